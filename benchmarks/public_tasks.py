@@ -34,6 +34,7 @@ import platform
 import random
 import resource
 import shutil
+import signal
 import socket
 import statistics
 import subprocess
@@ -43,7 +44,8 @@ import threading
 import time
 import urllib.request
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -107,27 +109,28 @@ max_tokens = 800
 
 
 class Models:
-    """The two models, behind a relay that counts calls.
+    """The two models by what they do, each behind a relay that counts its calls.
 
     Args:
-        served: Base URL by `task` and `coach`.
+        served: Base URL by `task` and `coach`, which may be the same.
     """
 
     def __init__(self, served: dict[str, str]) -> None:
-        self._served = served
         self._counting = threading.Lock()
         self.counts = dict.fromkeys(served, 0)
-        self.relay = ModelRelay(served, ended=self._ended, trust_env=False)
+        self.relays = {
+            role: ModelRelay({role: url}, ended=partial(self._ended, role), trust_env=False)
+            for role, url in served.items()
+        }
 
-    def _ended(self, exchange: Exchange) -> None:
-        with self._counting:
-            for role, url in self._served.items():
-                if exchange.request.url.startswith(url) and exchange.request.method == "POST":
-                    self.counts[role] += 1
+    def _ended(self, role: str, exchange: Exchange) -> None:
+        if exchange.request.method == "POST":
+            with self._counting:
+                self.counts[role] += 1
 
     def url(self, role: str) -> str:
         """Where a system reaches a model."""
-        return f"{self.relay.url}/{role}"
+        return f"{self.relays[role].url}/{role}"
 
 
 @contextmanager
@@ -343,6 +346,8 @@ def main() -> None:
     systems, datasets = given.only.split(","), given.tasks.split(",")
     if unknown := [*({*systems} - {*SYSTEMS}), *({*datasets} - {*DATASETS})]:
         parser.error(f"There is no {', '.join(unknown)}.")
+    # Ended by a signal, it ends the models that it serves.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     given.journal.parent.mkdir(parents=True, exist_ok=True)
     given.journal.touch()
     began = time.monotonic()
@@ -371,40 +376,43 @@ def main() -> None:
                 continue
             folder = Path(made) / dataset
             folder.mkdir()
-            with (
-                served(given.small if spec.small else given.model, folder / "task.log") as task_url,
-                served(given.model, folder / "coach.log") as coach_url,
-            ):
-                models = Models({"task": task_url, "coach": coach_url})
-                with models.relay:
-                    for system, seed in todo:
-                        if given.minutes and time.monotonic() - began > given.minutes * 60:
-                            break
-                        models.counts.update(task=0, coach=0)
-                        used, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
-                        run = run_peer if system in PEERS else run_ours
-                        result = run(
-                            folder / f"{system}-{seed}",
-                            system, dataset, split, models, given.calls, seed,
-                        )  # fmt: skip
-                        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-                        cpu = after.ru_utime + after.ru_stime - used.ru_utime - used.ru_stime
-                        line = {
-                            "dataset": dataset, "system": system, "seed": seed, **same, **result,
-                            "calls": models.counts["task"] - result.pop("test_calls"),
-                            "coach_calls": models.counts["coach"],
-                            "seconds": round(time.monotonic() - start, 1),
-                            "cpu_s": round(cpu, 1),
-                        }  # fmt: skip
-                        with given.journal.open("a") as file:
-                            file.write(json.dumps(line) + "\n")
-                        mean = statistics.fmean(scores(dataset, split.test, result["answers"]))
-                        print(
-                            f"{dataset}, {system}, seed {seed}: {mean:.3f} on"
-                            f" {len(split.test)} test tasks, {line['calls']} calls,"
-                            f" {line['seconds']:.0f} s",
-                            file=sys.stderr, flush=True,
-                        )  # fmt: skip
+            with ExitStack() as serving:
+                answering = given.small if spec.small else given.model
+                urls = {
+                    name: serving.enter_context(served(name, folder / f"model-{number}.log"))
+                    for number, name in enumerate(dict.fromkeys((answering, given.model)))
+                }
+                models = Models({"task": urls[answering], "coach": urls[given.model]})
+                for relay in models.relays.values():
+                    serving.enter_context(relay)
+                for system, seed in todo:
+                    if given.minutes and time.monotonic() - began > given.minutes * 60:
+                        break
+                    models.counts.update(task=0, coach=0)
+                    used, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
+                    run = run_peer if system in PEERS else run_ours
+                    result = run(
+                        folder / f"{system}-{seed}",
+                        system, dataset, split, models, given.calls, seed,
+                    )  # fmt: skip
+                    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+                    cpu = after.ru_utime + after.ru_stime - used.ru_utime - used.ru_stime
+                    line = {
+                        "dataset": dataset, "system": system, "seed": seed, **same, **result,
+                        "calls": models.counts["task"] - result.pop("test_calls"),
+                        "coach_calls": models.counts["coach"],
+                        "seconds": round(time.monotonic() - start, 1),
+                        "cpu_s": round(cpu, 1),
+                    }  # fmt: skip
+                    with given.journal.open("a") as file:
+                        file.write(json.dumps(line) + "\n")
+                    mean = statistics.fmean(scores(dataset, split.test, result["answers"]))
+                    print(
+                        f"{dataset}, {system}, seed {seed}: {mean:.3f} on"
+                        f" {len(split.test)} test tasks, {line['calls']} calls,"
+                        f" {line['seconds']:.0f} s",
+                        file=sys.stderr, flush=True,
+                    )  # fmt: skip
     runs = journal()
     machine = {"cores": os.cpu_count(), "system": platform.platform()}
     print(json.dumps({**report(runs, given.data), "runs": len(runs), **same, "at_once": AT_ONCE,

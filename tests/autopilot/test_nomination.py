@@ -158,7 +158,7 @@ def test_no_other_proof_begins_once_the_budget_of_proofs_is_spent() -> None:
         "all_rollouts": 100,
         "nominees": [{"candidate_id": name, "gain": 0.1} for name in ("a", "b")],
     }
-    assert next_nominee(known, "a", spent=40, least=10) is not None
-    assert next_nominee(known, "a", spent=41, least=10) is None
-    assert next_nominee(known, "b", spent=0, least=10) is None
-    assert next_nominee({}, "a", spent=0, least=0) is None
+    assert next_nominee(known, "a", spent=40, shortest_proof=10) is not None
+    assert next_nominee(known, "a", spent=41, shortest_proof=10) is None
+    assert next_nominee(known, "b", spent=0, shortest_proof=10) is None
+    assert next_nominee({}, "a", spent=0, shortest_proof=0) is None

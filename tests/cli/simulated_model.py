@@ -30,8 +30,8 @@ def script(seen: Seen, wire: Wire) -> None:
         text = answer(body.get("instructions", ""), body["input"])
         wire.send(reply(_response(text)))
     else:
-        system = "".join(m["content"] for m in body["messages"] if m["role"] == "system")
-        wire.send(reply(completion(answer(system, body["messages"][-1]["content"]))))
+        prompts = "".join(message["content"] for message in body["messages"])
+        wire.send(reply(completion(answer(prompts, body["messages"][-1]["content"]))))
 
 
 def simulated_model() -> StubUpstream:

@@ -220,6 +220,37 @@ def test_a_prompt_that_stands_nowhere_is_released_at_the_gateway_and_rolled_back
     assert "is over already" in again.stderr
 
 
+TEMPLATE = """
+import json, os, sys, urllib.request
+task = json.load(sys.stdin)
+content = "# Shop\\n" + f"Answer for the shop, in one word.\\nAsked: {task['input']}"
+body = {"model": "m", "messages": [
+    {"role": "system", "content": f"You help. Number {hash(task['input'])}."},
+    {"role": "user", "content": content},
+]}
+request = urllib.request.Request(
+    os.environ["OPENAI_BASE_URL"] + "/chat/completions", json.dumps(body).encode(),
+    {"content-type": "application/json", "authorization": "Bearer " + os.environ["OPENAI_API_KEY"]},
+)
+with urllib.request.urlopen(request) as response:
+    print(json.load(response)["choices"][0]["message"]["content"])
+"""
+
+
+def test_a_template_in_the_users_message_beside_a_system_prompt_is_improved_and_patched(
+    tmp_path: Path, make_agent: MakeAgent, upstream: StubUpstream
+) -> None:
+    project = make_agent(PYTHON, name="template")
+    project.write("agent.py", TEMPLATE)
+    project.commit()
+    ended = project.json("improve")
+    assert ended["verdict"] == "promote"
+    patched = project.git("show", f"{ended['branch']}:agent.py")
+    assert "Output: " in patched
+    assert "{task['input']}" in patched
+    assert '"# Shop\\n" + ' in patched, "what stands around the prompt stays"
+
+
 def test_calls_of_a_command_go_to_the_proxy_that_the_environment_names(
     make_agent: MakeAgent, upstream: StubUpstream
 ) -> None:
@@ -414,9 +445,9 @@ BAD_AGENTS = {
         "print('hello')",
         "No prompt was seen",
     ),
-    "has no system prompt": (
+    "sends no prompt": (
         RESPONSES.replace('"instructions": " ".join(words), ', ""),
-        "of which 0 have a system prompt",
+        "sent no text of its source, and no system message that repeats",
     ),
 }
 

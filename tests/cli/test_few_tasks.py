@@ -1,11 +1,13 @@
-"""The agent of the README with few tasks: it learns, and ends as proved or as not proved."""
+"""The quickstart as it is written, and its agent with few tasks."""
 
 from __future__ import annotations
 
 import builtins
 import json
+import os
 import random
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,22 +19,23 @@ from ratchet.types import Dataset
 from tests.cli.conftest import INLINE, Project
 from tests.ship.forges.fake_github import REPOSITORY, FakeGitHub
 
-BLOCKS = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8").split("```")
+QUICKSTART = (Path(__file__).parents[2] / "docs" / "quickstart.md").read_text(encoding="utf-8")
+BLOCKS = QUICKSTART.split("```")
 
 
 def block(language: str, says: str) -> str:
-    """The first code block of the README in a language that says something."""
+    """The first code block of the quickstart in a language that says something."""
     return next(b for b in BLOCKS if b.startswith(f"{language}\n") and says in b).partition("\n")[2]
 
 
 AGENT = block("python", "KNOBS.cutoff")
 CONFIG = block("toml", 'entry = "agent:answer"')
-# The real margin of the README, but for a machine that does other things at the same time.
+# The real margin of the quickstart, but for a machine that does other things at the same time.
 STEADY = CONFIG.replace("margin = 0.05", "off = true")
 
 
 def spelling_tasks(count: int, seed: int) -> str:
-    """Some of the tasks that the README's `make_tasks.py` makes, in a random order."""
+    """Some of the tasks that the quickstart's `make_tasks.py` makes, in a random order."""
     names = [name for name in dir(builtins) if name.isalpha() and name.islower()]
     tasks = [(word, "unknown") for word in ("banana", "window", "quickly", "thirteen", "guitar")]
     for name in names:
@@ -49,7 +52,7 @@ def spelling_tasks(count: int, seed: int) -> str:
 
 
 class Spelling(Project):
-    """The README's project with some of its tasks."""
+    """The quickstart's project with some of its tasks."""
 
     def __init__(self, root: Path, *, seed: int = 0) -> None:
         root.mkdir()
@@ -76,8 +79,37 @@ class Spelling(Project):
         return json.loads(Path(str(ended["evidence"])).read_text(encoding="utf-8"))
 
 
+def test_the_quickstart_runs_as_it_is_written(tmp_path: Path) -> None:
+    project = Project(tmp_path)
+    project.write("agent.py", AGENT)
+    project.write("make_tasks.py", block("python", "json.dumps"))
+    project.write("ratchet.toml", STEADY + INLINE)
+    commands = [b.partition("\n")[2] for b in BLOCKS if b.startswith("sh\n")]
+    assert len(commands) == 5
+    _, trace, improve, check, serve = commands
+    assert serve.strip() == "ratchet serve"
+    identity = ("GIT_AUTHOR", "GIT_COMMITTER")
+    env = {
+        **os.environ,
+        **{f"{who}_{what}": "t@t.invalid" for who in identity for what in ("NAME", "EMAIL")},
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "COLUMNS": "200",
+    }
+    outputs = [
+        subprocess.run(
+            ["bash", "-e", "-c", text],
+            cwd=tmp_path, env=env, capture_output=True, text=True, check=True, timeout=300,
+        ).stdout
+        for text in (trace, improve, check)
+    ]  # fmt: skip
+    assert outputs[0].startswith("unknown\n")
+    assert "answer" in outputs[0].partition("\n")[2]
+    assert "Proved better" in outputs[1]
+    assert "recompute as stated" in outputs[2]
+
+
 @pytest.mark.parametrize("seed", [0, 1])
-def test_the_agent_of_the_readme_with_40_tasks_ends_as_proved_or_not_proved(
+def test_the_agent_of_the_quickstart_with_40_tasks_ends_as_proved_or_not_proved(
     tmp_path: Path, seed: int
 ) -> None:
     project = Spelling(tmp_path / "spelling", seed=seed).with_tasks(40)

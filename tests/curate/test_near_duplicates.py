@@ -149,7 +149,7 @@ def test_given_splits_stay_and_copies_join_them() -> None:
     first: Dataset = split_tasks(known, name="d", fractions=FRACTIONS)
     moved = dict.fromkeys(first.splits, "val")
     copies = [Task(f"c{n}", f"Hi! A question about topic number {n}, please") for n in range(30)]
-    both = split_tasks([*copies, *known], name="d", fractions=FRACTIONS, given=moved)  # type: ignore[arg-type]
+    both = split_tasks([*copies, *known], name="d", fractions=FRACTIONS, fixed=moved)  # type: ignore[arg-type]
     assert set(both.splits.values()) == {"val"}
 
 
@@ -176,7 +176,7 @@ def test_inputs_that_differ_in_a_sign_or_an_operator_are_not_one_group() -> None
                     [Task("a", f"{one} of {salt}"), Task("b", f"{other} of {salt}")],
                     name="d",
                     fractions={"train": 0.5, "test": 0.5},
-                    given={},
+                    fixed={},
                 ).splits.values()
             )
             for salt in "pqrstuvwxyz"

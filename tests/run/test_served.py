@@ -511,29 +511,26 @@ def test_keys_of_providers_and_of_the_store_do_not_reach_a_service(
     assert "/anthropic" in seen["CLAUDE_URL"]
 
 
-def test_calls_between_attempts_and_to_elsewhere_are_refused(
+def test_calls_at_the_start_count_for_the_first_attempt_and_calls_to_elsewhere_are_refused(
     service: MakeService, claims: Claims, gateway: StubUpstream
 ) -> None:
     executor = service(
         f"""
         import urllib.error
         base = os.environ["OPENAI_BASE_URL"]
-        def status(url):
+        def asked(url):
             try:
-                return urllib.request.urlopen(url).status
+                return json.load(urllib.request.urlopen(url))["said"]
             except urllib.error.HTTPError as error:
-                return [error.code, error.read().decode()]
-        early = status(base + "/models")
+                return error.code
+        early = asked(base + "/models")
         root = base.partition("/openai")[0]
-        ANSWER = lambda given: [
-            early, status(base + "/models"), status(root + "/to/http/127.0.0.1:{gateway.port}/x")
-        ]
+        ANSWER = lambda given: [early, asked(root + "/to/http/127.0.0.1:{gateway.port}/x")]
         serve(os.environ["PORT"])
         """
     )
-    (outcome,) = run(executor, claims("a"))
-    early, during, elsewhere = outcome.output
-    assert early[0] == 409
-    assert "No rollout runs in this process now" in early[1]
-    assert during == 200
-    assert elsewhere[0] == 409
+    (claim,) = claims("a")
+    (outcome,) = run(executor, [claim])
+    early, elsewhere = outcome.output
+    assert early == f"/gateway/{claim.rollout.id}@1/openai/v1/models"
+    assert elsewhere == 409

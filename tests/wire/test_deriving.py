@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -94,3 +95,13 @@ def test_a_file_whose_content_reached_the_model_is_input(tmp_path: Path) -> None
     texts = (ModelText(role="user", text="Answer this:\n\nMy pan\nis broken. What now?\n"),)
     run = recorded(tmp_path, "ticket.md", "notes.md", texts=texts)
     assert [value.value for value in reached(run, owner_values(run.run))] == ["ticket.md"]
+
+
+def test_a_question_in_a_file_is_input_and_a_word_inside_of_another_one_is_none(
+    tmp_path: Path,
+) -> None:
+    question = "Who sells most in summer?"
+    (tmp_path / "question.json").write_text(json.dumps({"key": "q8", "question": question}))
+    texts = (ModelText(role="user", text=f"Code is evaluated, then shown.\n{question}"),)
+    run = recorded(tmp_path, "eval", "question.json", texts=texts)
+    assert [value.value for value in reached(run, owner_values(run.run))] == ["question.json"]

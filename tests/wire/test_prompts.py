@@ -161,6 +161,53 @@ def test_fields_of_records_in_a_data_file_and_descriptions_in_a_schema_are_none(
     ]
 
 
+def test_a_template_of_short_labels_alone_is_none_beside_the_system_prompt(tmp_path: Path) -> None:
+    source = (
+        'SYSTEM = "You plan research for a small team."\n'
+        'TASK = f"Search term: {term}\\nReason for searching: {reason}"\n'
+        'OTHER = "Search term: {term}\\nAnswer with a number alone, without its unit."\n'
+    )
+    files = {"main.py": source}
+    system = ("system", "You plan research for a small team.")
+    labels = ("user", "Search term: tea\nReason for searching: thirst")
+    telling = ("user", "Search term: tea\nAnswer with a number alone, without its unit.")
+    assert prompts(tmp_path, files, [system, labels]) == ["main.py:1"]
+    assert prompts(tmp_path, files, [system, telling]) == ["main.py:1", "main.py:3"]
+
+
+def test_the_input_of_the_first_call_is_none_where_other_calls_quote_it(tmp_path: Path) -> None:
+    asked = "What are the latest developments in tea, and how can I use them in my kitchen?"
+    source = (
+        'PLAN = "You plan research for a small team."\n'
+        'WRITE = "You write what the team has found."\n'
+        f"run({asked!r})\n"
+    )
+    calls = [
+        [("system", "You plan research for a small team."), ("user", asked)],
+        [("system", "You write what the team has found."), ("user", f"Query: {asked}\nPlan: …")],
+    ]
+    assert prompts(tmp_path, {"main.py": source}, *calls) == ["main.py:1", "main.py:2"]
+
+
+def test_a_template_with_a_loop_is_a_prompt_and_what_it_loops_over_is_its_value(
+    tmp_path: Path,
+) -> None:
+    source = (
+        'TEMPLATE = """Answer from these documents alone.\n'
+        "{% for doc in documents %}{% if doc.title %}# {{ doc.title }}{% endif %}\n"
+        "{{ doc.content | trim }} (page {{ doc.meta['page'] }})\n"
+        '{% endfor %}Question: {{ question }}\nName the page behind each fact."""\n'
+        'QUESTION = "How high is the tower that stands beside the harbour of the town?"\n'
+    )
+    sent = (
+        "Answer from these documents alone.\nThe tower. (page 1)\nIt has 90 m. (page 2)\n"
+        "Question: How high is the tower that stands beside the harbour of the town?\n"
+        "Name the page behind each fact."
+    )
+    files = {"main.py": source}
+    assert "main.py:1" in prompts(tmp_path, files, [("user", sent)])
+
+
 def test_a_template_with_several_labels_is_a_prompt_beside_the_system_prompt(
     tmp_path: Path,
 ) -> None:

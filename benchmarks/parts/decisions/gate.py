@@ -130,7 +130,9 @@ def gate_run(population: Population, seed: int, number: int, *, val_alone: bool 
         proofs += cost
         wasted += cost if gains[candidate] <= 0.0 else 0
         if not val_alone and verdict not in ("promote", "not_proved"):
-            another = next_nominee(known, str(candidate), spent=proofs, least=plan.min_pairs)
+            another = next_nominee(
+                known, str(candidate), spent=proofs, shortest_proof=plan.min_pairs
+            )
             order = [int(another.candidate_id)] if another else []
     last_gain = gains[begun[-1]] if begun else 0.0
     promoted = bool(history) and history[-1]

@@ -58,14 +58,14 @@ def make_algorithm(name: str, options: Mapping[str, Any]) -> Algorithm:
         factory = load_plugin(PLUGINS, name, "improve.algorithm", ALGORITHMS)
     parameters = inspect.signature(factory).parameters
     takes_any = any(part.kind is part.VAR_KEYWORD for part in parameters.values())
-    known = list(parameters)
+    option_names = list(parameters)
     for option in options:
-        if option not in known and not takes_any:
-            near = difflib.get_close_matches(option, known, n=1)
+        if option not in option_names and not takes_any:
+            near = difflib.get_close_matches(option, option_names, n=1)
             meant = f" Did you mean {near[0]!r}?" if near else ""
             raise ConfigError(
                 f"improve.options.{option}: {name} has no such option;"
-                f" it has {', '.join(known)}.{meant}"
+                f" it has {', '.join(option_names)}.{meant}"
             )
     try:
         algorithm = factory(**options)
@@ -86,10 +86,10 @@ def weights_arms(model: TrainableModel) -> tuple[Arm, ...]:
     def arm(name: str, prior: float, subset: Subset) -> Arm:
         def make() -> Algorithm:
             options = {"learning_rate": SMALL_RATE} if model.is_small else {}
-            made = make_algorithm(name, options)
-            assert isinstance(made, WeightsAlgorithm)
-            made.model = model
-            return made
+            algorithm = make_algorithm(name, options)
+            assert isinstance(algorithm, WeightsAlgorithm)
+            algorithm.model = model
+            return algorithm
 
         return Arm(
             name,

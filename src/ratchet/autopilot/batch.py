@@ -76,10 +76,14 @@ async def evaluate_batch(
     paid = runner if account is None else PaidRunner(runner, account, store)
     ended = await paid.run(list(plan.values()), candidates, on_rollout)
     scored = await Scorer(store, evaluators).score(ended.values())
-    asked = {evaluator.name for evaluator in evaluators}
+    wanted_names = {evaluator.name for evaluator in evaluators}
     scores = {
-        id: {name: s for name, s in found.items() if name in asked or s.version == "agent"}
-        for id, found in scored.items()
+        id: {
+            name: s
+            for name, s in rollout_scores.items()
+            if name in wanted_names or s.version == "agent"
+        }
+        for id, rollout_scores in scored.items()
     }
     return [
         Batch(

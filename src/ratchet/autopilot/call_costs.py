@@ -35,6 +35,6 @@ def call_costs(entries: Sequence[tuple[str, Any]]) -> CallCosts:
     return CallCosts(
         coach_calls=len(coach),
         judge_calls=sum(body["requests"] for body in judges),
-        of_coach=total_cost(Cost.of(each["cost_usd"], each["model"]) for each in (*coach, *checks)),
-        of_judges=total_cost(Cost.of(each["cost_usd"], each["model"]) for each in judges),
+        of_coach=total_cost(Cost.of(call["cost_usd"], call["model"]) for call in (*coach, *checks)),
+        of_judges=total_cost(Cost.of(call["cost_usd"], call["model"]) for call in judges),
     )

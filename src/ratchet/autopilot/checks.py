@@ -157,7 +157,7 @@ class _Sandboxed:
         self._free = asyncio.Semaphore(max(1, min(TESTS_AT_ONCE, cores // 2)))
         self._read = [
             *importable(root, project.interpreter),
-            *(Path(each) for each in (project.interpreter or this_interpreter()).prefixes),
+            *(Path(prefix) for prefix in (project.interpreter or this_interpreter()).prefixes),
             *(project.root / name for name in project.config.sandbox.read),
         ]
 

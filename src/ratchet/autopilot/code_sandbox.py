@@ -81,7 +81,7 @@ def hidden_paths(project: Project) -> list[Path]:
     repository's tests on candidates, type checks, and the tests of a release.
     """
     root, repository = project.root, repository_of(project.root)
-    named = [_placed(project, name) for name in project.config.sandbox.hide]
+    configured = [_placed(project, name) for name in project.config.sandbox.hide]
     answers = [_placed(project, project.config.tasks.file)]
     # Reference files of the user's own evaluators.
     answers += [
@@ -98,10 +98,10 @@ def hidden_paths(project: Project) -> list[Path]:
         if answer.is_relative_to(repository)
         for checkout in checkouts(repository)
     ]
-    found = [*answers, *named, project.state, *store_files(project.store_url)]
-    found += [repository / ".git", *secret_files(repository)]
-    every = set(found)
-    return [path for path in dict.fromkeys(found) if every.isdisjoint(path.parents)]
+    hidden = [*answers, *configured, project.state, *store_files(project.store_url)]
+    hidden += [repository / ".git", *secret_files(repository)]
+    every = set(hidden)
+    return [path for path in dict.fromkeys(hidden) if every.isdisjoint(path.parents)]
 
 
 def release_tests(project: Project) -> TestCommand:
@@ -111,8 +111,8 @@ def release_tests(project: Project) -> TestCommand:
         ConfigError: `show` names a path that is always hidden.
     """
     section = project.config.ship
-    shown = [_placed(project, name) for name in section.show]
-    for name, path in zip(section.show, shown, strict=True):
+    visible = [_placed(project, name) for name in section.show]
+    for name, path in zip(section.show, visible, strict=True):
         for never in (project.state, repository_of(project.root) / ".git"):
             if path.is_relative_to(never) or never.is_relative_to(path):
                 raise ConfigError(
@@ -128,8 +128,10 @@ def release_tests(project: Project) -> TestCommand:
         network=section.network,
         sandbox=section.sandbox,
         python=project.interpreter,
-        hide=tuple(p for p in hidden_paths(project) if not any(p.is_relative_to(s) for s in shown)),
-        read=(*shown, *(_placed(project, name) for name in project.config.sandbox.read)),
+        hide=tuple(
+            p for p in hidden_paths(project) if not any(p.is_relative_to(s) for s in visible)
+        ),
+        read=(*visible, *(_placed(project, name) for name in project.config.sandbox.read)),
     )
 
 
@@ -156,8 +158,10 @@ def is_self_graded(project: Project, agent: AnyAgent) -> bool:
     config = project.config
     if not config.evaluators:
         return False  # reported elsewhere: a project without an objective cannot be improved
-    named = {section.name or section.use.rpartition(":")[2] for section in config.evaluators}
-    return config.objective.evaluator == "reward" and "reward" not in named
+    evaluator_names = {
+        section.name or section.use.rpartition(":")[2] for section in config.evaluators
+    }
+    return config.objective.evaluator == "reward" and "reward" not in evaluator_names
 
 
 def _placed(project: Project, name: str) -> Path:

@@ -113,7 +113,7 @@ class CoachSection(Section):
     def _model_or_models(self) -> CoachSection:
         if self.model is not None and self.models:
             raise ValueError("[coach] takes either model or [[coach.models]]")
-        names = [each.name for each in self.models]
+        names = [model.name for model in self.models]
         for name in names:
             if names.count(name) > 1:
                 raise ValueError(f"[[coach.models]] names {name!r} twice")
@@ -338,12 +338,12 @@ class AgentSection(Section):
 
     @model_validator(mode="after")
     def _one_agent(self) -> AgentSection:
-        given = [key for key in ("entry", "command", "url") if getattr(self, key) is not None]
-        if len(given) != 1:
-            found = f"; it has {' and '.join(given)}" if given else ""
+        starts = [key for key in ("entry", "command", "url") if getattr(self, key) is not None]
+        if len(starts) != 1:
+            excess = f"; it has {' and '.join(starts)}" if starts else ""
             raise ValueError(
                 "[agent] needs one of entry (a Python function), command (a program) and url"
-                f" (a running service){found}"
+                f" (a running service){excess}"
             )
         if self.entry is None and self.python is not None:
             raise ValueError("python is the interpreter of an entry; a command names its own")
@@ -579,8 +579,8 @@ class TrainSection(Section):
 
 
 def _repetitions(value: Any) -> Any:
-    whole = isinstance(value, int) and not isinstance(value, bool)
-    if value == "auto" or (whole and 1 <= value <= MAX_REPETITIONS):
+    is_integer = isinstance(value, int) and not isinstance(value, bool)
+    if value == "auto" or (is_integer and 1 <= value <= MAX_REPETITIONS):
         return value
     raise ValueError(f'should be "auto" or a whole number from 1 to {MAX_REPETITIONS}')
 
@@ -704,8 +704,8 @@ class Config(Section):
     def files_of_prompts(self) -> tuple[PromptFile, ...]:
         """The files of [[prompt_files]]."""
         return tuple(
-            PromptFile(one.path, one.fields, one.engine, one.name or "")
-            for one in self.prompt_files
+            PromptFile(section.path, section.fields, section.engine, section.name or "")
+            for section in self.prompt_files
         )
 
 

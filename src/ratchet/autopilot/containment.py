@@ -77,7 +77,7 @@ def containment_of(
     from ratchet.sandbox.limits import SandboxUnavailable
 
     try:
-        made = AgentContainment(
+        containment = AgentContainment(
             allowance(agent.allow, root),
             root=root,
             python=python,
@@ -89,10 +89,10 @@ def containment_of(
             return None, _UNSAFE
         raise
     sentences = [
-        BY_VARIABLES if made.level == "variables" else "",
-        _NOT_ABSENT if agent.allow.absent and made.level != "bubblewrap" else "",
+        BY_VARIABLES if containment.level == "variables" else "",
+        _NOT_ABSENT if agent.allow.absent and containment.level != "bubblewrap" else "",
     ]
-    return made, " ".join(filter(None, sentences))
+    return containment, " ".join(filter(None, sentences))
 
 
 def allowance(section: AgentAllowSection, root: Path) -> Allowance:

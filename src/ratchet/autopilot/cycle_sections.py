@@ -18,8 +18,8 @@ Count = Annotated[int, Field(ge=1)]
 def _hours(value: str) -> str:
     if not value:
         return value
-    found = re.fullmatch(r"([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-4]):([0-5]\d)", value)
-    if found is None or value[:5] == value[6:] or value[6:] > "24:00":
+    match = re.fullmatch(r"([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-4]):([0-5]\d)", value)
+    if match is None or value[:5] == value[6:] or value[6:] > "24:00":
         raise ValueError('should be like "09:00-18:00"')
     return value
 

@@ -60,11 +60,11 @@ def diagnose(folder: Path) -> Diagnosis:
         what = error.message.removeprefix(f"{file}: ")
         return Diagnosis(str(root), (Misfit(Place(FILE_NAME), what, error.hint or "Correct it."),))
     text = file.read_text(errors="replace")
-    named = (
+    missing = (
         Misfit(Place(FILE_NAME, _line(text, value)), what, step)
         for value, what, step in _missing(root, config)
     )
-    return Diagnosis(str(root), (*named, *_undeclared(root)))
+    return Diagnosis(str(root), (*missing, *_undeclared(root)))
 
 
 def _missing(root: Path, config: Config) -> Iterator[tuple[str, str, str]]:

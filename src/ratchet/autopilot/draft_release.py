@@ -64,8 +64,8 @@ def draft_release(project: Project, store: Store) -> Release:
         draft=True,
         **text_options(project, experiment.id, dataset),
     )
-    known = store.releases.get(release.id)
-    if known is not None:
-        return known
+    stored_release = store.releases.get(release.id)
+    if stored_release is not None:
+        return stored_release
     store.releases.put(release)
     return release

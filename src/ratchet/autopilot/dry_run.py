@@ -58,8 +58,8 @@ class DryRunLab(Lab):
 
     async def first(self, event: str, pending: Mapping[str, asyncio.Future[Any]]) -> str:
         """What ends first, without recording it."""
-        done, _ = await asyncio.wait(pending.values(), return_when=asyncio.FIRST_COMPLETED)
-        return next(name for name, future in pending.items() if future in done)
+        finished, _ = await asyncio.wait(pending.values(), return_when=asyncio.FIRST_COMPLETED)
+        return next(name for name, future in pending.items() if future in finished)
 
     def judged(self, proposal: Proposal) -> None:
         """Do nothing."""

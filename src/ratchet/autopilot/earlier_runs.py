@@ -16,14 +16,14 @@ _CONTINUES = "continues"
 def earlier_runs(run: Run, store: Store) -> list[Run]:
     """Earlier runs in which the baseline ran under the same conditions, oldest first."""
     alike = [
-        other
-        for other in store.runs.list(_NEWEST)
-        if other.project == run.project
-        and other.conditions == run.conditions
-        and other.created_at < run.created_at
-        and other.id != run.id
+        earlier
+        for earlier in store.runs.list(_NEWEST)
+        if earlier.project == run.project
+        and earlier.conditions == run.conditions
+        and earlier.created_at < run.created_at
+        and earlier.id != run.id
     ]
-    return sorted(alike, key=lambda other: (other.created_at, other.id))[-MOST:]
+    return sorted(alike, key=lambda earlier: (earlier.created_at, earlier.id))[-MOST:]
 
 
 def continued_run(run: Run, dataset: Dataset, store: Store, *, answered: bool) -> Run | None:
@@ -41,11 +41,11 @@ def continued_run(run: Run, dataset: Dataset, store: Store, *, answered: bool) -
     noted = store.journal.get(run.id, _CONTINUES)
     if noted is not None:
         return store.runs.get(noted)
-    for other in store.runs.list(_NEWEST):
-        if (other.project, other.rules) == (run.project, run.rules):
-            ended_open = other.stage == "not_proved"
-            goes_on = ended_open and tasks_to_continue(other, dataset, store, answered=answered)
-            return other if goes_on else None
+    for earlier in store.runs.list(_NEWEST):
+        if (earlier.project, earlier.rules) == (run.project, run.rules):
+            ended_open = earlier.stage == "not_proved"
+            goes_on = ended_open and tasks_to_continue(earlier, dataset, store, answered=answered)
+            return earlier if goes_on else None
     return None
 
 

@@ -76,14 +76,14 @@ def known_rollouts(project: Project, store: Store, *, most: int = ROLLOUTS) -> l
     """
     dataset, _ = project.dataset(skip_bad=True)
     sealed = {task.id for task in dataset.split("test")}
-    found: list[Rollout] = []
+    rollouts: list[Rollout] = []
     cursor = None
-    while len(found) < most:
+    while len(rollouts) < most:
         page, cursor = store.rollouts.list(status="succeeded", limit=PAGE, cursor=cursor)
-        found += [rollout for rollout in page if rollout.task_id not in sealed]
+        rollouts += [rollout for rollout in page if rollout.task_id not in sealed]
         if cursor is None:
             break
-    return found[:most]
+    return rollouts[:most]
 
 
 def examples_of(
@@ -94,9 +94,9 @@ def examples_of(
     People's labels come first, then their feedback, then the objective's score where that compares
     with the expected answer: 1 is good, below one half is bad.
     """
-    said: dict[str, list[float]] = {}
+    labels: dict[str, list[float]] = {}
     for label in store.labels.list(criterion=""):
-        said.setdefault(label.rollout_id, []).append(label.value)
+        labels.setdefault(label.rollout_id, []).append(label.value)
     cursor: str | None = None
     felt: dict[str, bool] = {}
     for _ in range(20):
@@ -108,7 +108,7 @@ def examples_of(
             break
     trusted = objective is not None and basis_of(objective) != "opinion"
     scores = store.scores.of([rollout.id for rollout in rollouts]) if trusted else {}
-    found = []
+    examples = []
     for rollout in rollouts:
         score: float | None = None
         good: bool | None = felt.get(rollout.id)
@@ -121,10 +121,10 @@ def examples_of(
             if values and values[-1] is not None:
                 score = values[-1]
                 good = True if values[-1] >= 1 else False if values[-1] < 0.5 else None
-        if given := said.get(rollout.id):
-            mean = sum(given) / len(given)
+        if label_values := labels.get(rollout.id):
+            mean = sum(label_values) / len(label_values)
             good = None if mean == 0.5 else mean > 0.5
-        found.append(
+        examples.append(
             KnownOutput(
                 input=rollout.input,
                 output=rollout.output,
@@ -135,7 +135,7 @@ def examples_of(
                 cost_usd=rollout.cost_usd,
             )
         )
-    return found
+    return examples
 
 
 async def generate_evaluators(
@@ -168,28 +168,32 @@ async def generate_evaluators(
     """
     evaluators = project.evaluators(agent)
     name = project.objective(evaluators, agent)
-    objective = next((each for each in evaluators if each.name == name), None)
+    objective = next((evaluator for evaluator in evaluators if evaluator.name == name), None)
     examples = examples_of(store, rollouts, objective)
-    there = [(section.use, section.options) for section in project.config.evaluators]
+    existing = [(section.use, section.options) for section in project.config.evaluators]
     proposals = [
         proposal
         for proposal in propose_from_data(examples, seed=seed)
-        if (proposal.use, proposal.options) not in there
+        if (proposal.use, proposal.options) not in existing
     ]
     if ask if ask is not None else bool(coach_models(project.config.coach)):
-        known = [f"{each.name}: {basis_of(each)}" for each in evaluators if not each.unit]
-        proposals += await _asked(project, store, agent, examples, known, count, say, seed)
+        descriptions = [
+            f"{evaluator.name}: {basis_of(evaluator)}"
+            for evaluator in evaluators
+            if not evaluator.unit
+        ]
+        proposals += await _asked(project, store, agent, examples, descriptions, count, say, seed)
         judged = sum(proposal.use == "judge" for proposal in proposals)
         if judged:
             say(
                 f"{judged} of the proposals are rubrics: measuring them takes a model call for each"
                 " output and copy of their report cards, and each score one afterwards."
             )
-    taken = {each.name for each in evaluators}
-    proposals = [_renamed(each, taken) for each in proposals]
+    taken_names = {evaluator.name for evaluator in evaluators}
+    proposals = [_renamed(proposal, taken_names) for proposal in proposals]
     cases = make_cases(rollouts, store.labels.list(criterion=""))
     async with function_pool(level=project.config.sandbox.level) as pool:
-        found = []
+        generated = []
         for number, proposal in enumerate(proposals, start=1):
             say(f"Measuring {proposal.name} ({number} of {len(proposals)}).")
             try:
@@ -204,10 +208,10 @@ async def generate_evaluators(
                         thresholds=card_thresholds(project),
                         seed=seed,
                     )
-                found.append(Generated(proposal=proposal, card=card))
+                generated.append(Generated(proposal=proposal, card=card))
             except RatchetError as error:
-                found.append(Generated(proposal=proposal, error=error.message))
-    return found
+                generated.append(Generated(proposal=proposal, error=error.message))
+    return generated
 
 
 async def _asked(
@@ -215,7 +219,7 @@ async def _asked(
     store: Store,
     agent: AnyAgent,
     examples: Sequence[KnownOutput],
-    there: Sequence[str],
+    descriptions: Sequence[str],
     count: int,
     say: Callable[[str], None],
     seed: int,
@@ -233,12 +237,12 @@ async def _asked(
         folder=project.root,
     ) as coach:
         assert coach is not None  # or it was refused
-        found, refused = await propose_by_llm(
-            coach, examples, agent=_told(agent), there=there, count=count
+        proposals, refused = await propose_by_llm(
+            coach, examples, agent=_told(agent), existing=descriptions, count=count
         )
     for sentence in refused:
         say(sentence)
-    return found
+    return proposals
 
 
 def _told(agent: AnyAgent) -> str:
@@ -251,12 +255,12 @@ def _told(agent: AnyAgent) -> str:
     return "\n\n".join(parts)
 
 
-def _renamed(proposal: ProposedEvaluator, taken: set[str]) -> ProposedEvaluator:
+def _renamed(proposal: ProposedEvaluator, taken_names: set[str]) -> ProposedEvaluator:
     """The proposal under a name that is not taken; a function keeps its name."""
     name = proposal.name
-    while name in taken and not proposal.source:
+    while name in taken_names and not proposal.source:
         name += "_2"
-    taken.add(name)
+    taken_names.add(name)
     return msgspec.structs.replace(proposal, name=name)
 
 
@@ -266,7 +270,7 @@ def _evaluator(project: Project, proposal: ProposedEvaluator, pool: SandboxPool)
     return project.evaluator(proposal.use, proposal.options, name=proposal.name)
 
 
-def write_evaluators(root: Path, kept: Sequence[ProposedEvaluator]) -> list[Path]:
+def write_evaluators(root: Path, accepted: Sequence[ProposedEvaluator]) -> list[Path]:
     """Write accepted evaluators into a project: a module with the functions, and ratchet.toml.
 
     Both are written whole or not at all. An existing module is left alone; another name is used.
@@ -278,17 +282,17 @@ def write_evaluators(root: Path, kept: Sequence[ProposedEvaluator]) -> list[Path
         InputError: There is nothing to write.
         ConfigError: ratchet.toml would not be valid; nothing was changed.
     """
-    if not kept:
+    if not accepted:
         raise InputError("No evaluator was kept, so there is nothing to write.")
     module = MODULE
     number = 1
     while (root / f"{module}.py").exists():
         number += 1
         module = f"{MODULE}_{number}"
-    text = python_module(kept)
+    text = python_module(accepted)
     file, config = root / f"{module}.py", root / FILE_NAME
     before = config.read_text(encoding="utf-8")
-    after = before.rstrip("\n") + "\n\n" + toml_tables(kept, module)
+    after = before.rstrip("\n") + "\n\n" + toml_tables(accepted, module)
     draft = root / f".{FILE_NAME}.new"
     try:
         if text:

@@ -18,8 +18,8 @@ from ratchet.types import FINAL, InputError, NotFound, Rollout, Score
 
 def models_asked(evaluator: Evaluator) -> tuple[str, ...]:
     """Names of the models whose answers an evaluator's verdicts rest on; they may cost money."""
-    found: Sequence[str] = getattr(evaluator, "models", ())
-    return tuple(found)
+    models: Sequence[str] = getattr(evaluator, "models", ())
+    return tuple(models)
 
 
 def trial_subject(store: Store, identity: str) -> tuple[Rollout, bool]:
@@ -33,14 +33,16 @@ def trial_subject(store: Store, identity: str) -> tuple[Rollout, bool]:
         NotFound: There is neither.
         InputError: Several begin so, it has not ended, or its answer was not recorded.
     """
-    found = store.rollouts.find(identity)
-    traces = [] if found else store.traces.find(identity, 2)
-    if len(found) > 1 or len(traces) > 1:
+    rollouts = store.rollouts.find(identity)
+    traces = [] if rollouts else store.traces.find(identity, 2)
+    if len(rollouts) > 1 or len(traces) > 1:
         raise InputError(f"Several ids begin with {identity!r}; give more characters.")
-    if found:
-        if found[0].status not in FINAL:
-            raise InputError(f"The rollout {found[0].id} has not ended: it is {found[0].status}.")
-        return found[0], False
+    if rollouts:
+        if rollouts[0].status not in FINAL:
+            raise InputError(
+                f"The rollout {rollouts[0].id} has not ended: it is {rollouts[0].status}."
+            )
+        return rollouts[0], False
     skeleton = store.traces.skeleton(traces[0], limit=1) if traces else None
     if skeleton is None:
         raise NotFound(f"There is no rollout and no trace {identity!r}.")

@@ -134,12 +134,12 @@ async def run_experiment(
     watcher.expects(2 * plan.repetitions * len(tasks))
     at_once = max(1, max(4, runner.slots) // plan.repetitions)
     labels = _labels(store)
-    drawn = frozenset(drawn_pairs(plan))
+    labelled_numbers = frozenset(drawn_pairs(plan))
     for start in range(0, len(tasks), at_once):
         batch = tasks[start : start + at_once]
         pairs = await _pairs(setting, batch, plan.repetitions, runner, scorer, watcher)
         for number, pair in enumerate(pairs, start):
-            if number in drawn:
+            if number in labelled_numbers:
                 pair = _with_labels(pair, drawn_repetition(plan, number), labels)
             comparison.observe(pair)
             watcher.pair(comparison, len(tasks))
@@ -195,33 +195,33 @@ def reach(setting: ExperimentSettings, store: Store) -> list[str]:
     if not tasks:
         return []  # an error of its own once they are planned
     plan = _plan(setting, alpha, (tasks,))
-    least = _pairs_that_prove(plan)
-    said = []
-    if least > tasks:
-        said.append(
+    min_pairs = _pairs_that_prove(plan)
+    sentences = []
+    if min_pairs > tasks:
+        sentences.append(
             f"{tasks} test {'task' if tasks == 1 else 'tasks'} cannot prove a gain: even a perfect"
-            f" candidate needs about {counted(least, 'test task')}. Learning runs all the same,"
+            f" candidate needs about {counted(min_pairs, 'test task')}. Learning runs all the same,"
             " and test tasks that are added later continue the comparison."
         )
     for guardrail in plan.guardrails:
         if guardrail.metric in setting.widened:
             continue
-        takes = pairs_to_pass(guardrail.bound, alpha=alpha, pairs=least)
+        takes = pairs_to_pass(guardrail.bound, alpha=alpha, pairs=min_pairs)
         if takes is None:
-            said.append(
+            sentences.append(
                 f"Guardrail {guardrail.metric}: no number of test tasks proves a margin of"
                 f" {guardrail.margin:g}, so nothing can be promoted. Widen the margin under"
                 " [[guardrails]]."
             )
-        elif takes > least:
-            least_margin = smallest_margin(guardrail, alpha=alpha, pairs=least).margin
-            said.append(
+        elif takes > min_pairs:
+            least_margin = smallest_margin(guardrail, alpha=alpha, pairs=min_pairs).margin
+            sentences.append(
                 f"Guardrail {guardrail.metric}: its margin of {guardrail.margin:g} takes about"
-                f" {counted(takes, 'test task')} to prove; {least} can prove {least_margin:g}."
+                f" {counted(takes, 'test task')} to prove; {min_pairs} can prove {least_margin:g}."
                 " Until then nothing can be promoted: add test tasks, or widen the margin under"
                 " [[guardrails]]."
             )
-    return said
+    return sentences
 
 
 def next_level(setting: ExperimentSettings, store: Store) -> float:
@@ -280,16 +280,16 @@ def _widened(setting: ExperimentSettings, plan: ExperimentPlan) -> list[str]:
     first = (*plan.stages, plan.max_pairs)[0]
     pairs = _pairs_that_prove(msgspec.structs.replace(plan, max_pairs=first, labels=0, stages=()))
     chosen = {guardrail.metric: guardrail.margin for guardrail in setting.guardrails}
-    said = []
+    sentences = []
     for guardrail in plan.guardrails:
         if guardrail.margin != chosen[guardrail.metric]:
             relative = guardrail.aggregate == "relative"
             most = f"{100 * guardrail.margin:.0f} %" if relative else f"{guardrail.margin:g}"
-            said.append(
+            sentences.append(
                 f"Guardrail {guardrail.metric}: it may rise by at most {most};"
                 f" {counted(pairs, 'test task')} cannot prove a tighter limit."
             )
-    return said
+    return sentences
 
 
 def _planned(setting: ExperimentSettings, store: Store) -> PlannedTasks:
@@ -307,28 +307,28 @@ def pairs_to_label(
     )
     return [
         (
-            _rollout(setting, setting.baseline, tasks[number], each).id,
-            _rollout(setting, setting.candidate, tasks[number], each).id,
+            _rollout(setting, setting.baseline, tasks[number], repetition).id,
+            _rollout(setting, setting.candidate, tasks[number], repetition).id,
         )
         for number in drawn_pairs(plan)
-        for each in (drawn_repetition(plan, number),)
+        for repetition in (drawn_repetition(plan, number),)
     ]
 
 
 def _labels(store: Store) -> dict[str, float]:
     """People's labels of whole outputs by rollout; the mean of several labellers."""
-    found: dict[str, list[float]] = {}
+    label_values: dict[str, list[float]] = {}
     for label in store.labels.list(criterion=""):
         if label.rollout_id:
-            found.setdefault(label.rollout_id, []).append(label.value)
-    return {id: sum(values) / len(values) for id, values in found.items()}
+            label_values.setdefault(label.rollout_id, []).append(label.value)
+    return {id: sum(values) / len(values) for id, values in label_values.items()}
 
 
 def _with_labels(pair: PairedScore, repetition: int, labels: Mapping[str, float]) -> PairedScore:
     """The pair with people's labels, if both answers have one; no answer counts as wrong."""
-    one = pair.repetitions[repetition] if pair.repetitions else pair
-    sides = (("baseline", one.baseline_rollout), ("candidate", one.candidate_rollout))
-    values = [0.0 if side in one.failed else labels.get(id) for side, id in sides]
+    answers = pair.repetitions[repetition] if pair.repetitions else pair
+    sides = (("baseline", answers.baseline_rollout), ("candidate", answers.candidate_rollout))
+    values = [0.0 if side in answers.failed else labels.get(id) for side, id in sides]
     before, after = values
     if before is None or after is None:
         return pair
@@ -414,7 +414,9 @@ async def _pairs(
         for key, (baseline, candidate) in pairs.items()
     }
     return [
-        PairedScore.of_repetitions([scored[task.id, each] for each in range(repetitions)])
+        PairedScore.of_repetitions(
+            [scored[task.id, repetition] for repetition in range(repetitions)]
+        )
         for task in tasks
     ]
 

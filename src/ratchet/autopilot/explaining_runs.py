@@ -40,10 +40,10 @@ def explain_run(
             f"Nothing is decided yet: the run is in its stage {run.stage}.",
             at_work(waits, now),
         ]
-    told = [run.message] if run.message else []
-    told += _tried(outcome)
-    told += _refused(entries)
-    return [*told, *_would_change(outcome)]
+    sentences = [run.message] if run.message else []
+    sentences += _tried(outcome)
+    sentences += _refused(entries)
+    return [*sentences, *_would_change(outcome)]
 
 
 def at_work(waits: Sequence[LongWait] | None, now: float) -> str:
@@ -56,7 +56,11 @@ def at_work(waits: Sequence[LongWait] | None, now: float) -> str:
 
 
 def _tried(outcome: RunOutcome) -> list[str]:
-    judged = [each for each in outcome.proposals if each.candidate_id != outcome.run.baseline_id]
+    judged = [
+        proposal
+        for proposal in outcome.proposals
+        if proposal.candidate_id != outcome.run.baseline_id
+    ]
     finding = outcome.finding or {}
     if not judged:
         return ["No candidate was judged, so nothing could be better than the agent as it is."]

@@ -120,13 +120,13 @@ class FineTuning(WeightsAlgorithm):
             items += await demonstrations(lab, tasks, self._min_score, left_out)
         else:
             items += await preferences(lab, tasks, self._repetitions, self._gap, left_out)
-        made: list[Any] = []
+        rendered: list[Any] = []
         for item in items:
             try:
                 if self.name == "sft":
-                    made += rendered_example(base.tokenizer, item)
+                    rendered += rendered_example(base.tokenizer, item)
                 else:
-                    made.append(rendered_pair(base.tokenizer, item))
+                    rendered.append(rendered_pair(base.tokenizer, item))
             except NotTrainable as reason:
                 left_out[str(reason)] += 1
-        return made
+        return rendered

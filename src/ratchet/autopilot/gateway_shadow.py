@@ -86,13 +86,13 @@ async def gateway_pairs(
 def _live_call(store: Store, mirrored: TraceRecording) -> TraceRecording | None:
     """The live call that a mirrored one repeats, as a recording of its own."""
     attributes = mirrored.root.attributes
-    found = store.traces.get(str(attributes.get(MIRROR_OF, "")))
-    if found is None:
+    recording = store.traces.get(str(attributes.get(MIRROR_OF, "")))
+    if recording is None:
         return None
-    for span in found.spans:
+    for span in recording.spans:
         if span.attributes.get(MIRROR_ID) == attributes.get(MIRROR_ID):
             trace = msgspec.structs.replace(
-                found.trace,
+                recording.trace,
                 start_ns=span.start_ns,
                 duration_s=(span.end_ns - span.start_ns) / 1e9,
                 spans=1,

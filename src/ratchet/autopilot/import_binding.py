@@ -15,8 +15,8 @@ def import_bound(declarations: Mapping[str, Declaration]) -> tuple[str, ...]:
     return tuple(
         sorted(
             name
-            for name, each in declarations.items()
-            if each.read_at_import or each.located_by == "file"
+            for name, declaration in declarations.items()
+            if declaration.read_at_import or declaration.located_by == "file"
         )
     )
 

@@ -74,13 +74,15 @@ class JudgeRunner:
     ) -> dict[str, Rollout]:
         """The verdicts as ended rollouts, by id; kept ones are not given again."""
         judges = {candidate.id: worded(self._judge, candidate) for candidate in candidates}
-        ended = await asyncio.to_thread(self._store.rollouts.get, [each.id for each in rollouts])
-        missing = [each for each in rollouts if each.id not in ended]
-        made = await asyncio.gather(
-            *(self._verdict(each, judges[each.candidate_id]) for each in missing)
+        ended = await asyncio.to_thread(
+            self._store.rollouts.get, [rollout.id for rollout in rollouts]
         )
-        await asyncio.to_thread(self._store.rollouts.create, made, time.time())
-        ended.update((rollout.id, rollout) for rollout in made)
+        missing = [rollout for rollout in rollouts if rollout.id not in ended]
+        verdicts = await asyncio.gather(
+            *(self._verdict(rollout, judges[rollout.candidate_id]) for rollout in missing)
+        )
+        await asyncio.to_thread(self._store.rollouts.create, verdicts, time.time())
+        ended.update((rollout.id, rollout) for rollout in verdicts)
         if on_finish is not None:
             for rollout in ended.values():
                 on_finish(rollout)
@@ -92,8 +94,8 @@ class JudgeRunner:
         async with self._free:
             try:
                 spans = self._spans_of(case.rollout.id) if "trace" in judge.spec.reads else []
-                given = await judge.judge(case.rollout, spans)
-                verdict = {"score": given.value, "reasons": given.rationale}
+                judgement = await judge.judge(case.rollout, spans)
+                verdict = {"score": judgement.value, "reasons": judgement.rationale}
                 fields |= {"status": "succeeded", "output": verdict}
             except Unscored as error:
                 fields |= {"status": "failed", "error": str(error)}
@@ -137,7 +139,7 @@ async def reworded(
     run_id = f"align-{judge.name}-{content_hash([spec, labels, seed, coach_calls])[:16]}"
     redactor = project.redactor()
     algorithm = APO()
-    with Store.open(f"sqlite:///{project.prepare_state() / STORE}") as kept:
+    with Store.open(f"sqlite:///{project.prepare_state() / STORE}") as verdict_store:
         async with open_coach(
             project.config.coach,
             algorithm,
@@ -161,9 +163,9 @@ async def reworded(
                 baseline=baseline,
                 train=[_task(judge, case) for case in train],
                 val=[_task(judge, case) for case in val],
-                runner=JudgeRunner(judge, cases, store.spans.of, kept),
-                scorer=Scorer(kept, [agreement_with(cases)]),
-                store=kept,
+                runner=JudgeRunner(judge, cases, store.spans.of, verdict_store),
+                scorer=Scorer(verdict_store, [agreement_with(cases)]),
+                store=verdict_store,
                 budget=Budget(rollouts=VERDICTS_PER_CASE * len(cases), coach_calls=coach_calls),
                 coach=coach,
                 checks=Checks(baseline, [keeps_prompt(project.config.checks.prompt_growth)]),
@@ -177,16 +179,16 @@ async def reworded(
 
 def agreement_with(cases: Sequence[LabelledRollout]) -> Any:
     """The evaluator of verdicts: 1 less the distance between the judge's score and the label."""
-    known = {case.rollout.id: case for case in cases}
+    case_by_id = {case.rollout.id: case for case in cases}
 
     @evaluator
     def agreement(rollout: Rollout) -> Judgement:
-        case = known[rollout.task_id]
+        case = case_by_id[rollout.task_id]
         score = float(rollout.output["score"])
-        said = f"The judge's score is {score:g}; people's is {case.label:g}."
+        comparison = f"The judge's score is {score:g}; people's is {case.label:g}."
         if case.comment:
-            said += f" A person's comment: {case.comment}"
-        return Judgement(1 - abs(score - case.label), said)
+            comparison += f" A person's comment: {case.comment}"
+        return Judgement(1 - abs(score - case.label), comparison)
 
     return agreement
 
@@ -217,7 +219,7 @@ def _question(resources: Any, number: int) -> str:
 
 def _task(judge: Judge, case: LabelledRollout) -> Task:
     rollout = case.rollout
-    shown = {"task": rollout.input, "answer": rollout.output}
+    judged = {"task": rollout.input, "answer": rollout.output}
     if "expected" in judge.spec.reads:
-        shown["reference"] = rollout.expected
-    return Task(rollout.id, shown, {"score": case.label})
+        judged["reference"] = rollout.expected
+    return Task(rollout.id, judged, {"score": case.label})

@@ -32,7 +32,7 @@ async def demonstrations(
     Raises:
         BudgetExhausted: The budget does not cover a rollout of each task.
     """
-    found: list[ChatExample] = []
+    examples: list[ChatExample] = []
     for evaluation in await lab.evaluate(lab.baseline, tasks):
         own = await _whole_answer(lab, evaluation)
         if own is not None:
@@ -46,8 +46,8 @@ async def demonstrations(
             if fault := fault_of_example(example):
                 left_out[fault] += 1
             else:
-                found.append(msgspec.structs.replace(example, task_id=evaluation.task.id))
-    return found
+                examples.append(msgspec.structs.replace(example, task_id=evaluation.task.id))
+    return examples
 
 
 async def preferences(
@@ -72,7 +72,7 @@ async def preferences(
         await evaluate_to_train(lab, lab.baseline, tasks, repetition=number)
         for number in range(repetitions)
     ]
-    found: list[ChatPair] = []
+    pairs: list[ChatPair] = []
     for group in zip(*rounds, strict=True):
         scored = [(reward, at) for at, reward in enumerate(rewards(group))]
         (low, worst), (high, best) = min(scored), max(scored)
@@ -96,8 +96,8 @@ async def preferences(
         elif fault := fault_of_pair(pair):
             left_out[fault] += 1
         else:
-            found.append(msgspec.structs.replace(pair, task_id=group[0].task.id))
-    return found
+            pairs.append(msgspec.structs.replace(pair, task_id=group[0].task.id))
+    return pairs
 
 
 async def _chat(lab: Lab, evaluation: Evaluation, left_out: Counter[str]) -> list[ChatExample]:

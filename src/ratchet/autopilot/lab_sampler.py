@@ -77,7 +77,7 @@ class LabSampler:
         )
         evaluations = [round[at] for at in range(len(tasks)) for round in rounds]
         tokens = await self._lab.tokens(evaluations)
-        if not measures and not any(each.transitions for each in tokens):
+        if not measures and not any(rollout_tokens.transitions for rollout_tokens in tokens):
             raise RatchetError(
                 f"The tokens of no model call were kept in {counted(len(evaluations), 'rollout')}.",
                 hint="The agent must call the model through the gateway: as a command does ([agent]"
@@ -88,12 +88,12 @@ class LabSampler:
                 rollout_id=evaluation.rollout.id,
                 task_id=evaluation.task.id,
                 reward=reward,
-                transitions=each.transitions,
-                call_rewards=each.rewards,
+                transitions=rollout_tokens.transitions,
+                call_rewards=rollout_tokens.rewards,
                 candidate_id=candidate.id,
                 purpose=evaluation.rollout.purpose,
             )
-            for evaluation, reward, each in zip(
+            for evaluation, reward, rollout_tokens in zip(
                 evaluations, rewards(evaluations), tokens, strict=True
             )
         ]

@@ -120,19 +120,21 @@ class LiveOutcomes:
         )
         recordings, following = await asyncio.to_thread(read)
         left_out: Counter[str] = Counter()
-        counted: list[TraceRecording] = []
+        usable: list[TraceRecording] = []
         for recording in recordings:
             reason = _not_counted(recording, experiment_id)
             if reason:
                 left_out[reason] += 1
             else:
-                counted.append(recording)
+                usable.append(recording)
         if experiment_id:
-            units = [(_unit(each), each.trace.trace_id) for each in counted]
+            units = [(_unit(recording), recording.trace.trace_id) for recording in usable]
             first = await asyncio.to_thread(self._store.traffic.count_units, experiment_id, units)
             left_out["its unit was counted before"] += first.count(False)
-            counted = [each for each, is_first in zip(counted, first, strict=True) if is_first]
-        outcomes = await self._outcomes(counted, timeout_s, prompts)
+            usable = [
+                recording for recording, is_first in zip(usable, first, strict=True) if is_first
+            ]
+        outcomes = await self._outcomes(usable, timeout_s, prompts)
         return OutcomePage(
             outcomes=tuple(outcomes),
             cursor=following,
@@ -150,8 +152,8 @@ class LiveOutcomes:
                 return _timed_out(_outcome(recording, prompts), recording, timeout_s)
             async with gate:
                 score, reason = await self._scores.of(recording)
-                found = _outcome(recording, prompts)
-                return msgspec.structs.replace(found, score=score, reason=reason)
+                scored = _outcome(recording, prompts)
+                return msgspec.structs.replace(scored, score=score, reason=reason)
 
         return list(await asyncio.gather(*map(outcome, recordings)))
 
@@ -209,17 +211,17 @@ def _versions(recording: TraceRecording, prompts: Recogniser | None) -> dict[str
     An agent's own process says it of what its source declares. Of other prompts, the text tells
     that the model was sent.
     """
-    found: dict[str, str] = {}
+    versions: dict[str, str] = {}
     if prompts is not None and recording.first_call is not None:
         attributes = recording.first_call.attributes
         for text in system_prompts(attributes) or leading_user_texts(attributes):
-            if (seen := prompts.find(text)) is not None:
-                found[seen.name] = seen.version
-    told = recording.attributes.get(RESOURCES)
-    for each in told if isinstance(told, list) else ():
-        name, _, version = str(each).rpartition("@")
-        found[name] = version
-    return found
+            if (prompt := prompts.find(text)) is not None:
+                versions[prompt.name] = prompt.version
+    declared = recording.attributes.get(RESOURCES)
+    for resource in declared if isinstance(declared, list) else ():
+        name, _, version = str(resource).rpartition("@")
+        versions[name] = version
+    return versions
 
 
 def _text(attributes: Mapping[str, object], key: str) -> str:

@@ -38,10 +38,12 @@ class LivePromptFiles:
     def publish(self, versions: LiveVersions, file: Path, /) -> None:
         """Write them for an agent; where there are none, and were none, nothing is written."""
         path = rendered_files_path(self._root, file)
-        made = self._made(versions)
+        rendered_files = self._made(versions)
         former = read_bundle(path, RenderedFiles)
-        if made != former and (former is not None or made.files or made.refusal):
-            write_bundle(path, made)
+        if rendered_files != former and (
+            former is not None or rendered_files.files or rendered_files.refusal
+        ):
+            write_bundle(path, rendered_files)
 
     def _made(self, versions: LiveVersions) -> RenderedFiles:
         release = versions.release_id
@@ -55,11 +57,11 @@ class LivePromptFiles:
         except (OSError, ValueError) as error:
             return RenderedFiles(release, refusal=str(error))
         top = os.path.realpath(self._root)
-        made = (
+        own_files = (
             RenderedFile(os.path.relpath(path, top), own[path], content)
             for path, content in sorted(contents.items())
         )
-        return RenderedFiles(release, tuple(made))
+        return RenderedFiles(release, tuple(own_files))
 
     def _files(self) -> list[PromptFile]:
         """The files that `ratchet.toml` names.

@@ -267,9 +267,9 @@ class _ImproveRun:
             conditions=content_hash(conditions),
             rules=content_hash(rules),
         )
-        known = self.store.runs.get(run.id)
-        goes_on = known
-        if known is None and not self._by_judge:  # the pairs to label are drawn from all, at first
+        stored = self.store.runs.get(run.id)
+        goes_on = stored
+        if stored is None and not self._by_judge:  # the pairs to label are drawn from all, at first
             goes_on = continued_run(run, self.dataset, self.store, answered=self.answered)
         if only_run is not None and (goes_on or run).id != only_run:
             raise Conflict(
@@ -277,13 +277,13 @@ class _ImproveRun:
                 " more, so what that run proved does not hold for them.",
                 hint="Undo the change, or let a new run prove it again.",
             )
-        if known is None:
+        if stored is None:
             self.project.keep_dataset(self.dataset, self.store, now)
         if goes_on is None:
             self.store.candidates.put(self.baseline, now)
             self.store.runs.put(run)
             return run
-        if known is None and goes_on.stage == "not_proved":
+        if stored is None and goes_on.stage == "not_proved":
             added = tasks_to_continue(goes_on, self.dataset, self.store, answered=self.answered)
             if added:
                 return self._continued(goes_on, run, added)
@@ -533,8 +533,8 @@ class _ImproveRun:
             )
         if trust is None:
             return
-        found = {**msgspec.to_builtins(trust), "evaluator": self.objective}
-        self.store.journal.append(self.run.id, "trust", found, time.time())
+        trust_entry = {**msgspec.to_builtins(trust), "evaluator": self.objective}
+        self.store.journal.append(self.run.id, "trust", trust_entry, time.time())
         self.watcher.message(trust.sentence)
 
     async def _learn(self, runner: RolloutRunner) -> None:
@@ -544,17 +544,17 @@ class _ImproveRun:
         if sentence:
             self.watcher.message(sentence)
         most = self.project.config.improve.budget.rollouts or 0
-        if dollars is not None and (each := self.spending.price()[0]):
-            most = min(most or 10**9, int((dollars - spent) / each))
+        if dollars is not None and (rollout_usd := self.spending.price()[0]):
+            most = min(most or 10**9, int((dollars - spent) / rollout_usd))
         self._announce("Learning, if it runs as many rollouts as it may,", most)
         async with self._lab(runner, dollars) as lab:
             self.watcher.expects(lab.budget.rollouts or 0)
             finding = await checked_finding(lab, await self.algorithm.learn(lab))
             await lab.settle()
-            named = await nominees(lab, finding)
+            ranked = await nominees(lab, finding)
         if late := lab.overtime(time.time()):
             self.watcher.message(late)
-        best = _candidate(lab, finding, named[0].candidate_id) if named else self.baseline
+        best = _candidate(lab, finding, ranked[0].candidate_id) if ranked else self.baseline
         finding = _in_one_measure(msgspec.structs.replace(finding, best=best), lab)
         if lab.coach_gone is not None:
             self._note_coach_gone(lab.coach_gone, finding)
@@ -567,7 +567,7 @@ class _ImproveRun:
                 "baseline_val": finding.baseline_val,
                 "best_val": finding.best_val,
                 "val_tasks": finding.val_tasks,
-                "nominees": msgspec.to_builtins(named),
+                "nominees": msgspec.to_builtins(ranked),
                 "all_rollouts": self._rollouts_so_far,
                 "rollouts": lab.spent.rollouts,
                 "coach_calls": lab.spent.coach_calls,
@@ -629,8 +629,8 @@ class _ImproveRun:
     def _learned(self, candidate: Candidate) -> float:
         """A candidate's gain as learning saw it."""
         finding = self.store.journal.get(self.run.id, "finding") or {}
-        known = msgspec.convert(finding.get("nominees", []), list[Nominee])
-        return next((n.gain for n in known if n.candidate_id == candidate.id), 0.0)
+        ranked = msgspec.convert(finding.get("nominees", []), list[Nominee])
+        return next((n.gain for n in ranked if n.candidate_id == candidate.id), 0.0)
 
     async def _following(self, failed: Candidate) -> Nominee | None:
         """The candidate that goes to the proof after one that failed there, if the budget lasts."""
@@ -641,14 +641,14 @@ class _ImproveRun:
         most = repetitions * len(self._tasks("test"))  # the source's rollouts are there already
         if self.cap is not None and self._rollouts_so_far + most > self.cap.most:
             return None
-        left, (each, _) = (await self.spending.account()).left, self.spending.price()
-        if self.spending.dollars is not None and most * each > left:
+        left, (rollout_usd, _) = (await self.spending.account()).left, self.spending.price()
+        if self.spending.dollars is not None and most * rollout_usd > left:
             return None
         return next_nominee(
             finding,
             failed.id,
             spent=self._rollouts_so_far - finding.get("all_rollouts", 0),
-            least=min(most, repetitions * self.project.config.prove.min_pairs),
+            shortest_proof=min(most, repetitions * self.project.config.prove.min_pairs),
         )
 
     @property
@@ -679,8 +679,8 @@ class _ImproveRun:
         self, runner: RolloutRunner, candidate: Candidate, plan: ExperimentPlan
     ) -> RepetitionPlan:
         """How often each test task is run; journaled, so that a resumed run does not change it."""
-        known = self.store.journal.get(self.run.id, "repetitions")
-        if known is None:
+        stored_plan = self.store.journal.get(self.run.id, "repetitions")
+        if stored_plan is None:
             wanted = self.project.config.prove.repetitions
             async with self._lab(runner, rollouts=self._left_for_proof()) as lab:
                 _, judged = self.spending.price()
@@ -694,8 +694,8 @@ class _ImproveRun:
                     judged_usd=judged,
                 )
             body = {"count": chosen.count, "reason": chosen.reason}
-            known = self.store.journal.append(self.run.id, "repetitions", body, time.time())
-        return msgspec.convert(known, RepetitionPlan)
+            stored_plan = self.store.journal.append(self.run.id, "repetitions", body, time.time())
+        return msgspec.convert(stored_plan, RepetitionPlan)
 
     def _left_for_proof(self) -> int | None:
         """Rollouts that the cap leaves to the proof after its pilot; None without a cap."""
@@ -867,9 +867,11 @@ class _ImproveRun:
 
     def _announce(self, step: str, rollouts: int) -> None:
         """Tell how many model calls the judges of a step make, if they are many."""
-        functions = [each for each in self.evaluators if isinstance(each, FunctionEvaluator)]
-        asking = [each for each in functions if each.calls_per_score]
-        calls = sum(each.calls_per_score for each in asking)
+        functions = [
+            evaluator for evaluator in self.evaluators if isinstance(evaluator, FunctionEvaluator)
+        ]
+        asking = [function for function in functions if function.calls_per_score]
+        calls = sum(function.calls_per_score for function in asking)
         if not calls:
             return
         _, judged = self.spending.price()
@@ -880,9 +882,9 @@ class _ImproveRun:
                 task, "", scope=(), seed_parts=(), queue="", purpose="", max_attempts=1
             )
             answered = msgspec.structs.replace(answered, output=task.expected)
-            bounds = [each.most_usd(answered) for each in asking]
-            known = [bound for bound in bounds if bound is not None]
-            each_usd = max(known) if len(known) == len(bounds) else None
+            bounds = [function.most_usd(answered) for function in asking]
+            known_bounds = [bound for bound in bounds if bound is not None]
+            each_usd = max(known_bounds) if len(known_bounds) == len(bounds) else None
         sentence = announced(
             f"{step} judged by a model,", calls * rollouts, each_usd, at_most=not judged
         )

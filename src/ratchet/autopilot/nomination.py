@@ -41,19 +41,23 @@ async def nominees(lab: Lab, finding: Finding) -> tuple[Nominee, ...]:
         finding: What the algorithm found.
     """
     tasks, source = [*lab.train, *lab.val], lab.baseline
-    candidates = {one.id: one for one in (*lab.tried, finding.best) if one.id != source.id}
+    candidates = {
+        candidate.id: candidate
+        for candidate in (*lab.tried, finding.best)
+        if candidate.id != source.id
+    }
     differences = {}
     for candidate in candidates.values():
         pairs = lab.compared(f"nominee/{candidate.id}", source, candidate, tasks=tasks)
         differences[candidate.id] = [after - before for before, after in pairs]
-    kept: list[Nominee] = []
+    passed: list[Nominee] = []
     for nominee in ranked(differences, finding.best.id):
         candidate = candidates[nominee.candidate_id]
         if not (await lab.check(candidate) or await lab.test(candidate)):
-            kept.append(nominee)
-        if len(kept) == NOMINEES:
+            passed.append(nominee)
+        if len(passed) == NOMINEES:
             break
-    return tuple(kept)
+    return tuple(passed)
 
 
 def ranked(differences: Mapping[str, Sequence[float]], chosen: str) -> list[Nominee]:
@@ -64,27 +68,30 @@ def ranked(differences: Mapping[str, Sequence[float]], chosen: str) -> list[Nomi
         chosen: The algorithm's own choice. Without any such task its word is enough.
     """
     able = [
-        Nominee(id, GainEstimate().seeing(seen).gain)
-        for id, seen in differences.items()
-        if may_gain(seen) or (id == chosen and not seen)
+        Nominee(id, GainEstimate().seeing(gains).gain)
+        for id, gains in differences.items()
+        if may_gain(gains) or (id == chosen and not gains)
     ]
-    return sorted(able, key=lambda one: (one.candidate_id != chosen, -one.gain, one.candidate_id))
+    return sorted(
+        able,
+        key=lambda nominee: (nominee.candidate_id != chosen, -nominee.gain, nominee.candidate_id),
+    )
 
 
 def next_nominee(
-    known: Mapping[str, Any], failed_id: str, *, spent: int, least: int
+    finding: Mapping[str, Any], failed_id: str, *, spent: int, shortest_proof: int
 ) -> Nominee | None:
     """The candidate that goes to the proof after one that failed there; None to end.
 
     Args:
-        known: What learning left in the journal.
+        finding: What learning left in the journal.
         failed_id: The candidate whose proof failed.
         spent: Rollouts of all proofs of the run.
-        least: Rollouts of the shortest proof.
+        shortest_proof: Rollouts of the shortest proof.
     """
-    order = msgspec.convert(known.get("nominees", []), list[Nominee])
+    order = msgspec.convert(finding.get("nominees", []), list[Nominee])
     ids = [nominee.candidate_id for nominee in order]
-    rest = order[ids.index(failed_id) + 1 :] if failed_id in ids else []
-    if spent + least > PROOF_SHARE * known.get("all_rollouts", 0):
+    remaining = order[ids.index(failed_id) + 1 :] if failed_id in ids else []
+    if spent + shortest_proof > PROOF_SHARE * finding.get("all_rollouts", 0):
         return None
-    return next(iter(rest), None)
+    return next(iter(remaining), None)

@@ -41,13 +41,13 @@ def show(run: Run | str | None = None, *, folder: str | Path = ".") -> ShownRun:
     """
     with Project.find(Path(folder)).open_store() as store:
         if isinstance(run, Run):
-            found = [run]
+            runs = [run]
         elif run is None:
-            found = store.runs.list(1)
+            runs = store.runs.list(1)
         else:
-            found = store.runs.find(run)
-        if not found and run is None:
+            runs = store.runs.find(run)
+        if not runs and run is None:
             raise InputError("Nothing has run yet.", hint="Start with: ratchet improve")
-        if len(found) != 1:
-            raise InputError(f"{run!r} matches {len(found)} runs.", hint="See: ratchet status")
-        return ShownRun(found[0], run_report(store, found[0]))
+        if len(runs) != 1:
+            raise InputError(f"{run!r} matches {len(runs)} runs.", hint="See: ratchet status")
+        return ShownRun(runs[0], run_report(store, runs[0]))

@@ -42,8 +42,8 @@ def planned_tasks(run: Run, dataset: Dataset, store: Store, *, answered: bool) -
     """
     plannings = _plannings(run, store)
     if not plannings or plannings[-1]["dataset"] != dataset.version:
-        known = _tasks(plannings, dataset, store)
-        new = added_tasks(known, dataset, answered=answered)
+        planned = _tasks(plannings, dataset, store)
+        new = added_tasks(planned, dataset, answered=answered)
         seed = f"{run.seed}/{len(plannings)}" if plannings else run.seed
         random.Random(seed).shuffle(new)  # noqa: S311 - reproducible, not secret
         body = {"dataset": dataset.version, "tasks": [task.id for task in new]}
@@ -70,17 +70,17 @@ def tasks_to_continue(run: Run, dataset: Dataset, store: Store, *, answered: boo
     have to be dropped, knowing how it turned out.
     """
     plannings = _plannings(run, store)
-    known = _tasks(plannings, dataset, store)
+    planned = _tasks(plannings, dataset, store)
     now = {(task.id, task.content()) for task in dataset.tasks}
-    if not plannings or any((task.id, task.content()) not in now for task in known):
+    if not plannings or any((task.id, task.content()) not in now for task in planned):
         return 0
-    return len(added_tasks(known, dataset, answered=answered))
+    return len(added_tasks(planned, dataset, answered=answered))
 
 
-def added_tasks(known: Sequence[Task], dataset: Dataset, *, answered: bool) -> list[Task]:
+def added_tasks(planned: Sequence[Task], dataset: Dataset, *, answered: bool) -> list[Task]:
     """The test tasks of a dataset that a comparison does not have yet, by id and by input."""
-    ids = {task.id for task in known}
-    inputs = {input_key(task.input) for task in known}
+    ids = {task.id for task in planned}
+    inputs = {input_key(task.input) for task in planned}
     return [
         task
         for task in dataset.split("test", answered=answered)
@@ -89,10 +89,10 @@ def added_tasks(known: Sequence[Task], dataset: Dataset, *, answered: bool) -> l
 
 
 def _plannings(run: Run, store: Store) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
-    while (body := store.journal.get(run.id, _key(len(found)))) is not None:
-        found.append(body)
-    return found
+    plannings: list[dict[str, Any]] = []
+    while (body := store.journal.get(run.id, _key(len(plannings)))) is not None:
+        plannings.append(body)
+    return plannings
 
 
 def _tasks(plannings: Sequence[dict[str, Any]], dataset: Dataset, store: Store) -> list[Task]:

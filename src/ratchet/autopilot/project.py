@@ -390,9 +390,9 @@ class Project:
                 complete=complete,
             )
         else:
-            given: dict[str, Split] | None = None if complete else {}
+            fixed_splits: dict[str, Split] | None = None if complete else {}
             if file.splits:
-                given = {**(roles.of(file.tasks) if roles else {}), **file.splits}
+                fixed_splits = {**(roles.of(file.tasks) if roles else {}), **file.splits}
             shares: Mapping[Split, float] = SHARES
             if has_shares:
                 own = tasks.split
@@ -403,15 +403,15 @@ class Project:
                 fractions=shares,
                 group_by=tasks.group_by,
                 near_duplicates=tasks.near_duplicates,
-                given=given,
+                fixed=fixed_splits,
             )
             groups = None
             if file.splits and roles and roles.of_learning(file.tasks):
                 groups = groups_of(file.tasks, tasks.group_by, tasks.near_duplicates)
             dataset = without_learned(dataset, roles, groups)
         if store is not None:
-            dataset, said = self._current(dataset, store, roles)
-            sentences = (*sentences, *said)
+            dataset, dataset_notes = self._current(dataset, store, roles)
+            sentences = (*sentences, *dataset_notes)
         self._check_splits(
             dataset, needs, "Add tasks; a task may state its own split: train, val or test."
         )
@@ -440,15 +440,18 @@ class Project:
             before = {(task.id, task.content()) for task in version.tasks}
             related = related or not tasks.isdisjoint(before)
             if before == tasks:
-                made = f"{latest.name}@{latest.version[:8]}"
-                said = f"The tasks are {made}, made of {self.config.tasks.file}. {latest.reason}"
-                return without_learned(latest, roles), (said,)
+                latest_name = f"{latest.name}@{latest.version[:8]}"
+                note = (
+                    f"The tasks are {latest_name}, made of {self.config.tasks.file}."
+                    f" {latest.reason}"
+                )
+                return without_learned(latest, roles), (note,)
         if not related:
             return own, ()
-        made = f"{latest.name}@{latest.version[:8]}"
+        latest_name = f"{latest.name}@{latest.version[:8]}"
         return own, (
-            f"{self.config.tasks.file} was changed since {made} was made of it, so that version is"
-            f' not used. To use it: dataset = "{latest.name}" under [tasks].',
+            f"{self.config.tasks.file} was changed since {latest_name} was made of it, so that"
+            f' version is not used. To use it: dataset = "{latest.name}" under [tasks].',
         )
 
     def has_store(self) -> bool:
@@ -494,10 +497,10 @@ class Project:
         if name is None:
             return self
         # Validated again: the file of ratchet.toml is no longer meant.
-        kept = {
+        task_options = {
             key: value for key, value in self.config.tasks.model_dump().items() if key != "file"
         }
-        tasks = type(self.config.tasks)(**{**kept, "dataset": name})
+        tasks = type(self.config.tasks)(**{**task_options, "dataset": name})
         return self.with_config(self.config.model_copy(update={"tasks": tasks}))
 
     def has_tasks(self) -> bool:
@@ -531,13 +534,13 @@ class Project:
         if use in ("judge", "preference", "sql"):
             own["folder"] = str(self.root)
         host = self.agent_host if ":" in use else None
-        made = make_evaluator(use, own, name=name, on_error=on_error, host=host)
+        evaluator = make_evaluator(use, own, name=name, on_error=on_error, host=host)
         if use == "judge":
             from ratchet.evaluate.judges import JudgeEvaluator
 
-            assert isinstance(made, JudgeEvaluator)
-            made.judge.models.redactor = self.redactor()
-        return made
+            assert isinstance(evaluator, JudgeEvaluator)
+            evaluator.judge.models.redactor = self.redactor()
+        return evaluator
 
     def evaluators(self, agent: AnyAgent) -> tuple[Evaluator, ...]:
         """The evaluators, including those that guardrails need.
@@ -547,28 +550,28 @@ class Project:
         """
         from ratchet.evaluate import make_evaluator
 
-        made: list[Evaluator] = []
+        evaluators: list[Evaluator] = []
         for section in self.config.evaluators:
-            made.append(
+            evaluators.append(
                 self.evaluator(
                     section.use, section.options, name=section.name, on_error=section.on_error
                 )
             )
-        names = [evaluator.name for evaluator in made]
+        names = [evaluator.name for evaluator in evaluators]
         for name in names:
             if names.count(name) > 1:
                 raise ConfigError(
                     f"Two evaluators are named {name!r}.",
                     hint='Give one of them another: name = "…" under its [[evaluators]].',
                 )
-        made.extend(make_evaluator(name) for name in ("latency", "cost") if name not in names)
+        evaluators.extend(make_evaluator(name) for name in ("latency", "cost") if name not in names)
         if not names and agent.kind != "rollout":
             raise ConfigError(
                 "ratchet.toml names no evaluator, so there is nothing to improve by.",
                 hint='Add for instance:\n\n[[evaluators]]\nuse = "exact_match"\n\n'
                 "For others: ratchet evaluators list --built-in",
             )
-        return tuple(made)
+        return tuple(evaluators)
 
     def objective(self, evaluators: Sequence[Evaluator], agent: AnyAgent) -> str:
         """Name of the evaluator whose score is improved.
@@ -609,8 +612,8 @@ class Project:
             Guardrail("cost", 0.25, unit="USD", aggregate="relative"),
         )
         units = {**UNITS, **{evaluator.name: evaluator.unit for evaluator in evaluators}}
-        named = {section.metric for section in self.config.guardrails}
-        made = [guardrail for guardrail in unnamed if guardrail.metric not in named]
+        metrics = {section.metric for section in self.config.guardrails}
+        guardrails = [guardrail for guardrail in unnamed if guardrail.metric not in metrics]
         for section in self.config.guardrails:
             if section.metric not in units:
                 raise ConfigError(
@@ -618,12 +621,12 @@ class Project:
                 )
             if section.off:
                 continue
-            if section.metric in {guardrail.metric for guardrail in made}:
+            if section.metric in {guardrail.metric for guardrail in guardrails}:
                 raise ConfigError(f"Two guardrails are set for {section.metric!r}; keep one.")
             unit = units[section.metric]
             lower_is_better = bool(unit) or section.metric == "errors"
             if section.relative_margin is not None:
-                made.append(
+                guardrails.append(
                     Guardrail(
                         section.metric,
                         section.relative_margin,
@@ -637,7 +640,7 @@ class Project:
                 # A pair's difference is capped at a few margins: the proof stays short, and one
                 # slow call cannot decide it.
                 scale = section.scale or (4 * margin if unit and margin else 1.0)
-                made.append(
+                guardrails.append(
                     Guardrail(
                         section.metric,
                         margin,
@@ -646,12 +649,12 @@ class Project:
                         lower_is_better=lower_is_better,
                     )
                 )
-        return tuple(made)
+        return tuple(guardrails)
 
     def unchosen_margins(self, guardrails: Sequence[Guardrail]) -> frozenset[str]:
         """The metrics of guardrails whose margin the configuration does not name."""
-        named = {section.metric for section in self.config.guardrails}
-        return frozenset(guardrail.metric for guardrail in guardrails) - named
+        metrics = {section.metric for section in self.config.guardrails}
+        return frozenset(guardrail.metric for guardrail in guardrails) - metrics
 
     def conditions(self) -> dict[str, object]:
         """The part of the configuration that determines how a rollout ends."""

@@ -103,10 +103,10 @@ def read_settings(path: Path) -> ProjectSettings:
 
 def why_read_only(path: Path) -> str:
     """Why this process cannot change a file; empty when it can."""
-    whole = path.resolve()
-    if os.access(whole, os.W_OK) and os.access(whole.parent, os.W_OK):
+    resolved = path.resolve()
+    if os.access(resolved, os.W_OK) and os.access(resolved.parent, os.W_OK):
         return ""
-    return f"{whole} cannot be written by this process."
+    return f"{resolved} cannot be written by this process."
 
 
 def change_setting(
@@ -155,8 +155,12 @@ def _named(key: str) -> tuple[str, str]:
         if fixed := why_fixed(section, name):
             raise ConfigError(f"{key} cannot be changed here. {fixed}")
         return section, name
-    known = [f"{each}.{one}" for each, names in CHANGEABLE.items() for one in names]
-    near = difflib.get_close_matches(key, known, n=1, cutoff=0.7)
+    changeable_keys = [
+        f"{section_name}.{setting_name}"
+        for section_name, names in CHANGEABLE.items()
+        for setting_name in names
+    ]
+    near = difflib.get_close_matches(key, changeable_keys, n=1, cutoff=0.7)
     raise InputError(
         f"There is no setting {key!r}.",
         hint=f"Did you mean {near[0]}?" if near else "See: ratchet config list.",
@@ -221,10 +225,10 @@ def _edited(before: bytes, section: str, name: str, new: str | None, path: Path)
     else:
         table[name] = tomllib.loads(f"x = {new}")["x"]
     try:
-        found = _tables(after)
+        tables = _tables(after)
     except ValueError:
-        found = {}
-    if _without_empty(found) != _without_empty(expected):
+        tables = {}
+    if _without_empty(tables) != _without_empty(expected):
         raise ConfigError(
             f"{section}.{name} cannot be changed in {path.name} without changing more than it.",
             hint="Change it in the file.",
@@ -235,8 +239,8 @@ def _edited(before: bytes, section: str, name: str, new: str | None, path: Path)
 def _without_empty(tables: Any) -> Any:
     if not isinstance(tables, dict):
         return tables
-    kept = {key: _without_empty(value) for key, value in tables.items()}
-    return {key: value for key, value in kept.items() if value != {}}
+    cleaned = {key: _without_empty(value) for key, value in tables.items()}
+    return {key: value for key, value in cleaned.items() if value != {}}
 
 
 def _written(value: str) -> str:
@@ -282,28 +286,28 @@ def _diff(before: bytes, after: bytes) -> tuple[tuple[str, ...], int]:
 
 
 def _section(config: Config, name: str, data: bytes) -> SettingsSection:
-    found: Any = config
+    section: Any = config
     for part in name.split("."):
-        found = getattr(found, part)
-    schema = type(found).model_json_schema()["properties"]
-    values = found.model_dump(mode="json")
-    defaults = type(found)().model_dump(mode="json")
+        section = getattr(section, part)
+    schema = type(section).model_json_schema()["properties"]
+    values = section.model_dump(mode="json")
+    defaults = type(section)().model_dump(mode="json")
     settings = []
-    for each, value in values.items():
-        fixed, text = why_fixed(name, each), None
+    for setting, value in values.items():
+        fixed, text = why_fixed(name, setting), None
         if not fixed:
             try:
-                text = _text_of(data, name, each)
+                text = _text_of(data, name, setting)
             except ConfigError as error:
                 fixed = str(error)
-        kind, choices = _kind(schema[each])
+        kind, choices = _kind(schema[setting])
         settings.append(
             ProjectSetting(
-                name=each,
+                name=setting,
                 value=value,
-                default=defaults[each],
+                default=defaults[setting],
                 text=text,
-                is_set=each in found.model_fields_set,
+                is_set=setting in section.model_fields_set,
                 kind=kind,
                 choices=choices,
                 fixed=fixed,
@@ -323,7 +327,7 @@ _KINDS: dict[str, Literal["number", "boolean", "text"]] = {
 def _kind(
     schema: dict[str, Any],
 ) -> tuple[Literal["number", "boolean", "choice", "text", "other"], tuple[str, ...]]:
-    options = [each for each in schema.get("anyOf", [schema]) if each.get("type") != "null"]
+    options = [option for option in schema.get("anyOf", [schema]) if option.get("type") != "null"]
     if len(options) != 1:
         return "other", ()
     if "enum" in options[0]:

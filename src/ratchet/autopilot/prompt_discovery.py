@@ -13,9 +13,11 @@ from ratchet.autopilot.failed_rollout import failure_of
 from ratchet.autopilot.project import Project
 from ratchet.autopilot.recorded_prompts import FoundPrompts, find_prompts
 from ratchet.autopilot.runner import Say, open_runner
+from ratchet.autopilot.source_prompts import source_prompts
+from ratchet.bind.prompt_names import user_prompt_name
 from ratchet.bind.recognise import shape_of
 from ratchet.bind.recorded_time import free_times
-from ratchet.observe.system_prompts import leading_user_texts, system_prompts
+from ratchet.observe.system_prompts import system_prompts
 from ratchet.run.program import AnyAgent, source_files
 from ratchet.source.javascript_prompts import declared_prompts
 from ratchet.store import Store
@@ -43,8 +45,6 @@ class FoundPrompt(msgspec.Struct, frozen=True):
     template: PromptTemplate
     count: int
     """Number of model calls that it was seen in."""
-    in_source: bool = False
-    """Whether exactly one literal of the source is it."""
 
 
 def recall_prompts(store: Store, agent: AnyAgent, dataset: Dataset) -> bool:
@@ -100,18 +100,18 @@ async def discover_prompts(
     async with open_runner(project, store, agent, identity, say, take_over=True) as runner:
         ended = await runner.run(rollouts, [unchanged])
     try:
-        found = _found_in(
+        prompts = _found_in(
             project, store, [ended[rollout.id] for rollout in rollouts], say, declared
         )
     except AgentError as error:
         key = f"failed/{failures + 1:03d}"
         store.journal.append(identity, key, error.message, time.time())
         raise
-    shown = [f"{name} (in the source)" for name in declared]
-    shown += [f"{each.name} ({counted(each.count, 'call')})" for each in found]
-    say(f"Its prompts: {', '.join(shown)}.")
-    store.journal.append(identity, KEY, msgspec.to_builtins(found), time.time())
-    _declare(agent, found, declared)
+    descriptions = [f"{name} (in the source)" for name in declared]
+    descriptions += [f"{prompt.name} ({counted(prompt.count, 'call')})" for prompt in prompts]
+    say(f"Its prompts: {', '.join(descriptions)}.")
+    store.journal.append(identity, KEY, msgspec.to_builtins(prompts), time.time())
+    _declare(agent, prompts, declared)
 
 
 def declared_in_source(agent: AnyAgent) -> dict[str, Declaration]:
@@ -119,8 +119,10 @@ def declared_in_source(agent: AnyAgent) -> dict[str, Declaration]:
     root = Path(agent.spec.root).resolve()
     files = source_files(root, agent.spec.path)
     return {
-        one.name: Declaration(one.name, one.template, str(one.file), one.line, located_by="text")
-        for one in declared_prompts(root, files)
+        prompt.name: Declaration(
+            prompt.name, prompt.template, str(prompt.file), prompt.line, located_by="text"
+        )
+        for prompt in declared_prompts(root, files)
     }
 
 
@@ -145,10 +147,11 @@ def _identity(agent: AnyAgent, dataset: Dataset) -> str:
 
 
 def _declare(
-    agent: AnyAgent, found: Sequence[FoundPrompt], declared: Mapping[str, Declaration]
+    agent: AnyAgent, prompts: Sequence[FoundPrompt], declared: Mapping[str, Declaration]
 ) -> None:
     agent.declarations = {
-        each.name: Declaration(each.name, each.template, located_by="text") for each in found
+        prompt.name: Declaration(prompt.name, prompt.template, located_by="text")
+        for prompt in prompts
     } | dict(declared)
 
 
@@ -156,9 +159,9 @@ def _consists_of(template: PromptTemplate, declared: Mapping[str, Declaration]) 
     """Whether at least half of a prompt that was seen is text of prompts in the source."""
     left = " ".join(shape_of(template).pieces)
     size = len("".join(left.split()))
-    for one in declared.values():
-        if isinstance(one.resource, PromptTemplate):
-            pieces = [piece.strip() for piece in shape_of(one.resource).pieces]
+    for declaration in declared.values():
+        if isinstance(declaration.resource, PromptTemplate):
+            pieces = [piece.strip() for piece in shape_of(declaration.resource).pieces]
             if all(piece in left for piece in pieces):
                 for piece in pieces:
                     left = left.replace(piece, " ", 1) if piece else left
@@ -180,37 +183,42 @@ def _found_in(
             hint="Run one by hand: ratchet run.",
         )
     spans = [span for rollout in rollouts for span in store.spans.of(rollout.id)]
-    calls = [span for span in spans if "gen_ai.request.model" in span.attributes]
+    calls = [
+        span
+        for span in spans
+        if span.attributes.keys() & {"gen_ai.request.model", "gen_ai.input.messages"}
+    ]
     if not calls and not declared:
         raise AgentError(_no_call(project, len(rollouts)), hint=_how_to_reach(project))
-    seen = find_prompts(spans, project.agent_name)
+    recorded = find_prompts(spans, project.agent_name)
     times = [span.start_ns / 1e9 for span in calls]
-    found = _written(project, seen, times)
-    # Calls without a system prompt have their instructions in the user's message. What varies
-    # little there may also be the task: only a text of the source is a prompt.
-    in_messages = find_prompts(spans, project.agent_name, leading_user_texts)
-    found += [prompt for prompt in _written(project, in_messages, times) if prompt.in_source]
-    if declared and not found:
+    prompts = _written(project, recorded, times)
+    # Instructions may also stand in the user's message, or in a text that a library puts together.
+    # What varies little there may be the task: only a text of the source is a prompt.
+    known = [prompt.template for prompt in prompts]
+    for template, count in source_prompts(repository_of(project.root), calls, known):
+        name = user_prompt_name(project.agent_name, [prompt.name for prompt in prompts])
+        prompts.append(FoundPrompt(name, template, count))
+    if declared and not prompts:
         return ()
-    if not found:
+    if not prompts:
         raise AgentError(
-            "No prompt can be told from its data in the agent's"
-            f" {counted(len(calls), 'model call')}, of which"
-            f" {seen.calls} have a system prompt. {' '.join(seen.refused)}".rstrip(),
-            hint="A prompt is a system message, or a text of the source at the beginning of the"
-            " user's. Give more tasks; or register the template yourself: docs/gateway.md.",
+            f"The agent's {counted(len(calls), 'model call')} sent no text of its source, and no"
+            f" system message that repeats. {' '.join(recorded.refused)}".rstrip(),
+            hint="Give more tasks, so that what stays the same can be told from the task; or"
+            " register the prompt's template yourself: docs/gateway.md.",
         )
-    for sentence in seen.refused:
+    for sentence in recorded.refused:
         say(f"Left as they are: {sentence}")
     return tuple(
         prompt
-        for prompt in {prompt.name: prompt for prompt in reversed(found)}.values()
+        for prompt in {prompt.name: prompt for prompt in reversed(prompts)}.values()
         if prompt.name not in declared
         and not (declared and _consists_of(prompt.template, declared))
     )[::-1]
 
 
-def _written(project: Project, seen: FoundPrompts, times: Sequence[float]) -> list[FoundPrompt]:
+def _written(project: Project, recorded: FoundPrompts, times: Sequence[float]) -> list[FoundPrompt]:
     """The prompts with the slots that they have in the source, where exactly one literal is it.
 
     What was the same in all recorded calls may be an expression there, and differ in use.
@@ -219,18 +227,11 @@ def _written(project: Project, seen: FoundPrompts, times: Sequence[float]) -> li
 
     prompts = []
     for (name, template), proposal in zip(
-        seen.prompts.items(), seen.discovery.proposals, strict=True
+        recorded.prompts.items(), recorded.discovery.proposals, strict=True
     ):
         timeless = free_times(template, min(times), max(times))
         literal = find_literal(repository_of(project.root), timeless).template
-        prompts.append(
-            FoundPrompt(
-                name=name,
-                template=literal or timeless,
-                count=proposal.count,
-                in_source=literal is not None,
-            )
-        )
+        prompts.append(FoundPrompt(name, literal or timeless, proposal.count))
     return prompts
 
 

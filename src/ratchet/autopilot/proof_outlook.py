@@ -46,9 +46,9 @@ def proof_outlook(
     gain = max(USUAL_GAIN, min_gain)
     test = len(dataset.split("test", answered=answered))
     needed = tasks_needed(alpha, gain, _variance(scores))
-    said = f"Proving a gain of {gain:.2g} will take about {counted(needed, 'test task')}"
+    outlook = f"Proving a gain of {gain:.2g} will take about {counted(needed, 'test task')}"
     if test >= needed:
-        return [f"{said}; there are {test}."]
+        return [f"{outlook}; there are {test}."]
     ways = [
         *_by_labels(dataset, stored),
         *_by_capture(dataset, needed - test, stored, store, now),
@@ -57,7 +57,7 @@ def proof_outlook(
     ]
     numbered = "; ".join(f"({number}) {way}" for number, way in enumerate(ways, start=1))
     return [
-        f"{said}, and there are {test}: only larger gains are likely to be proved.",
+        f"{outlook}, and there are {test}: only larger gains are likely to be proved.",
         f"Ways to more proof, the soonest first: {numbered}.",
     ]
 
@@ -78,19 +78,19 @@ def _by_capture(
     name = dataset.name if stored else "NAME"
     command = f"ratchet datasets capture {name}"
     last_week = TraceFilter(since_ns=int((now - _WEEK_S) * 1e9), own_calls=False)
-    found, more = store.traces.list(last_week, limit=_MOST_TRACES)
-    if not found:
+    traces, more = store.traces.list(last_week, limit=_MOST_TRACES)
+    if not traces:
         return [
             f"capture: no traffic was recorded in the last week; record it (docs/tracing.md), then"
             f" {command}"
         ]
-    first = found[-1].start_ns / 1e9 if more is not None else now - _WEEK_S
+    first = traces[-1].start_ns / 1e9 if more is not None else now - _WEEK_S
     share = len(dataset.split("test")) / max(1, len(dataset.tasks))
-    a_day = len(found) / max((now - first) / 86_400.0, 1e-3)
+    a_day = len(traces) / max((now - first) / 86_400.0, 1e-3)
     days = missing / max(share * a_day, 1e-9)
     when = (
         "at once"
-        if len(found) * share >= missing
+        if len(traces) * share >= missing
         else f"in about {counted(max(1, round(days)), 'day')}"
     )
     return [

@@ -116,19 +116,19 @@ def refresh_releases(
 
     A forge that fails is asked once: the releases are then as the repository tells.
     """
-    found: list[Release] = []
+    releases: list[Release] = []
     problems: list[str] = []
     for release in store.releases.list(1000):
         if not problems or not release.request:
             try:
-                found.append(refresh_release(project, store, release, environ))
+                releases.append(refresh_release(project, store, release, environ))
                 continue
             except RatchetError as error:
                 if release.request is None and release.revert is None:
                     raise
                 problems.append(str(error))
-        found.append(_stored(store, release, refresh(release, project.root)))
-    return found, problems
+        releases.append(_stored(store, release, refresh(release, project.root)))
+    return releases, problems
 
 
 def revert_release(

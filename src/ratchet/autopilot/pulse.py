@@ -45,12 +45,12 @@ class Pulse:
         """
         long = self._waits.long()
         self._watcher.waits(long, now)
-        known = [(wait.what, wait.since) for wait in long]
-        if known == self._told and now - self._told_at < BEAT_S:
+        told_waits = [(wait.what, wait.since) for wait in long]
+        if told_waits == self._told and now - self._told_at < BEAT_S:
             return
         with suppress(RatchetError):  # the store may be what is waited for
             self._store.activity.put(self._run_id, long, now)
-            self._told, self._told_at = known, now
+            self._told, self._told_at = told_waits, now
 
     def end(self) -> None:
         """Tell that nobody works at the run any more."""

@@ -45,22 +45,26 @@ def find_prompts(
     """
     calls = RecordedCalls(spans, texts_of)
     uses = calls.uses()
-    whole = [use for use in uses if not was_cut(use.text)]
-    found = discover_by_speaker(whole)
-    names = proposal_names(found.proposals, speakers_of(uses), agent)
+    uncut = [use for use in uses if not was_cut(use.text)]
+    discovery = discover_by_speaker(uncut)
+    names = proposal_names(discovery.proposals, speakers_of(uses), agent)
     refused = [
-        f"{_number(one.count)} of {one.speaker or 'an agent without a name'}: {one.reason}."
-        for one in found.refused
+        f"{_number(refusal.count)} of {refusal.speaker or 'an agent without a name'}:"
+        f" {refusal.reason}."
+        for refusal in discovery.refused
     ]
-    refused += [f"{_number(count)}: {reason}." for reason, count in found.left_out.items()]
-    cut = sum(use.count for use in uses) - sum(use.count for use in whole)
+    refused += [f"{_number(count)}: {reason}." for reason, count in discovery.left_out.items()]
+    cut = sum(use.count for use in uses) - sum(use.count for use in uncut)
     if cut:
         refused.append(f"{_number(cut)}: truncated when recorded.")
     return FoundPrompts(
-        {name: proposal.template for name, proposal in zip(names, found.proposals, strict=True)},
+        {
+            name: proposal.template
+            for name, proposal in zip(names, discovery.proposals, strict=True)
+        },
         tuple(refused),
         len(calls),
-        found,
+        discovery,
     )
 
 

@@ -24,14 +24,14 @@ def recorded_input(recording: TraceRecording, *, redacted: bool = False) -> obje
         Unusable: It is missing, cut, or redacted and may not be.
     """
     try:
-        found = input_of(recording)
+        task_input = input_of(recording)
     except Incomplete:
         raise Unusable("its input was recorded in part only") from None
-    if found is None:
+    if task_input is None:
         raise Unusable("its input was not recorded")
-    if not redacted and is_redacted(found):
+    if not redacted and is_redacted(task_input):
         raise Unusable("its input was redacted")
-    return found
+    return task_input
 
 
 def is_redacted(value: object) -> bool:
@@ -54,16 +54,16 @@ def recorded_rollout(recording: TraceRecording) -> Rollout:
     if output is None and not failed:
         raise Unusable("its answer was not recorded")
     try:
-        given: object = input_of(recording)
+        task_input: object = input_of(recording)
     except Incomplete:
-        given = None
+        task_input = None
     started_at = trace.start_ns / 1e9
     return Rollout(
         id=trace.trace_id,
         queue=trace.agent,
         candidate_id=str(recording.attributes.get("ratchet.candidate_id", "")),
-        task_id=content_hash(given),
-        input=given,
+        task_id=content_hash(task_input),
+        input=task_input,
         purpose="live",
         status="failed" if failed else "succeeded",
         output=output,
@@ -84,7 +84,7 @@ def recording_of(store: Store, trace: Trace) -> TraceRecording | None:
     cursor: str | None = None
     while True:
         page, _, cursor = store.recordings.page(
-            criteria, wanted=lambda each: each.trace_id == trace.trace_id, cursor=cursor
+            criteria, wanted=lambda listed: listed.trace_id == trace.trace_id, cursor=cursor
         )
         if page or cursor is None:
             return page[0] if page else None
@@ -92,5 +92,5 @@ def recording_of(store: Store, trace: Trace) -> TraceRecording | None:
 
 def spans_of_trace(store: Store, trace_id: str) -> list[Span]:
     """The spans of a live trace, without those that only say that a call has begun."""
-    found = store.traces.get(trace_id)
-    return [] if found is None else [span for span in found.spans if span.name != START]
+    recording = store.traces.get(trace_id)
+    return [] if recording is None else [span for span in recording.spans if span.name != START]

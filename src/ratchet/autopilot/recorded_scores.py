@@ -45,13 +45,13 @@ class RecordedScores:
         trace, evaluator, journal = recording.trace, self._evaluator, self._store.journal
         run_id = f"live/{trace.agent}/{trace.start_ns // _DAY_NS}"  # old days are pruned
         key = f"{trace.trace_id}/{evaluator.name}/{evaluator.version}"
-        kept = await asyncio.to_thread(journal.get, run_id, key)
-        if kept is None:
+        stored_score = await asyncio.to_thread(journal.get, run_id, key)
+        if stored_score is None:
             score, reason = await self._verdict(recording, evaluator)
             if score is None:
                 return None, reason
-            kept = await asyncio.to_thread(journal.append, run_id, key, score, time.time())
-        return float(kept), ""
+            stored_score = await asyncio.to_thread(journal.append, run_id, key, score, time.time())
+        return float(stored_score), ""
 
     async def _verdict(
         self, recording: TraceRecording, evaluator: Evaluator

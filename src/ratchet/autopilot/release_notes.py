@@ -64,10 +64,10 @@ def _cost(finding: dict[str, Any]) -> str:
 def _steps(store: Store, run: Run) -> list[Candidate]:
     """The selected candidate, its first parent, and so on back to the source."""
     steps: list[Candidate] = []
-    seen = {run.baseline_id}
+    visited = {run.baseline_id}
     next_id = run.best_id
-    while next_id not in seen:
-        seen.add(next_id)
+    while next_id not in visited:
+        visited.add(next_id)
         steps.append(store.candidates.get(next_id))
         next_id = steps[-1].parents[0] if steps[-1].parents else run.baseline_id
     return steps

@@ -71,8 +71,8 @@ async def plan_repetitions(
             ahead=len(tasks),
         )
         differences = [
-            gain_against_better(here.value, there.value)
-            for here, there in zip(before, after, strict=True)
+            gain_against_better(baseline.value, changed.value)
+            for baseline, changed in zip(before, after, strict=True)
         ]
         if not may_repeat(plan, differences, most):
             return RepetitionPlan()
@@ -80,8 +80,8 @@ async def plan_repetitions(
     except BudgetExhausted:
         return RepetitionPlan()
     pilot = [
-        PilotTask((_missing_is_1(one), _missing_is_1(two)), there.worth)
-        for one, two, there in zip(before, again, after, strict=True)
+        PilotTask((_missing_is_1(first), _missing_is_1(second)), changed.worth)
+        for first, second, changed in zip(before, again, after, strict=True)
     ]
     return choose_repetitions(plan, pilot, most)
 
@@ -93,7 +93,7 @@ def _missing_is_1(evaluation: Evaluation) -> float:
 
 def _affordable(
     budget: Budget,
-    known: Sequence[Evaluation],
+    evaluations: Sequence[Evaluation],
     judged_usd: float,
     rollouts: int,
     slots: int,
@@ -107,14 +107,14 @@ def _affordable(
     limits = [float(MAX_AUTO)]
     if budget.rollouts is not None:
         limits.append(budget.rollouts / rollouts)
-    if known and budget.dollars is not None:
-        dollars = total_cost(each.rollout.cost for each in known).usd
+    if evaluations and budget.dollars is not None:
+        dollars = total_cost(evaluation.rollout.cost for evaluation in evaluations).usd
         if dollars is None:
             return 1  # an unknown price is within no budget
-        each = dollars / len(known) + judged_usd
-        if each > 0.0:
-            limits.append((budget.dollars - ahead * each) / (rollouts * each))
-    seconds = sum(each.rollout.duration_s or 0.0 for each in known)
+        rollout_usd = dollars / len(evaluations) + judged_usd
+        if rollout_usd > 0.0:
+            limits.append((budget.dollars - ahead * rollout_usd) / (rollouts * rollout_usd))
+    seconds = sum(evaluation.rollout.duration_s or 0.0 for evaluation in evaluations)
     if budget.seconds is not None and seconds > 0.0:
-        limits.append(budget.seconds / (rollouts * seconds / len(known) / slots))
+        limits.append(budget.seconds / (rollouts * seconds / len(evaluations) / slots))
     return max(1, int(min(limits)))

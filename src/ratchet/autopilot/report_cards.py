@@ -233,15 +233,15 @@ async def trust_objective(
     if basis == "opinion" and labels < card_thresholds(project).labels:
         check_objective(project, store, evaluators, objective)
         if _is_judge(evaluator):
-            said = "a gain by it is promoted only if people's labels of random pairs prove it"
-            return Trust("advises", f"The judge {objective!r} advises: {said}.")
+            ground = "a gain by it is promoted only if people's labels of random pairs prove it"
+            return Trust("advises", f"The judge {objective!r} advises: {ground}.")
         # Measuring it could only cost: there is nothing to compare it with.
-        said = "the project vouches for it (vouched = true), and nothing else does"
-        return Trust("decides", f"The evaluator {objective!r} decides: {said}.")
+        ground = "the project vouches for it (vouched = true), and nothing else does"
+        return Trust("decides", f"The evaluator {objective!r} decides: {ground}.")
 
-    def begins(done: int, of: int) -> None:
-        if not done and (said := announced_card(evaluator, cases, of)):
-            say(said)
+    def begins(scored: int, of: int) -> None:
+        if not scored and (announcement := announced_card(evaluator, cases, of)):
+            say(announcement)
 
     card = await report_card(project, store, evaluators, evaluator, cases, on_probe=begins)
     damaged = any(check.n for check in card.checks if check.name.startswith("damage"))
@@ -276,7 +276,7 @@ def _is_judge(evaluator: Evaluator) -> bool:
 
 
 def _named(evaluators: Sequence[Evaluator], name: str) -> Evaluator | None:
-    return next((each for each in evaluators if each.name == name), None)
+    return next((evaluator for evaluator in evaluators if evaluator.name == name), None)
 
 
 def _refusal(

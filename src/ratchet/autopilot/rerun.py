@@ -61,13 +61,13 @@ def rerun_of_trace(store: Store, id: str) -> Rollout:
         NotFound: There is no such trace.
         InputError: Its input was not recorded, was cut, or redacted.
     """
-    found = store.traces.skeleton(id, limit=1)
-    if found is None:
+    skeleton = store.traces.skeleton(id, limit=1)
+    if skeleton is None:
         raise NotFound(f"There is no trace {id[:200]!r}.")
-    if found.trace.rollout_id:
-        return rerun_of_rollout(store, found.trace.rollout_id)
+    if skeleton.trace.rollout_id:
+        return rerun_of_rollout(store, skeleton.trace.rollout_id)
     try:
-        return _of_trace(store, found.trace)
+        return _of_trace(store, skeleton.trace)
     except Unusable as error:
         raise InputError(f"This trace cannot run again: {error}.") from None
 
@@ -76,15 +76,15 @@ def _of_trace(store: Store, trace: Trace) -> Rollout:
     recording = recording_of(store, trace)
     if recording is None:
         raise Unusable("its spans were deleted meanwhile")
-    given = recorded_input(recording)
+    task_input = recorded_input(recording)
     candidate = str(recording.attributes.get("ratchet.candidate_id", ""))
-    known = candidate and store.candidates.known({candidate})
+    is_stored = candidate and store.candidates.known({candidate})
     return Rollout(
         id="",
         queue=trace.agent if _QUEUE.fullmatch(trace.agent) else FALLBACK,
-        candidate_id=candidate if known else "",
-        task_id=content_hash(given),
-        input=given,
+        candidate_id=candidate if is_stored else "",
+        task_id=content_hash(task_input),
+        input=task_input,
         purpose=f"{MARK}/trace/{trace.trace_id}",
         max_attempts=1,
     )

@@ -135,12 +135,12 @@ class Refusal(msgspec.Struct, frozen=True):
 
 def refusals_in(entries: Sequence[tuple[str, Any]]) -> list[Refusal]:
     """The refusals among a journal's entries, in order."""
-    found = []
+    refusals = []
     for key, why in entries:
         if not why:
             continue  # the candidate passed
         if key.startswith(VERDICTS):
-            found.append(Refusal(str(why), key.partition("/")[2]))
+            refusals.append(Refusal(str(why), key.partition("/")[2]))
         elif key.startswith(ANSWERS):
-            found.append(Refusal(str(why)))
-    return found
+            refusals.append(Refusal(str(why)))
+    return refusals

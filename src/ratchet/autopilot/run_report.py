@@ -64,7 +64,7 @@ def run_report(store: Store, run: Run) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    best = sorted(outcome.proposals, key=lambda each: each.value, reverse=True)[:BEST]
+    best = sorted(outcome.proposals, key=lambda proposal: proposal.value, reverse=True)[:BEST]
     return environment.get_template("run_report.html").render(
         version=__version__,
         run=run,
@@ -119,8 +119,8 @@ class _Plot(msgspec.Struct, frozen=True):
 def _score_plot(outcome: RunOutcome) -> _Plot | None:
     if not outcome.proposals:
         return None
-    most = max(each.rollouts for each in outcome.proposals) or 1
-    high = max(1.0, *(each.value for each in outcome.proposals))
+    most = max(proposal.rollouts for proposal in outcome.proposals) or 1
+    high = max(1.0, *(proposal.value for proposal in outcome.proposals))
 
     def x(rollouts: float) -> float:
         return _LEFT + (WIDTH - _LEFT - _RIGHT) * rollouts / most
@@ -130,12 +130,12 @@ def _score_plot(outcome: RunOutcome) -> _Plot | None:
 
     dots = [
         (
-            x(each.rollouts),
-            y(each.value),
-            "chosen" if each.candidate_id == outcome.run.best_id else "dot",
-            f"{each.algorithm} {each.candidate_id[:8]}: {each.value:.3f}",
+            x(proposal.rollouts),
+            y(proposal.value),
+            "chosen" if proposal.candidate_id == outcome.run.best_id else "dot",
+            f"{proposal.algorithm} {proposal.candidate_id[:8]}: {proposal.value:.3f}",
         )
-        for each in outcome.proposals
+        for proposal in outcome.proposals
     ]
     ticks = [high * part / 4 for part in range(5)]
     marks: list[tuple[float, float, str, str]] = [
@@ -189,7 +189,7 @@ def _path(values: Sequence[float], x: Any, y: Any) -> str:
 def _rows(path: str) -> list[dict[str, float]]:
     """The e-values after each pair; empty when the evidence is not here or has no pairs."""
     try:
-        found = json.loads(Path(path).read_bytes()) if path else {}
-        return [row["e_values"] for row in found.get("pairs", ())]
+        evidence = json.loads(Path(path).read_bytes()) if path else {}
+        return [row["e_values"] for row in evidence.get("pairs", ())]
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return []

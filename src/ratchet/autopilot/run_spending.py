@@ -102,11 +102,13 @@ class RunSpending:
         judged = total_cost(
             msgspec.convert(body, Cost) for key, body in entries if key.startswith(JUDGED)
         )
-        checks = [each for key, body in entries if key.startswith("coach-check/") for each in body]
-        rest = call_costs(entries).of_judges.known_usd - judged.known_usd
+        checks = [
+            check for key, body in entries if key.startswith("coach-check/") for check in body
+        ]
+        judges_usd = call_costs(entries).of_judges.known_usd - judged.known_usd
         return [
-            Cost(known_usd=max(0.0, rest)),
-            *(Cost.of(each["cost_usd"], each["model"]) for each in checks),
+            Cost(known_usd=max(0.0, judges_usd)),
+            *(Cost.of(check["cost_usd"], check["model"]) for check in checks),
         ]
 
     def set_price(
@@ -119,16 +121,18 @@ class RunSpending:
             judged_usd: Dollars of the judges' answers that their scores rest on.
             earlier: Ids of runs that may have paid for these answers.
         """
-        known = [self._store.journal.get(id, PROOF_PRICE, {}) for id in earlier]
-        judged = max(judged_usd / len(rollouts), *(k.get("judged_usd", 0.0) for k in known), 0.0)
-        each = total_cost(rollouts).known_usd / len(rollouts) + judged
-        body = {"each_usd": each, "judged_usd": judged}
+        earlier_prices = [self._store.journal.get(id, PROOF_PRICE, {}) for id in earlier]
+        judged = max(
+            judged_usd / len(rollouts), *(k.get("judged_usd", 0.0) for k in earlier_prices), 0.0
+        )
+        rollout_usd = total_cost(rollouts).known_usd / len(rollouts) + judged
+        body = {"each_usd": rollout_usd, "judged_usd": judged}
         self._store.journal.append(self._run_id, PROOF_PRICE, body, time.time())
 
     def price(self) -> tuple[float, float]:
         """Dollars of a scored rollout, and the judges' part of them; 0 if nothing is known."""
-        kept = self._store.journal.get(self._run_id, PROOF_PRICE, {})
-        return float(kept.get("each_usd", 0.0)), float(kept.get("judged_usd", 0.0))
+        stored_price = self._store.journal.get(self._run_id, PROOF_PRICE, {})
+        return float(stored_price.get("each_usd", 0.0)), float(stored_price.get("judged_usd", 0.0))
 
     def for_learning(self, proof_rollouts: int, spent: float) -> tuple[float | None, str]:
         """Dollars that learning may bring the run to, and a sentence on what the proof keeps.
@@ -142,23 +146,23 @@ class RunSpending:
         """
         if self.dollars is None:
             return None, ""
-        each, _ = self.price()
-        kept = proof_rollouts * each
+        rollout_usd, _ = self.price()
+        proof_usd = proof_rollouts * rollout_usd
         proof = (
-            f"the proof, of {counted(proof_rollouts, 'rollout')} at about {dollars_text(each)}"
-            " each with their judges' calls"
+            f"the proof, of {counted(proof_rollouts, 'rollout')} at about"
+            f" {dollars_text(rollout_usd)} each with their judges' calls"
         )
-        left = self.dollars - kept
+        left = self.dollars - proof_usd
         if left <= spent:
             raise BudgetExhausted(
                 f"The budget of ${self.dollars:g} leaves nothing for learning:"
                 f" {dollars_text(spent)} are spent, and {proof}, takes about"
-                f" {dollars_text(kept)}.",
+                f" {dollars_text(proof_usd)}.",
                 hint=RAISE,
             )
-        if not kept:
+        if not proof_usd:
             return left, ""
-        return left, f"Of ${self.dollars:g}, about {dollars_text(kept)} are kept for {proof}."
+        return left, f"Of ${self.dollars:g}, about {dollars_text(proof_usd)} are kept for {proof}."
 
 
 def command_account(project: Project) -> Account:

@@ -88,11 +88,11 @@ async def open_runner(
             say(sentence)
     async with AsyncExitStack() as stack:
         state = project.prepare_state()
-        held: int | None = None
+        lock_fd: int | None = None
         if take_over:
             workers = FileLock(state / "locks" / f"{queue[:24]}.lock", "A worker")
             with WAITS.on("the workers of an interrupted run"):
-                held = await _when_free(workers, project.config.run.timeout_s + 10.0, say)
+                lock_fd = await _when_free(workers, project.config.run.timeout_s + 10.0, say)
             stack.callback(workers.release)
         if agent.prompts_in_calls and not project.config.run.server:
             runner = await _gateway_runner(stack, project, agent, queue, redactor, containment, say)
@@ -113,7 +113,7 @@ async def open_runner(
                 project,
                 agent,
                 state,
-                held,
+                lock_fd,
                 redaction=redactor.rules,
                 niceness=niceness,
                 containment=containment,

@@ -84,8 +84,8 @@ _DOCS = "docs/configuration.md"
 
 def _sentences(error: ValidationError, model: type[BaseModel]) -> str:
     # Missing keys come last: they are often the misspelt ones.
-    found = sorted(error.errors(), key=lambda problem: problem["type"] == "missing")
-    problems = [_sentence(problem, model) for problem in found]
+    errors = sorted(error.errors(), key=lambda problem: problem["type"] == "missing")
+    problems = [_sentence(problem, model) for problem in errors]
     return " ".join(problems[:5]) + (
         f" ({len(problems) - 5} more problems.)" if len(problems) > 5 else ""
     )
@@ -95,9 +95,9 @@ def _sentence(problem: Mapping[str, Any], model: type[BaseModel]) -> str:
     location = tuple(problem["loc"])
     where = _dotted(location)
     if problem["type"] == "extra_forbidden":
-        known = _fields_at(location[:-1], model)
-        near = difflib.get_close_matches(str(location[-1]), known, n=1, cutoff=0.4)
-        meant = f" Did you mean {near[0]!r}?" if near else f" Known here: {', '.join(known)}."
+        known_keys = _fields_at(location[:-1], model)
+        near = difflib.get_close_matches(str(location[-1]), known_keys, n=1, cutoff=0.4)
+        meant = f" Did you mean {near[0]!r}?" if near else f" Known here: {', '.join(known_keys)}."
         return f"there is no key {where!r}.{meant}"
     if problem["type"] == "missing" and where == "agent":
         return (
@@ -115,8 +115,8 @@ def _sentence(problem: Mapping[str, Any], model: type[BaseModel]) -> str:
     plain = {"tuple_type": "should be a list", "dict_type": "should be a table"}
     plain["model_type"] = plain["dict_type"]
     message = plain.get(problem["type"], str(problem["msg"]).removeprefix("Value error, "))
-    shown = "" if isinstance(problem["input"], dict) else f" = {problem['input']!r}"
-    return f"{where}{shown}: {message[:1].lower()}{message[1:]}."
+    assignment = "" if isinstance(problem["input"], dict) else f" = {problem['input']!r}"
+    return f"{where}{assignment}: {message[:1].lower()}{message[1:]}."
 
 
 def _dotted(location: tuple[Any, ...]) -> str:
@@ -130,12 +130,14 @@ def _fields_at(location: tuple[Any, ...], model: type[BaseModel]) -> list[str]:
     annotation: Any = model
     for part in location:
         if isinstance(part, str):
-            found = _model_in(annotation)
-            known = found is not None and part in found.model_fields
+            section = _model_in(annotation)
+            is_field = section is not None and part in section.model_fields
             # In a table with user-defined keys, the schema describes the values.
-            annotation = found.model_fields[part].annotation if found and known else annotation
-    found = _model_in(annotation)
-    return sorted(found.model_fields) if found else []
+            annotation = (
+                section.model_fields[part].annotation if section and is_field else annotation
+            )
+    section = _model_in(annotation)
+    return sorted(section.model_fields) if section else []
 
 
 def _model_in(annotation: Any) -> type[BaseModel] | None:
@@ -143,6 +145,6 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:
         return annotation
     if get_origin(annotation) in (Union, types.UnionType, Annotated, tuple, dict, list):
         for inner in get_args(annotation):
-            if (found := _model_in(inner)) is not None:
-                return found
+            if (inner_model := _model_in(inner)) is not None:
+                return inner_model
     return None

@@ -60,7 +60,7 @@ def with_value(text: str, section: KeyPath, name: str, value: str | None) -> str
     start = text[: text.startswith("\ufeff")]
     data = text[len(start) :].encode()
     edit = _Edit(data)
-    entry = next((each for each in edit.entries if each.path == (*section, name)), None)
+    entry = next((existing for existing in edit.entries if existing.path == (*section, name)), None)
     if entry is not None:
         edit.check(entry, section)
         changed = edit.without(entry) if value is None else edit.replaced(entry, value)
@@ -214,13 +214,13 @@ class _Edit:
 
     def _holds_only(self, table: Node, entry: _Entry) -> bool:
         """Whether a table has nothing else, and no comment that speaks of it."""
-        others = [
+        siblings = [
             child
             for child in table.children
             if child.type in ("pair", "comment") and child.start_byte != entry.node.start_byte
         ]
         before = self.data[: self._line(table.start_byte)].rstrip(b"\r\n").rpartition(b"\n")[2]
-        return not others and not before.lstrip().startswith(b"#")
+        return not siblings and not before.lstrip().startswith(b"#")
 
     def _line(self, byte: int) -> int:
         """Where the line of a byte begins."""

@@ -196,15 +196,15 @@ class Mirror:
                 break
             examined += len(recordings)
             inputs, reasons = self._chosen(recordings, share)
-            done = await self._mirrored(recordings, inputs)
-            if done is None:
+            mirrored = await self._mirrored(recordings, inputs)
+            if mirrored is None:
                 halted = SWITCHED_OFF
                 break  # this page comes again: what has ended is not run again
             self._allowed -= len(inputs)
             cursor = following
             left_out.update(reasons)
-            left_out["it was stopped by the switch"] += len(inputs) - len(done)
-            for pair, tools in done:
+            left_out["it was stopped by the switch"] += len(inputs) - len(mirrored)
+            for pair, tools in mirrored:
                 pairs.append(pair)
                 blocked.update(tools.blocked)
                 replayed.update(tools.replayed)
@@ -286,10 +286,10 @@ class Mirror:
             raise Unusable("it is not in the share")
         if attributes.get(CANDIDATE, "") != self._stage.release_id:
             raise Unusable("it did not run the release")
-        found = recorded_input(recording, redacted=self._bounds.rerun)
+        task_input = recorded_input(recording, redacted=self._bounds.rerun)
         if not self._bounds.rerun and is_redacted(recorded_rollout(recording).output):
             raise Unusable("its answer was redacted")
-        return found
+        return task_input
 
     async def _mirrored(
         self, recordings: Sequence[TraceRecording], inputs: Mapping[str, object]
@@ -301,29 +301,31 @@ class Mirror:
             trace_id: await asyncio.to_thread(self._recorded_calls, trace_id) for trace_id in inputs
         }
         planned = {
-            trace_id: [self._rollout(side, trace_id, given, recorded[trace_id]) for side in sides]
-            for trace_id, given in inputs.items()
+            trace_id: [
+                self._rollout(side, trace_id, task_input, recorded[trace_id]) for side in sides
+            ]
+            for trace_id, task_input in inputs.items()
         }
-        rollouts = [one for both in planned.values() for one in both]
+        rollouts = [rollout for both in planned.values() for rollout in both]
         ended = await self._run(rollouts, sides) if rollouts else {}
         if ended is None:
             return None
         scores = await self._scorer.score(ended.values())
-        found = []
+        pairs = []
         for recording in recordings:
             both = planned.get(recording.trace.trace_id)
-            if both is None or any(ended[one.id].status == "cancelled" for one in both):
+            if both is None or any(ended[rollout.id].status == "cancelled" for rollout in both):
                 continue
-            answered = [ended[one.id] for one in both]
-            found.append(await self._pair(recording, answered, scores))
-        return found
+            answered = [ended[rollout.id] for rollout in both]
+            pairs.append(await self._pair(recording, answered, scores))
+        return pairs
 
     def _rollout(
-        self, side: Candidate, trace_id: str, given: object, recorded: list[list[str]]
+        self, side: Candidate, trace_id: str, task_input: object, recorded: list[list[str]]
     ) -> Rollout:
         stage = self._stage
         return Rollout.of(
-            Task(trace_id, given, metadata={REPLAY: recorded} if recorded else {}),
+            Task(trace_id, task_input, metadata={REPLAY: recorded} if recorded else {}),
             side.id,
             scope=["shadow", stage.experiment_id],
             seed_parts=["shadow", stage.experiment_id],
@@ -341,7 +343,7 @@ class Mirror:
             while not running.done():
                 await asyncio.wait({running}, timeout=HALT_CHECK_S)
                 if not running.done() and await self._is_switched_off():
-                    ids = [one.id for one in rollouts]
+                    ids = [rollout.id for rollout in rollouts]
                     await asyncio.to_thread(self._store.rollouts.cancel, ids, time.time())
                     return None
         finally:

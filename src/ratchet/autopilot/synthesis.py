@@ -131,7 +131,7 @@ async def synthesize_tasks(
     asks = "coach" in methods or "coach" in solvers
     async with _coach(project, store, dataset, plan, asks, say) as coach:
         work = _Work(project, store, dataset, plan, agent, coach, say)
-        made = await synthesize(
+        synthesized = await synthesize(
             dataset,
             plan.count,
             methods=methods,
@@ -146,7 +146,7 @@ async def synthesize_tasks(
             now=time.time(),
             on_progress=on_progress,
         )
-    return made, *((0, Cost()) if coach is None else (coach.calls, coach.cost))
+    return synthesized, *((0, Cost()) if coach is None else (coach.calls, coach.cost))
 
 
 @asynccontextmanager
@@ -231,13 +231,13 @@ class _Work:
         """Who finds the answers; None when nobody does."""
         if self._plan.oracle:
             return Oracle(import_function(self._plan.oracle, "oracle"), self._plan.oracle)
-        made: dict[str, Solver] = {}
+        solvers_by_name: dict[str, Solver] = {}
         answered = [task.expected for task in self._sources if task.expected is not None]
         for name in solvers:
             if name == "agent":
-                made[name] = self._solved_by_agent
+                solvers_by_name[name] = self._solved_by_agent
             elif self._coach is not None and (answered or self._plan.solvers):
-                made[name] = CoachSolver(
+                solvers_by_name[name] = CoachSolver(
                     self._coach,
                     self._sources,
                     loosened(infer_schema(answered or [""])),
@@ -245,7 +245,7 @@ class _Work:
                     tries=self._plan.tries,
                     purpose=_purpose(self._project, self._agent),
                 )
-        return SolverAgreement(made) if made else None
+        return SolverAgreement(solvers_by_name) if solvers_by_name else None
 
     def _best_so_far(self) -> Candidate:
         """The agent with the best prompts that were proved for it as it is now, else as it is."""

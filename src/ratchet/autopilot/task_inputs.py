@@ -27,8 +27,8 @@ def check_task_inputs(agent: AnyAgent, tasks: Sequence[Task]) -> None:
     if not problems:
         return
     task_id, first = problems[0]
-    others = f" Nor can {len(problems) - 1} of the others." if problems[1:] else ""
+    more_failures = f" Nor can {len(problems) - 1} of the others." if problems[1:] else ""
     raise InputError(
-        f"Task {task_id!r} cannot be run: {first.message}{others}",
+        f"Task {task_id!r} cannot be run: {first.message}{more_failures}",
         hint=first.hint or "Correct the task, or the settings of [agent] in ratchet.toml.",
     )

@@ -78,10 +78,10 @@ def check_training(
 def _template(base: Base) -> TrainingCheck:
     try:
         first = base.tokenizer.render_text(TALK[:1])
-        whole = base.tokenizer.render_text(TALK)
+        conversation = base.tokenizer.render_text(TALK)
     except InputError as error:
         return TrainingCheck("template", False, str(error))
-    if whole.startswith(first):
+    if conversation.startswith(first):
         return TrainingCheck("template", True, "a conversation that goes on keeps its beginning")
     return TrainingCheck(
         "template", True, "it rewrites what was said: each call becomes a row of its own"
@@ -104,8 +104,8 @@ def _tokens(server: PolicyServer) -> TrainingCheck:
     ids = choice.get("token_ids") or []
     logprobs = (choice.get("logprobs") or {}).get("content") or []
     if not ids or not answer.get("prompt_token_ids") or len(ids) != len(logprobs):
-        found = f"{len(ids)} ids and {len(logprobs)} log-probabilities"
-        return TrainingCheck("tokens", False, f"an answer came with {found}")
+        counts = f"{len(ids)} ids and {len(logprobs)} log-probabilities"
+        return TrainingCheck("tokens", False, f"an answer came with {counts}")
     return TrainingCheck("tokens", True, f"{len(ids)} ids, and as many log-probabilities")
 
 
@@ -140,16 +140,16 @@ def _weights(base: Base, server: PolicyServer, scratch: Path) -> Iterator[Traini
     )
 
 
-def _gap(one: Any, other: Any) -> float:
-    return max(abs(float(a) - float(b)) for a, b in zip(one, other, strict=True))
+def _gap(expected: Any, actual: Any) -> float:
+    return max(abs(float(a) - float(b)) for a, b in zip(expected, actual, strict=True))
 
 
 def _logprobs(server: PolicyServer, model: str, ids: list[int]) -> list[float]:
     """Log-probability of each token but the first, by the model that answers."""
     body = {"model": model, "prompt": ids, "max_tokens": 0, "echo": True, "logprobs": 0}
     answer = _ask(server, "completions", body)
-    found: list[float] = answer["choices"][0]["logprobs"]["token_logprobs"][1:]
-    return found
+    logprobs: list[float] = answer["choices"][0]["logprobs"]["token_logprobs"][1:]
+    return logprobs
 
 
 def _ask(server: PolicyServer, path: str, body: dict[str, Any]) -> Any:

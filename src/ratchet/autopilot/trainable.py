@@ -178,8 +178,8 @@ def trainable_model(
     from ratchet.models.policy.base import find_base, fingerprint
 
     say("Starting the model with the weights that are trained…")
-    known = AdapterFolder(state / ADAPTERS).known()
-    adapters = {served_name(hash): path for hash, path in known}
+    adapter_paths = AdapterFolder(state / ADAPTERS).known()
+    adapters = {served_name(hash): path for hash, path in adapter_paths}
     with PolicyServer(source, adapters=adapters, device=device, dtype=dtype) as server:
         version = fingerprint(find_base(source))
         if dtype != "float32":  # which answers a little differently

@@ -30,23 +30,29 @@ class _Splits:
         self._known = {input_key(task.input): dataset.splits[task.id] for task in dataset.tasks}
 
     def __call__(self, inputs: Sequence[Any]) -> list[Split]:
-        keys = [input_key(one) for one in inputs]
-        new = {key: one for key, one in zip(keys, inputs, strict=True) if key not in self._known}
+        keys = [input_key(task_input) for task_input in inputs]
+        new = {
+            key: task_input
+            for key, task_input in zip(keys, inputs, strict=True)
+            if key not in self._known
+        }
         if new:
             self._add(new)
         return [self._known[key] for key in keys]
 
     def _add(self, new: dict[bytes, Any]) -> None:
-        tasks = [Task(f"new:{number}", one) for number, one in enumerate(new.values())]
-        whole = split_tasks(
+        tasks = [
+            Task(f"new:{number}", task_input) for number, task_input in enumerate(new.values())
+        ]
+        split = split_tasks(
             [*self._dataset.tasks, *tasks],
             name=self._dataset.name,
             fractions={"train": 1.0},
-            given=self._dataset.splits,
+            fixed=self._dataset.splits,
             near_duplicates=self._near_duplicates,
         )
         for key, task in zip(new, tasks, strict=True):
-            self._known[key] = whole.splits[task.id]
+            self._known[key] = split.splits[task.id]
 
 
 def objective_name(project: Project) -> str:

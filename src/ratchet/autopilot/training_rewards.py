@@ -53,7 +53,7 @@ async def evaluate_to_train(
 
 def rewards(evaluations: Sequence[Evaluation]) -> list[float]:
     """The reward of each rollout of a batch; one without a finite score gets the lowest."""
-    known = [evaluation.value for evaluation in evaluations]
-    finite = [value for value in known if value is not None and math.isfinite(value)]
+    scores = [evaluation.value for evaluation in evaluations]
+    finite = [value for value in scores if value is not None and math.isfinite(value)]
     lowest = min(0.0, *finite) if finite else 0.0
-    return [value if value is not None and math.isfinite(value) else lowest for value in known]
+    return [value if value is not None and math.isfinite(value) else lowest for value in scores]

@@ -73,10 +73,10 @@ class WeightsAlgorithm(ABC):
         for split, tasks in (("train", lab.train), ("val", lab.val)):
             if not tasks:
                 raise InputError(f"There are no {split} tasks.", hint="Change split under [tasks].")
-        limit, least = lab.budget.rollouts, self.rollouts(lab)
-        if limit is not None and limit < least:
+        limit, needed = lab.budget.rollouts, self.rollouts(lab)
+        if limit is not None and limit < needed:
             raise BudgetExhausted(
-                f"The budget of {limit} rollouts does not cover {self.name}: it takes {least} on"
+                f"The budget of {limit} rollouts does not cover {self.name}: it takes {needed} on"
                 f" {len(lab.train)} train and {counted(len(lab.val), 'val task')}.",
                 hint="Raise rollouts under [improve.budget], or max_rollouts of Trainer.",
             )
@@ -174,9 +174,9 @@ def trainable_resource(baseline: Candidate) -> tuple[str, Model]:
     """
     models = [(n, r) for n, r in baseline.resources.items() if isinstance(r, Model)]
     if len(models) != 1:
-        found = counted(len(models), "model") if models else "no model"
+        model_count = counted(len(models), "model") if models else "no model"
         raise InputError(
-            f"The agent declares {found}, and one is trained.",
+            f"The agent declares {model_count}, and one is trained.",
             hint='Declare it in the agent: MODEL = ratchet.model("model", "local"), and send'
             " MODEL.model with each request; or run the agent as a command, which needs no change.",
         )

@@ -60,15 +60,17 @@ def align(texts: Sequence[str]) -> list[str]:
         The pieces; a single one when all texts are the same.
     """
     tokens = [_TOKEN.findall(text) for text in texts]
-    whole = _Gap((0,) * len(texts), tuple(len(each) for each in tokens))
-    runs = _joined(list(_runs(tokens, whole, 0)))
+    full_gap = _Gap((0,) * len(texts), tuple(len(text_tokens) for text_tokens in tokens))
+    runs = _joined(list(_runs(tokens, full_gap, 0)))
     first = tokens[0]
     # Empty runs at both ends, since texts may differ before the first run and after the last one.
     if not runs or any(runs[0].starts):
-        runs.insert(0, _Run(whole.starts, 0))
+        runs.insert(0, _Run(full_gap.starts, 0))
     last = runs[-1]
-    if any(start + last.size < stop for start, stop in zip(last.starts, whole.stops, strict=True)):
-        runs.append(_Run(whole.stops, 0))
+    if any(
+        start + last.size < stop for start, stop in zip(last.starts, full_gap.stops, strict=True)
+    ):
+        runs.append(_Run(full_gap.stops, 0))
     islands = [list(first[run.starts[0] : run.starts[0] + run.size]) for run in runs]
     gaps = [
         {
@@ -131,25 +133,25 @@ def _anchors(tokens: Sequence[list[str]], gap: _Gap, size: int) -> list[tuple[in
     for number in range(1, len(tokens)):
         if not places:
             return []
-        here = _once(tokens[number], gap, number, size)
-        shared = [run for run in places if run in here]
+        starts = _once(tokens[number], gap, number, size)
+        shared = [run for run in places if run in starts]
         for run in shared:
-            places[run].append(here[run])
+            places[run].append(starts[run])
         places = {run: places[run] for run in shared}
-    found = sorted(map(tuple, places.values()))
+    rows = sorted(map(tuple, places.values()))
     for column in range(1, len(tokens)):
-        found = _rising(found, column)
-    return found
+        rows = _rising(rows, column)
+    return rows
 
 
 def _once(tokens: list[str], gap: _Gap, number: int, size: int) -> dict[tuple[str, ...], int]:
     """Start of each run that occurs once in the gap of one text."""
     begin, end = gap.starts[number], gap.stops[number]
-    found: dict[tuple[str, ...], int] = {}
+    starts: dict[tuple[str, ...], int] = {}
     columns = [tokens[begin + shift : end] for shift in range(size)]
     for at, run in enumerate(zip(*columns, strict=False), start=begin):
-        found[run] = -1 if run in found else at
-    return {run: at for run, at in found.items() if at >= 0}
+        starts[run] = -1 if run in starts else at
+    return {run: at for run, at in starts.items() if at >= 0}
 
 
 def _is_distinctive(word: str) -> bool:
@@ -252,10 +254,10 @@ def _is_date_part(island: Sequence[str]) -> bool:
 
 def _date_tail(island: Sequence[str]) -> int:
     """Number of tokens next to a date that belong to it."""
-    taken = 0
+    tail_size = 0
     for number, token in enumerate(island):
         if token[0].isalnum() and _is_date_word(token):
-            taken = number + 1
+            tail_size = number + 1
         elif token in _LINE_END or not (token.isspace() or token in _DATE_MARKS):
             break
-    return taken
+    return tail_size

@@ -17,12 +17,12 @@ from ratchet.bind.function_text import dedented
 from ratchet.types import Code, Declaration, InputError, RatchetError
 
 
-def same_behaviour(one: Code, other: Code) -> bool:
+def same_behaviour(first: Code, second: Code) -> bool:
     """Whether two sources behave the same: they differ at most in comments, layout and docstring.
 
     A changed tool description is such a docstring change, and needs no sandbox.
     """
-    return one.source == other.source or _behaviour(one.source) == _behaviour(other.source)
+    return first.source == second.source or _behaviour(first.source) == _behaviour(second.source)
 
 
 def docstring_of(code: Code) -> str:

@@ -90,11 +90,11 @@ def _compiled(
     tree = ast.fix_missing_locations(ast.Module([outer], []))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        whole = compile(tree, filename, "exec", _FUTURE_ANNOTATIONS, True)
-    found = _inside(whole, "_")
+        module_code = compile(tree, filename, "exec", _FUTURE_ANNOTATIONS, True)
+    code = _inside(module_code, "_")
     if class_name is not None:
-        found = _inside(found, class_name)
-    return _inside(found, node.name)
+        code = _inside(code, class_name)
+    return _inside(code, node.name)
 
 
 def _shaped(text: str) -> ast.stmt:
@@ -103,12 +103,12 @@ def _shaped(text: str) -> ast.stmt:
 
 def _inside(code: CodeType, name: str) -> CodeType:
     nested = [constant for constant in code.co_consts if isinstance(constant, CodeType)]
-    for found in nested:
-        if found.co_name == name:
-            return found
-    for found in nested:  # with type parameters, one scope further in
+    for inner in nested:
+        if inner.co_name == name:
+            return inner
+    for inner in nested:  # with type parameters, one scope further in
         try:
-            return _inside(found, name)
+            return _inside(inner, name)
         except LookupError:
             continue
     raise LookupError(name)
@@ -119,11 +119,11 @@ def _cell(name: str, original: FunctionType) -> CellType:
     if name in cells:
         return cells[name]
     if name == "__class__":  # the candidate uses super() and the original does not
-        found: Any = sys.modules.get(original.__module__)
+        owner: Any = sys.modules.get(original.__module__)
         for part in original.__qualname__.split(".")[:-1]:
-            found = getattr(found, part, None)
-        if isinstance(found, type):
-            return CellType(found)
+            owner = getattr(owner, part, None)
+        if isinstance(owner, type):
+            return CellType(owner)
     return CellType()
 
 
@@ -139,8 +139,8 @@ def _source_defaults(
     if defaults:
         values |= zip((a.arg for a in positional[-len(defaults) :]), defaults, strict=False)
     return {
-        name: (ast.dump(written), values[name])
-        for name, written in _written_defaults(node).items()
+        name: (ast.dump(default), values[name])
+        for name, default in _written_defaults(node).items()
         if name in values
     }
 
@@ -148,7 +148,7 @@ def _source_defaults(
 def _written_defaults(node: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[str, ast.expr]:
     positional = [*node.args.posonlyargs, *node.args.args]
     count = len(node.args.defaults)
-    written = {
+    defaults_by_name = {
         argument.arg: default
         for argument, default in zip(
             positional[len(positional) - count :], node.args.defaults, strict=True
@@ -156,8 +156,8 @@ def _written_defaults(node: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[str,
     }
     for argument, default in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True):
         if default is not None:
-            written[argument.arg] = default
-    return written
+            defaults_by_name[argument.arg] = default
+    return defaults_by_name
 
 
 def _set_defaults(
@@ -167,19 +167,19 @@ def _set_defaults(
     original: FunctionType,
 ) -> None:
     values: dict[str, Any] = {}
-    for name, written in _written_defaults(node).items():
+    for name, default in _written_defaults(node).items():
         before = defaults.get(name)
-        if before is not None and before[0] == ast.dump(written):
+        if before is not None and before[0] == ast.dump(default):
             values[name] = before[1]
         else:
-            values[name] = _evaluated(written, original)
+            values[name] = _evaluated(default, original)
     keywords = {argument.arg for argument in node.args.kwonlyargs}
     function.__defaults__ = tuple(v for name, v in values.items() if name not in keywords) or None
     function.__kwdefaults__ = {n: v for n, v in values.items() if n in keywords}
 
 
-def _evaluated(written: ast.expr, original: FunctionType) -> Any:
-    expression = ast.fix_missing_locations(ast.Expression(written))
+def _evaluated(default: ast.expr, original: FunctionType) -> Any:
+    expression = ast.fix_missing_locations(ast.Expression(default))
     code = compile(expression, "<default>", "eval", 0, True)
     names: dict[str, Any] = {}
     for name, cell in zip(original.__code__.co_freevars, original.__closure__ or (), strict=True):

@@ -131,9 +131,11 @@ def discover(texts: Iterable[tuple[str, int]]) -> Discovery:
             counts[plain] = counts.get(plain, 0) + count
     total = sum(counts.values()) + sum(left_out.values())
     members = find_templates(counts)
-    rest = sum(counts.values()) - sum(counts[text] for texts in members.values() for text in texts)
-    if rest:
-        left_out["like no other"] = rest
+    unmatched = sum(counts.values()) - sum(
+        counts[text] for texts in members.values() for text in texts
+    )
+    if unmatched:
+        left_out["like no other"] = unmatched
     proposals = [proposal_of(draft, texts_of, counts, total) for draft, texts_of in members.items()]
     return Discovery(tuple(sorted(proposals, key=rank)), total, left_out)
 
@@ -175,12 +177,12 @@ def members_of(
     recogniser = Recogniser(
         RegisteredPrompt("", version, template_of(draft)) for version, draft in pieces.items()
     )
-    found: dict[tuple[str, ...], list[str]] = {}
+    texts_by_pieces: dict[tuple[str, ...], list[str]] = {}
     for text in texts:
         best = recogniser.find(text)
         if best is not None:
-            found.setdefault(pieces[best.version], []).append(text)
-    return found
+            texts_by_pieces.setdefault(pieces[best.version], []).append(text)
+    return texts_by_pieces
 
 
 def rank(proposal: TemplateProposal) -> tuple[int, str]:
@@ -221,9 +223,9 @@ class _Search:
         owner: list[tuple[str, ...] | None] = [None] * len(pool)
         frequent = sorted(self.drafts, key=lambda draft: -len(self.drafts[draft]))
         for draft in frequent[:_SHOWN_DRAFTS]:
-            shown = _spread(self.drafts[draft], 4)
-            pool += shown
-            owner += [draft] * len(shown)
+            examples = _spread(self.drafts[draft], 4)
+            pool += examples
+            owner += [draft] * len(examples)
         new = False
         for places in group_similar(pool, share):
             fresh = [pool[n] for n in places if owner[n] is None]
@@ -237,28 +239,28 @@ class _Search:
         """Find the template of similar texts, or generalise an earlier one."""
         # Some may have been generalised for the texts of another group.
         for draft in sorted(drafts & self.drafts.keys()):
-            known = _spread(self.drafts[draft], _ALIGNED)
-            both = [*known, *fresh]
+            earlier = _spread(self.drafts[draft], _ALIGNED)
+            both = [*earlier, *fresh]
             wider = self._aligned(both)
             # A template that loses most of its text for a few more texts belongs to another prompt.
             if (
                 wider
                 and self._is_trusted(wider, both, late=late)
                 and constant_size(wider) >= 0.6 * constant_size(draft)
-                and (swallows(draft, known) or not swallows(wider, both))
+                and (swallows(draft, earlier) or not swallows(wider, both))
             ):
                 freed = self.drafts.pop(draft)
                 self._take(wider, [*freed, *self.left])
                 return True
-        found = self._aligned(fresh)
-        if found is None:
+        pieces = self._aligned(fresh)
+        if pieces is None:
             return False
-        prompts = self._prompts_within(found, fresh)
+        prompts = self._prompts_within(pieces, fresh)
         if len(prompts) > 1:
             learned = [self._learn(texts, set(), late=late) for texts in prompts]
             return any(learned)
-        if self._is_trusted(found, fresh, late=late):
-            return self._take(found, self.left)
+        if self._is_trusted(pieces, fresh, late=late):
+            return self._take(pieces, self.left)
         # A few texts of other prompts may be among those of one.
         return any(
             len(texts) < len(fresh) and self._learn(texts, set(), late=late) for texts in prompts
@@ -283,8 +285,8 @@ class _Search:
         mine = [text for text in texts if recognise(template, text) is not None]
         if not mine:
             return False
-        taken = set(mine)
-        self.left = [text for text in self.left if text not in taken]
+        matched = set(mine)
+        self.left = [text for text in self.left if text not in matched]
         self.drafts.setdefault(pieces, []).extend(mine)
         return True
 
@@ -292,20 +294,20 @@ class _Search:
         """The constant pieces of the template of these texts, or None when there are too few."""
         if len(texts) < 2:
             return None
-        shown = _within(_spread(texts, _ALIGNED), _ALIGNED_CHARACTERS)
+        sample = _within(_spread(texts, _ALIGNED), _ALIGNED_CHARACTERS)
         for _ in range(_REFINEMENTS):
-            self._effort -= sum(map(len, shown))
+            self._effort -= sum(map(len, sample))
             if self._effort < 0:
                 return None
-            pieces = tuple(align(shown))
+            pieces = tuple(align(sample))
             template = template_of(pieces)
             if refusal(template):
                 return None
             unlike = [text for text in texts if recognise(template, text) is None]
             if not unlike:
                 break
-            characters = _ALIGNED_CHARACTERS - sum(map(len, shown))
-            shown += _within(_spread(unlike, _ALIGNED), characters)
+            characters = _ALIGNED_CHARACTERS - sum(map(len, sample))
+            sample += _within(_spread(unlike, _ALIGNED), characters)
         return pieces
 
     def _is_trusted(self, pieces: tuple[str, ...], texts: Sequence[str], *, late: bool) -> bool:
@@ -372,7 +374,7 @@ def swallows(pieces: tuple[str, ...], texts: Sequence[str]) -> bool:
     loose = loose_text(pieces, texts)
     share = sum(map(len, loose)) / sum(map(len, texts))
     return share >= 0.3 or (
-        share >= 0.1 and sum(len(each.split()) for each in loose) >= 20 * len(texts)
+        share >= 0.1 and sum(len(slot_text.split()) for slot_text in loose) >= 20 * len(texts)
     )
 
 
@@ -406,17 +408,20 @@ def proposal_of(
     values: list[dict[str, int]] = [{} for _ in keys]
     for text in texts:
         slots = recognise(template, text) or {}
-        for key, seen in zip(keys, values, strict=True):
+        for key, value_counts in zip(keys, values, strict=True):
             value = slots.get(key, "")
-            seen[value] = seen.get(value, 0) + counts[text]
-    examples = [tuple(sorted(seen, key=lambda v: (-seen[v], v))[:_EXAMPLES]) for seen in values]
+            value_counts[value] = value_counts.get(value, 0) + counts[text]
+    examples = [
+        tuple(sorted(value_counts, key=lambda v: (-value_counts[v], v))[:_EXAMPLES])
+        for value_counts in values
+    ]
     names = slot_names(pieces, examples)
     count = sum(counts[text] for text in texts)
     return TemplateProposal(
         template_of(pieces, names),
         tuple(
-            TemplateSlot(name, shown, len(seen))
-            for name, shown, seen in zip(names, examples, values, strict=True)
+            TemplateSlot(name, slot_examples, len(value_counts))
+            for name, slot_examples, value_counts in zip(names, examples, values, strict=True)
         ),
         len(texts),
         count,

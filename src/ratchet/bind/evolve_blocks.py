@@ -42,7 +42,7 @@ def blocks(text: str, where: str = "The source") -> list[tuple[int, int]]:
     """
     if START not in text and END not in text:
         return []
-    found: list[tuple[int, int]] = []
+    ranges: list[tuple[int, int]] = []
     begun = 0
     for line, comment in _comments(text):
         if START in comment:
@@ -52,14 +52,14 @@ def blocks(text: str, where: str = "The source") -> list[tuple[int, int]]:
         elif END in comment:
             if not begun:
                 raise InputError(f"{where}, line {line}: a block ends that has not begun.")
-            found.append((begun, line))
+            ranges.append((begun, line))
             begun = 0
     if begun:
         raise InputError(
             f"{where}, line {begun}: a block begins that has no end.",
             hint=f"Put # {END} behind it.",
         )
-    return found
+    return ranges
 
 
 def marked_functions(text: str, where: str = "The source") -> list[MarkedFunction]:

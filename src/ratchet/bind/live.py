@@ -101,36 +101,36 @@ class LiveChooser:
         if served is None:
             return None
         chosen = self._chosen(unit, served, conversation)
-        told = self._run_by(chosen.resources)
-        if not told:
+        run_attributes = self._run_by(chosen.resources)
+        if not run_attributes:
             return chosen
-        return CallVersions(chosen.resources, {**chosen.attributes, **told})
+        return CallVersions(chosen.resources, {**chosen.attributes, **run_attributes})
 
     def _run_by(self, resources: Mapping[str, Resource]) -> dict[str, Any]:
         """What says which resources a call runs, and which version is deployed."""
         declared = self._declared()
-        told = self._told.get(id(resources))
-        if told is None or told.resources is not resources or told.declared is not declared:
+        cached = self._told.get(id(resources))
+        if cached is None or cached.resources is not resources or cached.declared is not declared:
             attributes: dict[str, Any] = {}
             if declared:
                 versions = {
                     name: short_version(resources[name]) if name in resources else version
                     for name, version in sorted(declared.items())[:MOST_TOLD]
                 }
-                attributes[RESOURCES] = [f"{name}@{each}" for name, each in versions.items()]
+                attributes[RESOURCES] = [f"{name}@{version}" for name, version in versions.items()]
             if self._deployed:
                 attributes[RELEASE] = self._deployed
-            told = self._told[id(resources)] = _Told(resources, declared, attributes)
-        return told.attributes
+            cached = self._told[id(resources)] = _Told(resources, declared, attributes)
+        return cached.attributes
 
     def _chosen(self, unit: str, served: LiveVersions, conversation: bool) -> CallVersions:
         if served.split is None and not conversation:
             return self._release
         with self._lock:
             served = self._served or served
-            kept = self._kept_of(unit, served) if conversation else None
-            if kept is not None:
-                return kept
+            remembered = self._kept_of(unit, served) if conversation else None
+            if remembered is not None:
+                return remembered
             candidate_id, chosen = self._assigned(unit, served)
             if conversation:
                 self._kept[unit] = _Kept(candidate_id, chosen, self._clock() + KEPT_S)
@@ -154,24 +154,24 @@ class LiveChooser:
 
     def _kept_of(self, unit: str, served: LiveVersions) -> CallVersions | None:
         """What the conversation began with, unless that was withdrawn."""
-        kept = self._kept.get(unit)
-        if kept is None:
+        remembered = self._kept.get(unit)
+        if remembered is None:
             return None
         self._kept.move_to_end(unit)
         split = served.split
-        experiment_id = kept.versions.attributes.get(EXPERIMENT)
+        experiment_id = remembered.versions.attributes.get(EXPERIMENT)
         ended = experiment_id is not None and (
             split is None or split.experiment_id != experiment_id
         )
-        withdrawn = kept.candidate_id not in served.standing
-        if self._clock() >= kept.until or (
-            withdrawn and (ended or split is None or kept.candidate_id != split.candidate_id)
+        withdrawn = remembered.candidate_id not in served.standing
+        if self._clock() >= remembered.until or (
+            withdrawn and (ended or split is None or remembered.candidate_id != split.candidate_id)
         ):
             del self._kept[unit]
             return None
         if ended:  # the version stands, as the release that it became or was
-            attributes = {CANDIDATE: kept.candidate_id} if kept.candidate_id else {}
-            versions = msgspec.structs.replace(kept.versions, attributes=attributes)
-            self._kept[unit] = kept._replace(versions=versions)
+            attributes = {CANDIDATE: remembered.candidate_id} if remembered.candidate_id else {}
+            versions = msgspec.structs.replace(remembered.versions, attributes=attributes)
+            self._kept[unit] = remembered._replace(versions=versions)
             return versions
-        return kept.versions
+        return remembered.versions

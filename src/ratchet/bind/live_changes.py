@@ -19,9 +19,10 @@ def check_live(candidate: Candidate, origins: Sequence[Candidate]) -> None:
         InputError: It changes code. Code runs only where it was merged, or in a sandbox.
     """
     for name, resource in candidate.resources.items():
-        known = [origin.resources.get(name) for origin in origins]
+        originals = [origin.resources.get(name) for origin in origins]
         if isinstance(resource, Code) and not any(
-            isinstance(one, Code) and same_behaviour(resource, one) for one in known
+            isinstance(original, Code) and same_behaviour(resource, original)
+            for original in originals
         ):
             raise InputError(
                 f"Candidate {candidate.id[:12]} changes the code of {name!r}, and live agents run"

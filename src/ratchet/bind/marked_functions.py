@@ -70,18 +70,18 @@ def _modules_with_markers(root: Path) -> Iterator[tuple[ModuleType, str, Path]]:
 
 
 def _function(module: ModuleType, qualname: str, file: Path) -> FunctionType | None:
-    found: Any = module
+    target: Any = module
     for part in qualname.split("."):
-        found = inspect.getattr_static(found, part, None)
-    while found is not None and not _is_of(found, qualname, file):
+        target = inspect.getattr_static(target, part, None)
+    while target is not None and not _is_of(target, qualname, file):
         # Below decorators, static and class methods, properties.
-        found = (
-            getattr(found, "__func__", None)
-            or getattr(found, "__wrapped__", None)
-            or getattr(found, "fget", None)
+        target = (
+            getattr(target, "__func__", None)
+            or getattr(target, "__wrapped__", None)
+            or getattr(target, "fget", None)
         )
-    if isinstance(found, FunctionType):
-        return found
+    if isinstance(target, FunctionType):
+        return target
     # A decorator without `__wrapped__`: slow, and rare.
     return next(
         (
@@ -93,24 +93,24 @@ def _function(module: ModuleType, qualname: str, file: Path) -> FunctionType | N
     )
 
 
-def _is_of(found: Any, qualname: str, file: Path) -> bool:
+def _is_of(target: Any, qualname: str, file: Path) -> bool:
     return (
-        isinstance(found, FunctionType)
-        and found.__code__.co_qualname == qualname  # wrappers copy the names of what they wrap
-        and (hasattr(found, _RUNS) or found.__code__.co_filename == str(file))
+        isinstance(target, FunctionType)
+        and target.__code__.co_qualname == qualname  # wrappers copy the names of what they wrap
+        and (hasattr(target, _RUNS) or target.__code__.co_filename == str(file))
     )
 
 
 def _evolves_already(function: FunctionType, module: ModuleType) -> bool:
     """Whether the decorator marks it too: then it is the function inside a wrapper."""
-    found: Any = module
+    target: Any = module
     for part in function.__qualname__.split("."):
-        found = inspect.getattr_static(found, part, None)
-    while found is not None and found is not function:
-        code = getattr(found, "__code__", None)
+        target = inspect.getattr_static(target, part, None)
+    while target is not None and target is not function:
+        code = getattr(target, "__code__", None)
         if code is not None and "bound_function" in code.co_freevars:
             return True
-        found = getattr(found, "__func__", None) or getattr(found, "__wrapped__", None)
+        target = getattr(target, "__func__", None) or getattr(target, "__wrapped__", None)
     return False
 
 
@@ -153,8 +153,8 @@ def _body(function: FunctionType) -> CodeType:
     if free:
         # A code object can only be replaced by one with as many free variables; naming them
         # suffices.
-        head, _, rest = text.partition("\n")
-        text = f"{head}\n if 0: ({', '.join(free)},)\n{rest}"
+        head, _, body = text.partition("\n")
+        text = f"{head}\n if 0: ({', '.join(free)},)\n{body}"
         inner = text.replace("\n", "\n ")
         text = f"def _({', '.join(free)}):\n {inner}"
     code = compile(text, f"<ratchet: calls {function.__qualname__}>", "exec", 0, True)

@@ -54,10 +54,10 @@ class Prompt:
         """
         slots = sorted(self.default.placeholders)
         if slots:
-            shown = ", ".join(f"{{{slot}}}" for slot in slots)
+            slot_list = ", ".join(f"{{{slot}}}" for slot in slots)
             fields = ", ".join(f"{slot}=…" for slot in slots)
             raise InputError(
-                f"The prompt {self.name!r} has open slots: {shown}.",
+                f"The prompt {self.name!r} has open slots: {slot_list}.",
                 hint=f"Fill them: .format({fields}). A framework that fills templates itself takes"
                 " .template.text.",
             )
@@ -66,11 +66,11 @@ class Prompt:
     def __format__(self, spec: str) -> str:
         return format(str(self), spec)
 
-    def __add__(self, other: str) -> str:
-        return str(self) + other
+    def __add__(self, text: str) -> str:
+        return str(self) + text
 
-    def __radd__(self, other: str) -> str:
-        return other + str(self)
+    def __radd__(self, text: str) -> str:
+        return text + str(self)
 
     def __mod__(self, values: object) -> str:
         raise InputError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Collection, Iterable
 
@@ -15,7 +16,7 @@ def proposal_names(
     proposals: Iterable[TemplateProposal],
     speakers: Collection[str],
     agent: str = "",
-    taken: Collection[str] = (),
+    used_names: Collection[str] = (),
 ) -> list[str]:
     """A free name for each proposal, such as `support.system` or `support.triage_agent.system`.
 
@@ -23,7 +24,7 @@ def proposal_names(
         proposals: The proposals.
         speakers: The agents that were recorded; with one of them, names do without it.
         agent: Name of the system, the first part of each name; empty for none.
-        taken: Names that are not free.
+        used_names: Names that are not free.
     """
     names: list[str] = []
     for proposal in proposals:
@@ -31,11 +32,18 @@ def proposal_names(
         parts = (agent, speaker if speaker != identifier(agent) else "", "system")
         base = ".".join(part for part in parts if part)
         name, number = base, 1
-        while name in taken or name in names:
+        while name in used_names or name in names:
             number += 1
             name = f"{base}_{number}"
         names.append(name)
     return names
+
+
+def user_prompt_name(agent: str, taken: Collection[str]) -> str:
+    """A free name for a prompt that is a part of a text, such as `support.user`."""
+    base = f"{agent}.user" if agent else "user"
+    names = (base if number == 1 else f"{base}_{number}" for number in itertools.count(1))
+    return next(name for name in names if name not in taken)
 
 
 def identifier(speaker: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 import string
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -28,6 +29,8 @@ MAX_STEPS = 500
 
 _PREFIX = 64
 """Characters of a template's beginning, or end, that are indexed."""
+
+_USER = re.compile(r"(?:^|\.)user(?:_\d+)?$")
 
 _TAIL = 24
 """Characters at the end of a constant piece that are searched first. Short strings are found
@@ -65,6 +68,18 @@ class RecognisedPrompt(msgspec.Struct, frozen=True):
     version: str
     slots: dict[str, str]
     """Value of each slot."""
+    before: str = ""
+    """What stands before the prompt in the text."""
+    after: str = ""
+
+
+class PromptPlace(NamedTuple):
+    """A prompt inside a longer text."""
+
+    slots: dict[str, str]
+    """Value of each slot."""
+    before: str
+    after: str
 
 
 def shape_of(template: PromptTemplate) -> TemplateShape:
@@ -78,6 +93,11 @@ def shape_of(template: PromptTemplate) -> TemplateShape:
     if isinstance(shape, str):
         raise InputError(shape)
     return shape
+
+
+def is_user_prompt(name: str) -> bool:
+    """Whether a prompt is looked for in the user's messages too, and inside of longer texts."""
+    return _USER.search(name) is not None
 
 
 def refusal(template: PromptTemplate) -> str:
@@ -116,6 +136,23 @@ def recognise(template: PromptTemplate, text: str) -> dict[str, str] | None:
     if len(text) > MAX_TEXT or refusal(template):
         return None
     return _match(shape_of(template), text)
+
+
+def recognise_within(template: PromptTemplate, text: str) -> PromptPlace | None:
+    """Find a prompt in a text that goes on before or behind it.
+
+    A slot at an end of the template reaches to that end of the text.
+
+    Args:
+        template: The template.
+        text: The text.
+
+    Returns:
+        Its place, or None where it is not found or can never be recognised (see `refusal`).
+    """
+    if len(text) > MAX_TEXT or refusal(template):
+        return None
+    return _within(shape_of(template), text)
 
 
 def refill(template: PromptTemplate, slots: Mapping[str, str]) -> str:
@@ -159,12 +196,12 @@ class Recogniser:
         """Why a prompt is never recognised, by name and version."""
         self._fixed: dict[str, list[_Entry]] = {}
         self._open: list[_Entry] = []
-        for one in registered:
-            reason = refusal(one.template)
+        for prompt in registered:
+            reason = refusal(prompt.template)
             if reason:
-                self.refused[one.name, one.version] = reason
+                self.refused[prompt.name, prompt.version] = reason
                 continue
-            entry = _Entry(one.name, one.version, shape_of(one.template))
+            entry = _Entry(prompt.name, prompt.version, shape_of(prompt.template))
             if entry.shape.slots:
                 self._open.append(entry)
             else:
@@ -173,6 +210,11 @@ class Recogniser:
         # of equals the latest comes first.
         self._open.reverse()
         self._open.sort(key=lambda entry: -entry.shape.constant)
+        self._user = [entry for entry in self._open if is_user_prompt(entry.name)]
+        """Prompts that may stand inside of a text, the longest first."""
+        for entries in self._fixed.values():
+            self._user += [entry for entry in entries if is_user_prompt(entry.name)]
+        self._user.sort(key=lambda entry: -entry.shape.constant)
         self._ends: list[tuple[str, ...]] = []
         """Ends of the constant pieces, by rank."""
         self._heads: dict[str, list[int]] = {}
@@ -212,6 +254,18 @@ class Recogniser:
                 return RecognisedPrompt(entry.name, entry.version, slots)
         return None
 
+    def find_within(self, text: str) -> RecognisedPrompt | None:
+        """The user's prompt with the most constant text that stands in a text, or None."""
+        if len(text) > MAX_TEXT or not self._user:
+            return None
+        plain = _plain(text)
+        for entry in self._user:
+            if all(_plain(piece) in plain for piece in entry.shape.pieces):
+                place = _within(entry.shape, text)
+                if place is not None:
+                    return RecognisedPrompt(entry.name, entry.version, *place)
+        return None
+
     def _likely(self, plain: str) -> Iterator[int]:
         for size in self._head_sizes:
             yield from self._heads.get(plain[:size], ())
@@ -227,14 +281,23 @@ def _plain(text: str) -> str:
 
 
 def _match(shape: TemplateShape, text: str) -> dict[str, str] | None:
-    found = _fill(shape.pieces, shape.slots, text)
-    if found is not None:
-        return found
-    found = _fill_stripped(shape, text)
-    if found is None and ("\r\n" in text or any("\r\n" in piece for piece in shape.pieces)):
+    filled = _fill(shape.pieces, shape.slots, text)
+    if filled is not None:
+        return filled
+    filled = _fill_stripped(shape, text)
+    if filled is None and ("\r\n" in text or any("\r\n" in piece for piece in shape.pieces)):
         pieces = tuple(piece.replace("\r\n", "\n") for piece in shape.pieces)
-        found = _fill_stripped(TemplateShape(pieces, shape.slots), text.replace("\r\n", "\n"))
-    return found
+        filled = _fill_stripped(TemplateShape(pieces, shape.slots), text.replace("\r\n", "\n"))
+    return filled
+
+
+def _within(shape: TemplateShape, text: str) -> PromptPlace | None:
+    if len("".join("".join(shape.pieces).split())) < MIN_CONSTANT:
+        return None
+    first, last = shape.pieces[0].strip(), shape.pieces[-1].strip()
+    start, end = text.find(first), text.rfind(last) + len(last)
+    slots = _match(shape, text[start:end]) if 0 <= start < end else None
+    return PromptPlace(slots, text[:start], text[end:]) if slots is not None else None
 
 
 def _fill_stripped(shape: TemplateShape, text: str) -> dict[str, str] | None:
@@ -242,17 +305,17 @@ def _fill_stripped(shape: TemplateShape, text: str) -> dict[str, str] | None:
     pieces = (*shape.pieces[:-1], shape.pieces[-1].rstrip())
     pieces = (pieces[0].lstrip(), *pieces[1:])
     text = text.strip()
-    found = _fill(pieces, shape.slots, text)
-    if found is not None or not shape.slots:
-        return found
+    filled = _fill(pieces, shape.slots, text)
+    if filled is not None or not shape.slots:
+        return filled
     # An empty slot at an end also accounts for the white space between it and the text.
     before = "" if pieces[0] else _margin(pieces[1], pieces[1].lstrip(), first=True)
     after = "" if pieces[-1] else _margin(pieces[-2], pieces[-2].rstrip(), first=False)
     for head, tail in ((before, ""), ("", after), (before, after)):
         if head or tail:
-            found = _fill(pieces, shape.slots, head + text + tail)
-            if found is not None:
-                return found
+            filled = _fill(pieces, shape.slots, head + text + tail)
+            if filled is not None:
+                return filled
     return None
 
 
@@ -280,11 +343,11 @@ def _fill(pieces: Sequence[str], slots: Sequence[str], text: str) -> dict[str, s
     look = at
     for _ in range(len(slots) + MAX_STEPS):
         key = slots[slot]
-        known = values.get(key)
-        if known is not None:
-            stop = at + len(known)
+        earlier_text = values.get(key)
+        if earlier_text is not None:
+            stop = at + len(earlier_text)
             after = pieces[slot + 1]
-            fits = text.startswith(known, at) and (
+            fits = text.startswith(earlier_text, at) and (
                 stop == end if slot == last else text.startswith(after, stop)
             )
         elif slot == last:
@@ -293,7 +356,7 @@ def _fill(pieces: Sequence[str], slots: Sequence[str], text: str) -> dict[str, s
             stop = text.find(pieces[slot + 1], look, end)
             fits = stop >= 0
         if fits:
-            if known is None:
+            if earlier_text is None:
                 values[key] = text[at:stop]
                 if repeated and slot != last:
                     choices.append((slot, at, stop + 1))

@@ -51,10 +51,10 @@ def free_times(template: PromptTemplate, began: float, ended: float) -> PromptTe
         began: Time of the first recording, in Unix seconds.
         ended: Time of the last one.
     """
-    taken = set(template.placeholders)
+    used_names = set(template.placeholders)
     parts: list[str] = []
     for constant, slot in _pieces(template.text):
-        parts.append(_freed(constant, began, ended, taken))
+        parts.append(_freed(constant, began, ended, used_names))
         parts.append(slot)
     text = "".join(parts)
     return template if text == template.text else PromptTemplate(text)
@@ -63,32 +63,32 @@ def free_times(template: PromptTemplate, began: float, ended: float) -> PromptTe
 def _pieces(text: str) -> Iterator[tuple[str, str]]:
     """Constant text as written, and the slot after it; the last slot is empty."""
     start = 0
-    for found in re.finditer(r"\{\{|\}\}|\{[^{}]*\}", text):
-        if found[0] in ("{{", "}}"):
+    for match in re.finditer(r"\{\{|\}\}|\{[^{}]*\}", text):
+        if match[0] in ("{{", "}}"):
             continue
-        yield text[start : found.start()], found[0]
-        start = found.end()
+        yield text[start : match.start()], match[0]
+        start = match.end()
     yield text[start:], ""
 
 
-def _freed(constant: str, began: float, ended: float, taken: set[str]) -> str:
+def _freed(constant: str, began: float, ended: float, used_names: set[str]) -> str:
     days = {_day(moment, zone) for moment in (began, ended) for zone in _OFFSETS}
-    written = {
+    date_texts = {
         day.strftime(form.format(day=day.day, month=day.month)) for form in _FORMATS for day in days
     }
-    dates = "|".join(sorted(map(re.escape, written), key=len, reverse=True))
+    dates = "|".join(sorted(map(re.escape, date_texts), key=len, reverse=True))
     weekdays = "|".join({day.strftime("%A") for day in days})
     constant = re.sub(
         # A weekday alone is today's only where something is said to be it.
         rf"(?<!\w)(?:{dates}){_AFTER_DATE}(?!\w)|(?<=\bis )(?:{weekdays})(?!\w)",
-        lambda _: "{" + _name("date", taken) + "}",
+        lambda _: "{" + _name("date", used_names) + "}",
         constant,
     )
 
-    def time(found: re.Match[str]) -> str:
-        if not _is_then(int(found[1]), int(found[2]), began, ended):
-            return found[0]
-        return "{" + _name("time", taken) + "}"
+    def time(match: re.Match[str]) -> str:
+        if not _is_then(int(match[1]), int(match[2]), began, ended):
+            return match[0]
+        return "{" + _name("time", used_names) + "}"
 
     return _TIME.sub(time, constant)
 
@@ -108,8 +108,10 @@ def _is_then(hour: int, minute: int, began: float, ended: float) -> bool:
     return any((first + timedelta(minutes=n)).minute == minute for n in range(length + 1))
 
 
-def _name(base: str, taken: set[str]) -> str:
-    names = (base if number == 1 else f"{base}_{number}" for number in range(1, len(taken) + 2))
-    name = next(name for name in names if name not in taken)
-    taken.add(name)
+def _name(base: str, used_names: set[str]) -> str:
+    names = (
+        base if number == 1 else f"{base}_{number}" for number in range(1, len(used_names) + 2)
+    )
+    name = next(name for name in names if name not in used_names)
+    used_names.add(name)
     return name

@@ -24,15 +24,15 @@ class DeclarationSite(NamedTuple):
     """Code object that contains the declaring call; None when `kind` identifies the location."""
     line: int = 0
 
-    def is_same(self, other: DeclarationSite) -> bool:
+    def is_same(self, site: DeclarationSite) -> bool:
         """Whether a declaration here is a repetition of the other one.
 
         A reload runs another code object, in which lines may have moved; within one code object,
         each line is a location of its own.
         """
-        if self[:2] != other[:2]:
+        if self[:2] != site[:2]:
             return False
-        return self.code is None or self.code is not other.code or self.line == other.line
+        return self.code is None or self.code is not site.code or self.line == site.line
 
     def __str__(self) -> str:
         where = f"{self.file}, line {self.line}" if self.line else self.file
@@ -62,10 +62,10 @@ def declare(name: str, site: DeclarationSite, declaration: Callable[[], Declarat
         raise InputError(
             f"{name!r} cannot name a resource.", hint="Use letters, digits, '_', '-' and '.'."
         )
-    known = _sites.get(name)
-    if known is not None and not known.is_same(site):
+    existing = _sites.get(name)
+    if existing is not None and not existing.is_same(site):
         raise InputError(
-            f"Two resources are named {name!r}: {known} and {site}.",
+            f"Two resources are named {name!r}: {existing} and {site}.",
             hint="Give each resource a name of its own.",
         )
     global _declarations
@@ -77,10 +77,12 @@ def declare(name: str, site: DeclarationSite, declaration: Callable[[], Declarat
 def declarations() -> dict[str, Declaration]:
     """Return all declarations, by name."""
     read = context.read_at_import()
-    made = {name: make() for name, make in _declared.items()}
+    declared = {name: make() for name, make in _declared.items()}
     return {
-        name: msgspec.structs.replace(one, read_at_import=True) if name in read else one
-        for name, one in made.items()
+        name: msgspec.structs.replace(declaration, read_at_import=True)
+        if name in read
+        else declaration
+        for name, declaration in declared.items()
     }
 
 
@@ -91,11 +93,11 @@ def source_versions() -> dict[str, str]:
     """
     global _versions, _versions_of
     if _versions_of != _declarations:
-        begun, found = _declarations, dict[str, str]()
+        begun, versions = _declarations, dict[str, str]()
         for name, make in list(_declared.items()):
             with contextlib.suppress(Exception):  # an agent's call must not fail for it
-                found[name] = short_version(make().resource)
-        _versions, _versions_of = found, begun
+                versions[name] = short_version(make().resource)
+        _versions, _versions_of = versions, begun
     return _versions
 
 

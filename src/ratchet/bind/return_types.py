@@ -31,9 +31,9 @@ def fits(value: Any, hint: Any) -> bool:
     if origin is typing.Annotated:
         return fits(value, of[0])
     if origin in (Union, types.UnionType):
-        return any(fits(value, each) for each in of)
+        return any(fits(value, option) for option in of)
     if origin is Literal:
-        return any(value == each and type(value) is type(each) for each in of)
+        return any(value == literal and type(value) is type(literal) for literal in of)
     if origin is type:
         return isinstance(value, type)
     if origin is collections.abc.Callable:

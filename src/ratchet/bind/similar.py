@@ -33,9 +33,9 @@ def group_similar(texts: Sequence[str], least_share: float) -> list[list[int]]:
         Indices into `texts`, by group; a text similar to no other is a group of its own.
     """
     shingles = [runs_of_words(text) for text in texts]
-    found = Counter(shingle for each in shingles for shingle in each)
-    least = max(2.0, least_share * len(texts))
-    weights = {shingle: n * n for shingle, n in found.items() if n >= least}
+    occurrences = Counter(shingle for text_shingles in shingles for shingle in text_shingles)
+    threshold = max(2.0, least_share * len(texts))
+    weights = {shingle: n * n for shingle, n in occurrences.items() if n >= threshold}
     leaders: list[tuple[set[int], int]] = []
     members: list[list[int]] = []
     alone: list[list[int]] = []
@@ -61,26 +61,26 @@ def group_similar(texts: Sequence[str], least_share: float) -> list[list[int]]:
     return members + alone
 
 
-def group_recurring(texts: Sequence[str], counts: Sequence[int], least: int) -> list[list[int]]:
+def group_recurring(texts: Sequence[str], counts: Sequence[int], minimum: int) -> list[list[int]]:
     """Group texts that recur, whole or in part.
 
     Args:
         texts: The texts.
         counts: Number of occurrences of each.
-        least: Minimum occurrences of a run of words that counts, and of a group.
+        minimum: Minimum occurrences of a run of words that counts, and of a group.
 
     Returns:
         Indices into `texts`, by group; texts in no group are left out.
     """
     shingles = [runs_of_words(text) for text in texts]
-    found: Counter[int] = Counter()
-    for each, count in zip(shingles, counts, strict=True):
-        for shingle in each:
-            found[shingle] += count
+    occurrences: Counter[int] = Counter()
+    for text_shingles, count in zip(shingles, counts, strict=True):
+        for shingle in text_shingles:
+            occurrences[shingle] += count
     leaders: list[set[int]] = []
     members: list[list[int]] = []
     for number, every in enumerate(shingles):
-        own = {shingle for shingle in every if found[shingle] >= least}
+        own = {shingle for shingle in every if occurrences[shingle] >= minimum}
         if not own:
             continue
         likeness = [len(own & leader) / len(own | leader) for leader in leaders]
@@ -90,7 +90,7 @@ def group_recurring(texts: Sequence[str], counts: Sequence[int], least: int) -> 
         elif len(leaders) < MAX_GROUPS:
             leaders.append(own)
             members.append([number])
-    return [group for group in members if sum(counts[number] for number in group) >= least]
+    return [group for group in members if sum(counts[number] for number in group) >= minimum]
 
 
 def runs_of_words(text: str) -> set[int]:

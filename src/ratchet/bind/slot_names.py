@@ -60,9 +60,9 @@ def is_labelled(before: str) -> bool:
 
 def _label(before: str) -> str | None:
     for pattern in (_TAG, _HEADING, _LABEL):
-        found = pattern.search(before[-120:])
-        if found:
-            return found[1]
+        match = pattern.search(before[-120:])
+        if match:
+            return match[1]
     return None
 
 

@@ -121,7 +121,11 @@ def discover_by_speaker(uses: Iterable[PromptUse]) -> Discovery:
         tuple(sorted(_proposals(groups, assigned, total), key=rank)),
         total,
         dict(sorted(left_out.items())),
-        tuple(sorted(_refused(groups, assigned), key=lambda one: (-one.count, one.speaker))),
+        tuple(
+            sorted(
+                _refused(groups, assigned), key=lambda refusal: (-refusal.count, refusal.speaker)
+            )
+        ),
     )
 
 
@@ -142,7 +146,9 @@ def _groups(readable: Mapping[tuple[str, tuple[str, ...], str], int]) -> list[_G
         groups = by_speaker.setdefault(speaker, {})
         group = groups.setdefault(tools, _Group(speaker, tools, Counter()))
         group.counts[text] = readable[speaker, tools, text]
-    merged = [group for found in by_speaker.values() for group in _merged(list(found.values()))]
+    merged = [
+        group for by_tools in by_speaker.values() for group in _merged(list(by_tools.values()))
+    ]
     return sorted(merged, key=lambda group: (not group.speaker, *_frequent(group), group.speaker))
 
 
@@ -155,33 +161,35 @@ def _merged(groups: Iterable[_Group]) -> list[_Group]:
     merged: list[_Group] = []
     home: dict[str, _Group] = {}
     for group in sorted(groups, key=_frequent):
-        one = next((home[text] for text in group.counts if text in home), group)
-        if one is group:
+        home_group = next((home[text] for text in group.counts if text in home), group)
+        if home_group is group:
             merged.append(group)
         else:
-            one.counts.update(group.counts)
-        home.update(dict.fromkeys(group.counts, one))
+            home_group.counts.update(group.counts)
+        home.update(dict.fromkeys(group.counts, home_group))
     return merged
 
 
 def _drafts(groups: Sequence[_Group]) -> list[_Draft]:
     """The templates of each group by itself."""
     drafts: list[_Draft] = []
-    rest: dict[str, _Group] = {}
+    unsupported: dict[str, _Group] = {}
     sample = max(SAMPLE // max(len(groups), 1), LEAST_SAMPLE)
     for group in groups:
         counts: dict[str, int] = dict(group.counts)
-        known = _known(drafts, counts)
+        known_texts = _known(drafts, counts)
         # Calls without a name may be of many agents; most were recorded by the gateway, and are of
         # those that have one.
-        if not group.speaker or len(known) == len(counts):
-            counts = {text: count for text, count in counts.items() if text not in known}
+        if not group.speaker or len(known_texts) == len(counts):
+            counts = {text: count for text, count in counts.items() if text not in known_texts}
         own = [_Draft(pieces, group, texts) for pieces, texts in _supported(counts, sample)]
         for text in {text for draft in own for text in draft.texts}:
             del counts[text]
-        rest.setdefault(group.speaker, _Group(group.speaker, (), Counter())).counts.update(counts)
+        unsupported.setdefault(group.speaker, _Group(group.speaker, (), Counter())).counts.update(
+            counts
+        )
         drafts += own
-    for group in rest.values():
+    for group in unsupported.values():
         # One agent may be offered other tools in each call.
         drafts += [
             _Draft(pieces, group, texts)
@@ -193,10 +201,10 @@ def _drafts(groups: Sequence[_Group]) -> list[_Draft]:
 
 def _known(drafts: Iterable[_Draft], texts: Iterable[str]) -> set[str]:
     """The texts that templates found before match, but not by swallowing them."""
-    found = members_of(dict.fromkeys(draft.pieces for draft in drafts), texts)
+    texts_by_pieces = members_of(dict.fromkeys(draft.pieces for draft in drafts), texts)
     return {
         text
-        for pieces, matched in found.items()
+        for pieces, matched in texts_by_pieces.items()
         if not swallows(pieces, matched)
         for text in matched
     }
@@ -226,16 +234,16 @@ def _carries(pieces: Pieces, texts: Sequence[str], counts: Mapping[str, int]) ->
 
 def _distinct(drafts: Iterable[_Draft]) -> list[_Draft]:
     """The drafts; those of different groups that are of one prompt are one."""
-    kept: list[_Draft] = []
-    for draft in sorted(drafts, key=lambda one: (constant_size(one.pieces), one.pieces)):
-        for place, other in enumerate(kept[:MAX_COMPARED]):
-            one = _joined(other, draft) if other.group is not draft.group else None
-            if one is not None:
-                kept[place] = one
+    distinct: list[_Draft] = []
+    for draft in sorted(drafts, key=lambda draft: (constant_size(draft.pieces), draft.pieces)):
+        for place, earlier in enumerate(distinct[:MAX_COMPARED]):
+            joined = _joined(earlier, draft) if earlier.group is not draft.group else None
+            if joined is not None:
+                distinct[place] = joined
                 break
         else:
-            kept.append(draft)
-    return kept
+            distinct.append(draft)
+    return distinct
 
 
 def _joined(general: _Draft, special: _Draft) -> _Draft | None:
@@ -271,8 +279,8 @@ def _matches(pieces: Pieces, texts: Sequence[str]) -> bool:
 def _assigned(groups: Sequence[_Group], drafts: Sequence[_Draft]) -> dict[str, Pieces]:
     """The template that matches each text best, as the gateway will find it."""
     texts = sorted({text for group in groups for text in group.counts})
-    found = members_of([draft.pieces for draft in drafts], texts)
-    return {text: pieces for pieces, matched in found.items() for text in matched}
+    texts_by_pieces = members_of([draft.pieces for draft in drafts], texts)
+    return {text: pieces for pieces, matched in texts_by_pieces.items() for text in matched}
 
 
 def _confusable(
@@ -282,15 +290,15 @@ def _confusable(
     owners: dict[Pieces, set[str]] = {}
     for draft in drafts:
         owners.setdefault(draft.pieces, set()).add(draft.group.speaker)
-    found: set[Pieces] = set()
+    confusable: set[Pieces] = set()
     for group in groups:
         theirs: dict[Pieces, list[str]] = {}
         for text in group.counts:
             pieces = assigned.get(text)
             if pieces and group.speaker and owners[pieces].isdisjoint({group.speaker, ""}):
                 theirs.setdefault(pieces, []).append(text)
-        found |= {pieces for pieces, texts in theirs.items() if swallows(pieces, texts)}
-    return found
+        confusable |= {pieces for pieces, texts in theirs.items() if swallows(pieces, texts)}
+    return confusable
 
 
 def _proposals(
@@ -316,9 +324,9 @@ def _proposals(
 def _refused(groups: Sequence[_Group], assigned: Mapping[str, Pieces]) -> Iterator[RefusedTexts]:
     left: dict[str, Counter[str]] = {}
     for group in groups:
-        rest = {text: count for text, count in group.counts.items() if text not in assigned}
-        if rest:
-            left.setdefault(group.speaker, Counter()).update(rest)
+        unassigned = {text: count for text, count in group.counts.items() if text not in assigned}
+        if unassigned:
+            left.setdefault(group.speaker, Counter()).update(unassigned)
     for speaker, counts in left.items():
         reason = _reason(len(counts), counts.total())
         yield RefusedTexts(speaker, len(counts), counts.total(), reason)

@@ -75,16 +75,18 @@ def align(
         judge.attach(store)
         cases = _cases(store, [c.question for c in judge.judge.spec.criteria])
         search = _search(project, store, seed, coach_calls) if reword else None
-        found = wait_for(
+        realigned = wait_for(
             realign(judge, cases, store.spans.of, seed=seed, reword=search), paid_by=project
         )
     path = project.root / FOLDER / f"{name}.json"
     path.parent.mkdir(exist_ok=True)
-    path.write_bytes(msgspec.json.format(msgspec.json.encode(found.alignment), indent=2) + b"\n")
+    path.write_bytes(
+        msgspec.json.format(msgspec.json.encode(realigned.alignment), indent=2) + b"\n"
+    )
     if json:
-        print_json({"file": str(path), **msgspec.structs.asdict(found)})
+        print_json({"file": str(path), **msgspec.structs.asdict(realigned)})
         return
-    _print(found, path)
+    _print(realigned, path)
 
 
 def _search(project: Project, store: Store, seed: int, coach_calls: int) -> Reword:
@@ -104,8 +106,8 @@ def _fit(store: Store, evaluator: PreferenceEvaluator, json: bool) -> None:
     evaluator.path.parent.mkdir(parents=True, exist_ok=True)
     evaluator.path.write_bytes(msgspec.json.encode(model))
     if json:
-        shown = {"pairs": model.pairs, "accuracy": model.accuracy, "longer": model.longer}
-        print_json({"file": str(evaluator.path), **shown, "doubt": model.doubt})
+        figures = {"pairs": model.pairs, "accuracy": model.accuracy, "longer": model.longer}
+        print_json({"file": str(evaluator.path), **figures, "doubt": model.doubt})
         return
     rows = table("", "")
     rows.show_header = False
@@ -147,13 +149,13 @@ def _captured(value: Any) -> Any:
 def _named(project: Project, name: str) -> JudgeEvaluator | PreferenceEvaluator:
     from ratchet.evaluate.judges import JudgeEvaluator
 
-    found = {e.name: e for e in project.evaluators(project.load_agent())}
+    by_name = {e.name: e for e in project.evaluators(project.load_agent())}
     judges = {
-        key: e for key, e in found.items() if isinstance(e, (JudgeEvaluator, PreferenceEvaluator))
+        key: e for key, e in by_name.items() if isinstance(e, (JudgeEvaluator, PreferenceEvaluator))
     }
     if name not in judges:
-        known = f"there are {', '.join(judges)}" if judges else "there are none"
-        raise InputError(f"There is no judge {name!r} under [[evaluators]]; {known}.")
+        choice = f"there are {', '.join(judges)}" if judges else "there are none"
+        raise InputError(f"There is no judge {name!r} under [[evaluators]]; {choice}.")
     return judges[name]
 
 
@@ -176,9 +178,9 @@ def _cases(store: Store, questions: Sequence[str]) -> list[LabelledRollout]:
     return cases
 
 
-def _print(found: Realigned, path: Path) -> None:
+def _print(realigned: Realigned, path: Path) -> None:
     rows = table("on held-out labels", "before", "after", right=("before", "after"))
-    before, after = found.before, found.after
+    before, after = realigned.before, realigned.after
     rows.add_row("kappa", _estimate(before.kappa), _estimate(after.kappa))
     rows.add_row("AUROC", _estimate(before.auroc), _estimate(after.auroc))
     rows.add_row("accuracy", number(before.accuracy), number(after.accuracy))
@@ -188,15 +190,19 @@ def _print(found: Realigned, path: Path) -> None:
     rows.add_row("cases", str(before.cases), str(after.cases))
     rows.add_row("unscored", str(before.unscored), str(after.unscored))
     print_table(rows)
-    for old, new in found.alignment.wording.items():
+    for old, new in realigned.alignment.wording.items():
         out.print(f"\n{old}\n  → {new}", markup=False)
     out.print(
-        f"\n{found.examples} labelled cases are shown to the judge, chosen on {found.chosen_by}"
-        f" others. Written to {display_path(path)}; use it with"
+        f"\n{realigned.examples} labelled cases are shown to the judge, chosen on"
+        f" {realigned.chosen_by} others. Written to {display_path(path)}; use it with"
         f' alignment = "{FOLDER}/{path.name}" under [[evaluators]].',
         markup=False,
     )
 
 
-def _estimate(found: IntervalEstimate | None) -> str:
-    return "-" if found is None else f"{found.value:.2f} ({found.low:.2f} to {found.high:.2f})"
+def _estimate(estimate: IntervalEstimate | None) -> str:
+    return (
+        "-"
+        if estimate is None
+        else f"{estimate.value:.2f} ({estimate.low:.2f} to {estimate.high:.2f})"
+    )

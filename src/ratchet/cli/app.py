@@ -230,11 +230,11 @@ def app_for(arguments: Sequence[str]) -> typer.Typer:
         if command != requested:
             app.command(command, help=summary)(_unasked)
             continue
-        found = getattr(import_module(f"ratchet.cli.{module}"), name)
-        if isinstance(found, typer.Typer):
-            app.add_typer(found, name=command)
+        implementation = getattr(import_module(f"ratchet.cli.{module}"), name)
+        if isinstance(implementation, typer.Typer):
+            app.add_typer(implementation, name=command)
         else:
-            app.command(command)(found)
+            app.command(command)(implementation)
     return app
 
 

@@ -85,33 +85,35 @@ def status(folder: Folder = Path("."), json: Json = False) -> None:
 
     project = project_in(folder)
     with project.open_store() as store:
-        found = status_of(store, project.config, live_agent(project, store), time.time())
+        overview = status_of(store, project.config, live_agent(project, store), time.time())
     if json:
-        print_json(found)
+        print_json(overview)
         return
-    cycle = found.cycle
-    named = f", cycle {short(cycle.id)}" if cycle else ""
-    state = found.state.replace("_", " ")
-    out.print(f"[bold]{found.agent}[/]: {state}{named} (mode {found.mode})", highlight=False)
+    cycle = overview.cycle
+    cycle_note = f", cycle {short(cycle.id)}" if cycle else ""
+    state = overview.state.replace("_", " ")
+    out.print(
+        f"[bold]{overview.agent}[/]: {state}{cycle_note} (mode {overview.mode})", highlight=False
+    )
     rows = table("", "")
     rows.show_header = False
-    rows.add_row("does", found.does)
-    if found.waits:
-        rows.add_row("waits", found.waits + _until(found.waits_until))
-    rows.add_row("next", found.next)
+    rows.add_row("does", overview.does)
+    if overview.waits:
+        rows.add_row("waits", overview.waits + _until(overview.waits_until))
+    rows.add_row("next", overview.next)
     if cycle is not None and cycle.request:
         rows.add_row("request", cycle.request)
-    spent = found.spent
+    spent = overview.spent
     rows.add_row(
         "today",
-        f"{spent.rollouts} of {counted(found.rollouts_per_day, 'rollout')},"
-        f" {dollars_text(spent.dollars)} of {dollars_text(found.dollars_per_day)},"
-        f" {spent.requests} of {counted(found.requests_per_day, 'pull request')}",
+        f"{spent.rollouts} of {counted(overview.rollouts_per_day, 'rollout')},"
+        f" {dollars_text(spent.dollars)} of {dollars_text(overview.dollars_per_day)},"
+        f" {spent.requests} of {counted(overview.requests_per_day, 'pull request')}",
     )
-    for action in found.unfinished:
+    for action in overview.unfinished:
         tries = f", {action.tries} tries: {action.error}" if action.error else ""
         rows.add_row("to do", f"{action.kind.replace('_', ' ')}{tries}")
-    for ended in found.ended:
+    for ended in overview.ended:
         rows.add_row(ended.state, f"{short(ended.id)}: {ended.message or ended.trigger}")
     out.print(rows, markup=False)
 
@@ -178,8 +180,8 @@ def approve(
         verb: OperatorVerb = "deny" if deny else "approve"
         command = _command(project, store, verb, who, reason, selected)
         store.operator_commands.add(command)
-    done = "Denied" if deny else "Approved"
-    _print(command, json, f"{done}: candidate {short(selected.candidate_id)}.")
+    verdict = "Denied" if deny else "Approved"
+    _print(command, json, f"{verdict}: candidate {short(selected.candidate_id)}.")
 
 
 @autopilot.command()
@@ -203,13 +205,13 @@ def stop(
 
 
 def _tell(
-    folder: Path, verb: OperatorVerb, by: str | None, reason: str, json: bool, done: str
+    folder: Path, verb: OperatorVerb, by: str | None, reason: str, json: bool, message: str
 ) -> None:
     project = project_in(folder)
     with project.open_store() as store:
         command = _command(project, store, verb, by or getpass.getuser(), reason, None)
         store.operator_commands.add(command)
-    _print(command, json, done)
+    _print(command, json, message)
 
 
 def _command(

@@ -109,13 +109,13 @@ class StoreBackend:
 
     def trace(self, id: str) -> TraceDetail | None:
         """See `Backend`."""
-        found = self.store.traces.find(id, 2)
-        whole = id if id in found else next(iter(found), "")
-        if len(found) > 1 and whole != id:
+        matches = self.store.traces.find(id, 2)
+        trace_id = id if id in matches else next(iter(matches), "")
+        if len(matches) > 1 and trace_id != id:
             raise InputError(
                 f"Several traces have an id that begins with {id!r}.", hint="Give more digits."
             )
-        return self.store.traces.get(whole, limit=self._limit, price=price) if whole else None
+        return self.store.traces.get(trace_id, limit=self._limit, price=price) if trace_id else None
 
     def conversations(self, agent: str | None, limit: int) -> tuple[list[Conversation], str | None]:
         """See `Backend`."""
@@ -123,14 +123,14 @@ class StoreBackend:
 
     def conversation(self, id: str) -> ConversationLog | None:
         """See `Backend`."""
-        found = self.store.conversations.find(id, 2)
-        whole = id if id in found else next(iter(found), "")
-        if len(found) > 1 and whole != id:
+        matches = self.store.conversations.find(id, 2)
+        conversation_id = id if id in matches else next(iter(matches), "")
+        if len(matches) > 1 and conversation_id != id:
             raise InputError(
                 f"Several conversations have an id that begins with {id!r}.",
                 hint="Give more of it.",
             )
-        return self.store.conversations.log(whole) if whole else None
+        return self.store.conversations.log(conversation_id) if conversation_id else None
 
     def give_feedback(self, item: Feedback) -> None:
         """See `Backend`."""
@@ -278,9 +278,9 @@ def parse_time(text: str, now: float) -> int:
     Raises:
         InputError: The text is neither.
     """
-    found = re.fullmatch(r"([0-9]{1,9})([smhdw])", text.strip().lower())
-    if found:
-        return int((now - int(found[1]) * _UNITS[found[2]]) * 1e9)
+    match = re.fullmatch(r"([0-9]{1,9})([smhdw])", text.strip().lower())
+    if match:
+        return int((now - int(match[1]) * _UNITS[match[2]]) * 1e9)
     try:
         return int(datetime.fromisoformat(text.strip()).astimezone().timestamp() * 1e9)
     except (ValueError, OverflowError, OSError):

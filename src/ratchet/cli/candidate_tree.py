@@ -42,9 +42,9 @@ class CandidateTree:
         """The selected candidate; before selection, the best one, if possible not pruned early."""
         if self.chosen_id in self.by_id and self.chosen_id != self.baseline_id:
             return self.by_id[self.chosen_id]
-        others = [p for id, p in self.by_id.items() if id != self.baseline_id and not p.refused]
-        full = [p for p in others if not p.pruned]
-        return max(full or others, key=lambda p: (p.value, -p.number), default=None)
+        proposals = [p for id, p in self.by_id.items() if id != self.baseline_id and not p.refused]
+        full = [p for p in proposals if not p.pruned]
+        return max(full or proposals, key=lambda p: (p.value, -p.number), default=None)
 
     def shown(self, most: int) -> set[str]:
         """Ids of the candidates to show: kept ones and the best, with their ancestors."""
@@ -73,11 +73,13 @@ class CandidateTree:
         self._grow(tree, self.baseline_id, self.shown(most), reasons)
         return tree
 
-    def _grow(self, tree: Tree, id: str, shown: set[str], reasons: bool) -> None:
+    def _grow(self, tree: Tree, id: str, visible: set[str], reasons: bool) -> None:
         left_out = 0
         for child in sorted(self.children.get(id, []), key=lambda i: -self.by_id[i].value):
-            if child in shown:
-                self._grow(tree.add(self._label(self.by_id[child], reasons)), child, shown, reasons)
+            if child in visible:
+                self._grow(
+                    tree.add(self._label(self.by_id[child], reasons)), child, visible, reasons
+                )
             else:
                 left_out += 1 + self._below(child)
         if left_out:
@@ -122,13 +124,13 @@ class CandidateTree:
         return line
 
     def _below(self, id: str) -> int:
-        seen, waiting = {id}, [id]
+        descendants, waiting = {id}, [id]
         while waiting:
             for child in self.children.get(waiting.pop(), []):
-                if child not in seen:
-                    seen.add(child)
+                if child not in descendants:
+                    descendants.add(child)
                     waiting.append(child)
-        return len(seen) - 1
+        return len(descendants) - 1
 
 
 def score_text(proposal: Proposal) -> str:

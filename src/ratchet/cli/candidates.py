@@ -118,11 +118,11 @@ def selected_run(store: Store, prefix: str | None) -> Run:
         if newest is None:
             raise InputError("Nothing has run yet.", hint="Start with: ratchet improve")
         return newest
-    found = store.runs.find(prefix)
-    if len(found) != 1:
-        how = "no run" if not found else f"{len(found)} runs"
+    matches = store.runs.find(prefix)
+    if len(matches) != 1:
+        how = "no run" if not matches else f"{len(matches)} runs"
         raise InputError(f"{prefix!r} matches {how}.", hint="See: ratchet status")
-    return found[0]
+    return matches[0]
 
 
 def _chosen(run: Run) -> str:

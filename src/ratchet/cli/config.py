@@ -39,17 +39,17 @@ def list_(
 
       ratchet config list --all
     """
-    found = read_settings(project_in(folder).root / FILE_NAME)
+    settings = read_settings(project_in(folder).root / FILE_NAME)
     if json:
-        print_json(found)
+        print_json(settings)
         return
     rows = table("setting", "value", "set", *(["changed"] if everything else []))
-    for section in found.sections:
-        for each in section.settings:
-            if everything or not each.fixed:
-                more = [each.fixed or "here"] if everything else []
-                mark = "yes" if each.is_set else ""
-                rows.add_row(f"{section.name}.{each.name}", _said(each.value), mark, *more)
+    for section in settings.sections:
+        for setting in section.settings:
+            if everything or not setting.fixed:
+                more = [setting.fixed or "here"] if everything else []
+                mark = "yes" if setting.is_set else ""
+                rows.add_row(f"{section.name}.{setting.name}", _said(setting.value), mark, *more)
     print_table(rows)
 
 
@@ -103,8 +103,8 @@ def _print(change: SettingChange, json: bool) -> None:
     if json:
         print_json(change)
         return
-    done = "changed" if change.written else "would change"
-    out.print(f"{FILE_NAME} {done} at line {change.line}:", highlight=False)
+    verb = "changed" if change.written else "would change"
+    out.print(f"{FILE_NAME} {verb} at line {change.line}:", highlight=False)
     for line in change.diff:
         out.print(f"  {line}", markup=False, highlight=False, soft_wrap=True)
     out.print(change.follows, markup=False, highlight=False, soft_wrap=True)

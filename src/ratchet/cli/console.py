@@ -96,10 +96,10 @@ def wait_for(
 
 def table(*columns: str, right: tuple[str, ...] = ()) -> Table:
     """An empty table in Ratchet's style; columns named in `right` are right-aligned."""
-    made = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    grid = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for column in columns:
-        made.add_column(column, justify="right" if column in right else "left", overflow="fold")
-    return made
+        grid.add_column(column, justify="right" if column in right else "left", overflow="fold")
+    return grid
 
 
 WIDEST = 240

@@ -41,14 +41,14 @@ def conversations(
       ratchet show chat-4711
     """
     with open_backend(folder, store, server) as backend:
-        found, cursor = backend.conversations(agent, limit)
+        recent, cursor = backend.conversations(agent, limit)
     if json:
-        print_json({"conversations": found, "more": cursor is not None})
+        print_json({"conversations": recent, "more": cursor is not None})
         return
-    if not found and agent is not None:
+    if not recent and agent is not None:
         out.print(f"No conversation in {backend.label} matches.", markup=False)
         return
-    if not found:
+    if not recent:
         out.print(
             f"No conversation yet in {backend.label}. A span joins one by its attribute"
             " gen_ai.conversation.id or session.id; in Python: with ratchet.conversation(ID).",
@@ -57,7 +57,7 @@ def conversations(
         return
     now = time.time()
     rows = table("conversation", "agent", "turns", "began", "last", "feedback", right=("turns",))
-    for conversation in found:
+    for conversation in recent:
         bad = conversation.worst is not None and conversation.worst < 0.5
         rating = format_feedback(conversation.worst) or (
             str(conversation.feedback) if conversation.feedback else ""

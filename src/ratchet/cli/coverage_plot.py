@@ -27,11 +27,11 @@ RADIUS = 120.0
 """Pixels of a circle for all inputs; a circle's area is its share."""
 
 
-def plot_coverage(found: Coverage, name: str, path: Path) -> None:
+def plot_coverage(coverage: Coverage, name: str, path: Path) -> None:
     """Write the map: near clusters have words in common, and a circle's area is a share.
 
     Args:
-        found: The coverage.
+        coverage: The coverage.
         name: Name of the dataset.
         path: A .png file, or an .html file that shows examples when the pointer is on a cluster.
 
@@ -42,15 +42,14 @@ def plot_coverage(found: Coverage, name: str, path: Path) -> None:
         raise InputError(f"The plot {path} is neither a .png nor an .html file.")
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix == ".png":
-        _png(found, name, path)
+        _png(coverage, name, path)
     else:
-        path.write_text(_page(found, name), encoding="utf-8")
+        path.write_text(_page(coverage, name), encoding="utf-8")
 
 
-def _title(found: Coverage, name: str) -> str:
-    return (
-        f"{name} beside {counted(found.inputs, 'live input')}: distance {found.distance:.2f} of 1"
-    )
+def _title(coverage: Coverage, name: str) -> str:
+    inputs = counted(coverage.inputs, "live input")
+    return f"{name} beside {inputs}: distance {coverage.distance:.2f} of 1"
 
 
 def _places(clusters: Sequence[CoveredCluster]) -> list[tuple[float, float]]:
@@ -63,19 +62,19 @@ def _places(clusters: Sequence[CoveredCluster]) -> list[tuple[float, float]]:
     return list(zip(*sides, strict=True))
 
 
-def _shares(found: Coverage) -> list[tuple[float, float]]:
+def _shares(coverage: Coverage) -> list[tuple[float, float]]:
     """Radius of the traffic's and of the tasks' circle of each cluster."""
-    tasks = max(1, sum(cluster.tasks for cluster in found.clusters))
+    tasks = max(1, sum(cluster.tasks for cluster in coverage.clusters))
     return [
         (RADIUS * math.sqrt(cluster.live), RADIUS * math.sqrt(cluster.tasks / tasks))
-        for cluster in found.clusters
+        for cluster in coverage.clusters
     ]
 
 
-def _labels(found: Coverage, places: Sequence[tuple[float, float]]) -> list[str]:
+def _labels(coverage: Coverage, places: Sequence[tuple[float, float]]) -> list[str]:
     """The clusters' words; empty where those of a more frequent one are in the way."""
     labels: list[str] = []
-    for number, (cluster, (x, y)) in enumerate(zip(found.clusters, places, strict=True)):
+    for number, (cluster, (x, y)) in enumerate(zip(coverage.clusters, places, strict=True)):
         covered = any(
             abs(x - other_x) < LABEL[0] and abs(y - other_y) < LABEL[1]
             for label, (other_x, other_y) in zip(labels, places[:number], strict=True)
@@ -85,7 +84,7 @@ def _labels(found: Coverage, places: Sequence[tuple[float, float]]) -> list[str]
     return labels
 
 
-def _png(found: Coverage, name: str, path: Path) -> None:
+def _png(coverage: Coverage, name: str, path: Path) -> None:
     import matplotlib
 
     matplotlib.use("Agg")
@@ -95,9 +94,9 @@ def _png(found: Coverage, name: str, path: Path) -> None:
     figure: Any
     axes: Any
     figure, axes = pyplot.subplots(figsize=(WIDTH / 100, HEIGHT / 100), dpi=150)
-    places, shares = _places(found.clusters), _shares(found)
-    drawn = zip(found.clusters, places, shares, _labels(found, places), strict=True)
-    for cluster, place, (live, tasks), label in drawn:
+    places, shares = _places(coverage.clusters), _shares(coverage)
+    bubbles = zip(coverage.clusters, places, shares, _labels(coverage, places), strict=True)
+    for cluster, place, (live, tasks), label in bubbles:
         color = GAP if cluster.gap else LIVE
         axes.add_patch(Circle(place, live, color=color, alpha=0.35, linewidth=0))
         axes.add_patch(Circle(place, tasks, fill=False, edgecolor=TASKS, linewidth=1.5))
@@ -109,23 +108,23 @@ def _png(found: Coverage, name: str, path: Path) -> None:
     axes.set_ylim(0, HEIGHT)
     axes.set_aspect("equal")
     axes.set_axis_off()
-    axes.set_title(_title(found, name).replace("$", r"\$"), fontsize=10)
+    axes.set_title(_title(coverage, name).replace("$", r"\$"), fontsize=10)
     figure.savefig(path)
     pyplot.close(figure)
 
 
-def _page(found: Coverage, name: str) -> str:
+def _page(coverage: Coverage, name: str) -> str:
     marks = []
-    places, shares = _places(found.clusters), _shares(found)
-    drawn = zip(found.clusters, places, shares, _labels(found, places), strict=True)
-    for cluster, (x, up), (live, tasks), label in drawn:
+    places, shares = _places(coverage.clusters), _shares(coverage)
+    bubbles = zip(coverage.clusters, places, shares, _labels(coverage, places), strict=True)
+    for cluster, (x, up), (live, tasks), label in bubbles:
         y = HEIGHT - up
-        examples = "".join(f"\n– {one_line(each, 200)}" for each in cluster.examples)
+        examples = "".join(f"\n– {one_line(example, 200)}" for example in cluster.examples)
         color = GAP if cluster.gap else LIVE
         size = f"{cluster.live:.1%} of the traffic, {counted(cluster.tasks, 'task')}"
-        said = f"{' '.join(cluster.words)}\n{size}{examples}"
+        tooltip = f"{' '.join(cluster.words)}\n{size}{examples}"
         marks.append(
-            f"<g><title>{escape(said)}</title>"
+            f"<g><title>{escape(tooltip)}</title>"
             f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{live:.1f}" fill="{color}"'
             ' fill-opacity="0.35"/>'
             f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{tasks:.1f}" fill="none" stroke="{TASKS}"'
@@ -138,7 +137,7 @@ def _page(found: Coverage, name: str) -> str:
             ((LIVE, "live traffic"), (GAP, "too few tasks"), (TASKS, "tasks"))
         )
     )
-    title = escape(_title(found, name))
+    title = escape(_title(coverage, name))
     return f"""<!doctype html>
 <html lang="en"><meta charset="utf-8"><title>{title}</title>
 <style>body {{ font: 14px sans-serif; margin: 2em }} svg {{ max-width: 100% }}

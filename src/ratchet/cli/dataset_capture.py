@@ -146,7 +146,7 @@ def capture(
         dataset = dataset_or_new(opened, name)
         try:
             with _progress() as on_page:
-                found = capture_tasks(
+                captured = capture_tasks(
                     source,
                     dataset,
                     criteria,
@@ -158,12 +158,12 @@ def capture(
                 )
         except KeyboardInterrupt:
             raise Interrupted("Interrupted. Nothing was stored.") from None
-        if found.tasks and not dry_run:
-            opened.datasets.put(found.dataset, now, after=dataset)
+        if captured.tasks and not dry_run:
+            opened.datasets.put(captured.dataset, now, after=dataset)
     if json:
-        print_json(_for_machines(found, dry_run))
+        print_json(_for_machines(captured, dry_run))
     else:
-        _print(found, dry_run, known=len(dataset.tasks))
+        _print(captured, dry_run, existing=len(dataset.tasks))
 
 
 @contextmanager
@@ -218,59 +218,60 @@ class _OnPage:
         self._every_s = _PROGRESS_EVERY_S if err.is_terminal else _PLAIN_EVERY_S
         self.show: Callable[[str], None] = err.print
 
-    def __call__(self, examined: int, found: int) -> None:
+    def __call__(self, examined: int, tasks: int) -> None:
         if time.monotonic() - self._at >= self._every_s:
             self._at = time.monotonic()
-            self.show(f"{counted(examined, 'trace')} read, {counted(found, 'task')} found")
+            self.show(f"{counted(examined, 'trace')} read, {counted(tasks, 'task')} found")
 
 
-def _for_machines(found: Capture, dry_run: bool) -> dict[str, object]:
-    dataset = found.dataset
+def _for_machines(capture: Capture, dry_run: bool) -> dict[str, object]:
+    dataset = capture.dataset
     return {
         "dry_run": dry_run,
         "name": dataset.name,
         "version": dataset.version,
         "parent": dataset.parent,
         "splits": split_counts(dataset),
-        "examined": found.examined,
-        "left_out": found.left_out,
+        "examined": capture.examined,
+        "left_out": capture.left_out,
         "tasks": [
             {
-                **task_for_machines(one.task, dataset.splits[one.task.id]),
-                "trace": one.trace.trace_id,
-                "change": one.change,
+                **task_for_machines(captured.task, dataset.splits[captured.task.id]),
+                "trace": captured.trace.trace_id,
+                "change": captured.change,
             }
-            for one in found.tasks
+            for captured in capture.tasks
         ],
     }
 
 
-def _print(found: Capture, dry_run: bool, known: int) -> None:
-    added = sum(one.change == "added" for one in found.tasks)
-    answered = len(found.tasks) - added
-    for one in found.tasks[:_SHOWN]:
-        sign = "+" if one.change == "added" else "~"
+def _print(capture: Capture, dry_run: bool, existing: int) -> None:
+    added = sum(captured.change == "added" for captured in capture.tasks)
+    answered = len(capture.tasks) - added
+    for captured in capture.tasks[:_SHOWN]:
+        sign = "+" if captured.change == "added" else "~"
         out.print(
-            f"{sign} {short(one.trace.trace_id)} ({one.task.origin.by}): {task_line(one.task)}",
+            f"{sign} {short(captured.trace.trace_id)} ({captured.task.origin.by}):"
+            f" {task_line(captured.task)}",
             markup=False,
             soft_wrap=True,
         )
-    if len(found.tasks) > _SHOWN:
-        out.print(f"and {len(found.tasks) - _SHOWN} more")
+    if len(capture.tasks) > _SHOWN:
+        out.print(f"and {len(capture.tasks) - _SHOWN} more")
     verb = "would be added" if dry_run else "added"
     more = f", {counted(answered, 'expected answer')} found for tasks of it" if answered else ""
-    out.print(f"{counted(found.examined, 'trace')} read: {counted(added, 'task')} {verb}{more}.")
-    for why, number in found.left_out.items():
+    out.print(f"{counted(capture.examined, 'trace')} read: {counted(added, 'task')} {verb}{more}.")
+    for why, number in capture.left_out.items():
         out.print(f"  {number} left out: {why}", markup=False)
-    open_tasks = sum(one.task.expected is None for one in found.tasks)
+    open_tasks = sum(captured.task.expected is None for captured in capture.tasks)
     if open_tasks:
         out.print(f"{counted(open_tasks, 'task')} without an expected answer.")
-    if not found.tasks:
-        out.print("Nothing to add." if known else "No dataset was made: nothing was captured.")
+    if not capture.tasks:
+        out.print("Nothing to add." if existing else "No dataset was made: nothing was captured.")
     elif dry_run:
         out.print("Nothing was stored: --dry-run.")
     else:
-        dataset = found.dataset
+        dataset = capture.dataset
         out.print(
             f"{versioned(dataset)}: {counted(len(dataset.tasks), 'task')}, train / val / test"
             f" {counts_text(split_counts(dataset))}",

@@ -41,33 +41,39 @@ def diff(
                 f"{versioned(new)} is a first version.", hint="Name another one to compare with."
             )
         old = opened.datasets.get(new.parent) if before is None else opened.datasets.named(before)
-    found = difference(old, new)
+    changes = difference(old, new)
     if json:
         print_json(
             {
                 "before": {"name": old.name, "version": old.version},
                 "after": {"name": new.name, "version": new.version, "reason": new.reason},
-                "added": [task_for_machines(one, new.splits[one.id]) for one in found.added],
-                "removed": [task_for_machines(one, old.splits[one.id]) for one in found.removed],
+                "added": [task_for_machines(task, new.splits[task.id]) for task in changes.added],
+                "removed": [
+                    task_for_machines(task, old.splits[task.id]) for task in changes.removed
+                ],
                 "changed": [
                     {
-                        "id": one.after.id,
-                        "fields": one.fields,
-                        "before": task_for_machines(one.before, one.splits[0]),
-                        "after": task_for_machines(one.after, one.splits[1]),
+                        "id": change.after.id,
+                        "fields": change.fields,
+                        "before": task_for_machines(change.before, change.splits[0]),
+                        "after": task_for_machines(change.after, change.splits[1]),
                     }
-                    for one in found.changed
+                    for change in changes.changed
                 ],
-                "same": found.same,
+                "same": changes.same,
             }
         )
         return
     out.print(f"{versioned(old)} → {versioned(new)}  {new.reason}", markup=False)
-    for one in found.added:
-        out.print(f"+ {one.id} {new.splits[one.id]}: {task_line(one)}", style="green", markup=False)
-    for one in found.removed:
-        out.print(f"- {one.id} {old.splits[one.id]}: {task_line(one)}", style="red", markup=False)
-    for change in found.changed:
+    for task in changes.added:
+        out.print(
+            f"+ {task.id} {new.splits[task.id]}: {task_line(task)}", style="green", markup=False
+        )
+    for task in changes.removed:
+        out.print(
+            f"- {task.id} {old.splits[task.id]}: {task_line(task)}", style="red", markup=False
+        )
+    for change in changes.changed:
         out.print(f"~ {change.after.id}: {one_line(change.after.input, 60)}", markup=False)
         for field in change.fields:
             sides = (
@@ -80,6 +86,6 @@ def diff(
             )
             out.print(f"    {field}: {before_text} → {after_text}", markup=False)
     out.print(
-        f"{len(found.added)} added, {len(found.removed)} removed, {len(found.changed)} changed,"
-        f" {found.same} the same"
+        f"{len(changes.added)} added, {len(changes.removed)} removed,"
+        f" {len(changes.changed)} changed, {changes.same} the same"
     )

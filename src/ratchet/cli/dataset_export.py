@@ -40,7 +40,7 @@ def export(
 
       ratchet datasets export support ./support --format huggingface
     """
-    written = format_of_file(file, format)
+    file_format = format_of_file(file, format)
     if file.exists() and not force:
         raise InputError(f"{file} exists already.", hint="Replace it with --force.")
     with open_store(folder, store) as opened:
@@ -53,12 +53,12 @@ def export(
                 "version": dataset.version,
                 "tasks": len(dataset.tasks),
                 "file": str(file),
-                "format": written,
+                "format": file_format,
             }
         )
         return
     out.print(
         f"{versioned(dataset)}: {counted(len(dataset.tasks), 'task')} written to"
-        f" {display_path(file)} as {written}",
+        f" {display_path(file)} as {file_format}",
         markup=False,
     )

@@ -98,17 +98,17 @@ def import_(
         changed = after.version != before.version or not before.tasks
         if changed:
             opened.datasets.put(after, now, after=before)
-    found = difference(before, after)
+    changes = difference(before, after)
     leak = leak_sentence(after)
     if json:
         print_json(
             {
                 "name": name,
                 "version": after.version if changed else before.version,
-                "added": len(found.added),
-                "changed": len(found.changed),
-                "removed": len(found.removed),
-                "same": found.same,
+                "added": len(changes.added),
+                "changed": len(changes.changed),
+                "removed": len(changes.removed),
+                "same": changes.same,
                 "splits": split_counts(after),
                 "bad": read.bad,
                 "notes": read.notes,
@@ -123,8 +123,8 @@ def import_(
     if len(read.bad) > _SHOWN:
         out.print(f"and {len(read.bad) - _SHOWN} more records were skipped", style="yellow")
     out.print(
-        f"{display_path(file)}: {counted(len(found.added), 'task')} added,"
-        f" {len(found.changed)} changed, {len(found.removed)} removed, {found.same} the same",
+        f"{display_path(file)}: {counted(len(changes.added), 'task')} added,"
+        f" {len(changes.changed)} changed, {len(changes.removed)} removed, {changes.same} the same",
         markup=False,
     )
     out.print(

@@ -22,26 +22,26 @@ def list_(folder: Folder = Path("."), store: StoreUrl = None, json: Json = False
       ratchet datasets list --json
     """
     with open_store(folder, store) as opened:
-        found = opened.datasets.list()
+        datasets = opened.datasets.list()
     if json:
-        print_json({"datasets": found})
+        print_json({"datasets": datasets})
         return
-    if not found:
+    if not datasets:
         out.print("No dataset yet. Make one: ratchet datasets capture NAME")
         return
-    shown = table(
+    rows = table(
         *("name", "version", "versions", "tasks", "train / val / test", "changed", "reason"),
         right=("versions", "tasks"),
     )
-    for one in found:
-        at = datetime.fromtimestamp(one.put_at).astimezone()
-        shown.add_row(
-            one.name,
-            short(one.version),
-            str(one.versions),
-            str(one.tasks),
-            counts_text(one.splits),
+    for dataset in datasets:
+        at = datetime.fromtimestamp(dataset.put_at).astimezone()
+        rows.add_row(
+            dataset.name,
+            short(dataset.version),
+            str(dataset.versions),
+            str(dataset.tasks),
+            counts_text(dataset.splits),
             f"{at:%Y-%m-%d %H:%M}",
-            Text(one.reason),
+            Text(dataset.reason),
         )
-    print_table(shown)
+    print_table(rows)

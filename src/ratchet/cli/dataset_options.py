@@ -68,7 +68,7 @@ def fractions_of(shares: str | None, folder: Path) -> dict[Split, float]:
     """
     if shares is not None:
         try:
-            train, val, test = (float(each) for each in shares.split(","))
+            train, val, test = (float(share) for share in shares.split(","))
         except ValueError:
             raise InputError(
                 f"{shares!r} are not three shares.", hint="Such as --split 0.4,0.2,0.4."
@@ -136,9 +136,9 @@ def require_dataset(store: Store, name: str) -> Dataset:
     Raises:
         NotFound: There is none of this name.
     """
-    found = store.datasets.latest(name)
-    if found is None:
+    dataset = store.datasets.latest(name)
+    if dataset is None:
         raise NotFound(
             f"The store has no dataset {name!r}.", hint="Known ones: ratchet datasets list."
         )
-    return found
+    return dataset

@@ -65,14 +65,19 @@ def show(
         if plot is not None:
             _plot(opened, dataset, plot)
     if task is not None:
-        found = next((each for each in dataset.tasks if each.id == task), None)
-        if found is None:
+        selected = next(
+            (dataset_task for dataset_task in dataset.tasks if dataset_task.id == task), None
+        )
+        if selected is None:
             raise NotFound(f"The dataset {versioned(dataset)} has no task {task!r}.")
-        print_json(task_for_machines(found, dataset.splits[found.id]))
+        print_json(task_for_machines(selected, dataset.splits[selected.id]))
         return
-    made = Counter(f"{one.origin.made}: {one.origin.by or 'by hand'}" for one in dataset.tasks)
+    origins = Counter(
+        f"{dataset_task.origin.made}: {dataset_task.origin.by or 'by hand'}"
+        for dataset_task in dataset.tasks
+    )
     leak = leak_sentence(dataset)
-    unanswered = sum(one.expected is None for one in dataset.tasks)
+    unanswered = sum(dataset_task.expected is None for dataset_task in dataset.tasks)
     if json:
         print_json(
             {
@@ -81,12 +86,13 @@ def show(
                 "parent": dataset.parent,
                 "reason": dataset.reason,
                 "splits": split_counts(dataset),
-                "origins": dict(made.most_common()),
+                "origins": dict(origins.most_common()),
                 "without_expected": unanswered,
                 "leak": leak,
                 "versions": history,
                 "tasks": [
-                    task_for_machines(one, dataset.splits[one.id]) for one in dataset.tasks[:limit]
+                    task_for_machines(dataset_task, dataset.splits[dataset_task.id])
+                    for dataset_task in dataset.tasks[:limit]
                 ],
             }
         )
@@ -98,23 +104,26 @@ def show(
     )
     if leak:
         out.print(leak, style="yellow", markup=False, soft_wrap=True)
-    for origin, number in made.most_common():
+    for origin, number in origins.most_common():
         out.print(f"  {number} {origin}", markup=False)
-    shown = table("task", "split", "input", "expected")
-    for one in dataset.tasks[:limit]:
-        expected = "" if one.expected is None else one_line(one.expected, 40)
-        shown.add_row(
-            Text(one.id), dataset.splits[one.id], Text(one_line(one.input, 60)), Text(expected)
+    rows = table("task", "split", "input", "expected")
+    for dataset_task in dataset.tasks[:limit]:
+        expected = "" if dataset_task.expected is None else one_line(dataset_task.expected, 40)
+        rows.add_row(
+            Text(dataset_task.id),
+            dataset.splits[dataset_task.id],
+            Text(one_line(dataset_task.input, 60)),
+            Text(expected),
         )
     if limit:
-        print_table(shown)
+        print_table(rows)
     if len(dataset.tasks) > limit > 0:
         out.print(f"and {len(dataset.tasks) - limit} more; --limit shows them.")
     versions = table("version", "tasks", "stored", "reason", right=("tasks",))
-    for each in history[:10]:
-        at = datetime.fromtimestamp(each.put_at).astimezone()
+    for stored in history[:10]:
+        at = datetime.fromtimestamp(stored.put_at).astimezone()
         versions.add_row(
-            short(each.version), str(each.tasks), f"{at:%Y-%m-%d %H:%M}", Text(each.reason)
+            short(stored.version), str(stored.tasks), f"{at:%Y-%m-%d %H:%M}", Text(stored.reason)
         )
     print_table(versions)
     if plot is not None:
@@ -127,11 +136,11 @@ def _plot(store: Store, dataset: Dataset, path: Path) -> None:
     from ratchet.curate.refinement.coverage import ENOUGH, measure_coverage
 
     live = live_inputs(store)
-    found = measure_coverage(live, [task.input for task in dataset.tasks])
-    if found is None:
+    coverage = measure_coverage(live, [task.input for task in dataset.tasks])
+    if coverage is None:
         raise InputError(
             f"There are {counted(len(live), 'live input')}, too few for a map: {ENOUGH} are"
             " needed.",
             hint="They are recorded by ratchet.init in the agent, or by the gateway.",
         )
-    plot_coverage(found, dataset.name, path)
+    plot_coverage(coverage, dataset.name, path)

@@ -225,9 +225,9 @@ def _build(folder: Path, variant: Variant) -> None:
             f"--message=The example {variant.example}",
         ),
     ):
-        done = _git(folder, *arguments)
-        if done.returncode:
-            raise ShipError(f"git {arguments[0]} failed in {folder}: {done.stderr.strip()}")
+        completed = _git(folder, *arguments)
+        if completed.returncode:
+            raise ShipError(f"git {arguments[0]} failed in {folder}: {completed.stderr.strip()}")
     check_clean(folder)
 
 

@@ -44,23 +44,23 @@ def diff(
     with project.open_store() as store:
         if agent.prompts_in_calls:
             recall_prompts(store, agent, project.dataset(skip_bad=True, needs=())[0])
-        one = select_candidate(project, store, agent, before)
-        other = select_candidate(project, store, agent, after)
-    changed = other.changed_from(one)
+        old = select_candidate(project, store, agent, before)
+        new = select_candidate(project, store, agent, after)
+    changed = new.changed_from(old)
     if before == "source" and changed:
-        text = make_patch(one, other, agent.declarations, project.root).diff()
+        text = make_patch(old, new, agent.declarations, project.root).diff()
     else:
-        text = "\n".join(_lines(one, other))
+        text = "\n".join(_lines(old, new))
     if json:
         print_json(
             {
-                "before": one.id,
-                "after": other.id,
+                "before": old.id,
+                "after": new.id,
                 "changed": changed,
                 "diff": text,
-                "words": dict(_worded(one, other)),
-                "reason": other.reason,
-                "algorithm": other.algorithm,
+                "words": dict(_worded(old, new)),
+                "reason": new.reason,
+                "algorithm": new.algorithm,
             }
         )
         return
@@ -69,13 +69,15 @@ def diff(
             out.print("The candidates are identical.")
         return
     if not patch:
-        if other.reason:
-            out.print(f"{short(other.id)} by {other.algorithm}: {other.reason}", markup=False)
-        for name, changes in _worded(one, other):
+        if new.reason:
+            out.print(f"{short(new.id)} by {new.algorithm}: {new.reason}", markup=False)
+        for name, changes in _worded(old, new):
             out.print(f"\n[bold]{escape(name)}[/]")
-            shown = folded(changes)
-            out.print(colored(shown) if out.is_terminal else Text(marked(shown)), soft_wrap=True)
-        text = text if before == "source" else "\n".join(_lines(one, other, but=PromptTemplate))
+            condensed = folded(changes)
+            out.print(
+                colored(condensed) if out.is_terminal else Text(marked(condensed)), soft_wrap=True
+            )
+        text = text if before == "source" else "\n".join(_lines(old, new, but=PromptTemplate))
         if text:
             out.print()
     for line in text.splitlines():
@@ -83,23 +85,23 @@ def diff(
         out.print(line, style=style, markup=False, soft_wrap=True)
 
 
-def _worded(one: Candidate, other: Candidate) -> Iterator[tuple[str, list[WordChange]]]:
-    for name in other.changed_from(one):
-        before, after = one.resources.get(name), other.resources.get(name)
+def _worded(old: Candidate, new: Candidate) -> Iterator[tuple[str, list[WordChange]]]:
+    for name in new.changed_from(old):
+        before, after = old.resources.get(name), new.resources.get(name)
         if isinstance(before, PromptTemplate) and isinstance(after, PromptTemplate):
             yield name, word_changes(before.text, after.text)
 
 
-def _lines(one: Candidate, other: Candidate, but: type | None = None) -> Iterator[str]:
-    for name in other.changed_from(one):
-        before, after = one.resources.get(name), other.resources.get(name)
+def _lines(old: Candidate, new: Candidate, but: type | None = None) -> Iterator[str]:
+    for name in new.changed_from(old):
+        before, after = old.resources.get(name), new.resources.get(name)
         if but is not None and isinstance(before, but) and isinstance(after, but):
             continue
         yield from difflib.unified_diff(
             resource_text(before).splitlines(),
             resource_text(after).splitlines(),
-            f"{name} {short(one.id)}",
-            f"{name} {short(other.id)}",
+            f"{name} {short(old.id)}",
+            f"{name} {short(new.id)}",
             lineterm="",
         )
 

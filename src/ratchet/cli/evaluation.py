@@ -188,14 +188,14 @@ def _half_width(values: Sequence[float], mean: float | None) -> float | None:
 
 
 def _print(rows: Sequence[dict[str, Any]], split: str) -> None:
-    shown = table("candidate", "evaluator", "mean", "± 95 %", "n", "errors", right=("mean", "n"))
+    listing = table("candidate", "evaluator", "mean", "± 95 %", "n", "errors", right=("mean", "n"))
     for row in rows:
         # "discover": of an agent whose prompts were found in its calls.
         own = row["algorithm"] in ("source", "discover")
         label = "source" if own else short(row["candidate"])
         for entry in row["evaluators"]:
             unit = f" {entry['unit']}" if entry["unit"] else ""
-            shown.add_row(
+            listing.add_row(
                 label,
                 entry["evaluator"],
                 "not measured" if entry["mean"] is None else number(entry["mean"], 4) + unit,
@@ -205,7 +205,7 @@ def _print(rows: Sequence[dict[str, Any]], split: str) -> None:
             )
             label = ""
     out.print(f"Mean scores on {split}")
-    out.print(shown)
+    out.print(listing)
     for row in rows:
         if row["failed"]:
             out.print(
@@ -216,10 +216,10 @@ def _print(rows: Sequence[dict[str, Any]], split: str) -> None:
             )
         for entry in row["evaluators"]:
             if entry["broken"] or entry["errors"]:
-                counted = "" if entry["unit"] else ", which counts as 0"
+                penalty = "" if entry["unit"] else ", which counts as 0"
                 out.print(
                     entry["broken"]
-                    or f"{entry['evaluator']} gave no score {entry['errors']} times{counted}; the"
+                    or f"{entry['evaluator']} gave no score {entry['errors']} times{penalty}; the"
                     f" first: {entry['first_error']}",
                     style="yellow",
                     markup=False,

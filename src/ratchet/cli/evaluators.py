@@ -82,35 +82,35 @@ def list_(
         return
     project = project_in(folder)
     with project.open_store() as store:
-        made = _evaluators(project)
-        vouched = vouched_for(project, made)
+        evaluators = _evaluators(project)
+        vouched = vouched_for(project, evaluators)
         rows = [
             {
-                "evaluator": each.name,
-                "version": each.version,
-                "unit": each.unit,
-                "basis": basis_of(each),
-                "models": models_asked(each),
-                "vouched": each.name in vouched,
-                "card": store.report_cards.latest(each.name, each.version),
+                "evaluator": evaluator.name,
+                "version": evaluator.version,
+                "unit": evaluator.unit,
+                "basis": basis_of(evaluator),
+                "models": models_asked(evaluator),
+                "vouched": evaluator.name in vouched,
+                "card": store.report_cards.latest(evaluator.name, evaluator.version),
             }
-            for each in made
+            for evaluator in evaluators
         ]
     if json:
         print_json({"evaluators": rows})
         return
-    shown = table("evaluator", "basis", "vouched", "verdict", "reason")
+    listing = table("evaluator", "basis", "vouched", "verdict", "reason")
     for row in rows:
         card: Any = row["card"]
         unit = f" ({row['unit']})" if row["unit"] else ""
-        shown.add_row(
+        listing.add_row(
             f"{row['evaluator']}{unit}",
             str(row["basis"]),
             "yes" if row["vouched"] else "",
             _verdict(card) if card else "-",
             _reason(card) if card else ("" if row["unit"] else "not checked yet"),
         )
-    print_table(shown)
+    print_table(listing)
 
 
 def _print_built_in(*, json: bool) -> None:
@@ -118,10 +118,10 @@ def _print_built_in(*, json: bool) -> None:
     if json:
         print_json({"evaluators": meanings})
         return
-    shown = table("use", "score")
+    listing = table("use", "score")
     for name, meaning in meanings.items():
-        shown.add_row(name, meaning)
-    print_table(shown)
+        listing.add_row(name, meaning)
+    print_table(listing)
 
 
 @evaluators.command()
@@ -151,13 +151,15 @@ def check(
     project = project_in(folder)
     with (
         project.open_store() as store,
-        agent_model(project, lambda said: err.print(said, style="dim", markup=False)),
+        agent_model(project, lambda sentence: err.print(sentence, style="dim", markup=False)),
     ):
-        made = _evaluators(project)
+        evaluators = _evaluators(project)
         cards = wait_for(
-            _check(project, store, made, names, seed, quiet=json), quiet=json, paid_by=project
+            _check(project, store, evaluators, names, seed, quiet=json), quiet=json, paid_by=project
         )
-        spent = [said for each in made if (said := getattr(each, "spending", ""))]
+        spent = [
+            spending for evaluator in evaluators if (spending := getattr(evaluator, "spending", ""))
+        ]
     if plot is not None:
         plot_reliability(cards, plot)
     if json:
@@ -190,21 +192,21 @@ def show(
     """
     project = project_in(folder)
     with project.open_store() as store:
-        found = store.report_cards.list(evaluator=name, limit=1)
-        whole = store.report_cards.get(found[0].id) if found and json else None
-    if not found:
+        cards = store.report_cards.list(evaluator=name, limit=1)
+        full_card = store.report_cards.get(cards[0].id) if cards and json else None
+    if not cards:
         raise InputError(
             f"The evaluator {name!r} has no report card.",
             hint=f"Make one: ratchet evaluators check {name}",
         )
     if plot is not None:
-        plot_reliability(found, plot)
+        plot_reliability(cards, plot)
     if json:
-        print_json(whole)
+        print_json(full_card)
         return
-    _print_cards(found)
+    _print_cards(cards)
     out.print()
-    _print_checks(found[0])
+    _print_checks(cards[0])
     if plot is not None:
         out.print(f"Plot: {display_path(plot)}", markup=False)
 
@@ -213,8 +215,8 @@ def _evaluators(project: Project) -> tuple[Evaluator, ...]:
     return project.evaluators(project.load_agent())
 
 
-def _selected(made: Sequence[Evaluator], names: Sequence[str] | None) -> list[Evaluator]:
-    by_name = {each.name: each for each in made}
+def _selected(evaluators: Sequence[Evaluator], names: Sequence[str] | None) -> list[Evaluator]:
+    by_name = {evaluator.name: evaluator for evaluator in evaluators}
     for name in names or ():
         if name not in by_name:
             raise InputError(
@@ -225,7 +227,7 @@ def _selected(made: Sequence[Evaluator], names: Sequence[str] | None) -> list[Ev
                 f"{name!r} is measured in {by_name[name].unit}; report cards are of scores in"
                 " [0, 1]."
             )
-    chosen = [by_name[name] for name in names] if names else [e for e in made if not e.unit]
+    chosen = [by_name[name] for name in names] if names else [e for e in evaluators if not e.unit]
     if not chosen:
         raise InputError(
             "No evaluator gives scores in [0, 1], so there is nothing to check.",
@@ -237,7 +239,7 @@ def _selected(made: Sequence[Evaluator], names: Sequence[str] | None) -> list[Ev
 async def _check(
     project: Project,
     store: Store,
-    made: Sequence[Evaluator],
+    evaluators: Sequence[Evaluator],
     names: Sequence[str] | None,
     seed: int,
     *,
@@ -257,15 +259,15 @@ async def _check(
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
     hidden = quiet or not err.is_terminal
     with Progress(*columns, console=err, transient=True, disable=hidden) as progress:
-        for evaluator in _selected(made, names):
+        for evaluator in _selected(evaluators, names):
             bar = progress.add_task(evaluator.name, total=None)
             advance = functools.partial(_advance, progress, bar, evaluator, cases)
             try:
                 card = await report_card(
-                    project, store, made, evaluator, cases, seed=seed, on_probe=advance
+                    project, store, evaluators, evaluator, cases, seed=seed, on_probe=advance
                 )
             except BudgetExhausted as error:
-                made_so_far = ", ".join(each.evaluator for each in cards) or "none"
+                made_so_far = ", ".join(card.evaluator for card in cards) or "none"
                 raise BudgetExhausted(
                     f"{error.message} Report cards made: {made_so_far}.",
                     hint=error.hint,
@@ -279,19 +281,19 @@ def _advance(
     bar: TaskID,
     evaluator: Evaluator,
     cases: Sequence[Case],
-    done: int,
+    probes: int,
     of: int,
 ) -> None:
-    if not done and (said := announced_card(evaluator, cases, of)):
-        err.print(said, style="dim", markup=False)
-    progress.update(bar, completed=done, total=of)
+    if not probes and (announcement := announced_card(evaluator, cases, of)):
+        err.print(announcement, style="dim", markup=False)
+    progress.update(bar, completed=probes, total=of)
 
 
 def _print_cards(cards: Sequence[ReportCard]) -> None:
     numbers = ("outputs", "labels", "s/score", "$/1,000")
-    shown = table("evaluator", "verdict", *numbers, "reason", right=numbers)
+    rows = table("evaluator", "verdict", *numbers, "reason", right=numbers)
     for card in cards:
-        shown.add_row(
+        rows.add_row(
             card.evaluator,
             _verdict(card),
             str(card.rollouts),
@@ -300,7 +302,7 @@ def _print_cards(cards: Sequence[ReportCard]) -> None:
             "?" if card.cost_usd is None else f"{1_000 * card.cost_usd:.2f}",
             _reason(card),
         )
-    print_table(shown)
+    print_table(rows)
     for card in cards:
         for reason in card.reasons[1:] if card.verdict != "decides" else ():
             out.print(f"{card.evaluator}: {reason}", style="dim", markup=False)
@@ -310,9 +312,9 @@ def _print_cards(cards: Sequence[ReportCard]) -> None:
 
 
 def _print_checks(card: ReportCard) -> None:
-    shown = table("check", "value", "95 %", "n", "alone", "", right=("value", "n"))
+    rows = table("check", "value", "95 %", "n", "alone", "", right=("value", "n"))
     for check in card.checks:
-        shown.add_row(
+        rows.add_row(
             check.name,
             number(check.value),
             _interval(check),
@@ -320,7 +322,7 @@ def _print_checks(card: ReportCard) -> None:
             f"[{_COLORS[check.verdict]}]{check.verdict}[/]",
             escape(check.detail),
         )
-    print_table(shown)
+    print_table(rows)
 
 
 def _interval(check: CardCheck) -> str:

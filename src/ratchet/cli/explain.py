@@ -42,24 +42,26 @@ def explain(
     if not project.has_store():
         raise _nothing_yet()
     with project.open_store() as store:
-        found = _newest(store) if identity is None else _find(store, identity)
-        kind, sentences = _explained(store, found, time.time())
+        decision = _newest(store) if identity is None else _find(store, identity)
+        kind, sentences = _explained(store, decision, time.time())
     if json:
-        print_json({"kind": kind, "id": found.id, "sentences": sentences, kind: found})
+        print_json({"kind": kind, "id": decision.id, "sentences": sentences, kind: decision})
         return
-    out.print(f"[bold]{kind.capitalize()} {short(found.id)}[/]", highlight=False)
+    out.print(f"[bold]{kind.capitalize()} {short(decision.id)}[/]", highlight=False)
     for sentence in sentences:
         out.print(sentence, markup=False, soft_wrap=True)
 
 
-def _explained(store: Store, found: Experiment | Cycle | Run, now: float) -> tuple[str, list[str]]:
+def _explained(
+    store: Store, decision: Experiment | Cycle | Run, now: float
+) -> tuple[str, list[str]]:
     """What kind of thing it is, and sentences about it."""
-    if isinstance(found, Cycle):
-        return "cycle", explain_cycle(found, store.cycles.transitions(found.id), now)
-    if isinstance(found, Run):
-        entries, waits = store.journal.read(found.id), store.activity.waits(found.id, now)
-        return "run", explain_run(outcome_of(store, found), entries, waits, now)
-    return "experiment", explain_experiment(found)
+    if isinstance(decision, Cycle):
+        return "cycle", explain_cycle(decision, store.cycles.transitions(decision.id), now)
+    if isinstance(decision, Run):
+        entries, waits = store.journal.read(decision.id), store.activity.waits(decision.id, now)
+        return "run", explain_run(outcome_of(store, decision), entries, waits, now)
+    return "experiment", explain_experiment(decision)
 
 
 def _newest(store: Store) -> Experiment | Cycle | Run:
@@ -75,7 +77,7 @@ def _newest(store: Store) -> Experiment | Cycle | Run:
         newest.append((experiments[-1].created_at, experiments[-1]))
     if not newest:
         raise _nothing_yet()
-    return max(newest, key=lambda each: each[0])[1]
+    return max(newest, key=lambda dated: dated[0])[1]
 
 
 def _nothing_yet() -> InputError:
@@ -83,23 +85,23 @@ def _nothing_yet() -> InputError:
 
 
 def _find(store: Store, prefix: str) -> Experiment | Cycle | Run:
-    found: dict[str, Any] = {}
+    decisions: dict[str, Any] = {}
     for cycle in store.cycles.find(prefix):
-        found[cycle.id] = cycle
+        decisions[cycle.id] = cycle
     for experiment in store.experiments.history():
         ids = (experiment.id, experiment.run_id, experiment.candidate_id)
-        if any(each.startswith(prefix) for each in ids):
-            found[experiment.id] = experiment
+        if any(id.startswith(prefix) for id in ids):
+            decisions[experiment.id] = experiment
     for run in store.runs.find(prefix) if prefix else ():
         if not run.experiment_id:
-            found[run.id] = run
+            decisions[run.id] = run
     for release in store.releases.find(prefix):
         if (made_by := store.experiments.get(release.experiment_id)) is not None:
-            found[made_by.id] = made_by
-    if len(found) == 1:
-        only: Experiment | Cycle | Run = next(iter(found.values()))
+            decisions[made_by.id] = made_by
+    if len(decisions) == 1:
+        only: Experiment | Cycle | Run = next(iter(decisions.values()))
         return only
-    how = f"{len(found)} decisions" if found else "no decision"
+    how = f"{len(decisions)} decisions" if decisions else "no decision"
     raise InputError(
         f"{prefix!r} matches {how}.",
         hint="Give more digits of the id of an experiment, a run, a release or a cycle.",

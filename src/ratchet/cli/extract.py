@@ -50,9 +50,9 @@ def extract(
     root = folder_with_config(folder) or folder.resolve()
     config = read_config(root / FILE_NAME) if (root / FILE_NAME).is_file() else None
     whole_tree = SourceTree(root, _path(config))
-    found = [target_named(whole_tree, target)] if target else targets_in(whole_tree)
+    functions = [target_named(whole_tree, target)] if target else targets_in(whole_tree)
     tree = UndecoratedTree(root, _path(config))
-    if not found:
+    if not functions:
         raise InputError(
             f"No function in {root} is marked to evolve.",
             hint="Mark one with @ratchet.evolve, or name any as MODULE:FUNCTION.",
@@ -60,15 +60,15 @@ def extract(
     base = to.resolve() if to else root / ".ratchet" / "extract"
     private = [root / config.tasks.file] if config else [root / "tasks.jsonl"]
     results: list[dict[str, Any]] = []
-    for one in found:
-        own = base if target and to else base / one.name
-        staged = stage(tree, one, own, private=private)
+    for function in functions:
+        own = base if target and to else base / function.name
+        staged = stage(tree, function, own, private=private)
         fault = _fault(staged) if check else ""
         if fault:
             # Often modules that import one another in a cycle, which pruning has cut elsewhere.
-            staged = stage(tree, one, own, private=private, whole=True)
+            staged = stage(tree, function, own, private=private, whole_modules=True)
             if _fault(staged):
-                staged = stage(tree, one, own, private=private)
+                staged = stage(tree, function, own, private=private)
             else:
                 fault = ""
         results.append(_described(staged, fault if check else None))
@@ -87,7 +87,7 @@ def _path(config: Config | None) -> Sequence[str]:
 def _fault(staged: StagedFunction) -> str:
     """Why the staged function does not load on its own; empty when it does."""
     try:
-        done = subprocess.run(
+        completed = subprocess.run(
             [sys.executable, "-P", "run.py", "--check"],
             cwd=staged.folder,
             capture_output=True,
@@ -99,8 +99,8 @@ def _fault(staged: StagedFunction) -> str:
         )
     except subprocess.TimeoutExpired:
         return f"it did not load within {LOAD_S:g} s"
-    last = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
-    return "" if done.returncode == 0 else printable(last[0])
+    last = completed.stderr.strip().splitlines()[-1:] or [f"exit code {completed.returncode}"]
+    return "" if completed.returncode == 0 else printable(last[0])
 
 
 def _described(staged: StagedFunction, fault: str | None) -> dict[str, Any]:
@@ -111,7 +111,7 @@ def _described(staged: StagedFunction, fault: str | None) -> dict[str, Any]:
         "files": list(staged.files),
         "data": list(staged.data),
         "packages": staged.packages,
-        "left_out": [{"what": one.what, "why": one.why} for one in staged.left_out],
+        "left_out": [{"what": omission.what, "why": omission.why} for omission in staged.left_out],
         "lines": staged.lines,
         "lines_before": staged.lines_before,
         "command": staged.command,
@@ -134,8 +134,8 @@ def _print(staged: StagedFunction, fault: str | None) -> None:
         say(f"  data: {', '.join(staged.data)}")
     for name, version in staged.packages.items():
         say(f"  needs {name} {version or '(not installed)'}")
-    for one in staged.left_out:
-        say(f"  omitted: {one.what}: {one.why}", "yellow")
+    for omission in staged.left_out:
+        say(f"  omitted: {omission.what}: {omission.why}", "yellow")
     if fault:
         say(f"  It does not load on its own: {fault}", "red")
     elif fault is not None:

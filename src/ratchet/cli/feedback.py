@@ -48,7 +48,7 @@ def feedback(
       ratchet feedback 4bf92f35 --correction "Elm is free."
     """
     given_kinds = [
-        name for name, given in (("thumbs", thumbs), ("rating", rating)) if given is not None
+        name for name, answer in (("thumbs", thumbs), ("rating", rating)) if answer is not None
     ]
     if correction is not None:
         given_kinds.append("correction")
@@ -112,15 +112,15 @@ def _step(detail: TraceDetail, start: str) -> str:
     """The full id of a step of the trace, from its prefix."""
     if not start:
         return ""
-    found = {each.span_id for each in detail.spans if each.span_id.startswith(start.lower())}
-    if len(found) != 1:
-        how_many = "several steps" if found else "no step"
+    matches = {span.span_id for span in detail.spans if span.span_id.startswith(start.lower())}
+    if len(matches) != 1:
+        how_many = "several steps" if matches else "no step"
         raise InputError(
-            f"{how_many.capitalize()} of the trace {'have' if found else 'has'} an id that begins"
+            f"{how_many.capitalize()} of the trace {'have' if matches else 'has'} an id that begins"
             f" with {start!r}.",
             hint=f"See: ratchet show {detail.trace.trace_id[:8]} --full.",
         )
-    return found.pop()
+    return matches.pop()
 
 
 def _value(text: str) -> Any:

@@ -24,4 +24,4 @@ def find_with_bar(name: str) -> ModelFile:
         return find_model(name, say)
     with byte_bar() as bar:
         task = bar.add_task(boxed.name, total=boxed.bytes)
-        return find_model(name, say, on_bytes=lambda there: bar.update(task, completed=there))
+        return find_model(name, say, on_bytes=lambda fetched: bar.update(task, completed=fetched))

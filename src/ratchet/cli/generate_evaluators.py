@@ -63,60 +63,70 @@ def generate(
     with project.open_store() as store, agent_model(project, say):
         agent = project.load_agent()
         rollouts = known_rollouts(project, store, most=limit)
-        found = wait_for(
+        generated = wait_for(
             generate_evaluators(
                 project, store, agent, rollouts, ask=ask, count=count, say=say, seed=seed
             ),
             paid_by=project,
         )
-    kept = [each.proposal for each in found if each.kept]
-    written = write_evaluators(project.root, kept) if write and kept else []
+    proposals = [evaluator.proposal for evaluator in generated if evaluator.kept]
+    paths = write_evaluators(project.root, proposals) if write and proposals else []
     if json:
         print_json(
             {
-                "evaluators": [_plain(each) for each in found],
-                "written": [str(path) for path in written],
+                "evaluators": [_plain(evaluator) for evaluator in generated],
+                "written": [str(path) for path in paths],
             }
         )
         return
-    _print(found)
-    if not kept:
+    _print(generated)
+    if not proposals:
         out.print("None is kept: label outputs with `ratchet label`, and try again.")
-    elif written:
-        names = " and ".join(display_path(path) for path in written)
+    elif paths:
+        names = " and ".join(display_path(path) for path in paths)
         out.print(f"Written to {names}; `git diff` shows it.")
     else:
         out.print("\nIn ratchet.toml they would be (--write adds them, with their functions):\n")
         out.print(
-            toml_tables(kept, "generated_evaluators"), markup=False, highlight=False, soft_wrap=True
+            toml_tables(proposals, "generated_evaluators"),
+            markup=False,
+            highlight=False,
+            soft_wrap=True,
         )
 
 
-def _plain(each: Generated) -> dict[str, Any]:
+def _plain(evaluator: Generated) -> dict[str, Any]:
     return {
-        "name": each.proposal.name,
-        "why": each.proposal.why,
-        "made_by": each.proposal.made_by,
-        "use": each.proposal.use,
-        "options": each.proposal.options,
-        "source": each.proposal.source,
-        "verdict": each.card.verdict if each.card else None,
-        "reasons": list(each.card.reasons) if each.card else [],
-        "error": each.error,
-        "kept": each.kept,
+        "name": evaluator.proposal.name,
+        "why": evaluator.proposal.why,
+        "made_by": evaluator.proposal.made_by,
+        "use": evaluator.proposal.use,
+        "options": evaluator.proposal.options,
+        "source": evaluator.proposal.source,
+        "verdict": evaluator.card.verdict if evaluator.card else None,
+        "reasons": list(evaluator.card.reasons) if evaluator.card else [],
+        "error": evaluator.error,
+        "kept": evaluator.kept,
     }
 
 
-def _print(found: list[Generated]) -> None:
-    shown = table("evaluator", "from", "verdict", "why")
-    for each in found:
-        verdict = "error" if each.error else each.card.verdict if each.card else "a bound"
-        reason = each.error or (each.card.reasons[0] if each.card and each.card.reasons else "")
-        why = each.proposal.why if each.kept else reason
-        color = {"decides": "green", "rejected": "red", "error": "red"}.get(verdict, "yellow")
-        shown.add_row(
-            each.proposal.name, each.proposal.made_by, f"[{color}]{verdict}[/]", escape(why)
+def _print(generated: list[Generated]) -> None:
+    rows = table("evaluator", "from", "verdict", "why")
+    for evaluator in generated:
+        verdict = (
+            "error" if evaluator.error else evaluator.card.verdict if evaluator.card else "a bound"
         )
-    kept = sum(each.kept for each in found)
-    out.print(f"{counted(len(found), 'evaluator')} proposed, {kept} kept")
-    out.print(shown)
+        reason = evaluator.error or (
+            evaluator.card.reasons[0] if evaluator.card and evaluator.card.reasons else ""
+        )
+        why = evaluator.proposal.why if evaluator.kept else reason
+        color = {"decides": "green", "rejected": "red", "error": "red"}.get(verdict, "yellow")
+        rows.add_row(
+            evaluator.proposal.name,
+            evaluator.proposal.made_by,
+            f"[{color}]{verdict}[/]",
+            escape(why),
+        )
+    accepted = sum(evaluator.kept for evaluator in generated)
+    out.print(f"{counted(len(generated), 'evaluator')} proposed, {accepted} kept")
+    out.print(rows)

@@ -300,8 +300,10 @@ def _print_reports(reports: list[dict[str, Any]], dry_run: bool, json: bool) -> 
             out.print(f"  new in the store: {new}", markup=False)
         if report["skipped"]:
             out.print(f"  skipped: {report['skipped']}", markup=False)
-            for one in report["lines"]:
-                out.print(f"    line {one['line']}: {one['why']}", markup=False, soft_wrap=True)
+            for skipped in report["lines"]:
+                out.print(
+                    f"    line {skipped['line']}: {skipped['why']}", markup=False, soft_wrap=True
+                )
             if report["skipped"] > len(report["lines"]):
                 out.print(f"    and {report['skipped'] - len(report['lines'])} more", markup=False)
     if dry_run:
@@ -317,13 +319,13 @@ _NOUNS = {
 }
 
 
-def _counts(counted: dict[str, int]) -> str:
+def _counts(counts: dict[str, int]) -> str:
     """Counts of each noun, as text."""
     several = {"feedback": "statements of feedback"}
     return ", ".join(
-        f"{counted[noun]} {one if counted[noun] == 1 else several.get(noun, noun)}"
-        for noun, one in _NOUNS.items()
-        if counted.get(noun)
+        f"{counts[noun]} {singular if counts[noun] == 1 else several.get(noun, noun)}"
+        for noun, singular in _NOUNS.items()
+        if counts.get(noun)
     )
 
 
@@ -390,10 +392,10 @@ class Bookmarks:
         """Number of values of the file that are stored already."""
         status = file.stat()
         self._key = f"{file.resolve()} {status.st_size} {status.st_mtime_ns} {destination}"
-        found = self._read().get(self._key)
-        if not isinstance(found, dict):
+        bookmark = self._read().get(self._key)
+        if not isinstance(bookmark, dict):
             return 0
-        number, trace = found.get("values"), found.get("trace")
+        number, trace = bookmark.get("values"), bookmark.get("trace")
         if not isinstance(number, int) or number < 0 or not isinstance(trace, str) or not trace:
             return 0
         return number if self._target.spans.of_trace(trace) else 0
@@ -413,10 +415,10 @@ class Bookmarks:
         if self._path is None:
             return {}
         try:
-            found = json.loads(self._path.read_bytes())
+            bookmarks = json.loads(self._path.read_bytes())
         except (OSError, ValueError):
             return {}
-        return found if isinstance(found, dict) else {}
+        return bookmarks if isinstance(bookmarks, dict) else {}
 
     def _write(self, bookmarks: dict[str, Any]) -> None:
         if self._path is None:

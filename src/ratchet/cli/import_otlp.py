@@ -45,8 +45,8 @@ def read(value: Any, context: ImportContext) -> ImportedRecords:
 
 
 def _renamed(record: SpanRecord, context: ImportContext) -> SpanRecord:
-    named = record.agent if record.agent != UNKNOWN_AGENT else ""
-    agent = context.agent_name(named)
+    stated = record.agent if record.agent != UNKNOWN_AGENT else ""
+    agent = context.agent_name(stated)
     return record if record.agent == agent else msgspec.structs.replace(record, agent=agent)
 
 

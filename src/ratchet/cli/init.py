@@ -262,12 +262,12 @@ def _check_secrets(run: CommandRun | ServiceRun) -> None:
 
     redactor = Redactor(RedactionRules(rules=("credentials", "key", "assignment")))
     if isinstance(run, CommandRun):
-        named = {f"word {number}": word for number, word in enumerate(run.argv, 1)}
-        named["the standard input"] = run.stdin or ""
+        texts = {f"word {number}": word for number, word in enumerate(run.argv, 1)}
+        texts["the standard input"] = run.stdin or ""
     else:
-        named = {f"word {number} of --serve": word for number, word in enumerate(run.serve, 1)}
-        named |= {"--url": run.url, "--data": run.data}
-    places = [name for name, text in named.items() if redactor.removed(text)]
+        texts = {f"word {number} of --serve": word for number, word in enumerate(run.serve, 1)}
+        texts |= {"--url": run.url, "--data": run.data}
+    places = [name for name, text in texts.items() if redactor.removed(text)]
     if places:
         raise InputError(
             f"There is a secret in {' and '.join(places)}. It would be written to ratchet.toml.",

@@ -83,14 +83,16 @@ def declared(
     if decided.literals:
         sdk = _manifest(root, folders[0], recording, say)
     for _ in range(ROUNDS):
-        made = declare(root, decided.literals, folders)
-        names = (*made.names, *_names_of_files(decided))
+        declaration = declare(root, decided.literals, folders)
+        names = (*declaration.names, *_names_of_files(decided))
         if not names:
-            left += made.changes.left_alone
+            left += declaration.changes.left_alone
             break
-        in_manifest = (sdk.change,) if made.names and isinstance(sdk, Edited) else ()
+        in_manifest = (sdk.change,) if declaration.names and isinstance(sdk, Edited) else ()
         parts = DeclaredParts(
-            Changes((*made.changes.files, *in_manifest)), decided.files, made.import_per_candidate
+            Changes((*declaration.changes.files, *in_manifest)),
+            decided.files,
+            declaration.import_per_candidate,
         )
         say(f"\nChecking it again with {counted(len(names), 'declared prompt')}…")
         try:
@@ -100,19 +102,19 @@ def declared(
         except InputError as error:
             why = error.message
         if why:
-            said = f"With it declared, the check fails: {why}"
-            left += [LeftAlone(name, places[name], said) for name in names]
-            left += made.changes.left_alone
+            failure = f"With it declared, the check fails: {why}"
+            left += [LeftAlone(name, places[name], failure) for name in names]
+            left += declaration.changes.left_alone
             break
         missing = [name for name in verification.not_arrived if name in places]
         if not missing:
-            left += made.changes.left_alone
-            if isinstance(sdk, LeftAlone) and made.names:
+            left += declaration.changes.left_alone
+            if isinstance(sdk, LeftAlone) and declaration.names:
                 left.append(msgspec.structs.replace(sdk, why=f"{sdk.why} {_NEEDS_SDK}"))
             step = sdk.next_step if in_manifest and isinstance(sdk, Edited) else ""
             return Declaring(wiring, plan, verification, names, tuple(left), step)
-        said = "In the check, a changed text of it did not reach the model."
-        left += [LeftAlone(name, places[name], said) for name in missing]
+        failure = "In the check, a changed text of it did not reach the model."
+        left += [LeftAlone(name, places[name], failure) for name in missing]
         decided = _without(decided, missing)
     return works._replace(left=tuple(left))
 
@@ -124,8 +126,8 @@ def _why_worse(before: WiringVerification, after: WiringVerification) -> str:
     """
     if not after.works:
         return after.why.strip()
-    held = {finding.name for finding in before.findings if finding.holds}
-    worse = [f.said for f in after.findings if f.name in held and not f.holds]
+    passed = {finding.name for finding in before.findings if finding.holds}
+    worse = [f.said for f in after.findings if f.name in passed and not f.holds]
     return " ".join(worse)
 
 
@@ -168,10 +170,10 @@ def _without(decided: Declarations, names: Sequence[str]) -> Declarations:
     literals = tuple(literal for literal in decided.literals if literal.name not in names)
     files = []
     for file in decided.files:
-        kept = tuple(field for field in file.fields if _name_in(file, field) not in names)
-        whole = not file.fields and _name_in(file, "") not in names
-        if kept or whole:
-            files.append(msgspec.structs.replace(file, fields=kept))
+        fields = tuple(field for field in file.fields if _name_in(file, field) not in names)
+        is_prompt = not file.fields and _name_in(file, "") not in names
+        if fields or is_prompt:
+            files.append(msgspec.structs.replace(file, fields=fields))
     return Declarations(literals, tuple(files), decided.left)
 
 

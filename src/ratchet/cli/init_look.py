@@ -107,9 +107,9 @@ def _rows(
             _say(f"\n{none}")
         return
     out.print(f"\n[bold]{title}[/]")
-    shown = table(*columns)
+    listing = table(*columns)
     for row in listed[:SHOWN]:
-        shown.add_row(*(Text(one_line(cell, 100)) for cell in row))
-    print_table(shown)
+        listing.add_row(*(Text(one_line(cell, 100)) for cell in row))
+    print_table(listing)
     if len(listed) > SHOWN:
         _say(f"and {len(listed) - SHOWN} more; --json has all.")

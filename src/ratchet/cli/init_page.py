@@ -25,9 +25,9 @@ def same_for_all(derived: Derived) -> str:
     if derived.inputs:
         return ""
     place = derived.written_input
-    written = f" What the model was asked is written at {place}." if place else ""
+    pointer = f" What the model was asked is written at {place}." if place else ""
     return (
-        f"Nothing that you gave reached the model, so every task would run the same.{written} Give"
+        f"Nothing that you gave reached the model, so every task would run the same.{pointer} Give"
         " the command the agent's input as a word of its own, on standard input (--stdin), or in"
         " the request's body (--data), and run ratchet init again."
     )

@@ -109,54 +109,60 @@ def wire_by_watching(
         if options.declare:
             say("Prompts are declared once a wiring is verified, so the diff does not show that.")
         return
-    done = _first_that_works(root, derived.wirings, recording, acts, planned, verified, say)
+    declaring = _first_that_works(root, derived.wirings, recording, acts, planned, verified, say)
     if options.declare:
-        done = declared(
-            root, done, derived, recording, planned=planned, verified=verified_in_place, say=say
+        declaring = declared(
+            root,
+            declaring,
+            derived,
+            recording,
+            planned=planned,
+            verified=verified_in_place,
+            say=say,
         )
     checked = time.monotonic()
-    findings = list(done.verification.findings)
+    findings = list(declaring.verification.findings)
     if options.tests:
         python = recording.python.executable if recording.python else ""
-        finding = tests_as_before(root, inventory.tests, done.plan, python=python, say=say)
+        finding = tests_as_before(root, inventory.tests, declaring.plan, python=python, say=say)
         findings += [finding] if finding else []
     tests_s = time.monotonic() - checked
     committed = None
     if options.branch is None:
-        write(done.plan)
+        write(declaring.plan)
     else:
         message = f"Wire the agent into Ratchet\n\nBy: ratchet init {_arguments(run)}\n"
-        committed = commit(done.plan, options.branch, message)
+        committed = commit(declaring.plan, options.branch, message)
     seconds = time.monotonic() - begun
-    own_s = seconds - recording.seconds - done.verification.agent_s - tests_s
+    own_s = seconds - recording.seconds - declaring.verification.agent_s - tests_s
     if json:
         print_json(
             {
-                "mode": done.wiring.mode,
-                "agent": done.wiring.agent,
-                "input": done.wiring.task_input,
-                "files": [planned.path for planned in done.plan.files],
+                "mode": declaring.wiring.mode,
+                "agent": declaring.wiring.agent,
+                "input": declaring.wiring.task_input,
+                "files": [planned.path for planned in declaring.plan.files],
                 "branch": committed.branch if committed else None,
                 "commit": committed.commit if committed else None,
                 "findings": findings,
                 "not_verified": list(not_verified(recording, findings)),
-                "denied": done.verification.denied,
+                "denied": declaring.verification.denied,
                 "acts": acts,
                 "prompts": derived.prompts,
-                "declared": done.names,
-                "left_alone": done.left,
+                "declared": declaring.names,
+                "left_alone": declaring.left,
                 "recorded": _recorded(recording, derived),
                 "seconds": seconds,
                 "own_seconds": own_s,
-                "next": _next(root, done, derived),
+                "next": _next(root, declaring, derived),
             }
         )
         return
-    print_verified(recording, done.wiring, done.verification, findings, done.left)
+    print_verified(recording, declaring.wiring, declaring.verification, findings, declaring.left)
     where = f"Committed to {committed.branch} ({committed.commit[:8]})" if committed else "Written"
-    files = ", ".join(planned.path for planned in done.plan.files)
+    files = ", ".join(planned.path for planned in declaring.plan.files)
     say(f"\n{where}: {files}. It took {own_s:.0f} s besides the agent's own runs and the tests.")
-    for step in _next(root, done, derived):
+    for step in _next(root, declaring, derived):
         say(f"Next: {step}")
     say("To take it back: ratchet init --undo")
 
@@ -209,15 +215,15 @@ def _first_that_works(
         return Declaring(wiring, plan, verification)
 
     for wiring in wirings:
-        done = checked(wiring)
-        if created and _differs(done.verification):
+        attempt = checked(wiring)
+        if created and _differs(attempt.verification):
             # It may keep answers of its model, or what was said before, in what it created.
-            other = checked(msgspec.structs.replace(wiring, absent=created))
-            if other.verification.works and not _differs(other.verification):
-                return other
-        verification = done.verification
+            retried = checked(msgspec.structs.replace(wiring, absent=created))
+            if retried.verification.works and not _differs(retried.verification):
+                return retried
+        verification = attempt.verification
         if verification.works:
-            return done
+            return attempt
         denied |= dict.fromkeys(act.allow for act in verification.denied if act.allow)
         tried = "".join(f" It tried {act.said}; denied." for act in verification.denied)
         reasons.append(f"{one_line(wiring.label)}: {verification.why.strip()}{tried}")
@@ -240,24 +246,27 @@ def _other_hint(recording: Recording, reasons: Sequence[str]) -> str:
         if write.place == "project" and write.how != "created"
     ]
     if changed and all(NO_CALL in reason for reason in reasons):
-        named = ", ".join(changed[:5])
+        paths = ", ".join(changed[:5])
         return (
-            f"The recorded run changed {named}, so the same input finds other files now. Restore"
+            f"The recorded run changed {paths}, so the same input finds other files now. Restore"
             f" them, and record on copies: ratchet init --simulated {_arguments(recording.run)}"
         )
-    return "Another command, with the input as a word of its own, may be wired better."
+    return (
+        "Its log is above. A command that starts the program in another way, or takes the input"
+        " as a word of its own, may work: ratchet init --help"
+    )
 
 
 def _programs_denied(
     verification: WiringVerification, acts: Sequence[OutsideAct]
 ) -> list[OutsideAct]:
     """The programs that a check denied and that are not allowed yet, as allowed ones."""
-    known = {act.subject for act in acts if act.key == "programs" and act.allow}
+    allowed = {act.subject for act in acts if act.key == "programs" and act.allow}
     denied = dict.fromkeys(act.allow for act in verification.denied if act.key == "programs")
     return [
         OutsideAct(key="programs", subject=name, said="started when it was checked", allow=True)
         for name in denied
-        if name and name not in known
+        if name and name not in allowed
     ]
 
 
@@ -382,11 +391,11 @@ def _check_recorded(recording: Recording) -> None:
     )
     if recording.failed:
         tail = recording.stderr_tail.strip()[-1_500:]
-        shown = f"\nIts last output:\n{tail}" if tail else ""
+        excerpt = f"\nIts last output:\n{tail}" if tail else ""
         raise AgentError(
             f"The agent's own run failed, so there is nothing to wire. {ended}"
             + (f"\nMissing:{lacking}" if lacking else "")
-            + shown,
+            + excerpt,
             hint="It takes another method: give --method POST, or the body by --data."
             if recording.response_status == HTTPStatus.METHOD_NOT_ALLOWED
             else "Run it by hand until it works, then again: ratchet init",
@@ -447,20 +456,20 @@ def _recorded(recording: Recording, derived: Derived) -> dict[str, Any]:
     }
 
 
-def _next(root: Path, done: Declaring, derived: Derived) -> list[str]:
+def _next(root: Path, declaring: Declaring, derived: Derived) -> list[str]:
     """The commands that work now, or what is missing for them."""
     if not derived.inputs:
         return [
             "take it back (ratchet init --undo), let the command take the agent's input, and run"
             " ratchet init again: as it is, every task runs the same"
         ]
-    steps = [done.next_step] if done.next_step else []
+    steps = [declaring.next_step] if declaring.next_step else []
     tasks = (root / TASKS).read_text(encoding="utf-8") if (root / TASKS).exists() else ""
     lines = [line for line in tasks.splitlines() if line.strip()]
     answered = sum('"expected"' in line for line in lines)
     if answered:
-        said = f"{answered} of {counted(len(lines), 'task')} have an answer"
-        return [*steps, f"ratchet eval ({said})"]
+        progress = f"{answered} of {counted(len(lines), 'task')} have an answer"
+        return [*steps, f"ratchet eval ({progress})"]
     return [
         *steps,
         f'add tasks with answers to {TASKS} ({{"input": …, "expected": …}}), name an evaluator in'
@@ -471,13 +480,13 @@ def _next(root: Path, done: Declaring, derived: Derived) -> list[str]:
 def _arguments(run: CommandRun | ServiceRun) -> str:
     """The arguments of `ratchet init` that record a run."""
     if isinstance(run, CommandRun):
-        given = [] if run.stdin is None else ["--stdin", run.stdin.removesuffix("\n")]
-        return shlex.join([*given, "--", *run.argv])
-    given = ["--serve", shlex.join(run.serve)] if run.serve else []
-    given += ["--url", run.url]
+        arguments = [] if run.stdin is None else ["--stdin", run.stdin.removesuffix("\n")]
+        return shlex.join([*arguments, "--", *run.argv])
+    arguments = ["--serve", shlex.join(run.serve)] if run.serve else []
+    arguments += ["--url", run.url]
     if run.method != ("POST" if run.data else "GET"):
-        given += ["--method", run.method]
-    return shlex.join([*given, *(["--data", run.data] if run.data else [])])
+        arguments += ["--method", run.method]
+    return shlex.join([*arguments, *(["--data", run.data] if run.data else [])])
 
 
 def _say(sentence: str) -> None:

@@ -62,28 +62,28 @@ def tests_as_before(
     if not tests:
         return None
     chosen = min(tests, key=lambda listed: listed.folder.count("/") + (listed.folder != "."))
-    shown = chosen.command if chosen.folder == "." else f"{chosen.command} in {chosen.folder}"
+    command = chosen.command if chosen.folder == "." else f"{chosen.command} in {chosen.folder}"
     try:
-        say(f"Running {NAME}, without the wiring: {shown}")
+        say(f"Running {NAME}, without the wiring: {command}")
         before = _run(root, chosen, (), python, say)
-        say(f"Running {NAME}, with the wiring: {shown}")
+        say(f"Running {NAME}, with the wiring: {command}")
         after = _run(root, chosen, plan.files, python, say)
     except _NotRun as error:
         return WiringFinding(name=NAME, holds=None, said=str(error))
-    return _compared(shown, before, after)
+    return _compared(command, before, after)
 
 
 def _compared(command: str, before: _End, after: _End) -> WiringFinding:
     if before.code == after.code == 0:
         return WiringFinding(name=NAME, holds=True, said=f"They pass as before: {command}")
     if before == after:
-        said = f"They fail as before, with exit code {before.code}: {command} ({before.said})"
-        return WiringFinding(name=NAME, holds=None, said=said)
-    said = (
+        sentence = f"They fail as before, with exit code {before.code}: {command} ({before.said})"
+        return WiringFinding(name=NAME, holds=None, said=sentence)
+    sentence = (
         f"They end otherwise with the wiring: exit code {after.code} ({after.said}) where it was"
         f" {before.code} ({before.said}): {command}"
     )
-    return WiringFinding(name=NAME, holds=False, said=said)
+    return WiringFinding(name=NAME, holds=False, said=sentence)
 
 
 def _run(
@@ -104,14 +104,14 @@ def _run(
             "PATH": os.pathsep.join([*([str(Path(python).parent)] if python else []), _path()]),
             "RATCHET_INIT_TESTS": folder,
         }
-        written = f"cp -R {shlex.quote(folder)}/. {shlex.quote(str(root))}/ && " if files else ""
+        copying = f"cp -R {shlex.quote(folder)}/. {shlex.quote(str(root))}/ && " if files else ""
         try:
             if contained_level("auto") != "bubblewrap":
                 raise SandboxUnavailable("This machine can give them no copy of the files.")
             watch = ContainedWatch(root, hosts=(), writable=())
             process = Process(
                 watch,
-                ("/bin/sh", "-c", f"{written}{tests.command}"),
+                ("/bin/sh", "-c", f"{copying}{tests.command}"),
                 cwd=root / tests.folder,
                 environ=environ,
                 mark=folder,
@@ -131,8 +131,8 @@ def _run(
             f"They did not end within {SECONDS:.0f} s; run them yourself: {_typed(tests)}"
         )
     lines = [line for line in (ended.stdout + ended.stderr).splitlines() if line.strip()]
-    said = _TIME.sub(" ", lines[-1]).strip()[:200] if lines else "no output"
-    return _End(ended.code, said)
+    last_line = _TIME.sub(" ", lines[-1]).strip()[:200] if lines else "no output"
+    return _End(ended.code, last_line)
 
 
 def _path() -> str:

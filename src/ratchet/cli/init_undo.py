@@ -22,10 +22,12 @@ def undo_wiring(root: Path, *, dry_run: bool, json: bool) -> None:
     for word, paths in (("removed", undone.removed), ("restored", undone.restored)):
         if paths:
             out.print(f"{would}{word}: {', '.join(paths)}.".capitalize(), markup=False)
-    for kept in undone.kept:
-        out.print(f"Kept: {kept.path}, {kept.why}.", markup=False)
+    for file in undone.kept:
+        out.print(f"Kept: {file.path}, {file.why}.", markup=False)
     if undone.commit:
         out.print(f"Committed: {undone.commit[:8]} on {undone.branch}.", markup=False)
+    if not dry_run and (root / ".ratchet").is_dir():
+        out.print("Kept: .ratchet/, with what was recorded; delete it by hand.", markup=False)
     if undone.deleted_branch:
         out.print(f"Deleted the branch {undone.deleted_branch}.", markup=False)
     if undone.branch and not dry_run:

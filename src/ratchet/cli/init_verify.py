@@ -24,7 +24,7 @@ from ratchet.types.wording import counted
 from ratchet.wire.deriving.derive import Wiring
 from ratchet.wire.deriving.sent_texts import leading_texts, nearest_call, system_texts, unlike
 from ratchet.wire.recording.model_calls import asks_model, body_of, request_of, texts_of_request
-from ratchet.wire.recording.recording import Recording
+from ratchet.wire.recording.recording import FileWrite, Recording
 from ratchet.worker.environment import address_for, dialect_of
 
 SECONDS = 180.0
@@ -132,8 +132,8 @@ class RecordedAnswers:
 
     def _about_models(self, path: str) -> RelayAnswer:
         """The recorded calls' models, which some clients ask for first; nothing else is known."""
-        asked = [call.request for call in self._calls if isinstance(call.request, dict)]
-        names = dict.fromkeys(str(body["model"]) for body in asked if body.get("model"))
+        bodies = [call.request for call in self._calls if isinstance(call.request, dict)]
+        names = dict.fromkeys(str(body["model"]) for body in bodies if body.get("model"))
         listed, _, name = path.partition("/models")
         if path.endswith("/api/tags"):
             answer: Any = {"models": [{"name": name, "model": name} for name in names]}
@@ -178,15 +178,15 @@ def verify(
     seconds = SECONDS + 2 * recording.seconds
     variables = replay.variables(wiring.agent.get("model_base_url", ()))
     answer = _probed(root, settings, request, variables, seconds, say)
-    seen = list(replay.seen)
+    calls = list(replay.seen)
     if answer.own is None or answer.own.status != "succeeded":
         error = answer.error or (answer.own.error if answer.own else "")
         denied = answer.own.denied if answer.own else ()
         return WiringVerification(
             works=False, findings=(), denied=denied, why=f"{error} {answer.hint}"
         )
-    own = [call.exchange for call in seen if call.started_at < answer.started_changed_at]
-    changed = [call.exchange for call in seen if call.started_at >= answer.started_changed_at]
+    own = [call.exchange for call in calls if call.started_at < answer.started_changed_at]
+    changed = [call.exchange for call in calls if call.started_at >= answer.started_changed_at]
     arrived = {
         int(number) for exchange in changed for number in CHANGED.findall(exchange.request.body)
     }
@@ -194,7 +194,7 @@ def verify(
         _calls(recording, own),
         _same_prompts(recording, own),
         _change_arrives(recording, len(answer.names), arrived, changed),
-        _same_shape(wiring.output, answer.own.output),
+        _same_shape(wiring.output, answer.own.output, recording.writes),
     )
     works = findings[0].holds is not False
     return WiringVerification(
@@ -243,11 +243,11 @@ def _probed(
 
 
 def _output(
-    process: subprocess.Popen[bytes], given: bytes, seconds: float, say: Callable[[str], None]
+    process: subprocess.Popen[bytes], stdin: bytes, seconds: float, say: Callable[[str], None]
 ) -> tuple[bytes, bytes] | None:
     """Standard output and error of a process that ended; None at the time limit."""
     begun = time.monotonic()
-    data: bytes | None = given
+    data: bytes | None = stdin
     while (left := begun + seconds - time.monotonic()) > 0:
         with contextlib.suppress(subprocess.TimeoutExpired):
             return process.communicate(data, timeout=min(left, TELL_EVERY_S))
@@ -270,22 +270,22 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 def _calls(recording: Recording, own: Sequence[Exchange]) -> WiringFinding:
     expected, got = len(recording.calls), len(own)
     if not got and expected:
-        said = NO_CALL
-        return WiringFinding(name="model calls", holds=False, said=said)
-    said = (
+        sentence = NO_CALL
+        return WiringFinding(name="model calls", holds=False, said=sentence)
+    sentence = (
         f"{counted(got, 'model call')}, as recorded."
         if got == expected
         else f"{counted(got, 'model call')}, and {expected} when recorded."
     )
-    return WiringFinding(name="model calls", holds=True if got == expected else None, said=said)
+    return WiringFinding(name="model calls", holds=True if got == expected else None, said=sentence)
 
 
 def _same_prompts(recording: Recording, own: Sequence[Exchange]) -> WiringFinding:
     sent = [texts_of_request(request_of(exchange)) for exchange in own]
     different = unlike(recording, sent)
     if not different:
-        said = "The same prompts, to the byte."
-        return WiringFinding(name="prompts", holds=True, said=said)
+        sentence = "The same prompts, to the byte."
+        return WiringFinding(name="prompts", holds=True, said=sentence)
     return WiringFinding(
         name="prompts", holds=None, said=f"Prompts differ: {'; '.join(different[:3])}"
     )
@@ -295,19 +295,18 @@ def _change_arrives(
     recording: Recording, prompts: int, arrived: set[int], changed: Sequence[Exchange]
 ) -> WiringFinding:
     if not changed and (foreign := _foreign_protocols(recording)):
-        said = (
+        sentence = (
             f"Its model speaks {foreign}, in which the gateway replaces no prompts: ratchet run and"
             " eval work; to improve it, declare the prompts: ratchet init --declare"
         )
-        return WiringFinding(name="changed prompt", holds=None, said=said)
+        return WiringFinding(name="changed prompt", holds=None, said=sentence)
     if not prompts:
-        said = "No prompt of the source was sent, so none can be replaced at the gateway."
-        return WiringFinding(name="changed prompt", holds=None, said=said)
+        sentence = "No prompt of the source was sent, so none can be replaced at the gateway."
+        return WiringFinding(name="changed prompt", holds=None, said=sentence)
     with_prompt = [exchange for exchange in changed if texts_of_request(request_of(exchange))]
     calls = sum(bool(CHANGED.search(exchange.request.body)) for exchange in with_prompt)
-    count = f"{len(arrived)} of {counted(prompts, 'prompt')}"
-    said = f"A changed text of {count} arrived, in {calls} of {counted(len(with_prompt), 'call')}."
-    return WiringFinding(name="changed prompt", holds=bool(arrived), said=said)
+    sentence = f"A changed text arrived in {calls} of {counted(len(with_prompt), 'call')}."
+    return WiringFinding(name="changed prompt", holds=bool(arrived), said=sentence)
 
 
 _PROTOCOLS = {"bedrock": "Bedrock's protocol"}
@@ -323,12 +322,24 @@ def _foreign_protocols(recording: Recording) -> str:
     return " and ".join(sorted(names))
 
 
-def _same_shape(recorded: Any, output: Any) -> WiringFinding:
-    one, other = _shape(recorded), _shape(output)
-    if one == other:
-        return WiringFinding(name="answer", holds=True, said=f"The answer is {one}, as recorded.")
+def _same_shape(recorded: Any, output: Any, writes: Sequence[FileWrite]) -> WiringFinding:
+    before, after = _shape(recorded), _shape(output)
+    if output in ("", None):
+        files = [write.path for write in writes if write.place == "project"]
+        pointer = (
+            f" If {files[0]} is the answer, let the command print it:"
+            f" ratchet init -- sh -c '… && cat {files[0]}'"
+            if files
+            else ""
+        )
+        sentence = f"It is empty, so every task would score alike.{pointer}"
+        return WiringFinding(name="answer", holds=None, said=sentence)
+    if before == after:
+        return WiringFinding(
+            name="answer", holds=True, said=f"The answer is {before}, as recorded."
+        )
     return WiringFinding(
-        name="answer", holds=None, said=f"The answer is {other}; recorded was {one}."
+        name="answer", holds=None, said=f"The answer is {after}; recorded was {before}."
     )
 
 

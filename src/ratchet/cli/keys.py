@@ -103,14 +103,14 @@ def show(folder: Folder = Path("."), store: StoreUrl = None, json: Json = False)
       ratchet keys list --store postgresql://me@db/ratchet --json
     """
     with open_store(folder, store) as opened:
-        found = opened.keys.list()
+        api_keys = opened.keys.list()
     if json:
-        print_json({"keys": found})
+        print_json({"keys": api_keys})
         return
-    if not found:
+    if not api_keys:
         out.print("No key yet. Create one: ratchet keys create NAME --scope runner")
         return
-    _print(found, time.time())
+    _print(api_keys, time.time())
 
 
 @keys.command()
@@ -129,8 +129,8 @@ def revoke(
       ratchet keys revoke 1f6c09ad
     """
     with open_store(folder, store) as opened:
-        found = opened.keys.find(key)
-        revoked = opened.keys.revoke(found.id, time.time()) or found
+        selected = opened.keys.find(key)
+        revoked = opened.keys.revoke(selected.id, time.time()) or selected
     if json:
         print_json(revoked)
         return
@@ -146,10 +146,10 @@ def open_store(folder: Path, url: str | None) -> Store:
         ConfigError: `ratchet.toml` is malformed.
         StoreError: The store cannot be opened.
     """
-    found, root = store_in(folder, url)
+    address, root = store_in(folder, url)
     if root is not None:
         prepare_state(root)
-    return open_with_agents(found, prompt_files=None if root is None else LivePromptFiles(root))
+    return open_with_agents(address, prompt_files=None if root is None else LivePromptFiles(root))
 
 
 def store_in(folder: Path, url: str | None) -> tuple[str, Path | None]:
@@ -164,9 +164,9 @@ def store_in(folder: Path, url: str | None) -> tuple[str, Path | None]:
     if not folder.is_dir():
         raise InputError(f"There is no folder {folder}.")
     root = folder_with_config(folder)
-    named = None if root is None else read_server_config(root / FILE_NAME).store.url
+    configured = None if root is None else read_server_config(root / FILE_NAME).store.url
     root = root or folder.resolve()
-    return store_url(root, named), root
+    return store_url(root, configured), root
 
 
 def duration(text: str) -> float:
@@ -175,8 +175,8 @@ def duration(text: str) -> float:
     Raises:
         InputError: It is malformed, or longer than a century.
     """
-    found = re.fullmatch(r"([0-9]{1,9})([hdw])", text.strip().lower())
-    seconds = int(found[1]) * _UNITS[found[2]] if found else 0.0
+    match = re.fullmatch(r"([0-9]{1,9})([hdw])", text.strip().lower())
+    seconds = int(match[1]) * _UNITS[match[2]] if match else 0.0
     if not 0.0 < seconds <= _LONGEST_S:
         raise InputError(
             f"{text!r} is not a duration.", hint="Give hours, days or weeks: 12h, 90d, 8w."
@@ -188,9 +188,9 @@ def _for(key: Key) -> str:
     return f" for the agent {key.agent}" if key.agent else ""
 
 
-def _print(found: Iterable[Key], now: float) -> None:
+def _print(keys: Iterable[Key], now: float) -> None:
     rows = table("id", "name", "scopes", "agent", "made", "last used", "state")
-    for key in found:
+    for key in keys:
         state = _until(key)
         if key.revoked_at is not None:
             state = f"revoked {_moment(key.revoked_at)}"

@@ -94,11 +94,11 @@ def label(
         if file is not None:
             _import(opened, file, labeller, json)
             return
-        drawn: Drawn = "random" if random or experiment else "chosen"
+        sampling: Drawn = "random" if random or experiment else "chosen"
         labelled = {
-            each.trace_id if traces else each.rollout_id
-            for each in opened.labels.list(criterion=criterion)
-            if each.labeller == labeller
+            label.trace_id if traces else label.rollout_id
+            for label in opened.labels.list(criterion=criterion)
+            if label.labeller == labeller
         }
         subjects: Sequence[LabelSubject]
         if traces:
@@ -115,7 +115,7 @@ def label(
         if json:
             print_json(
                 {
-                    "drawn": drawn,
+                    "drawn": sampling,
                     "criterion": criterion,
                     "labelled": len(labelled),
                     "cases": [subject.for_machines() for subject in left],
@@ -126,7 +126,7 @@ def label(
             what = "live trace is without" if traces else "rollout has an answer without"
             out.print(f"There is nothing to label: no {what} your label.")
             return
-        _Session(opened, left, labeller=labeller, criterion=criterion, drawn=drawn).run()
+        _Session(opened, left, labeller=labeller, criterion=criterion, sampling=sampling).run()
 
 
 class _Session:
@@ -139,13 +139,13 @@ class _Session:
         *,
         labeller: str,
         criterion: str,
-        drawn: Drawn,
+        sampling: Drawn,
     ) -> None:
         self._store = store
         self._subjects = subjects
         self._labeller = labeller
         self._criterion = criterion
-        self._drawn = drawn
+        self._drawn = sampling
         self._given: list[tuple[int, Label | None]] = []
         """Place of each case that was answered, and the label; None for a skipped one."""
 
@@ -191,7 +191,7 @@ class _Session:
         from ratchet.curate.label_file import label_id
 
         subject = self._subjects[place]
-        given = Label(
+        label = Label(
             id=label_id(subject.id, self._criterion, self._labeller),
             value=value,
             rollout_id=subject.id if subject.field == "rollout_id" else "",
@@ -200,8 +200,8 @@ class _Session:
             labeller=self._labeller,
             drawn=self._drawn,
         )
-        self._store.labels.add([given], time.time())
-        self._given.append((place, given))
+        self._store.labels.add([label], time.time())
+        self._given.append((place, label))
         out.print(f"{value:g}")
 
     def _undo(self, place: int) -> int:
@@ -227,11 +227,11 @@ def _of_experiment(store: Store, start: str) -> list[LabelCase]:
     Raises:
         InputError: There is no such experiment, or its decision needs no labels.
     """
-    found = store.experiments.find(start)
-    if len(found) != 1:
-        what = "Several experiments have" if found else "No experiment has"
+    matches = store.experiments.find(start)
+    if len(matches) != 1:
+        what = "Several experiments have" if matches else "No experiment has"
         raise InputError(f"{what} an id that begins with {start!r}.", hint="See: ratchet status.")
-    experiment = found[0]
+    experiment = matches[0]
     pairs = store.journal.get(experiment.run_id, PAIRS)
     if pairs is None or experiment.decision is not None:
         state = "is decided" if experiment.decision else "needs none yet"
@@ -246,9 +246,9 @@ def _import(store: Store, file: Path, labeller: str, json: bool) -> None:
     from ratchet.curate.label_file import read_labels
 
     labels = read_labels(file, labeller, lambda note: err.print(note, markup=False))
-    wanted = [each.rollout_id for each in labels if each.rollout_id]
-    known = store.rollouts.statuses(wanted)
-    unknown = [id for id in wanted if id not in known]
+    wanted = [label.rollout_id for label in labels if label.rollout_id]
+    statuses = store.rollouts.statuses(wanted)
+    unknown = [id for id in wanted if id not in statuses]
     if unknown:
         raise InputError(
             f"{file}: there is no rollout {unknown[0]!r} in the store"
@@ -257,19 +257,19 @@ def _import(store: Store, file: Path, labeller: str, json: bool) -> None:
         )
     store.labels.add(labels, time.time())
     if json:
-        found = contradictions(store.labels.list())
-        print_json({"stored": len(labels), "contradictions": found})
+        disputed = contradictions(store.labels.list())
+        print_json({"stored": len(labels), "contradictions": disputed})
         return
     out.print(f"{counted(len(labels), 'label')} stored.")
     _print_contradictions(store)
 
 
 def _print_contradictions(store: Store) -> None:
-    for each in contradictions(store.labels.list()):
-        about = f" ({one_line(each.criterion, 40)})" if each.criterion else ""
+    for contradiction in contradictions(store.labels.list()):
+        about = f" ({one_line(contradiction.criterion, 40)})" if contradiction.criterion else ""
         out.print(
-            f"Contradiction on {short(each.subject)}{about}: right by {', '.join(each.right)},"
-            f" wrong by {', '.join(each.wrong)}.",
+            f"Contradiction on {short(contradiction.subject)}{about}: right by"
+            f" {', '.join(contradiction.right)}, wrong by {', '.join(contradiction.wrong)}.",
             style="yellow",
             markup=False,
         )

@@ -68,10 +68,10 @@ class RolloutSubject:
     def show(self) -> None:
         """Input, output, expected answer and scores."""
         rollout = self._case.rollout
-        shown = [("Input", rollout.input), ("Output", rollout.output)]
+        fields = [("Input", rollout.input), ("Output", rollout.output)]
         if rollout.expected is not None:
-            shown.append(("Expected", rollout.expected))
-        _print_values(shown)
+            fields.append(("Expected", rollout.expected))
+        _print_values(fields)
         for name, score in self._case.scores.items():
             value = "unscored" if score.value is None else f"{score.value:.2f}"
             reason = one_line(score.rationale or score.error, 100)
@@ -130,9 +130,9 @@ class TraceSubject:
     @property
     def _detail(self) -> TraceDetail:
         if self._known is None:
-            found = self._store.traces.get(self.id)
+            detail = self._store.traces.get(self.id)
             # A trace may be deleted meanwhile.
-            self._known = found or TraceDetail(trace=self._trace, spans=[], feedback=[])
+            self._known = detail or TraceDetail(trace=self._trace, spans=[], feedback=[])
         return self._known
 
     def _values(self) -> dict[str, Any]:
@@ -186,8 +186,8 @@ def _is_disliked(trace: Trace) -> bool:
     return trace.worst is not None and trace.worst < RIGHT_FROM
 
 
-def _print_values(shown: Sequence[tuple[str, Any]]) -> None:
-    for title, value in shown:
+def _print_values(fields: Sequence[tuple[str, Any]]) -> None:
+    for title, value in fields:
         out.print(title, style="bold")
         out.print(_text(value), markup=False)
 

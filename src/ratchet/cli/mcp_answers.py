@@ -75,15 +75,15 @@ class ToolAnswer(BaseModel):
 
 def refusal(problem: str, printed: str = "") -> CallToolResult:
     """The answer of a tool that failed: Ratchet's own words, and apart what was printed."""
-    said = ToolAnswer(
+    failure = ToolAnswer(
         problem=clipped(problem, _MOST_PROBLEM), printed=clipped(printed, _MOST_PRINTED, end=True)
     )
-    content = [TextContent(type="text", text=said.problem)]
-    if said.printed:
-        data = _compact({"printed": said.printed, "note": DATA_NOTE})
+    content = [TextContent(type="text", text=failure.problem)]
+    if failure.printed:
+        data = _compact({"printed": failure.printed, "note": DATA_NOTE})
         content.append(TextContent(type="text", text=data))
     return CallToolResult(
-        content=list(content), structured_content=json.loads(said.text), is_error=True
+        content=list(content), structured_content=json.loads(failure.text), is_error=True
     )
 
 
@@ -105,13 +105,13 @@ def answer(
         InputError: There is no such part, or it ends before the offset.
     """
     value = _at(data, part)
-    whole = _Page(part, _paged(value, part), value, offset)
+    page = _Page(part, _paged(value, part), value, offset)
     problem = clipped(problem, _MOST_PROBLEM)
     printed = clipped(printed, _MOST_PRINTED, end=True)
     empty = ToolAnswer(problem=problem, printed=printed, cut=[_cut("", 0, 0)])
     room = MAX_CHARACTERS - len(empty.text)
-    shown, cuts = whole.fitting(room)
-    return ToolAnswer(problem=problem, data=shown, cut=cuts, printed=printed)
+    content, cuts = page.fitting(room)
+    return ToolAnswer(problem=problem, data=content, cut=cuts, printed=printed)
 
 
 def clipped(text: str, limit: int, *, end: bool = False) -> str:
@@ -121,8 +121,8 @@ def clipped(text: str, limit: int, *, end: bool = False) -> str:
     low, high = 0, min(len(text), limit)
     while low < high:  # the longest that fits with a mark of the cut
         middle = (low + high + 1) // 2
-        kept = f"…{text[-middle:]}" if end else f"{text[:middle]}…"
-        low, high = (middle, high) if len(_compact(kept)) <= limit else (low, middle - 1)
+        clip = f"…{text[-middle:]}" if end else f"{text[:middle]}…"
+        low, high = (middle, high) if len(_compact(clip)) <= limit else (low, middle - 1)
     return f"…{text[len(text) - low :]}" if end else f"{text[:low]}…"
 
 
@@ -140,12 +140,12 @@ def _at(data: Any, part: str) -> Any:
         elif isinstance(data, list) and _is_index(name) and int(name) < len(data):
             data = data[int(name)]
         else:
-            known = ", ".join(islice(data, 40)) if isinstance(data, dict) else ""
+            choices = ", ".join(islice(data, 40)) if isinstance(data, dict) else ""
             if isinstance(data, list):
-                known = f"items 0 to {len(data) - 1}" if data else "no item"
+                choices = f"items 0 to {len(data) - 1}" if data else "no item"
             raise InputError(
                 f"There is no part {part!r}: {name!r} is missing.",
-                hint=f"There is: {clipped(known, 400)}" if known else None,
+                hint=f"There is: {clipped(choices, 400)}" if choices else None,
             )
     return data
 
@@ -154,8 +154,8 @@ def _is_index(name: str) -> bool:
     return name.isascii() and name.isdecimal() and len(name) < 10
 
 
-def _cut(part: str, shown: int, of: int, unit: Any = "items") -> Cut:
-    return Cut(part=part, shown=shown, of=of, unit=unit)
+def _cut(part: str, end: int, of: int, unit: Any = "items") -> Cut:
+    return Cut(part=part, shown=end, of=of, unit=unit)
 
 
 def _escaped(name: str) -> str:
@@ -205,19 +205,19 @@ class _Page:
             return self._paged, []
         for limits in _LIMITS:
             cuts: list[Cut] = []
-            shown = self.shortened(limits, cuts)
-            if len(cuts) <= _MOST_CUTS and _size(shown, cuts) <= room:
-                return shown, cuts
+            content = self.shortened(limits, cuts)
+            if len(cuts) <= _MOST_CUTS and _size(content, cuts) <= room:
+                return content, cuts
         return self._some(room)
 
     def _text(self, room: int) -> tuple[str, list[Cut]]:
-        rest = self._paged[self._offset :]
-        if self._unit == "characters" and len(_compact(rest)) <= room:
-            return rest, []
-        shown = clipped(rest, room - _size("", [_cut(self._part, 10**9, 10**9, self._unit)]))
-        end = self._offset + (len(rest) if shown == rest else len(shown) - 1)
+        remaining = self._paged[self._offset :]
+        if self._unit == "characters" and len(_compact(remaining)) <= room:
+            return remaining, []
+        excerpt = clipped(remaining, room - _size("", [_cut(self._part, 10**9, 10**9, self._unit)]))
+        end = self._offset + (len(remaining) if excerpt == remaining else len(excerpt) - 1)
         # JSON text is always named as such, also where it is whole.
-        return shown, [_cut(self._part, end, self._whole, self._unit)]
+        return excerpt, [_cut(self._part, end, self._whole, self._unit)]
 
     def _items(self) -> list[tuple[str, Any]]:
         """The items of the page with their pointers."""
@@ -241,8 +241,8 @@ class _Page:
         items = self._items()
         if len(items) > most:
             cuts.append(_cut(self._part, self._offset + most, self._whole))
-        shown = [_shortened(value, part, limits, cuts) for part, value in items[:most]]
-        return self._joined(shown)
+        values = [_shortened(value, part, limits, cuts) for part, value in items[:most]]
+        return self._joined(values)
 
     def _some(self, room: int) -> tuple[Any, list[Cut]]:
         """As many items as fit, each as short as may be, and of the next what still fits."""
@@ -269,16 +269,16 @@ class _Page:
         return self._joined(values), cuts
 
 
-def _size(shown: Any, cuts: list[Cut]) -> int:
-    return len(_compact(shown)) + sum(len(_compact(cut.model_dump())) + 1 for cut in cuts)
+def _size(content: Any, cuts: list[Cut]) -> int:
+    return len(_compact(content)) + sum(len(_compact(cut.model_dump())) + 1 for cut in cuts)
 
 
 def _beginning(value: Any, part: str, room: int) -> tuple[Any, list[Cut]]:
     """What of a list, an object or a text takes at most so many characters, perhaps nothing."""
     if not isinstance(value, dict | list | str):
         return value, []
-    shown, cuts = _Page(part, _paged(value, part), value, 0).fitting(room)
-    return (shown, cuts) if _size(shown, cuts) <= room else _nothing_of(value, part)
+    content, cuts = _Page(part, _paged(value, part), value, 0).fitting(room)
+    return (content, cuts) if _size(content, cuts) <= room else _nothing_of(value, part)
 
 
 def _nothing_of(value: Any, part: str) -> tuple[Any, list[Cut]]:
@@ -295,10 +295,10 @@ def _shortened(value: Any, part: str, limits: tuple[int, int], cuts: list[Cut]) 
     if isinstance(paged, str):
         if paged is value and len(paged) <= limits[1]:
             return paged
-        shown = paged[: limits[1]]
+        excerpt = paged[: limits[1]]
         unit = "characters" if paged is value else "characters of JSON"
-        cuts.append(_cut(part, len(shown), len(paged), unit))
-        return f"{shown}…" if len(shown) < len(paged) else shown
+        cuts.append(_cut(part, len(excerpt), len(paged), unit))
+        return f"{excerpt}…" if len(excerpt) < len(paged) else excerpt
     if isinstance(paged, dict | list):
         return _Page(part, paged, value, 0).shortened(limits, cuts)
     return value

@@ -92,37 +92,37 @@ class ToolCommands:
         finally:
             with anyio.CancelScope(shield=True):
                 await process.stop()
-        told = process.told
-        said = [told.quoted]
-        if project or not told.answered:
-            said.append(process.printed)
-        printed = "\n".join(text for text in said if text)
-        if not told.answered:
-            raise CommandFailed(told.own_words or process.ended, printed)
-        return told.answer, told.own_words, printed
+        report = process.told
+        texts = [report.quoted]
+        if project or not report.answered:
+            texts.append(process.printed)
+        printed = "\n".join(text for text in texts if text)
+        if not report.answered:
+            raise CommandFailed(report.own_words or process.ended, printed)
+        return report.answer, report.own_words, printed
 
 
 def state_of(job: Job) -> dict[str, Any] | None:
     """How a job stands; None if there was never one."""
     running = job.running  # before what it told is read, so that no end is missed
     job.refresh()
-    told = job.told
+    report = job.told
     if not job.exists:
         return None
     if running:
-        said = list(told.lines)[-8:]
-        return {"state": "running", "progress": said, "next": f"{job.name}_status"}
-    if told.answered:
-        return {"state": "ended", "outcome": told.answer}
-    if told.interrupted:
+        progress = list(report.lines)[-8:]
+        return {"state": "running", "progress": progress, "next": f"{job.name}_status"}
+    if report.answered:
+        return {"state": "ended", "outcome": report.answer}
+    if report.interrupted:
         saved = (
             "Nothing was written; the same call begins again."
             if job.name == "wire"
             else "Finished work is saved; the same call continues."
         )
         return {"state": "cancelled", "message": saved}
-    message = told.own_words or _NO_ANSWER
-    return {"state": "failed", "message": message, "said": told.quoted}
+    message = report.own_words or _NO_ANSWER
+    return {"state": "failed", "message": message, "said": report.quoted}
 
 
 def _problem(job: Job) -> tuple[str, str]:

@@ -41,15 +41,15 @@ class OwnFolder:
         Raises:
             InputError: It is outside, or not there.
         """
-        whole = Path(os.path.realpath(self.root / path))
-        if not whole.is_relative_to(self.root):
+        folder = Path(os.path.realpath(self.root / path))
+        if not folder.is_relative_to(self.root):
             raise InputError(
                 f"{path} is outside of {self.root}, where this server was started.",
                 hint=_ELSEWHERE,
             )
-        if not whole.is_dir():
+        if not folder.is_dir():
             raise InputError(f"{path} is not a folder in {self.root}.")
-        return whole
+        return folder
 
     def wired(self, path: str) -> Path:
         """A folder whose wiring, if there is one, lies inside with its project.
@@ -80,21 +80,21 @@ class OwnFolder:
             InputError: There is no project, or something of it leads out.
         """
         folder = self.inside(path)
-        found = folder_with_config(folder)
-        if found is None:
-            below = [str(each.relative_to(self.root)) for each in self._below(folder)]
+        root = folder_with_config(folder)
+        if root is None:
+            below = [str(project.relative_to(self.root)) for project in self._below(folder)]
             raise InputError(
                 f"There is no {FILE_NAME} in {path} or above it.",
                 hint=f"There is a project in {' and in '.join(below)}: name it as path."
                 if below
                 else "Wire the repository first: ratchet init",
             )
-        if not found.is_relative_to(self.root):
+        if not root.is_relative_to(self.root):
             raise InputError(
-                f"The project of {path} is {found}, outside of where this server was started.",
+                f"The project of {path} is {root}, outside of where this server was started.",
                 hint="Start ratchet mcp there.",
             )
-        for what, where in self._leads(found, sends):
+        for what, where in self._leads(root, sends):
             real = Path(os.path.realpath(where))
             if not real.is_relative_to(self.root):
                 raise InputError(
@@ -102,7 +102,7 @@ class OwnFolder:
                     " started.",
                     hint="Let a person check it, and run the command in a terminal.",
                 )
-        return found
+        return root
 
     def _below(self, folder: Path) -> list[Path]:
         """Folders at most three levels down that hold a project."""
@@ -122,7 +122,7 @@ class OwnFolder:
         above = next((at for at in (folder, *folder.parents) if (at / ".git").exists()), folder)
         if not above.is_relative_to(self.root):
             raise _begins_at(above)
-        done = subprocess.run(
+        completed = subprocess.run(
             ["git", "rev-parse", "--show-toplevel", "--absolute-git-dir"],
             cwd=folder,
             capture_output=True,
@@ -130,9 +130,9 @@ class OwnFolder:
             timeout=_GIT_S,
             check=False,
         )
-        if done.returncode:
+        if completed.returncode:
             return  # the command says what is wrong
-        top, git = (Path(os.path.realpath(line)) for line in done.stdout.splitlines()[:2])
+        top, git = (Path(os.path.realpath(line)) for line in completed.stdout.splitlines()[:2])
         if not top.is_relative_to(self.root):
             raise _begins_at(top)
         if not git.is_relative_to(self.root) and not _knows(git, top):
@@ -176,8 +176,8 @@ def _begins_at(top: Path) -> InputError:
 
 def _is_path(keys: tuple[str, ...]) -> bool:
     """Whether a setting is the path of something that may not be there yet."""
-    named = keys[-1] == "file" or keys[0] in ("store", "prompt_files")
-    return named or keys[:2] == ("agent", "path")
+    is_path = keys[-1] == "file" or keys[0] in ("store", "prompt_files")
+    return is_path or keys[:2] == ("agent", "path")
 
 
 def _is_there(where: Path) -> bool:

@@ -33,9 +33,9 @@ class Hints:
         """
         own = self._tools.get(tool, {}).get("properties", {})
 
-        def named(found: re.Match[str]) -> str:
-            name = found[1].replace("-", "_")
-            return name if name in own else found[0]
+        def named(match: re.Match[str]) -> str:
+            name = match[1].replace("-", "_")
+            return name if name in own else match[0]
 
         return _OPTION.sub(named, _COMMAND.sub(self._call, text))
 
@@ -49,37 +49,37 @@ class Hints:
             return {key: self.data(value, tool) for key, value in data.items()}
         return data
 
-    def _call(self, found: re.Match[str]) -> str:
-        tool, words = found[1], found[2].split()
-        given: dict[str, Any] = {}
+    def _call(self, match: re.Match[str]) -> str:
+        tool, words = match[1], match[2].split()
+        arguments: dict[str, Any] = {}
         if tool == "init":
             way = next((word for word in words if word[2:] in _WAYS), "")
             tool = _WAYS.get(way[2:], "wire")
             words = [word for word in words if word not in (way, "--yes")]
         tool = {"eval": "evaluate"}.get(tool, tool)
         if tool not in self._tools:
-            return found[0]
+            return match[0]
         parameters = self._tools[tool]["properties"]
         if words and _ID.fullmatch(words[0]):
             name = next((name for name in ("id", "release") if name in parameters), "")
             if not name:
-                return found[0]
-            given[name] = words.pop(0)
+                return match[0]
+            arguments[name] = words.pop(0)
         while words and words[0].startswith("--"):
             name = words[0][2:].replace("-", "_")
             if name not in parameters:
-                return found[0]
+                return match[0]
             words.pop(0)
             if parameters[name].get("type") == "boolean":
-                given[name] = True
+                arguments[name] = True
             elif words:
                 value = words.pop(0)
                 if _is_list(parameters[name]):
-                    given.setdefault(name, []).append(value)
+                    arguments.setdefault(name, []).append(value)
                 else:
-                    given[name] = int(value) if value.isdecimal() else value
-        rest = f" {' '.join(words)}" if words else ""
-        return tool + (f" {json.dumps(given)}" if given else "") + rest
+                    arguments[name] = int(value) if value.isdecimal() else value
+        unparsed = f" {' '.join(words)}" if words else ""
+        return tool + (f" {json.dumps(arguments)}" if arguments else "") + unparsed
 
 
 def _is_list(parameter: Mapping[str, Any]) -> bool:

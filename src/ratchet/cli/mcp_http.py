@@ -44,7 +44,7 @@ def serve_http(server: MCPServer, port: int) -> None:
     path = f"/{secrets.token_urlsafe(24)}/mcp"
     app = server.streamable_http_app(streamable_http_path=path, host=HOST)
     serving = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
-    taken = listening.getsockname()[1]
-    out.print(f"http://{HOST}:{taken}{path}", markup=False, soft_wrap=True)
+    bound_port = listening.getsockname()[1]
+    out.print(f"http://{HOST}:{bound_port}{path}", markup=False, soft_wrap=True)
     out.file.flush()
     serving.run(sockets=[listening])

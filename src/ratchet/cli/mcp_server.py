@@ -147,9 +147,9 @@ runs and imports nothing, and opens no file of secrets."""
 serve. It runs for real unless simulated is true, and what it calls, contacts and writes is \
 watched. Without commit that gives the diff; with it the wiring is verified, contained, and \
 committed on a new branch. It goes on after this call; wire_status waits for it."""
-        whole = await anyio.to_thread.run_sync(self._folder.wired, path)
+        folder = await anyio.to_thread.run_sync(self._folder.wired, path)
         if commit and not no_git:
-            await anyio.to_thread.run_sync(self._folder.owns_git, whole)
+            await anyio.to_thread.run_sync(self._folder.owns_git, folder)
         if bool(command) == bool(url):
             raise InputError("Give either command, or url (with data, and serve to start it).")
         arguments = ["init", "--yes", *([] if commit else ["--dry-run"])]
@@ -158,7 +158,7 @@ committed on a new branch. It goes on after this call; wire_status waits for it.
         arguments += _options(simulated=simulated, declare=declare, no_tests=not tests)
         arguments += _options(branch=branch, no_git=no_git, timeout=timeout_s)
         arguments += ["--", *command] if command else []
-        return await self._commands.start(ctx, Job(whole, "wire"), arguments, wait_s)
+        return await self._commands.start(ctx, Job(folder, "wire"), arguments, wait_s)
 
     async def wire_status(
         self,
@@ -170,13 +170,13 @@ committed on a new branch. It goes on after this call; wire_status waits for it.
     ) -> ToolAnswer:
         """Wait for the newest wiring, whichever session started it, and give its state or what \
 was recorded, verified and written."""
-        whole = await anyio.to_thread.run_sync(self._folder.wired, path)
-        return await self._commands.wait(ctx, Job(whole, "wire"), wait_s, part, offset)
+        folder = await anyio.to_thread.run_sync(self._folder.wired, path)
+        return await self._commands.wait(ctx, Job(folder, "wire"), wait_s, part, offset)
 
     async def wire_cancel(self, path: PathIn = ".") -> ToolAnswer:
         """Stop the wiring that is under way; the folder is as it was."""
-        whole = await anyio.to_thread.run_sync(self._folder.wired, path)
-        return await self._commands.cancel(Job(whole, "wire"))
+        folder = await anyio.to_thread.run_sync(self._folder.wired, path)
+        return await self._commands.cancel(Job(folder, "wire"))
 
     async def undo(
         self,
@@ -190,19 +190,19 @@ was recorded, verified and written."""
     ) -> ToolAnswer:
         """Take a wiring back: by the revert of its commit, or by the stored originals. What was \
 edited since is kept and named. Says what would be done, unless commit is true."""
-        whole = await anyio.to_thread.run_sync(self._folder.wired, path)
+        folder = await anyio.to_thread.run_sync(self._folder.wired, path)
         if commit:
-            await anyio.to_thread.run_sync(self._folder.owns_git, whole)
+            await anyio.to_thread.run_sync(self._folder.owns_git, folder)
         arguments = ["init", "--undo", *([] if commit else ["--dry-run"])]
-        return await self._commands.ask(ctx, [*arguments, "--in", str(whole)], part, offset)
+        return await self._commands.ask(ctx, [*arguments, "--in", str(folder)], part, offset)
 
     async def doctor(
         self, ctx: Call, path: PathIn = ".", part: Part = "", offset: Offset = 0
     ) -> ToolAnswer:
         """Say which files, modules and prompts that ratchet.toml names are not there, with the \
 next step of each. Runs and writes nothing."""
-        whole = await anyio.to_thread.run_sync(self._folder.wired, path)
-        arguments = ["doctor", "--", str(whole)]
+        folder = await anyio.to_thread.run_sync(self._folder.wired, path)
+        arguments = ["doctor", "--", str(folder)]
         return await self._commands.ask(ctx, arguments, part, offset)
 
     async def status(
@@ -445,9 +445,9 @@ it."""
         """The tool with errors as sentences for a reader who has tools."""
 
         @functools.wraps(tool)
-        async def call(*args: Any, **named: Any) -> CallToolResult:
+        async def call(*args: Any, **kwargs: Any) -> CallToolResult:
             try:
-                answered = await tool(*args, **named)
+                answered = await tool(*args, **kwargs)
             except CommandFailed as error:
                 return refusal(self._hints.text(error.message, name), error.printed)
             except RatchetError as error:
@@ -507,14 +507,14 @@ def _options(**values: Any) -> list[str]:
 
     A value is joined to its option, so that none that begins with a dash is taken for another.
     """
-    found = []
+    options = []
     for name, value in values.items():
         option = f"--{name.replace('_', '-')}"
         if value is True:
-            found.append(option)
+            options.append(option)
         elif value is not None and value is not False:
-            found.append(f"{option}={value}")
-    return found
+            options.append(f"{option}={value}")
+    return options
 
 
 def _repeated(name: str, values: list[str] | None) -> list[str]:

@@ -26,14 +26,14 @@ class StrictTool(Tool):
         cls, function: Callable[..., Awaitable[CallToolResult]], annotations: ToolAnnotations
     ) -> StrictTool:
         """A tool of a function with annotated parameters."""
-        made = cls.from_function(function, annotations=annotations)
-        loose = made.fn_metadata.arg_model
+        strict_tool = cls.from_function(function, annotations=annotations)
+        loose = strict_tool.fn_metadata.arg_model
         strict: Any = type(loose.__name__, (loose,), {"model_config": _STRICT})
-        made.fn_metadata.arg_model = strict
-        made.parameters = _short(strict.model_json_schema(by_alias=True))
-        made.fn_metadata.output_schema = _short(made.fn_metadata.output_schema or {})
-        assert isinstance(made, StrictTool)
-        return made
+        strict_tool.fn_metadata.arg_model = strict
+        strict_tool.parameters = _short(strict.model_json_schema(by_alias=True))
+        strict_tool.fn_metadata.output_schema = _short(strict_tool.fn_metadata.output_schema or {})
+        assert isinstance(strict_tool, StrictTool)
+        return strict_tool
 
     async def run(
         self, arguments: dict[str, Any], context: Context[Any, Any], convert_result: bool = False
@@ -46,28 +46,28 @@ class StrictTool(Tool):
             checked = self.fn_metadata.arg_model.model_validate(arguments)
         except ValidationError as error:
             return refusal(self._sentences(error))
-        given = checked.model_dump_one_level()
+        keywords = checked.model_dump_one_level()
         if self.context_kwarg is not None:
-            given[self.context_kwarg] = context
-        result = await self.fn(**given)
+            keywords[self.context_kwarg] = context
+        result = await self.fn(**keywords)
         return self.fn_metadata.convert_result(result) if convert_result else result
 
     def _sentences(self, error: ValidationError) -> str:
-        known = list(self.parameters.get("properties", {}))
-        said = []
-        for each in error.errors(include_url=False):
-            name = clipped(".".join(map(str, each["loc"])), _MOST_NAME)
-            if each["type"] == "extra_forbidden":
-                near = get_close_matches(name, known, 1, 0.4)
+        parameters = list(self.parameters.get("properties", {}))
+        sentences = []
+        for problem in error.errors(include_url=False):
+            name = clipped(".".join(map(str, problem["loc"])), _MOST_NAME)
+            if problem["type"] == "extra_forbidden":
+                near = get_close_matches(name, parameters, 1, 0.4)
                 meant = f" Did you mean {near[0]}?" if near else ""
-                said.append(f"{self.name} takes no {name!r}.{meant}")
-            elif each["type"] == "missing":
-                said.append(f"{self.name} needs {name!r}.")
+                sentences.append(f"{self.name} takes no {name!r}.{meant}")
+            elif problem["type"] == "missing":
+                sentences.append(f"{self.name} needs {name!r}.")
             else:
-                value = clipped(repr(each["input"]), _MOST_NAME)
-                said.append(f"{name} = {value}: {each['msg']}.")
-        takes = ", ".join(known) or "nothing"
-        return "\n".join([*dict.fromkeys(said[:8]), f"{self.name} takes: {takes}."])
+                value = clipped(repr(problem["input"]), _MOST_NAME)
+                sentences.append(f"{name} = {value}: {problem['msg']}.")
+        takes = ", ".join(parameters) or "nothing"
+        return "\n".join([*dict.fromkeys(sentences[:8]), f"{self.name} takes: {takes}."])
 
 
 _STRICT = ConfigDict(extra="forbid", strict=True)

@@ -142,10 +142,10 @@ def model(
             err.print(f"{file.name} is at {file.path}", markup=False, soft_wrap=True)
         return
     if trained is not None and open_weights:
-        found = dict(adapters_of_base(trained, fingerprint(find_base(name))))
-        adapters = {**{served: str(path) for served, path in found.items()}, **adapters}
-        if found and not json:
-            err.print(f"Serving {len(found)} trained adapters of {trained}.", markup=False)
+        local = dict(adapters_of_base(trained, fingerprint(find_base(name))))
+        adapters = {**{served: str(path) for served, path in local.items()}, **adapters}
+        if local and not json:
+            err.print(f"Serving {len(local)} trained adapters of {trained}.", markup=False)
     elif trained is not None and not json:
         err.print(
             f"The trained adapters in {trained} are not served; --trainable does so.", markup=False
@@ -201,18 +201,18 @@ def _trained_adapters() -> Path | None:
     return folder if folder is not None and any(AdapterFolder(folder).known()) else None
 
 
-def _adapters(given: list[str]) -> dict[str, str]:
+def _adapters(options: list[str]) -> dict[str, str]:
     """Folders by name, of `--adapter NAME=PATH`."""
-    found = {}
-    for one in given:
-        name, equals, path = one.partition("=")
+    folders = {}
+    for option in options:
+        name, equals, path = option.partition("=")
         if not (name and equals and path):
             raise ConfigError(
-                f"--adapter {one} is not NAME=PATH.",
+                f"--adapter {option} is not NAME=PATH.",
                 hint="For instance --adapter step-40=./adapters/40.",
             )
-        found[name] = path
-    return found
+        folders[name] = path
+    return folders
 
 
 def _stop(number: int, frame: FrameType | None) -> None:
@@ -224,8 +224,8 @@ def _announce(url: str, name: str, pid: int, json: bool, capacity: str) -> None:
         print(jsonlib.dumps({"url": url, "model": name, "pid": pid}), flush=True)
         return
     err.print(f"{name} is served at [bold]{url}[/]", highlight=False, soft_wrap=True)
-    asked = [{"role": "user", "content": "Say hello."}]
-    body = jsonlib.dumps({"model": name, "messages": asked})
+    messages = [{"role": "user", "content": "Say hello."}]
+    body = jsonlib.dumps({"model": name, "messages": messages})
     err.print(
         f"  {capacity}\n"
         f"  OPENAI_BASE_URL={url} OPENAI_API_KEY=none\n"

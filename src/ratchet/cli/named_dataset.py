@@ -28,8 +28,8 @@ def find_dataset(project: Project, store: Store, name: str) -> Dataset:
 def how_to_use(project: Project, dataset: Dataset) -> str:
     """Sentence on what the next `ratchet improve` does with a version that a command has made."""
     tasks = project.config.tasks
-    named = tasks.dataset if tasks.dataset is not None else Path(tasks.file).stem
-    if named == dataset.name:
+    current = tasks.dataset if tasks.dataset is not None else Path(tasks.file).stem
+    if current == dataset.name:
         return "The next ratchet improve uses it."
     return (
         f'ratchet improve uses {project.tasks_label}. To use this one: dataset = "{dataset.name}"'

@@ -56,8 +56,8 @@ def png_plot(
 
     over: list[tuple[str, Callable[[Proposal], float]]] = [("rollouts spent", _rollouts)]
     if proposals[-1].dollars > 0:
-        least = "at least; some calls are unpriced" if proposals[-1].unpriced else ""
-        over.append((f"dollars spent ({least})" if least else "dollars spent", _dollars))
+        caveat = "at least; some calls are unpriced" if proposals[-1].unpriced else ""
+        over.append((f"dollars spent ({caveat})" if caveat else "dollars spent", _dollars))
     figure: Any
     panels: Any
     figure, panels = pyplot.subplots(

@@ -104,7 +104,9 @@ class TerminalWatcher(Watcher):
         if self._console.is_terminal:
             return
         fresh = {(wait.what, wait.since) for wait in waits}
-        self._printed = {key: told for key, told in self._printed.items() if key in fresh}
+        self._printed = {
+            key: printed_at for key, printed_at in self._printed.items() if key in fresh
+        }
         for wait in waits:
             lasted = now - wait.since
             if lasted >= 2 * self._printed.get((wait.what, wait.since), 0.0):

@@ -42,8 +42,8 @@ async def project_server(project: Project) -> AsyncIterator[str]:
     settings = server_settings(project.config)
     if not project.config.agent.runs_already:
         settings = msgspec.structs.replace(settings, host="127.0.0.1", port=0, require_key=False)
-    elif found := await _running(project, settings.host, settings.port):
-        yield found
+    elif server := await _running(project, settings.host, settings.port):
+        yield server
         return
     environ = dict(os.environ)
     model = project.agent_model

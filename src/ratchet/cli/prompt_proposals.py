@@ -71,9 +71,9 @@ def recorded_prompts(store: Store, agent: str, limit: int) -> RecordedPrompts:
     cut = 0
     uses = calls.uses()
     for use in uses:
-        found = recogniser.find(use.text)
-        if found is not None:
-            key = (found.name, found.version)
+        prompt = recogniser.find(use.text)
+        if prompt is not None:
+            key = (prompt.name, prompt.version)
             covered[key] = covered.get(key, 0) + use.count
         elif was_cut(use.text):
             cut += use.count
@@ -84,7 +84,7 @@ def recorded_prompts(store: Store, agent: str, limit: int) -> RecordedPrompts:
         sum(use.count for use in uses),
         tuple(
             RegisteredPromptCount(name, version, count)
-            for (name, version), count in sorted(covered.items(), key=lambda one: -one[1])
+            for (name, version), count in sorted(covered.items(), key=lambda tally: -tally[1])
         ),
         cut,
         discover_by_speaker(fresh),
@@ -187,14 +187,14 @@ def named_proposals(
         InputError: A requested name is malformed, repeated, or taken by another kind of resource.
     """
     taken_names = store.resources.names()
-    others = set(taken_names) - set(store.resources.names("prompt"))
+    reserved = set(taken_names) - set(store.resources.names("prompt"))
     for number, name in enumerate(requested):
         if not name or not all(c.isalnum() or c in "_-." for c in name):
             raise InputError(
                 f"{name!r} is not a valid prompt name.",
                 hint="Use letters, digits, '_', '-' and '.'.",
             )
-        if name in requested[:number] or name in others:
+        if name in requested[:number] or name in reserved:
             what = "is given twice" if name in requested[:number] else "belongs to something else"
             raise InputError(f"The name {name!r} {what}.", hint="Choose another name.")
     further = proposals[len(requested) :]
@@ -203,12 +203,12 @@ def named_proposals(
 
 
 def register_proposals(
-    store: Store, agent: str, named: Sequence[tuple[str, TemplateProposal]]
+    store: Store, agent: str, proposals: Sequence[tuple[str, TemplateProposal]]
 ) -> Candidate:
     """Store the proposals, and a candidate that adds them to the active one."""
     active = active_candidate(store, agent)
     resources: dict[str, Resource] = dict(active.resources) if active else {}
-    resources |= {name: proposal.template for name, proposal in named}
+    resources |= {name: proposal.template for name, proposal in proposals}
     candidate = Candidate.of(
         resources,
         parents=(active.id,) if active else (),
@@ -221,20 +221,20 @@ def register_proposals(
 
 def for_machines(
     agent: str,
-    found: RecordedPrompts,
-    named: Sequence[tuple[str, TemplateProposal]],
+    recorded: RecordedPrompts,
+    proposals: Sequence[tuple[str, TemplateProposal]],
     candidate: Candidate | None,
 ) -> dict[str, Any]:
     """The result of `prompts discover` as JSON."""
     versions = candidate.versions() if candidate else {}
     return {
         "agent": agent,
-        "calls": found.calls,
-        "prompts": found.prompts,
-        "registered": found.registered,
-        "cut": found.cut,
-        "left_out": found.discovery.left_out,
-        "refused": found.discovery.refused,
+        "calls": recorded.calls,
+        "prompts": recorded.prompts,
+        "registered": recorded.registered,
+        "cut": recorded.cut,
+        "left_out": recorded.discovery.left_out,
+        "refused": recorded.discovery.refused,
         "proposals": [
             {
                 "name": name,
@@ -246,15 +246,15 @@ def for_machines(
                 "count": proposal.count,
                 "share": proposal.share,
             }
-            for name, proposal in named
+            for name, proposal in proposals
         ],
         "candidate": candidate.id if candidate else "",
     }
 
 
-def print_recorded_prompts(agent: str, found: RecordedPrompts, rare: int) -> None:
+def print_recorded_prompts(agent: str, recorded: RecordedPrompts, rare: int) -> None:
     """Print what was found, and which prompts need no proposal."""
-    if not found.prompts:
+    if not recorded.prompts:
         out.print(
             f"No call of {agent} with a system prompt is recorded. Let the agent call its model"
             f" through the gateway: base URL http://HOST:PORT/gateway/{agent}/openai/v1",
@@ -262,20 +262,22 @@ def print_recorded_prompts(agent: str, found: RecordedPrompts, rare: int) -> Non
         )
         return
     out.print(
-        f"{counted(found.prompts, 'prompt')} in {counted(found.calls, 'call')} of {agent}.",
+        f"{counted(recorded.prompts, 'prompt')} in {counted(recorded.calls, 'call')} of {agent}.",
         markup=False,
     )
-    for one in found.registered:
-        out.print(f"  {one.count} are {one.name} {short(one.version)}, registered.", markup=False)
-    for reason, count in found.discovery.left_out.items():
+    for prompt in recorded.registered:
+        out.print(
+            f"  {prompt.count} are {prompt.name} {short(prompt.version)}, registered.", markup=False
+        )
+    for reason, count in recorded.discovery.left_out.items():
         out.print(f"  {count} are skipped: {reason}.", markup=False)
-    for texts in found.discovery.refused[:SHOWN_REFUSED]:
+    for texts in recorded.discovery.refused[:SHOWN_REFUSED]:
         speaker = f" of {texts.speaker}" if texts.speaker else ""
         out.print(f"  {texts.count}{speaker} are refused: {texts.reason}.", markup=False)
-    if len(found.discovery.refused) > SHOWN_REFUSED:
-        out.print(f"  … and {len(found.discovery.refused) - SHOWN_REFUSED} more agents.")
-    if found.cut:
-        out.print(f"  {found.cut} were truncated when recorded.")
+    if len(recorded.discovery.refused) > SHOWN_REFUSED:
+        out.print(f"  … and {len(recorded.discovery.refused) - SHOWN_REFUSED} more agents.")
+    if recorded.cut:
+        out.print(f"  {recorded.cut} were truncated when recorded.")
     if rare:
         out.print(f"  {rare} rare proposals are not shown; --least 0 shows them.")
     out.print()

@@ -83,15 +83,15 @@ def discover(
     """
     check_name(agent)
     with open_store(folder, store) as opened:
-        found = recorded_prompts(opened, agent, limit)
-        shown = [p for p in found.discovery.proposals if p.share >= least]
-        named = named_proposals(opened, agent, shown, found.speakers, name or [])
-        candidate = register_proposals(opened, agent, named) if register and named else None
+        recorded = recorded_prompts(opened, agent, limit)
+        frequent = [p for p in recorded.discovery.proposals if p.share >= least]
+        proposals = named_proposals(opened, agent, frequent, recorded.speakers, name or [])
+        candidate = register_proposals(opened, agent, proposals) if register and proposals else None
     if json:
-        print_json(for_machines(agent, found, named, candidate))
+        print_json(for_machines(agent, recorded, proposals, candidate))
         return
-    print_recorded_prompts(agent, found, len(found.discovery.proposals) - len(shown))
-    for number, (chosen, proposal) in enumerate(named, start=1):
+    print_recorded_prompts(agent, recorded, len(recorded.discovery.proposals) - len(frequent))
+    for number, (chosen, proposal) in enumerate(proposals, start=1):
         print_proposal(number, chosen, proposal)
     if candidate is not None:
         out.print(
@@ -100,7 +100,7 @@ def discover(
             f"Replace them in the gateway: ratchet prompts on {agent}",
             markup=False,
         )
-    elif named:
+    elif proposals:
         out.print("Nothing is registered yet. Register the proposals with --register.")
 
 
@@ -129,17 +129,17 @@ def list_(
     if not rows:
         out.print("No prompt is registered. Find some: ratchet prompts discover --agent NAME")
     else:
-        shown = table("prompt", "versions", "newest", "since", "text", right=("versions",))
+        listing = table("prompt", "versions", "newest", "since", "text", right=("versions",))
         for row in rows:
             since = datetime.fromtimestamp(row["since"]).astimezone()
-            shown.add_row(
+            listing.add_row(
                 row["name"],
                 str(row["versions"]),
                 short(row["newest"]),
                 f"{since:%Y-%m-%d %H:%M}",
                 Text(one_line(row["text"], 60)),
             )
-        out.print(shown)
+        out.print(listing)
     for settings in agents:
         if settings.substitute:
             out.print(f"Replaced in the traffic of {settings.name}.", markup=False)
@@ -168,7 +168,7 @@ def show(
         chosen, template = _select_version(opened, name, version)
     reason = refusal(template)
     if json:
-        versions = [{"version": one, "created_at": at} for one, at in stored]
+        versions = [{"version": version_id, "created_at": at} for version_id, at in stored]
         print_json(
             {
                 "name": name,
@@ -184,9 +184,9 @@ def show(
     if reason:
         out.print(f"It is never recognised in a request: {reason}", markup=False)
     out.print("Versions:")
-    for one, at in reversed(stored):
+    for version_id, at in reversed(stored):
         when = datetime.fromtimestamp(at).astimezone()
-        out.print(f"  {short(one)}  {when:%Y-%m-%d %H:%M}", markup=False)
+        out.print(f"  {short(version_id)}  {when:%Y-%m-%d %H:%M}", markup=False)
 
 
 @prompts.command()
@@ -240,7 +240,7 @@ def _switch(agent: str, on: bool, folder: Path, store: str | None, json: bool) -
             for _, template in prompt_versions(opened, name, 1)
             if (reason := refusal(template))
         }
-    held = (
+    active_prompts = (
         [n for n, r in active.resources.items() if isinstance(r, PromptTemplate)] if active else []
     )
     if json:
@@ -249,7 +249,7 @@ def _switch(agent: str, on: bool, folder: Path, store: str | None, json: bool) -
                 "agent": agent,
                 "substitute": on,
                 "active": active.id if active else "",
-                "active_prompts": held,
+                "active_prompts": active_prompts,
                 "registered": names,
                 "not_recognised": refused,
             }
@@ -262,7 +262,7 @@ def _switch(agent: str, on: bool, folder: Path, store: str | None, json: bool) -
         "On: takes effect within 2 s at every server of this store, for calls through the gateway.",
         f"Rollouts of the queue {agent}: recognised prompts become those of the rollout's"
         " candidate.",
-        _live_line(agent, active, held),
+        _live_line(agent, active, active_prompts),
     ]
     if not names:
         lines.append(
@@ -275,13 +275,13 @@ def _switch(agent: str, on: bool, folder: Path, store: str | None, json: bool) -
         out.print(line, markup=False)
 
 
-def _live_line(agent: str, active: Candidate | None, held: Sequence[str]) -> str:
+def _live_line(agent: str, active: Candidate | None, prompts: Sequence[str]) -> str:
     where = f"Live traffic (/gateway/{agent}/…): "
     if active is None:
         return f"{where}no candidate is active, so nothing is replaced until one is."
-    if not held:
+    if not prompts:
         return f"{where}the active candidate {short(active.id)} has no prompts."
-    return f"{where}the active candidate {short(active.id)} has {', '.join(held)}."
+    return f"{where}the active candidate {short(active.id)} has {', '.join(prompts)}."
 
 
 def _row(store: Store, name: str) -> dict[str, Any]:
@@ -302,7 +302,9 @@ def _select_version(store: Store, name: str, version: str | None) -> tuple[str, 
     stored = list(prompt_versions(store, name, 10_000 if version else 1))
     if not stored:
         raise InputError(f"No prompt is named {name!r}.", hint="List them: ratchet prompts list.")
-    fitting = [one for one in stored if one[0].startswith(version or "")]
+    fitting = [
+        stored_version for stored_version in stored if stored_version[0].startswith(version or "")
+    ]
     if not fitting:
         raise InputError(
             f"{name!r} has no version that begins with {version!r}.",

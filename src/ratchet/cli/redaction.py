@@ -19,5 +19,5 @@ def redactor_of_folder(folder: Path) -> Redactor:
     root = folder_with_config(folder)
     if root is None:
         return redactor_of(RedactionRules(), os.environ)
-    found = read_server_config(root / FILE_NAME).redaction
-    return redactor_of(RedactionRules(**found.model_dump()), os.environ)
+    settings = read_server_config(root / FILE_NAME).redaction
+    return redactor_of(RedactionRules(**settings.model_dump()), os.environ)

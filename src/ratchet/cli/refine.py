@@ -96,25 +96,29 @@ def refine(
         results = refinement.read_results(store, dataset, evaluator)
         if evaluator is not None and not results.candidates:
             raise InputError(f"No rollout of {dataset.name!r} has a score of {evaluator!r}.")
-        found = refinement.refine(dataset, results, refinement.live_inputs(store))
-        chosen = refinement.select(found.proposals, accept or [])
-        made = _accepted(dataset, chosen, _answers(relabel or []), remove or [])
+        analysis = refinement.refine(dataset, results, refinement.live_inputs(store))
+        chosen = refinement.select(analysis.proposals, accept or [])
+        versions = _accepted(dataset, chosen, _answers(relabel or []), remove or [])
         now = time.time()
-        for each in made:
+        for version in versions:
             store.datasets.put(dataset, now)  # the parent, which a task file may only now become
-            store.datasets.put(each, now + 1e-6)
-    _plot(found, png, html)
+            store.datasets.put(version, now + 1e-6)
+    _plot(analysis, png, html)
     if json:
         print_json(
-            {**_for_machines(found), "made": [_version(each) for each in made], "accepted": chosen}
+            {
+                **_for_machines(analysis),
+                "made": [_version(version) for version in versions],
+                "accepted": chosen,
+            }
         )
         return
-    _print(found, dataset, limit)
+    _print(analysis, dataset, limit)
     for path in filter(None, (png, html)):
         out.print(f"Plot: {display_path(path)}", markup=False)
-    for each in made:
-        out.print(f"[green]Made[/] {each.name}@{short(each.version)}: {each.reason}")
-        out.print(how_to_use(project, each), markup=False)
+    for version in versions:
+        out.print(f"[green]Made[/] {version.name}@{short(version.version)}: {version.reason}")
+        out.print(how_to_use(project, version), markup=False)
         out.print(f"Undo: the earlier version is {dataset.name}@{dataset.version}", style="dim")
 
 
@@ -127,15 +131,17 @@ def _accepted(
     from ratchet.curate.refinement import accept, core_dataset
 
     refined = accept(dataset, chosen, relabel=answers, remove=remove)
-    made = [refined] if refined is not dataset else []
-    return made + [core_dataset(dataset, each) for each in chosen if each.kind == "core set"]
+    versions = [refined] if refined is not dataset else []
+    return versions + [
+        core_dataset(dataset, proposal) for proposal in chosen if proposal.kind == "core set"
+    ]
 
 
-def _answers(given: Sequence[str]) -> dict[str, Any]:
+def _answers(relabels: Sequence[str]) -> dict[str, Any]:
     answers = {}
-    for text in given:
-        task, found, answer = text.partition("=")
-        if not found or not task:
+    for text in relabels:
+        task, equals, answer = text.partition("=")
+        if not equals or not task:
             raise InputError(
                 f"--relabel {text!r} is not TASK=JSON.", hint="""--relabel t3='"yes"'"""
             )
@@ -149,29 +155,30 @@ def _answers(given: Sequence[str]) -> dict[str, Any]:
     return answers
 
 
-def _plot(found: Refinement, png: Path | None, html: Path | None) -> None:
+def _plot(refinement: Refinement, png: Path | None, html: Path | None) -> None:
     if png is None and html is None:
         return
-    if not found.estimates:
-        raise InputError(f"There is nothing to plot: {found.notes[0]}")
+    if not refinement.estimates:
+        raise InputError(f"There is nothing to plot: {refinement.notes[0]}")
     from ratchet.cli.refinement_plot import html_plot, png_plot
 
     if png is not None:
-        png_plot(found, png)
+        png_plot(refinement, png)
     if html is not None:
-        html_plot(found, html)
+        html_plot(refinement, html)
 
 
-def _print(found: Refinement, dataset: Dataset, limit: int) -> None:
+def _print(refinement: Refinement, dataset: Dataset, limit: int) -> None:
     out.print(
-        f"[bold]{found.name}[/]@{short(found.version)}: {counted(len(dataset.tasks), 'task')},"
-        f" {counted(found.candidates, 'candidate')} scored"
-        + (f" by {found.evaluator}" if found.evaluator else "")
+        f"[bold]{refinement.name}[/]@{short(refinement.version)}:"
+        f" {counted(len(dataset.tasks), 'task')},"
+        f" {counted(refinement.candidates, 'candidate')} scored"
+        + (f" by {refinement.evaluator}" if refinement.evaluator else "")
     )
-    if found.proposals:
+    if refinement.proposals:
         rows = table("", "id", "tasks", "change", "why")
         by_id = {task.id: task for task in dataset.tasks}
-        for proposal in found.proposals[:limit]:
+        for proposal in refinement.proposals[:limit]:
             style = _STYLES[proposal.kind]
             rows.add_row(
                 f"[{style}]{_SIGNS[proposal.kind]}[/]",
@@ -181,19 +188,19 @@ def _print(found: Refinement, dataset: Dataset, limit: int) -> None:
                 one_line(proposal.reason, 160).replace("[", "\\["),
             )
         print_table(rows)
-        rest = len(found.proposals) - limit
-        if rest > 0:
-            out.print(f"{counted(rest, 'proposal')} more; see --limit.", style="dim")
+        hidden = len(refinement.proposals) - limit
+        if hidden > 0:
+            out.print(f"{counted(hidden, 'proposal')} more; see --limit.", style="dim")
         out.print(
-            f"Accept some: ratchet datasets refine {found.name} --accept ID   (? are questions:"
-            " --relabel or --remove)",
+            f"Accept some: ratchet datasets refine {refinement.name} --accept ID   (? are"
+            " questions: --relabel or --remove)",
             style="dim",
             markup=False,
         )
     else:
         out.print("Nothing to change.")
-    _print_coverage(found)
-    for note in found.notes:
+    _print_coverage(refinement)
+    for note in refinement.notes:
         out.print(note, style="yellow", markup=False)
 
 
@@ -210,15 +217,15 @@ def _change(proposal: RefinementProposal, tasks: dict[str, Task]) -> str:
         return proposal.kind
     before, after = tasks[proposal.tasks[0]].expected, proposal.expected
     changes = changed_parts(before, after) or {(): (before, after)}
-    said = [
+    sentences = [
         f"{'.'.join(path)}{': ' if path else ''}{one_line(old, 30)} → {one_line(new, 30)}"
         for path, (old, new) in changes.items()
     ]
-    return "; ".join(said).replace("[", "\\[")
+    return "; ".join(sentences).replace("[", "\\[")
 
 
-def _print_coverage(found: Refinement) -> None:
-    coverage = found.coverage
+def _print_coverage(refinement: Refinement) -> None:
+    coverage = refinement.coverage
     if coverage is None:
         return
     out.print(
@@ -238,19 +245,19 @@ def _print_coverage(found: Refinement) -> None:
     print_table(rows)
 
 
-def _for_machines(found: Refinement) -> dict[str, Any]:
-    coverage = msgspec.to_builtins(found.coverage)
+def _for_machines(refinement: Refinement) -> dict[str, Any]:
+    coverage = msgspec.to_builtins(refinement.coverage)
     for cluster in coverage["clusters"] if coverage else ():
         del cluster["of_tasks"], cluster["of_live"]  # places in lists that are not printed
     return {
-        "dataset": found.name,
-        "version": found.version,
-        "evaluator": found.evaluator,
-        "candidates": found.candidates,
-        "proposals": found.proposals,
-        "estimates": found.estimates,
+        "dataset": refinement.name,
+        "version": refinement.version,
+        "evaluator": refinement.evaluator,
+        "candidates": refinement.candidates,
+        "proposals": refinement.proposals,
+        "estimates": refinement.estimates,
         "coverage": coverage,
-        "notes": found.notes,
+        "notes": refinement.notes,
     }
 
 

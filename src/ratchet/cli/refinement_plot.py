@@ -22,7 +22,7 @@ SORTS = (
 )
 
 
-def png_plot(found: Refinement, path: Path) -> None:
+def png_plot(refinement: Refinement, path: Path) -> None:
     """Write the plot as a PNG."""
     import matplotlib
 
@@ -32,13 +32,15 @@ def png_plot(found: Refinement, path: Path) -> None:
     figure: Any
     axes: Any
     figure, axes = pyplot.subplots(figsize=(9, 6), dpi=150)
-    for (label, color), some in zip(SORTS, _sorted(found), strict=True):
+    for (label, color), some in zip(SORTS, _sorted(refinement), strict=True):
         x, y = [task.difficulty for task in some], [task.discrimination for task in some]
         axes.scatter(x, y, s=16, color=color, alpha=0.7, label=f"{label} ({len(some)})")
     axes.set_xlabel("difficulty (standard deviations of the candidates' ability)")
     axes.set_ylabel("discrimination")
     axes.set_title(
-        f"Tasks of {found.name}, by {counted(found.candidates, 'candidate')}".replace("$", r"\$")
+        f"Tasks of {refinement.name}, by {counted(refinement.candidates, 'candidate')}".replace(
+            "$", r"\$"
+        )
     )
     axes.legend(frameon=False, fontsize=8, ncol=3, loc="upper center", bbox_to_anchor=(0.5, -0.12))
     axes.spines[["top", "right"]].set_visible(False)
@@ -48,13 +50,13 @@ def png_plot(found: Refinement, path: Path) -> None:
     pyplot.close(figure)
 
 
-def html_plot(found: Refinement, path: Path) -> None:
+def html_plot(refinement: Refinement, path: Path) -> None:
     """Write the plot as a page of its own: a point shows its task when the pointer is on it."""
-    points = found.estimates
+    points = refinement.estimates
     x = _scale([task.difficulty for task in points], MARGIN, WIDTH - MARGIN)
     y = _scale([0.0, *(task.discrimination for task in points)], HEIGHT - MARGIN, MARGIN)
     dots, legend = [], []
-    for number, ((label, color), some) in enumerate(zip(SORTS, _sorted(found), strict=True)):
+    for number, ((label, color), some) in enumerate(zip(SORTS, _sorted(refinement), strict=True)):
         legend.append(
             f'<text x="{MARGIN + 10 + 240 * number}" y="24" fill="{color}">● {label}'
             f" ({len(some)})</text>"
@@ -68,7 +70,7 @@ def html_plot(found: Refinement, path: Path) -> None:
                 f'<circle cx="{x(task.difficulty):.1f}" cy="{y(task.discrimination):.1f}" r="4"'
                 f' fill="{color}" fill-opacity="0.7"><title>{escape(title)}</title></circle>'
             )
-    name = escape(f"Tasks of {found.name}, by {counted(found.candidates, 'candidate')}")
+    name = escape(f"Tasks of {refinement.name}, by {counted(refinement.candidates, 'candidate')}")
     page = f"""<!doctype html>
 <html lang="en"><meta charset="utf-8"><title>{name}</title>
 <style>body {{ font: 14px sans-serif; margin: 2em }} svg {{ max-width: 100% }}</style>
@@ -86,13 +88,13 @@ the candidates' ability)</text>
     path.write_text(page, encoding="utf-8")
 
 
-def _sorted(found: Refinement) -> list[list[TaskEstimate]]:
+def _sorted(refinement: Refinement) -> list[list[TaskEstimate]]:
     """The tasks by the sorts above."""
     of: dict[str, set[str]] = {"wrong label": set(), "core set": set()}
-    for proposal in found.proposals:
+    for proposal in refinement.proposals:
         of.get(proposal.ground, set()).update(proposal.tasks)
     sorts: list[list[TaskEstimate]] = [[], [], []]
-    for task in found.estimates:
+    for task in refinement.estimates:
         at = 1 if task.task in of["wrong label"] else 2 if task.task in of["core set"] else 0
         sorts[at].append(task)
     return sorts

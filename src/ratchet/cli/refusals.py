@@ -38,8 +38,8 @@ def print_refusals(refusals: Sequence[Refusal]) -> None:
     rows = table("times", "why", *(["such as"] if candidates else []), right=("times",))
     for why, times in ranked[:SHOWN]:
         ids = (refusal.candidate_id for refusal in refusals if refusal.why == why)
-        named = [short(next(ids))] if candidates else []
-        rows.add_row(str(times), escape(one_line(why, WIDTH)), *named)
+        candidate = [short(next(ids))] if candidates else []
+        rows.add_row(str(times), escape(one_line(why, WIDTH)), *candidate)
     out.print(rows)
     if len(ranked) > SHOWN:
         left = sum(times for _, times in ranked[SHOWN:])

@@ -24,28 +24,28 @@ def releases(folder: Folder = Path("."), json: Json = False) -> None:
     """List the releases and their state in the repository and at the forge."""
     project = project_in(folder)
     with project.open_store() as store:
-        found, problems = refresh_releases(project, store)
+        history, problems = refresh_releases(project, store)
     for problem in problems:
         err.print(f"Pull requests are shown as last read: {problem}", markup=False)
     if json:
-        print_json({"releases": found})
+        print_json({"releases": history})
         return
-    if not found:
+    if not history:
         out.print("No release yet. Create one: ratchet improve")
         return
     rows = table("release", "made", "candidate", "state", "where", "rollback")
-    for release in found:
-        made = datetime.fromtimestamp(release.created_at).astimezone()
+    for release in history:
+        created = datetime.fromtimestamp(release.created_at).astimezone()
         rows.add_row(
             short(release.id),
-            f"{made:%Y-%m-%d %H:%M}",
+            f"{created:%Y-%m-%d %H:%M}",
             short(release.candidate_id),
             release.state.replace("_", " ") + (", not proved" if release.draft else ""),
             _where(release),
             release.revert.url if release.revert else release.rollback,
         )
     out.print(rows)
-    if project.config.imports_per_candidate and any(each.agent for each in found):
+    if project.config.imports_per_candidate and any(release.agent for release in history):
         out.print(AT_RESTART)
 
 
@@ -72,10 +72,10 @@ def rollback(
     """
     project = project_in(folder)
     with project.open_store() as store:
-        found, problems = refresh_releases(project, store)
+        history, problems = refresh_releases(project, store)
         for problem in problems:
             err.print(f"Pull requests are as last read: {problem}", markup=False)
-        selected = release_of(found, release, "roll back")
+        selected = release_of(history, release, "roll back")
         if selected.agent:
             undone = deactivate(store, selected, time.time())
             store.releases.put(undone)

@@ -34,17 +34,17 @@ def plot_reliability(cards: Sequence[ReportCard], path: Path) -> None:
     """
     if path.suffix not in (".png", ".html"):
         raise InputError(f"The plot {path} is neither a .png nor an .html file.")
-    shown = [card for card in cards if curve_of(card)]
-    if not shown:
+    with_curve = [card for card in cards if curve_of(card)]
+    if not with_curve:
         raise InputError(
             "There is no reliability diagram without labels.", hint="Give some: ratchet label"
         )
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix == ".png":
-        path.write_bytes(_drawn(shown, "png"))
+        path.write_bytes(_drawn(with_curve, "png"))
     else:
-        svg = _drawn(shown, "svg").decode()
-        path.write_text(_page(shown, svg[svg.index("<svg") :]), encoding="utf-8")
+        svg = _drawn(with_curve, "svg").decode()
+        path.write_text(_page(with_curve, svg[svg.index("<svg") :]), encoding="utf-8")
 
 
 def _drawn(cards: Sequence[ReportCard], form: str) -> bytes:
@@ -85,10 +85,10 @@ def _drawn(cards: Sequence[ReportCard], form: str) -> bytes:
         axes.spines[["top", "right"]].set_visible(False)
     panels[0][0].set_ylabel("share that people call right, 95 %")
     figure.tight_layout()
-    drawn = io.BytesIO()
-    figure.savefig(drawn, format=form)
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format=form)
     pyplot.close(figure)
-    return drawn.getvalue()
+    return buffer.getvalue()
 
 
 def _page(cards: Sequence[ReportCard], svg: str) -> str:

@@ -36,14 +36,14 @@ def report(
       ratchet report 1a2b3c4d -o proof.html
     """
     with project_in(folder).open_store() as store:
-        found = selected_run(store, run)
-        text = run_report(store, found)
-    path = output or Path(f"ratchet-{found.id[:8]}.html")
+        selected = selected_run(store, run)
+        text = run_report(store, selected)
+    path = output or Path(f"ratchet-{selected.id[:8]}.html")
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise InputError(f"{path} cannot be written: {error.strerror or error}.") from None
     if json:
-        print_json({"run": found.id, "path": str(path)})
+        print_json({"run": selected.id, "path": str(path)})
     else:
         out.print(f"Report: {display_path(path)}", markup=False)

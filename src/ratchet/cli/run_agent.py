@@ -80,7 +80,7 @@ def run(
                 say=watcher.message,
             )
         if task is not None:
-            tasks = [each for each in tasks if each.id == task]
+            tasks = [dataset_task for dataset_task in tasks if dataset_task.id == task]
             if not tasks:
                 raise InputError(f"There is no task {task!r} in {project.tasks_label}.")
         watcher.expects(len(tasks))
@@ -92,11 +92,11 @@ def run(
         _report(store, batch, json)
 
 
-def _ad_hoc(given: str) -> Task:
-    value: Any = given
-    if given.lstrip()[:1] in ("{", "["):
+def _ad_hoc(text: str) -> Task:
+    value: Any = text
+    if text.lstrip()[:1] in ("{", "["):
         try:
-            value = jsonlib.loads(given)
+            value = jsonlib.loads(text)
         except jsonlib.JSONDecodeError as error:
             raise InputError(f"The input looks like JSON but cannot be parsed: {error}.") from None
     return Task(content_hash([value, time.time()])[:12], value)
@@ -149,7 +149,7 @@ def _report(store: Store, batch: Batch, json: bool) -> None:
     else:
         rows = table("rollout", "task", "status", "output", "scores")
         for task, rollout, scores in batch.rows:
-            shown = ", ".join(
+            scores_text = ", ".join(
                 f"{name} {'error' if score.value is None else format(score.value, '.4g')}"
                 for name, score in scores.items()
             )
@@ -159,11 +159,11 @@ def _report(store: Store, batch: Batch, json: bool) -> None:
                 task.id,
                 rollout.status,
                 escape(one_line(answer)),
-                shown,
+                scores_text,
             )
         out.print(rows)
         spans = [span for _, rollout, _ in batch.rows for span in store.spans.of(rollout.id)]
-        if kept := kept_of(spans):
-            out.print(sentence(kept), markup=False)
+        if acts := kept_of(spans):
+            out.print(sentence(acts), markup=False)
     if len(failed) == len(batch.rows):
         raise AgentError(f"The agent failed: {failed[0].error}")

@@ -235,19 +235,19 @@ class _RunnerSession:
             stopped = asyncio.create_task(self._stop.wait())
             either = {asking, stopped}
             first = asyncio.FIRST_COMPLETED
-            done, _ = await asyncio.wait(either, timeout=NOTICE_AFTER_S, return_when=first)
-            if not done:
+            finished, _ = await asyncio.wait(either, timeout=NOTICE_AFTER_S, return_when=first)
+            if not finished:
                 self._progress.say(f"No answer from {self._client.url} yet; retrying.", "yellow")
-                done, _ = await asyncio.wait(either, return_when=first)
+                finished, _ = await asyncio.wait(either, return_when=first)
             stopped.cancel()
-            if asking not in done:
+            if asking not in finished:
                 asking.cancel()
                 return
             queued = asking.result()
-        named = ", ".join(queue for queue in self.queues if queue not in setup.queues)
+        queues = ", ".join(queue for queue in self.queues if queue not in setup.queues)
         own = " and its agent's own" if set(setup.queues) & set(self.queues) else ""
         self._progress.say(
-            f"Joined {self._client.url}, queue {named}{own} ({queued} queued): {setup.what},"
+            f"Joined {self._client.url}, queue {queues}{own} ({queued} queued): {setup.what},"
             f" {setup.executor.slots} at a time, as {runner.name}."
         )
         if own and setup.build is not None:
@@ -266,14 +266,14 @@ class _RunnerSession:
 
     async def _notice_others(self, setup: RunnerSetup) -> None:
         """Say, once for each, which rollouts of the agent this runner leaves to others, and why."""
-        said: set[str] = set()
+        reasons: set[str] = set()
         while setup.build is not None:
             with suppress(StoreError):  # an outage is reported by the other requests
                 for name in await self._client.fleet.queues(entry_prefix(setup.build.entry)):
                     queue = read_queue(name)
                     why = "" if queue is None else setup.refusal(queue)
-                    if why and why not in said:
-                        said.add(why)
+                    if why and why not in reasons:
+                        reasons.add(why)
                         self._progress.say(why, "yellow")
             await asyncio.sleep(NOTICE_OTHERS_S)
 
@@ -400,8 +400,8 @@ class RunnerProgress(RunnerWatcher):
         """
         figures = self.figures()
         parts = [f"{figures['claimed']} claimed", f"{figures['succeeded']} succeeded"]
-        named = ("failed", "timed_out", "crashed", "inconclusive", "refused", "lost")
-        parts += [f"{figures[name]} {name.replace('_', ' ')}" for name in named if figures[name]]
+        outcomes = ("failed", "timed_out", "crashed", "inconclusive", "refused", "lost")
+        parts += [f"{figures[name]} {name.replace('_', ' ')}" for name in outcomes if figures[name]]
         if figures["unfinished"]:
             parts.append(f"{figures['unfinished']} {unfinished}")
         return ", ".join(parts)

@@ -88,9 +88,9 @@ class RunnerSetup(msgspec.Struct, frozen=True, kw_only=True):
             return ""
         wanted = queue.build.differs(self.build)
         if wanted:
-            held = self.build.differs(queue.build)
+            own = self.build.differs(queue.build)
             return (
-                f"Rollouts of {queue.build.entry} wait for {wanted}; this runner has {held} and"
+                f"Rollouts of {queue.build.entry} wait for {wanted}; this runner has {own} and"
                 " leaves them to others."
             )
         if queue.place == "sandbox" and self.no_sandbox:
@@ -124,12 +124,12 @@ def runner_model(options: RunnerOptions, say: Callable[[str], None]) -> Iterator
         return
     name = config.agent.model
     executors = {options.executor, config.run.executor}
-    for option, given in (
+    for option, setting in (
         ("--gateway", options.gateway),
         ("--ray", options.ray is not None),
         ('executor = "ray"', "ray" in executors),
     ):
-        if given:
+        if setting:
             raise ConfigError(
                 f'{option} and model = "{name}" under [agent] in {FILE_NAME} exclude each other:'
                 " a local model is reached from this machine's own processes, directly.",
@@ -256,20 +256,20 @@ def runner_setup(
         )
         what = f"{spec.entry} on Ray {address}"
         try:
-            held = load_agent(spec)
+            loaded = load_agent(spec)
         except AgentError:
             what += " (it does not load on this machine, so candidates of code are refused)"
             return RunnerSetup(executor=on_ray, what=what, state=state, redactor=redactor)
-        build = AgentBuild.of(held)
+        build = AgentBuild.of(loaded)
         # The cluster's machines may lack a sandbox, so candidates with code run here.
-        mixed = _contained(project_folder, config, options, held, on_ray, None)
+        mixed = _contained(project_folder, config, options, loaded, on_ray, None)
         return RunnerSetup(
             executor=mixed,
             what=what,
             state=state,
             redactor=redactor,
             build=build,
-            no_sandbox=_why_no_sandbox(config) if source_code(held) else "",
+            no_sandbox=_why_no_sandbox(config) if source_code(loaded) else "",
         )
     interpreter = find_interpreter(project_folder, None if config is None else config.agent.python)
     agent: PythonAgent
@@ -368,12 +368,12 @@ def _check(options: RunnerOptions) -> None:
             "A runner runs an agent or a command: give --agent or --command, not both."
         )
     if options.command is not None:
-        for option, given in (
+        for option, is_set in (
             ("--ray", options.ray is not None),
             ("--path", bool(options.path)),
             ("--executor", options.executor != "auto"),
         ):
-            if given:
+            if is_set:
                 raise ConfigError(f"{option} is for agents in Python, not for --command.")
     if options.path and options.agent is None:
         raise ConfigError("--path needs --agent; ratchet.toml sets its own path.")

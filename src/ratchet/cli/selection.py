@@ -54,20 +54,20 @@ def select_candidate(project: Project, store: Store, agent: AnyAgent, name: str)
         if run is None or not run.best_id:
             raise InputError("No run has found a best candidate yet.", hint="ratchet improve")
         return store.candidates.get(run.best_id)
-    found = store.candidates.find(name)
-    if len(found) != 1:
-        how = "no candidate" if not found else counted(len(found), "candidate")
+    matches = store.candidates.find(name)
+    if len(matches) != 1:
+        how = "no candidate" if not matches else counted(len(matches), "candidate")
         raise InputError(
             f"{name!r} matches {how}.", hint="Use source, best, or more digits of a candidate's id."
         )
-    return found[0]
+    return matches[0]
 
 
-def release_of(found: Sequence[Release], prefix: str | None, to: str) -> Release:
+def release_of(releases: Sequence[Release], prefix: str | None, to: str) -> Release:
     """The release whose id begins so; the newest without a prefix.
 
     Args:
-        found: All releases, newest first.
+        releases: All releases, newest first.
         prefix: Start of an id.
         to: What for, in a word.
 
@@ -75,10 +75,10 @@ def release_of(found: Sequence[Release], prefix: str | None, to: str) -> Release
         InputError: It matches none, or several.
     """
     if prefix is None:
-        if not found:
+        if not releases:
             raise InputError(f"There is no release to {to}.", hint="Make one: ratchet improve.")
-        return found[0]
-    matching = [release for release in found if release.id.startswith(prefix)]
+        return releases[0]
+    matching = [release for release in releases if release.id.startswith(prefix)]
     if len(matching) != 1:
         how = "no release" if not matching else f"{len(matching)} releases"
         raise InputError(f"{prefix!r} matches {how}.", hint="List them: ratchet releases.")

@@ -161,8 +161,8 @@ def server_settings(
     port = section.port if port is None else port
     agent = config.agent if isinstance(config, Config) else None
     upstreams = tuple(
-        Upstream(name=name, **{**found.model_dump(), "key_env": found.key_env or ""})
-        for name, found in config.upstreams.items()
+        Upstream(name=name, **{**upstream.model_dump(), "key_env": upstream.key_env or ""})
+        for name, upstream in config.upstreams.items()
     ) or standard_upstreams(
         os.environ,
         own=(host, port),

@@ -110,49 +110,49 @@ def _print_branch(release: Release, obstacle: str, json: bool) -> None:
 
 
 def _preview(project: Project, release: Release, live: Sequence[LiveProof], json: bool) -> None:
-    shown = preview(release, project.root, forge_settings(project), live=live)
+    plan = preview(release, project.root, forge_settings(project), live=live)
     if json:
         print_json(
             {
                 "push": {
-                    "remote": shown.remote,
-                    "branch": shown.branch,
-                    "commit": shown.commit,
+                    "remote": plan.remote,
+                    "branch": plan.branch,
+                    "commit": plan.commit,
                 },
-                "request": {"method": "POST", "url": shown.url, "body": shown.body},
-                "title": shown.title,
-                "text": shown.text,
-                "diff": shown.diff,
-                "obstacle": shown.obstacle,
+                "request": {"method": "POST", "url": plan.url, "body": plan.body},
+                "title": plan.title,
+                "text": plan.text,
+                "diff": plan.diff,
+                "obstacle": plan.obstacle,
             }
         )
         return
-    if shown.obstacle:
+    if plan.obstacle:
         out.print("Nothing can be sent yet:", style="bold yellow")
-        out.print(shown.obstacle, markup=False, soft_wrap=True)
+        out.print(plan.obstacle, markup=False, soft_wrap=True)
         out.print("\nThis would be opened:", style="bold")
     else:
         out.print("Nothing is sent. This would be pushed and opened:", style="bold")
-        out.print(f"git push {shown.remote} {shown.commit[:12]}:refs/heads/{shown.branch}")
-        out.print(f"POST {shown.url}", soft_wrap=True)
-    for name, value in shown.body.items():
+        out.print(f"git push {plan.remote} {plan.commit[:12]}:refs/heads/{plan.branch}")
+        out.print(f"POST {plan.url}", soft_wrap=True)
+    for name, value in plan.body.items():
         if name not in ("body", "description"):
             out.print(f"  {name}: {value}", markup=False)
     out.print()
-    out.print(shown.title, style="bold", markup=False)
+    out.print(plan.title, style="bold", markup=False)
     out.print()
-    out.print(shown.text, markup=False, soft_wrap=True)
+    out.print(plan.text, markup=False, soft_wrap=True)
 
 
 def _write_workflow(project: Project, json: bool) -> None:
     from ratchet.ship.forges.workflow import write_workflow
 
-    written = write_workflow(project.root, forge_settings(project))
+    workflow = write_workflow(project.root, forge_settings(project))
     if json:
-        print_json({"path": str(written.path), "written": written.written})
+        print_json({"path": str(workflow.path), "written": workflow.written})
         return
-    out.print(f"Wrote {written.path}" if written.written else f"{written.path} is up to date")
-    out.print(written.next_step, markup=False)
+    out.print(f"Wrote {workflow.path}" if workflow.written else f"{workflow.path} is up to date")
+    out.print(workflow.next_step, markup=False)
     if not project.config.ship.evidence:
         out.print(
             "Set evidence = true under [ship], so that there is evidence to verify.", markup=False

@@ -78,13 +78,13 @@ def show(
     for address in _addresses(folder, store, server):
         with open_backend(folder, store, address, by_environment=False) as backend:
             labels.append(backend.label)
-            found = _find(backend, identity)
-            if found is None:
+            subject = _find(backend, identity)
+            if subject is None:
                 continue
             if json:
-                print_json({"kind": _kind(found), **_details(backend, found)})
+                print_json({"kind": _kind(subject), **_details(backend, subject)})
             else:
-                _print(backend, found, full=full, everything=everything)
+                _print(backend, subject, full=full, everything=everything)
             return
     if len(identity) < 4:
         raise InputError(f"{identity!r} is too short for an id.", hint="Give at least 4 digits.")
@@ -99,8 +99,8 @@ def _addresses(folder: Path, store: str | None, server: str | None) -> list[str 
     """Addresses of servers to query, None for a store; the local one first."""
     if store is not None or server is not None:
         return [server]
-    named = os.environ.get(URL_VARIABLE, "").strip()
-    elsewhere: list[str | None] = [named] if is_server(named) else []
+    url = os.environ.get(URL_VARIABLE, "").strip()
+    elsewhere: list[str | None] = [url] if is_server(url) else []
     if (folder / STATE_NAME).is_dir() or os.environ.get("RATCHET_STORE"):
         return [None, *elsewhere]
     if elsewhere and folder_with_config(folder) is None:
@@ -109,32 +109,34 @@ def _addresses(folder: Path, store: str | None, server: str | None) -> list[str 
 
 
 def _find(backend: Backend, identity: str) -> Shown | None:
-    found: list[Shown] = []
+    subjects: list[Shown] = []
     if len(identity) >= 4:
-        found = _nouns(backend, identity) if isinstance(backend, StoreBackend) else []
+        subjects = _nouns(backend, identity) if isinstance(backend, StoreBackend) else []
         trace = backend.trace(identity)
         # A rollout is shown with its trace; an imported one has the trace's id.
-        if trace is not None and trace.trace.rollout_id not in map(_id, found):
-            found.append(trace)
-    if not found:
+        if trace is not None and trace.trace.rollout_id not in map(_id, subjects):
+            subjects.append(trace)
+    if not subjects:
         # Users choose conversation ids, so any prefix may match one: they come last.
         return backend.conversation(identity)
-    if len(found) == 1:
-        return found[0]
-    kinds = ", ".join(f"{_kind(one)} {_id(one)[:16]}" for one in found[:6])
+    if len(subjects) == 1:
+        return subjects[0]
+    kinds = ", ".join(f"{_kind(subject)} {_id(subject)[:16]}" for subject in subjects[:6])
     raise InputError(f"{identity!r} begins several ids: {kinds}.", hint="Give more digits.")
 
 
-def _kind(found: Shown) -> str:
-    if isinstance(found, TraceDetail):
+def _kind(subject: Shown) -> str:
+    if isinstance(subject, TraceDetail):
         return "trace"
-    return "conversation" if isinstance(found, ConversationLog) else type(found).__name__.lower()
+    return (
+        "conversation" if isinstance(subject, ConversationLog) else type(subject).__name__.lower()
+    )
 
 
-def _id(found: Shown) -> str:
-    if isinstance(found, TraceDetail):
-        return found.trace.trace_id
-    return found.conversation.id if isinstance(found, ConversationLog) else found.id
+def _id(subject: Shown) -> str:
+    if isinstance(subject, TraceDetail):
+        return subject.trace.trace_id
+    return subject.conversation.id if isinstance(subject, ConversationLog) else subject.id
 
 
 def _nouns(backend: StoreBackend, identity: str) -> list[Shown]:
@@ -149,50 +151,50 @@ def _nouns(backend: StoreBackend, identity: str) -> list[Shown]:
     return [noun for find in shelves for noun in find(identity)]
 
 
-def _details(backend: Backend, found: Shown) -> dict[str, Any]:
-    details: dict[str, Any] = msgspec.to_builtins(found)
-    if isinstance(found, Rollout) and isinstance(backend, StoreBackend):
+def _details(backend: Backend, subject: Shown) -> dict[str, Any]:
+    details: dict[str, Any] = msgspec.to_builtins(subject)
+    if isinstance(subject, Rollout) and isinstance(backend, StoreBackend):
         store = backend.store
-        details["scores"] = msgspec.to_builtins(store.scores.of([found.id]).get(found.id, []))
-        details["spans"] = msgspec.to_builtins(store.spans.of(found.id))
-        details["attempts_made"] = msgspec.to_builtins(store.rollouts.attempts(found.id))
+        details["scores"] = msgspec.to_builtins(store.scores.of([subject.id]).get(subject.id, []))
+        details["spans"] = msgspec.to_builtins(store.spans.of(subject.id))
+        details["attempts_made"] = msgspec.to_builtins(store.rollouts.attempts(subject.id))
     return details
 
 
-def _print(backend: Backend, found: Shown, *, full: bool, everything: bool) -> None:
-    if isinstance(found, TraceDetail):
-        print_trace(found, full=full, everything=everything)
-    elif isinstance(found, ConversationLog):
-        print_conversation(found, full=full)
+def _print(backend: Backend, subject: Shown, *, full: bool, everything: bool) -> None:
+    if isinstance(subject, TraceDetail):
+        print_trace(subject, full=full, everything=everything)
+    elif isinstance(subject, ConversationLog):
+        print_conversation(subject, full=full)
     elif isinstance(backend, StoreBackend):
-        _print_noun(backend.store, found, full=full, everything=everything)
+        _print_noun(backend.store, subject, full=full, everything=everything)
 
 
 def _print_noun(
     store: Store,
-    found: Run | Candidate | Rollout | Experiment | Release,
+    subject: Run | Candidate | Rollout | Experiment | Release,
     *,
     full: bool,
     everything: bool,
 ) -> None:
-    match found:
+    match subject:
         case Rollout():
-            print_rollout(store, found, full=full, everything=everything)
+            print_rollout(store, subject, full=full, everything=everything)
         case Candidate():
-            _print_candidate(store, found)
+            _print_candidate(store, subject)
         case Run():
-            out.print(f"[bold]Run {short(found.id)}[/], seed {found.seed}: {found.stage}")
-            print_outcome(outcome_of(store, found))
+            out.print(f"[bold]Run {short(subject.id)}[/], seed {subject.seed}: {subject.stage}")
+            print_outcome(outcome_of(store, subject))
         case Experiment():
-            out.print(f"[bold]Experiment {short(found.id)}[/] of run {short(found.run_id)}")
-            if found.decision is None:
+            out.print(f"[bold]Experiment {short(subject.id)}[/] of run {short(subject.run_id)}")
+            if subject.decision is None:
                 out.print("It has not been decided yet.")
             else:
-                print_decision(found.decision)
-                out.print(found.decision.sentence, markup=False)
-                out.print(f"Evidence: {found.evidence_path}", markup=False)
+                print_decision(subject.decision)
+                out.print(subject.decision.sentence, markup=False)
+                out.print(f"Evidence: {subject.evidence_path}", markup=False)
         case Release():
-            _print_fields(msgspec.to_builtins(found))
+            _print_fields(msgspec.to_builtins(subject))
 
 
 def print_rollout(

@@ -52,20 +52,20 @@ def print_trace(detail: TraceDetail, *, full: bool = False, everything: bool = F
 
 def print_tree(spans: Sequence[Span], *, full: bool = False, everything: bool = False) -> None:
     """Print spans as a tree; arguments as for `print_trace`."""
-    shown: list[Text] = []
+    lines: list[Text] = []
     for line in tree_lines(forest(spans), folded=not everything):
-        shown.append(_line(line, ids=full))
+        lines.append(_line(line, ids=full))
         if full and line.span is not None:
             for block in _content(line.span):
                 beside = Text(f"{bars(line.last)}   ", style="dim")
                 # Multi-line content stays beside the branches.
                 block.plain = block.plain.replace("\n", f"\n{beside.plain}")
-                shown.append(beside.append_text(block))
-        if len(shown) >= _LINES_AT_ONCE:
-            out.print(Text("\n").join(shown), soft_wrap=True)
-            shown = []
-    if shown:
-        out.print(Text("\n").join(shown), soft_wrap=True)
+                lines.append(beside.append_text(block))
+        if len(lines) >= _LINES_AT_ONCE:
+            out.print(Text("\n").join(lines), soft_wrap=True)
+            lines = []
+    if lines:
+        out.print(Text("\n").join(lines), soft_wrap=True)
 
 
 _LINES_AT_ONCE = 200
@@ -112,40 +112,40 @@ def feedback_line(item: Feedback) -> Text:
 
 
 def _line(line: TreeLine, *, ids: bool = False) -> Text:
-    made = Text(branches(line.last), style="dim")
+    text = Text(branches(line.last), style="dim")
     span = line.span
     if span is None:
-        return made.append(one_line(line.note, 200), style="dim")
+        return text.append(one_line(line.note, 200), style="dim")
     failed = span.status == "error"
-    made.append(one_line(span.name, 80), style="bold red not dim" if failed else "bold not dim")
-    made.append(f"  {format_duration(max(0, span.end_ns - span.start_ns) / 1e9)}", style="not dim")
+    text.append(one_line(span.name, 80), style="bold red not dim" if failed else "bold not dim")
+    text.append(f"  {format_duration(max(0, span.end_ns - span.start_ns) / 1e9)}", style="not dim")
     used = used_in(span)
     model = used.call.model if used else span.attributes.get("gen_ai.request.model", "")
     if isinstance(model, str) and model and model not in span.name:
-        made.append(f"  {one_line(model, 40)}")
+        text.append(f"  {one_line(model, 40)}")
     if used is not None:
         call = used.call
         if call.input_tokens or call.output_tokens:
             tokens = f"  {format_count(call.input_tokens)}→{format_count(call.output_tokens)} tok"
-            made.append(tokens, style="cyan not dim")
+            text.append(tokens, style="cyan not dim")
         cost = cost_of(call, price)
         if cost is not None:
-            made.append(f"  {format_dollars(cost)}", style="green not dim")
+            text.append(f"  {format_dollars(cost)}", style="green not dim")
         elif not used.whole:
-            made.append(f"  not measured: {why_unmeasured(call, span.attributes)}", style="dim")
+            text.append(f"  not measured: {why_unmeasured(call, span.attributes)}", style="dim")
     dropped = span.attributes.get("ratchet.tokens.dropped")
     if isinstance(dropped, str):
-        made.append(f"  tokens dropped: {one_line(dropped, 40)}", style="yellow not dim")
+        text.append(f"  tokens dropped: {one_line(dropped, 40)}", style="yellow not dim")
     reward = span.attributes.get(REWARD_VALUE)
     if isinstance(reward, (int, float)):
-        made.append(f"  {reward:+g}", style="not dim")
+        text.append(f"  {reward:+g}", style="not dim")
     if failed:
-        made.append(f"  {one_line(span.message or 'failed', 160)}", style="red not dim")
+        text.append(f"  {one_line(span.message or 'failed', 160)}", style="red not dim")
     if line.note:
-        made.append(f"  ({line.note})")
+        text.append(f"  ({line.note})")
     if ids:
-        made.append(f"  {one_line(span.span_id, 20)}")
-    return made
+        text.append(f"  {one_line(span.span_id, 20)}")
+    return text
 
 
 def _content(span: Span) -> Iterator[Text]:
@@ -198,10 +198,10 @@ def _part(part: Mapping[str, Any]) -> str:
     return f"[{part.get('modality') or kind or 'part'}]"
 
 
-def _arguments(given: Any) -> str:
-    if isinstance(given, Mapping):
-        return ", ".join(f"{name}={one_line(value, 200)}" for name, value in given.items())
-    return "" if given is None else one_line(given, 400)
+def _arguments(arguments: Any) -> str:
+    if isinstance(arguments, Mapping):
+        return ", ".join(f"{name}={one_line(value, 200)}" for name, value in arguments.items())
+    return "" if arguments is None else one_line(arguments, 400)
 
 
 def print_conversation(log: ConversationLog, *, full: bool = False) -> None:
@@ -222,13 +222,13 @@ def print_conversation(log: ConversationLog, *, full: bool = False) -> None:
         soft_wrap=True,
     )
     limit = 10**9 if full else MAX_CHARACTERS
-    for one in log.instructions:
-        whose = f" of {one_line(one.agent, 60)}" if one.agent else ""
-        text = printable(one.text) if full else one_line(one.text, 300)
+    for instruction in log.instructions:
+        whose = f" of {one_line(instruction.agent, 60)}" if instruction.agent else ""
+        text = printable(instruction.text) if full else one_line(instruction.text, 300)
         out.print(Text.assemble((f"system{whose} ", "bold magenta"), (text, "dim")), soft_wrap=True)
-    shown = [message for message in log.messages if full or not message.nested]
-    print_messages(shown, limit)
-    hidden = len(log.messages) - len(shown)
+    messages = [message for message in log.messages if full or not message.nested]
+    print_messages(messages, limit)
+    hidden = len(log.messages) - len(messages)
     if hidden:
         out.print(f"{counted(hidden, 'message')} between agents are shown by --full.", style="dim")
     if log.cut:

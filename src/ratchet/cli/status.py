@@ -56,7 +56,7 @@ def status(folder: Folder = Path("."), json: Json = False) -> None:
         now = time.time()
         waits = store.activity.waits(run.id, now) if run else None
         cycles = [
-            each for each in store.cycles.list(limit=20) if each.state not in FINAL_CYCLE_STATES
+            cycle for cycle in store.cycles.list(limit=20) if cycle.state not in FINAL_CYCLE_STATES
         ]
     if json:
         print_json(

@@ -98,10 +98,10 @@ def synthesize(
     """
     from ratchet.autopilot.synthesis import METHODS, SOLVERS, SynthesisPlan, synthesize_tasks
 
-    for given in method or ():
-        _one_of(given, METHODS, "--method")
-    for given in solver or ():
-        _one_of(given, SOLVERS, "--solver")
+    for choice in method or ():
+        _one_of(choice, METHODS, "--method")
+    for choice in solver or ():
+        _one_of(choice, SOLVERS, "--solver")
     _one_of(split, SPLITS, "--split")
     if oracle is not None and solver:
         raise InputError("--oracle and --solver exclude each other: an oracle is always right.")
@@ -126,8 +126,8 @@ def synthesize(
         dataset = find_dataset(project, store, name)
         with _Bar(num_samples) as advance:
             work = synthesize_tasks(project, store, dataset, plan, say=_say, on_progress=advance)
-            made, calls, cost = wait_for(work, paid_by=project)
-        after = made.into(dataset, plan.split)
+            synthesis, calls, cost = wait_for(work, paid_by=project)
+        after = synthesis.into(dataset, plan.split)
         stored = after is not dataset and not dry_run
         if stored:
             now = time.time()
@@ -139,15 +139,15 @@ def synthesize(
                 "dataset": dataset.name,
                 "parent": dataset.version,
                 "version": after.version if stored else None,
-                "tasks": made.tasks,
-                "dropped": made.dropped,
-                "ended": made.ended,
+                "tasks": synthesis.tasks,
+                "dropped": synthesis.dropped,
+                "ended": synthesis.ended,
                 "coach_calls": calls,
                 "cost_usd": cost.usd,
             }
         )
         return
-    _print(made, calls, cost)
+    _print(synthesis, calls, cost)
     if stored:
         out.print(f"[green]Made[/] {after.name}@{short(after.version)}: {after.reason}")
         out.print(how_to_use(project, after), markup=False)
@@ -160,17 +160,17 @@ def _say(sentence: str) -> None:
 
 def _read_schema(path: Path) -> dict[str, Any]:
     try:
-        found = json_text.loads(path.read_text(encoding="utf-8"))
+        schema = json_text.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InputError(f"The schema {path} cannot be read: {error}.") from None
-    if not isinstance(found, dict):
+    if not isinstance(schema, dict):
         raise InputError(f"The schema {path} is not a JSON object.")
-    return found
+    return schema
 
 
-def _one_of(given: str, known: Sequence[str], option: str) -> None:
-    if given not in known:
-        raise InputError(f"{option} {given!r} is none of {', '.join(known)}.")
+def _one_of(choice: str, choices: Sequence[str], option: str) -> None:
+    if choice not in choices:
+        raise InputError(f"{option} {choice!r} is none of {', '.join(choices)}.")
 
 
 class _Bar:
@@ -189,24 +189,26 @@ class _Bar:
     def __enter__(self) -> Callable[[int], None]:
         if err.is_terminal:
             self._progress.start()
-        return lambda kept: self._progress.update(self._bar, completed=kept)
+        return lambda tasks: self._progress.update(self._bar, completed=tasks)
 
     def __exit__(self, *_: object) -> None:
         self._progress.stop()
 
 
-def _print(made: Synthesis, calls: int, cost: Cost) -> None:
-    if made.tasks:
+def _print(synthesis: Synthesis, calls: int, cost: Cost) -> None:
+    if synthesis.tasks:
         rows = table("input", "expected", "made by")
-        for task in made.tasks[:SHOWN]:
+        for task in synthesis.tasks[:SHOWN]:
             cells = (task.input, task.expected, task.origin.by)
             rows.add_row(*(one_line(cell, 70).replace("[", "\\[") for cell in cells))
         print_table(rows)
-        if len(made.tasks) > SHOWN:
-            out.print(f"{len(made.tasks) - SHOWN} more.", style="dim")
-    for reason, count in sorted(made.dropped.items(), key=lambda each: -each[1])[:8]:
+        if len(synthesis.tasks) > SHOWN:
+            out.print(f"{len(synthesis.tasks) - SHOWN} more.", style="dim")
+    for reason, count in sorted(synthesis.dropped.items(), key=lambda dropped: -dropped[1])[:8]:
         out.print(f"  {count} dropped: {reason}", style="dim", markup=False)
     if calls:
         out.print(f"  {counted(calls, 'coach call')}, {cost}", style="dim", markup=False)
-    if made.ended:
-        out.print(f"{counted(len(made.tasks), 'task')} made. {made.ended}", style="yellow")
+    if synthesis.ended:
+        out.print(
+            f"{counted(len(synthesis.tasks), 'task')} made. {synthesis.ended}", style="yellow"
+        )

@@ -114,7 +114,7 @@ def tree_lines(
     spans, notes = trees.spans, trees.notes
     entries = _entries(trees, trees.roots, folded)
     stack: list[tuple[Iterator[tuple[int | str, bool]], tuple[bool, ...]]] = [(entries, ())]
-    shown = 0
+    line_count = 0
     while stack:
         entries, above = stack[-1]
         entry = next(entries, None)
@@ -127,15 +127,15 @@ def tree_lines(
         if isinstance(what, str):
             yield TreeLine(len(stack) - 1, last, None, what)
             continue
-        if folded and shown >= most:
+        if folded and line_count >= most:
             yield TreeLine(
                 0,
                 (True,),
                 None,
-                f"… {counted(len(spans) - shown, 'more step')}, some of them folded",
+                f"… {counted(len(spans) - line_count, 'more step')}, some of them folded",
             )
             return
-        shown += 1
+        line_count += 1
         yield TreeLine(len(stack) - 1, last, spans[what], notes.get(what, ""))
         below = trees.children[what]
         if not below:
@@ -153,9 +153,9 @@ def _entries(
     trees: SpanForest, indexes: list[int], folded: bool
 ) -> Iterator[tuple[int | str, bool]]:
     """Span indexes and fold summaries in order, each with whether it is the last."""
-    found = list(_folded(trees, indexes) if folded else indexes)
-    for number, what in enumerate(found):
-        yield what, number == len(found) - 1
+    entries = list(_folded(trees, indexes) if folded else indexes)
+    for number, what in enumerate(entries):
+        yield what, number == len(entries) - 1
 
 
 def _folded(trees: SpanForest, indexes: list[int]) -> Iterator[int | str]:
@@ -163,7 +163,7 @@ def _folded(trees: SpanForest, indexes: list[int]) -> Iterator[int | str]:
     counts: dict[str, int] = {}
     for index in indexes:
         counts[spans[index].name] = counts.get(spans[index].name, 0) + 1
-    shown: dict[str, int] = {}
+    shown_counts: dict[str, int] = {}
     failed: dict[str, int] = {}
     folds: dict[str, list[int]] = {}
     left = dict(counts)
@@ -171,8 +171,8 @@ def _folded(trees: SpanForest, indexes: list[int]) -> Iterator[int | str]:
         span = spans[index]
         name = span.name
         left[name] -= 1
-        if counts[name] <= SHOWN + 1 or shown.get(name, 0) < SHOWN:
-            shown[name] = shown.get(name, 0) + 1
+        if counts[name] <= SHOWN + 1 or shown_counts.get(name, 0) < SHOWN:
+            shown_counts[name] = shown_counts.get(name, 0) + 1
             yield index
         elif span.status == "error" and failed.get(name, 0) < FAILED:
             failed[name] = failed.get(name, 0) + 1

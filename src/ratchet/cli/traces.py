@@ -139,21 +139,21 @@ def traces(
         if follow:
             _follow(backend, filters, json)
             return
-        found, looked_back_to = _search(backend, filters, order, limit)
+        matches, looked_back_to = _search(backend, filters, order, limit)
     more = looked_back_to is not None
     if json:
         # Whether more traces might match: older ones, or with an order any.
-        print_json({"traces": found, "more": more, "looked_back_to_ns": looked_back_to})
+        print_json({"traces": matches, "more": more, "looked_back_to_ns": looked_back_to})
         return
-    if not found:
+    if not matches:
         out.print(
             f"No trace {'yet' if filters == TraceFilter() else 'matches'} in {backend.label}."
             f"{_NONE if filters == TraceFilter() else ''}",
             markup=False,
         )
     else:
-        _print(found)
-    if looked_back_to is not None and (order != "newest" or len(found) < limit):
+        _print(matches)
+    if looked_back_to is not None and (order != "newest" or len(matches) < limit):
         # One second later: traces that began within it may not have been read.
         until = format_time(looked_back_to + 10**9).replace(" ", "T")
         err.print(
@@ -172,15 +172,15 @@ def _search(
     backend: Backend, filters: TraceFilter, sort: Sort, limit: int
 ) -> tuple[list[Trace], int | None]:
     """Up to `limit` traces, and how far back the search went; None when it read all."""
-    found: list[Trace] = []
+    matches: list[Trace] = []
     cursor: str | None = None
     for _ in range(MAX_PAGES):
-        room = limit - len(found) if sort == "newest" else limit
+        room = limit - len(matches) if sort == "newest" else limit
         page, cursor = backend.traces(filters, sort=sort, limit=room, cursor=cursor)
-        found = found + page if sort == "newest" else first_of(found + page, sort, limit)
-        if cursor is None or (sort == "newest" and len(found) >= limit):
+        matches = matches + page if sort == "newest" else first_of(matches + page, sort, limit)
+        if cursor is None or (sort == "newest" and len(matches) >= limit):
             break
-    return found, None if cursor is None else int(cursor.partition(".")[0])
+    return matches, None if cursor is None else int(cursor.partition(".")[0])
 
 
 _COLUMNS = (
@@ -200,20 +200,20 @@ _BROAD = {"agent": 6, "name": 12}
 """Columns that are shortened when the terminal is narrow, and their minimum width."""
 
 
-def _print(found: Iterable[Trace]) -> None:
+def _print(matches: Iterable[Trace]) -> None:
     now = time.time()
-    cells = [_cells(trace, now) for trace in found]
+    cells = [_cells(trace, now) for trace in matches]
     # Empty columns would only waste width.
-    shown = [n for n, _ in enumerate(_COLUMNS) if any(row[n].plain for row in cells)]
-    rows = _table(cells, shown)
+    columns = [n for n, _ in enumerate(_COLUMNS) if any(row[n].plain for row in cells)]
+    rows = _table(cells, columns)
     if not out.is_terminal:  # unlimited width in a file or pipe
         print_table(rows)
         return
     for name in _FIRST_TO_GO:
-        if _needed(cells, shown) + _SLACK <= out.width:
+        if _needed(cells, columns) + _SLACK <= out.width:
             break
-        shown = [n for n in shown if _COLUMNS[n] != name]
-        rows = _table(cells, shown)
+        columns = [n for n in columns if _COLUMNS[n] != name]
+        rows = _table(cells, columns)
     out.print(rows)
 
 
@@ -223,29 +223,29 @@ _FIRST_TO_GO = ("spans", "tokens", "agent", "errors", "cost", "started")
 """Columns to drop in this order when the terminal is narrow: half a number is a wrong one."""
 
 
-def _needed(cells: list[list[Text]], shown: list[int]) -> int:
+def _needed(cells: list[list[Text]], columns: list[int]) -> int:
     """Minimum width of a line, in characters."""
     needed = 0
-    for n in shown:
+    for n in columns:
         widest = max(len(_COLUMNS[n]), *(row[n].cell_len for row in cells))
         needed += 2 + min(widest, _BROAD.get(_COLUMNS[n], widest))
     return needed
 
 
-def _table(cells: list[list[Text]], shown: list[int]) -> Table:
-    rows = table(*(_COLUMNS[n] for n in shown), right=_RIGHT)
+def _table(cells: list[list[Text]], columns: list[int]) -> Table:
+    rows = table(*(_COLUMNS[n] for n in columns), right=_RIGHT)
     for column in rows.columns:
         column.no_wrap = column.header not in _BROAD
         column.min_width = _BROAD.get(str(column.header))
     for row in cells:
-        rows.add_row(*(row[n] for n in shown))
+        rows.add_row(*(row[n] for n in columns))
     return rows
 
 
 def _cells(trace: Trace, now: float) -> list[Text]:
     tokens = f"{format_count(trace.input_tokens)}→{format_count(trace.output_tokens)}"
     used = trace.input_tokens or trace.output_tokens
-    shown = format_feedback(trace.worst) or (str(trace.feedback) if trace.feedback else "")
+    feedback = format_feedback(trace.worst) or (str(trace.feedback) if trace.feedback else "")
     bad = trace.worst is not None and trace.worst < 0.5
     return [
         Text(format_recent_time(trace.start_ns, now)),
@@ -257,7 +257,7 @@ def _cells(trace: Trace, now: float) -> list[Text]:
         Text(str(trace.errors), style="red") if trace.errors else Text(""),
         Text(tokens if used else ""),
         Text(spent(trace)),
-        Text(shown, style="red" if bad else ""),
+        Text(feedback, style="red" if bad else ""),
     ]
 
 
@@ -285,19 +285,19 @@ class TraceFollower:
         self._shown: OrderedDict[tuple[str, str, int], None] = OrderedDict()
         self._pending: dict[tuple[str, str, int], tuple[Trace, float]] = {}
 
-    def skip(self, found: Iterable[Trace]) -> None:
+    def skip(self, page: Iterable[Trace]) -> None:
         """Mark existing traces as shown."""
-        for trace in found:
+        for trace in page:
             self._shown[_key(trace)] = None
 
-    def ready(self, found: Iterable[Trace], now: float) -> list[Trace]:
+    def ready(self, page: Iterable[Trace], now: float) -> list[Trace]:
         """Traces to show now.
 
         Args:
-            found: Traces with new spans, in their current state.
+            page: Traces with new spans, in their current state.
             now: Monotonic time in seconds.
         """
-        for trace in found:
+        for trace in page:
             if _key(trace) not in self._shown:
                 _, since = self._pending.get(_key(trace), (trace, now))
                 self._pending[_key(trace)] = (trace, since)
@@ -327,8 +327,8 @@ def _follow(backend: Backend, filters: TraceFilter, json: bool) -> None:
         if not json:
             err.print("Waiting for traces; stop with Ctrl-C.", style="dim")
         while True:
-            found, mark = backend.after(mark, filters)
-            for trace in follower.ready(found, time.monotonic()):
+            page, mark = backend.after(mark, filters)
+            for trace in follower.ready(page, time.monotonic()):
                 if json:
                     print_json(trace)
                     sys.stdout.flush()

@@ -66,13 +66,13 @@ def export(
     from ratchet.weights.export import FORMATS, write_examples, write_pairs
     from ratchet.weights.selection import Selected, TrainingSelection
 
-    for option, value, known in (
+    for option, value, choices in (
         ("--method", method, ("sft", "dpo")),
         ("--format", format, tuple(FORMATS)),
         ("--from", source, ("both", "rollouts", "feedback")),
     ):
-        if value not in known:
-            raise InputError(f"{option} {value!r} is not one of {', '.join(known)}.")
+        if value not in choices:
+            raise InputError(f"{option} {value!r} is not one of {', '.join(choices)}.")
     for path in (file, validation):
         if path is not None and path.exists() and not force:
             raise InputError(f"{path} exists already.", hint="Replace it with --force.")
@@ -91,13 +91,13 @@ def export(
     )
     with project.open_store() as store:
         selected = Selected(store, selection, training_splits(project))
-        found: list[tuple[Any, Any]] = list(
+        by_split: list[tuple[Any, Any]] = list(
             selected.examples() if method == "sft" else selected.pairs()
         )
     left_out = selected.left_out
     write: Any = write_examples if method == "sft" else write_pairs
-    counts = {str(file): write(_of("train", found), file, format, left_out)}
-    held_back = _of("val", found)
+    counts = {str(file): write(_of("train", by_split), file, format, left_out)}
+    held_back = _of("val", by_split)
     if validation is not None:
         counts[str(validation)] = write(held_back, validation, format, left_out)
     elif held_back:
@@ -111,8 +111,8 @@ def export(
         )
 
 
-def _of(split: str, found: Iterable[tuple[str, Any]]) -> list[Any]:
-    return [item for one, item in found if one == split]
+def _of(split: str, examples: Iterable[tuple[str, Any]]) -> list[Any]:
+    return [item for example_split, item in examples if example_split == split]
 
 
 def _report(

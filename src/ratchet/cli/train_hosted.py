@@ -91,9 +91,9 @@ def start(
             attempt=attempt,
             now=time.time(),
         )
-        known = jobs.get(job.id)
-        if known is None or known.state not in ("failed", "cancelled"):
-            job = known or job
+        stored = jobs.get(job.id)
+        if stored is None or stored.state not in ("failed", "cancelled"):
+            job = stored or job
             break
     service = connect(settings, os.environ)
     project.prepare_state()
@@ -117,9 +117,9 @@ def watch(
       ratchet train watch ftjob-abc123 --no-wait --json
     """
     project = project_in(folder)
-    found = _jobs(project).find(job)
-    service = connect(_settings_of(project, found), os.environ)
-    _follow(project, found, service, wait=wait, interval=interval, json=json)
+    training = _jobs(project).find(job)
+    service = connect(_settings_of(project, training), os.environ)
+    _follow(project, training, service, wait=wait, interval=interval, json=json)
 
 
 def cancel(job: JobId, folder: Folder = Path("."), json: Json = False) -> None:
@@ -131,9 +131,9 @@ def cancel(job: JobId, folder: Folder = Path("."), json: Json = False) -> None:
     """
     project = project_in(folder)
     jobs = _jobs(project)
-    found = jobs.find(job)
-    service = connect(_settings_of(project, found), os.environ)
-    ended = cancel_job(found, service, jobs.save, time.time())
+    training = jobs.find(job)
+    service = connect(_settings_of(project, training), os.environ)
+    ended = cancel_job(training, service, jobs.save, time.time())
     _say_end(project, ended, json)
 
 
@@ -144,15 +144,15 @@ def jobs(folder: Folder = Path("."), json: Json = False) -> None:
 
       ratchet train jobs
     """
-    found = _jobs(project_in(folder)).list()
+    listed = _jobs(project_in(folder)).list()
     if json:
-        print_json({"jobs": found})
+        print_json({"jobs": listed})
         return
-    if not found:
+    if not listed:
         out.print("No hosted job yet. Start one: ratchet train start FILE --model NAME")
         return
     rows = table("id", "provider", "model", "method", "state", "result")
-    for job in found:
+    for job in listed:
         rows.add_row(
             short(job.id),
             job.provider,
@@ -191,14 +191,16 @@ def _jobs(project: Project) -> JobFolder:
     return JobFolder(project.state / "hosted-jobs")
 
 
-def _hyperparameters(given: list[str]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for one in given:
-        name, equals, text = one.partition("=")
+def _hyperparameters(options: list[str]) -> dict[str, Any]:
+    hyperparameters: dict[str, Any] = {}
+    for option in options:
+        name, equals, text = option.partition("=")
         if not (name.isidentifier() and equals and text):
-            raise InputError(f"--set {one!r} is not a setting.", hint="Such as --set n_epochs=3.")
-        found[name] = _number(text)
-    return found
+            raise InputError(
+                f"--set {option!r} is not a setting.", hint="Such as --set n_epochs=3."
+            )
+        hyperparameters[name] = _number(text)
+    return hyperparameters
 
 
 def _number(text: str) -> int | float | str:

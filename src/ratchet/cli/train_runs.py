@@ -81,25 +81,25 @@ def runs(
       watch -n 5 ratchet train runs
     """
     state = project_in(folder).state
-    found = _find(state / RUNS, run)
-    records = read_metrics(found)
+    run_folder = _find(state / RUNS, run)
+    records = read_metrics(run_folder)
     if png is not None:
         if not records:
-            raise InputError(f"The training {found.name} has no step yet.")
-        _plot(records, found.name, png)
-    sent = _sent(send or [], found, records, state)
+            raise InputError(f"The training {run_folder.name} has no step yet.")
+        _plot(records, run_folder.name, png)
+    sent = _sent(send or [], run_folder, records, state)
     if json:
-        print_json({"run": found.name, "records": records, "png": str(png) if png else None})
+        print_json({"run": run_folder.name, "records": records, "png": str(png) if png else None})
         return
     steps = [record for record in records if "val" not in record]
     values = {record["step"]: record["val"] for record in records if "val" in record}
-    out.print(f"{found.name}: {counted(len(steps), 'step')}", markup=False)
+    out.print(f"{run_folder.name}: {counted(len(steps), 'step')}", markup=False)
     if steps:
-        shown = {key: title for key, title in COLUMNS.items() if any(key in s for s in steps)}
-        rows = table(*shown.values(), "val", "95 %", right=(*shown.values(), "val"))
+        titles = {key: title for key, title in COLUMNS.items() if any(key in s for s in steps)}
+        rows = table(*titles.values(), "val", "95 %", right=(*titles.values(), "val"))
         for step in steps[-last:]:
             val = values.get(step["step"])
-            cells = [str(step["step"]), *(number(step.get(k)) for k in list(shown)[1:])]
+            cells = [str(step["step"]), *(number(step.get(k)) for k in list(titles)[1:])]
             rows.add_row(*cells, number(val["value"]) if val else "", _interval(val))
         print_table(rows)
     if values:
@@ -111,10 +111,10 @@ def runs(
         out.print(line, markup=False)
 
 
-def _sent(asked: list[str], run: Path, records: list[dict[str, Any]], state: Path) -> list[str]:
+def _sent(targets: list[str], run: Path, records: list[dict[str, Any]], state: Path) -> list[str]:
     """Give the curves to trackers; what each did with them."""
-    places = [text.partition("=")[::2] for text in asked]
-    for text, (name, place) in zip(asked, places, strict=True):
+    places = [text.partition("=")[::2] for text in targets]
+    for text, (name, place) in zip(targets, places, strict=True):
         if not (name and place):
             raise InputError(
                 f"--send {text!r} names no tracker and place.", hint="Such as wandb=my-project."
@@ -138,25 +138,25 @@ def _numbers(records: list[dict[str, Any]]) -> Iterator[tuple[int, dict[str, flo
             if val is None
             else {"val": val["value"], "val/low": val["low"], "val/high": val["high"]}
         )
-        known = {tag: float(n) for tag, n in numbers.items() if isinstance(n, (int, float))}
-        yield record["step"], known
+        metrics = {tag: float(n) for tag, n in numbers.items() if isinstance(n, (int, float))}
+        yield record["step"], metrics
 
 
 def _find(folder: Path, prefix: str | None) -> Path:
-    found = [path for path in folder.glob("*") if (path / METRICS).is_file()]
-    if not found:
+    runs = [path for path in folder.glob("*") if (path / METRICS).is_file()]
+    if not runs:
         raise NotFound(
             "No model was trained here yet.",
             hint='Train one: [improve] algorithm = "sft", "dpo", "grpo" or "ppo" in ratchet.toml.',
         )
     if prefix is None:
-        return max(found, key=lambda path: (path / METRICS).stat().st_mtime)
-    named = [path for path in found if path.name.startswith(prefix)]
-    if len(named) != 1:
-        many = f"{len(named)} trainings begin" if named else "No training begins"
-        names = ", ".join(sorted(path.name for path in named or found)[:10])
+        return max(runs, key=lambda path: (path / METRICS).stat().st_mtime)
+    matches = [path for path in runs if path.name.startswith(prefix)]
+    if len(matches) != 1:
+        many = f"{len(matches)} trainings begin" if matches else "No training begins"
+        names = ", ".join(sorted(path.name for path in matches or runs)[:10])
         raise NotFound(f"{many} with {prefix!r}.", hint=f"There are: {names}.")
-    return named[0]
+    return matches[0]
 
 
 def _interval(val: dict[str, Any] | None) -> str:

@@ -36,7 +36,9 @@ def try_(
       ratchet evaluators try my_judge 1a2b3c4d --json
     """
     project = project_in(folder)
-    by_name = {each.name: each for each in project.evaluators(project.load_agent())}
+    by_name = {
+        configured.name: configured for configured in project.evaluators(project.load_agent())
+    }
     if name not in by_name:
         raise InputError(
             f"There is no evaluator {name!r}.", hint=f"There are {', '.join(by_name)}."
@@ -50,7 +52,7 @@ def try_(
         )
     with (
         project.open_store() as store,
-        agent_model(project, lambda said: err.print(said, style="dim", markup=False)),
+        agent_model(project, lambda sentence: err.print(sentence, style="dim", markup=False)),
     ):
         rollout, score = wait_for(
             try_evaluator(store, evaluator, identity), quiet=json, paid_by=project

@@ -32,25 +32,25 @@ def verify(
       ratchet verify .ratchet/evidence/1a2b3c4d5e6f.json
     """
     path = evidence or _newest(folder)
-    found = recompute(path)
+    recomputed = recompute(path)
     if json:
         print_json(
             {
-                "path": found.path,
-                "ok": found.ok,
-                "pairs": found.pairs,
-                "digest": found.digest,
-                "findings": found.findings,
-                "decision": found.decision,
+                "path": recomputed.path,
+                "ok": recomputed.ok,
+                "pairs": recomputed.pairs,
+                "digest": recomputed.digest,
+                "findings": recomputed.findings,
+                "decision": recomputed.decision,
             }
         )
-    found.require()
+    recomputed.require()
     if not json:
-        counted = "pairs" if isinstance(found.decision, Decision) else "observations"
-        out.print(f"[bold green]Verified:[/] all of {found.pairs} {counted} recompute as stated.")
-        if isinstance(found.decision, Decision):
-            print_decision(found.decision)
-        out.print(found.decision.sentence, markup=False)
+        unit = "pairs" if isinstance(recomputed.decision, Decision) else "observations"
+        out.print(f"[bold green]Verified:[/] all of {recomputed.pairs} {unit} recompute as stated.")
+        if isinstance(recomputed.decision, Decision):
+            print_decision(recomputed.decision)
+        out.print(recomputed.decision.sentence, markup=False)
 
 
 def _newest(folder: Path) -> Path:

@@ -174,14 +174,14 @@ async def _rollout(
         ended = (await runner.run([rollout], [candidate]))[rollout.id]
     spans = store.spans.of(rollout.id)
     denied = [act for act in kept_of(spans) if act.end == "denied"]
-    shown = ProbeRollout(
+    report = ProbeRollout(
         status=ended.status,
         output=ended.output,
         error=ended.error,
         denied=tuple(_denied(act) for act in denied),
         seconds=ended.duration_s or 0.0,
     )
-    return _Ended(shown, spans)
+    return _Ended(report, spans)
 
 
 def _denied(act: Act) -> DeniedAct:
@@ -193,25 +193,25 @@ def _templates(sent: Iterable[str], recorded: Sequence[str]) -> dict[str, Prompt
     """The system prompts of the rollout, with a slot for what was another text when recorded."""
     templates = {}
     for number, text in enumerate(sent, 1):
-        before = max(recorded, key=lambda other: _likeness(text, other), default=text)
+        before = max(recorded, key=lambda original: _likeness(text, original), default=text)
         # In words: of a time, say, some digits are the same by chance.
-        words, others = _WORDS.findall(text), _WORDS.findall(before)
-        start = _common(words, others)
-        end = _common(words[start:][::-1], others[start:][::-1])
+        words, original_words = _WORDS.findall(text), _WORDS.findall(before)
+        start = _common(words, original_words)
+        end = _common(words[start:][::-1], original_words[start:][::-1])
         constant = [words] if text == before else [words[:start], words[len(words) - end :]]
         escaped = ["".join(part).replace("{", "{{").replace("}", "}}") for part in constant]
         templates[f"recorded_{number}"] = PromptTemplate("{varying}".join(escaped))
     return templates
 
 
-def _common(words: Sequence[str], others: Sequence[str]) -> int:
+def _common(words: Sequence[str], original_words: Sequence[str]) -> int:
     """How many words both begin with."""
-    pairs = zip(words, others, strict=False)
+    pairs = zip(words, original_words, strict=False)
     return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
-def _likeness(text: str, other: str) -> float:
-    return difflib.SequenceMatcher(None, text[:4_000], other[:4_000]).quick_ratio()
+def _likeness(text: str, original: str) -> float:
+    return difflib.SequenceMatcher(None, text[:4_000], original[:4_000]).quick_ratio()
 
 
 def _changed(prompt: PromptTemplate, number: int) -> PromptTemplate:

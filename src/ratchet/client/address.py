@@ -45,29 +45,29 @@ def address_of(url: str | None) -> ServerAddress:
         ConfigError: It is missing, or not of the form http://HOST:PORT.
     """
     origin = "The address" if url else URL_VARIABLE
-    given = (url or os.environ.get(URL_VARIABLE, "")).strip()
+    address = (url or os.environ.get(URL_VARIABLE, "")).strip()
     form = "Write it as http://HOST:PORT or https://HOST."
-    if not given:
+    if not address:
         raise ConfigError(
             "No server is configured.", hint=f"Set {URL_VARIABLE}, such as http://127.0.0.1:8765."
         )
     try:
-        parts: SplitResult = urlsplit(given)
+        parts: SplitResult = urlsplit(address)
         host, port = parts.hostname, parts.port
     except ValueError:
-        raise ConfigError(f"{origin} of the server is not a URL: {given!r}.", hint=form) from None
+        raise ConfigError(f"{origin} of the server is not a URL: {address!r}.", hint=form) from None
     if parts.username or parts.password:
         # The address is not shown, since it has a secret.
         raise ConfigError(
             f"{origin} of the server contains a user or password.",
             hint=f"Remove them; set {KEY_VARIABLE} to a key instead.",
         )
-    printable = given.isprintable() and " " not in given
+    printable = address.isprintable() and " " not in address
     if parts.scheme not in ("http", "https") or not host or not printable or port == 0:
-        raise ConfigError(f"{origin} of the server is not usable: {given!r}.", hint=form)
+        raise ConfigError(f"{origin} of the server is not usable: {address!r}.", hint=form)
     if parts.query or parts.fragment:
-        raise ConfigError(f"{origin} of the server ends in a query: {given!r}.", hint=form)
-    return ServerAddress(url=given.rstrip("/"), loopback=_is_loopback(host))
+        raise ConfigError(f"{origin} of the server ends in a query: {address!r}.", hint=form)
+    return ServerAddress(url=address.rstrip("/"), loopback=_is_loopback(host))
 
 
 def key_of(key: str | ClientKey | None) -> ClientKey | None:

@@ -142,8 +142,8 @@ class endpoint(Generic[P, T]):  # noqa: N801 - a decorator
 def path(*parts: str, **query: str | int | float | None) -> str:
     """A path under /v1 with a query of the arguments that are not None."""
     address = "/v1/" + "/".join(quote(part, safe="@:") for part in parts)
-    given = {name: value for name, value in query.items() if value is not None}
-    return f"{address}?{urlencode(given)}" if given else address
+    parameters = {name: value for name, value in query.items() if value is not None}
+    return f"{address}?{urlencode(parameters)}" if parameters else address
 
 
 def get(*parts: str, **query: str | int | float | None) -> ApiRequest:
@@ -180,13 +180,13 @@ def batches(items: Sequence[Item]) -> Iterator[tuple[list[Item], msgspec.Raw]]:
     encoded: list[bytes] = []
     size = 0
     for item in items:
-        one = json_of(item)
-        if part and (size + len(one) > MAX_BODY_BYTES or len(part) >= MAX_ITEMS):
+        encoded_item = json_of(item)
+        if part and (size + len(encoded_item) > MAX_BODY_BYTES or len(part) >= MAX_ITEMS):
             yield part, _list(encoded)
             part, encoded, size = [], [], 0
         part.append(item)
-        encoded.append(one)
-        size += len(one)
+        encoded.append(encoded_item)
+        size += len(encoded_item)
     if part:
         yield part, _list(encoded)
 

@@ -43,7 +43,7 @@ class EventMessages:
     def feed(self, piece: bytes) -> list[tuple[str, str, str]]:
         """Kind, data and id of each message that the next bytes complete."""
         *lines, self._rest = (self._rest + piece).split(b"\n")
-        found: list[Any] = []
+        messages: list[Any] = []
         for line in lines:
             line = line.removesuffix(b"\r")
             name, _, value = line.partition(b":")
@@ -52,10 +52,10 @@ class EventMessages:
             elif not line:
                 fields, self._fields = self._fields, {}
                 if data := fields.get(b"data"):
-                    kind, id = (fields.get(one, [b""])[-1] for one in (b"event", b"id"))
-                    whole = (kind, b"\n".join(data), id)
-                    found.append(tuple(one.decode(errors="replace") for one in whole))
-        return found
+                    kind, id = (fields.get(field, [b""])[-1] for field in (b"event", b"id"))
+                    message = (kind, b"\n".join(data), id)
+                    messages.append(tuple(part.decode(errors="replace") for part in message))
+        return messages
 
 
 class EventStream:

@@ -86,25 +86,25 @@ def error_of(failure: RequestRefused | ServerUnreachable) -> RatchetError:
             else "Check that it is running and that the address is right.",
         )
     message = failure.detail or f"It answered {failure.request} with HTTP status {failure.status}."
-    whole = f"{failure.place}: {message}"
+    sentence = f"{failure.place}: {message}"
     if failure.status == 401:
-        shown = f"from {failure.key}" if failure.key else "none was given"
+        whose = f"from {failure.key}" if failure.key else "none was given"
         return ConfigError(
-            f"The server refuses the key ({shown}): {message}",
+            f"The server refuses the key ({whose}): {message}",
             hint="Set RATCHET_KEY to a key of this server.",
         )
     if failure.status == 403:
-        shown = f"The key of {failure.key}" if failure.key else "A request without a key"
-        return ConfigError(f"{shown} may not do this at the server {failure.place}: {message}")
+        whose = f"The key of {failure.key}" if failure.key else "A request without a key"
+        return ConfigError(f"{whose} may not do this at the server {failure.place}: {message}")
     if failure.status in (409, 412):
-        return Conflict(whole)
+        return Conflict(sentence)
     if failure.status in (408, 429) or failure.status >= 500:
-        return StoreError(whole, hint="Try again later.")
+        return StoreError(sentence, hint="Try again later.")
     if failure.status == 404 and failure.type == NOT_FOUND:
-        return NotFound(whole)
+        return NotFound(sentence)
     if not failure.detail or failure.status == 404:
-        return StoreError(whole, hint="Check that it is the address of a Ratchet server.")
-    return InputError(whole)
+        return StoreError(sentence, hint="Check that it is the address of a Ratchet server.")
+    return InputError(sentence)
 
 
 def _seconds(text: str) -> float | None:

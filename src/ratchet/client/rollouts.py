@@ -126,11 +126,11 @@ class Rollouts(RemoteRepository[TransportT]):
     @endpoint
     def get(self, ids: Sequence[str]) -> Steps[dict[str, Rollout]]:
         """Rollouts by id; unknown ids are omitted."""
-        found: dict[str, Rollout] = {}
+        rollouts: dict[str, Rollout] = {}
         for part in chunks(dict.fromkeys(ids)):
             answer = yield post("rollouts", "lookup", body={"ids": part})
-            found.update(answer.read(_Found).rollouts)
-        return found
+            rollouts.update(answer.read(_Found).rollouts)
+        return rollouts
 
     @endpoint
     def list(
@@ -264,7 +264,9 @@ class Rollouts(RemoteRepository[TransportT]):
         for _, part in batches(outcomes):
             answer = yield post("rollouts", "finish", body={"outcomes": part})
             results = answer.read(_Results).results
-            answers.update(((one.rollout_id, one.fence), one.status) for one in results)
+            answers.update(
+                ((outcome.rollout_id, outcome.fence), outcome.status) for outcome in results
+            )
         return answers
 
     @endpoint

@@ -124,11 +124,11 @@ class Scores(RemoteRepository[TransportT]):
         Raises:
             InputError: A rollout is unknown.
         """
-        found: dict[str, list[Score]] = {}
+        scores: dict[str, list[Score]] = {}
         for rollout_id in rollout_ids:
             answer = yield get("rollouts", rollout_id, "scores")
-            found[rollout_id] = answer.read(_Scores).scores
-        return found
+            scores[rollout_id] = answer.read(_Scores).scores
+        return scores
 
 
 class FeedbackLog(RemoteRepository[TransportT]):

@@ -142,8 +142,8 @@ class Recordings(RemoteRepository[TransportT]):
         """
         answer = yield get("recordings", limit=limit, cursor=cursor, **_query(criteria))
         page = answer.read(_Recordings)
-        found = [each for each in page.recordings if wanted(each.trace)]
-        return found, page.examined, page.next_cursor
+        recordings = [recording for recording in page.recordings if wanted(recording.trace)]
+        return recordings, page.examined, page.next_cursor
 
 
 class Conversations(RemoteRepository[TransportT]):
@@ -227,5 +227,5 @@ def _query(wanted: TraceFilter) -> dict[str, str | int | float | None]:
     }
 
 
-def _flag(given: bool) -> str | None:
-    return "true" if given else None
+def _flag(is_set: bool) -> str | None:
+    return "true" if is_set else None

@@ -35,30 +35,30 @@ class Transitions(RemoteRepository[TransportT]):
         Returns:
             For every requested id.
         """
-        found: dict[str, list[Transition]] = {}
+        transitions: dict[str, list[Transition]] = {}
         for part in chunks(dict.fromkeys(rollout_ids)):
             left = part
             while left:
                 answer = yield post("transitions", "lookup", body={"ids": left})
                 batch = answer.read(_Batch)
-                found.update(batch.transitions)
+                transitions.update(batch.transitions)
                 left = batch.left
-        return found
+        return transitions
 
     @endpoint
     def kept(self, rollout_ids: Sequence[str]) -> Steps[dict[str, KeptTokens]]:
         """How much is kept of each rollout's newest attempt, for every requested id."""
-        found: dict[str, KeptTokens] = {}
+        kept_tokens: dict[str, KeptTokens] = {}
         for part in chunks(dict.fromkeys(rollout_ids)):
             answer = yield post("transitions", "kept", body={"ids": part})
-            found.update(answer.read(_Kept).kept)
-        return found
+            kept_tokens.update(answer.read(_Kept).kept)
+        return kept_tokens
 
     @endpoint
     def call_rewards(self, rollout_ids: Sequence[str]) -> Steps[dict[str, dict[str, float]]]:
         """Rewards of single calls by rollout and transition, for every requested rollout."""
-        found: dict[str, dict[str, float]] = {}
+        rewards: dict[str, dict[str, float]] = {}
         for part in chunks(dict.fromkeys(rollout_ids)):
             answer = yield post("transitions", "rewards", body={"ids": part})
-            found.update(answer.read(_Rewards).call_rewards)
-        return found
+            rewards.update(answer.read(_Rewards).call_rewards)
+        return rewards

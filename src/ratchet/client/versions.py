@@ -113,7 +113,9 @@ class Resources(RemoteRepository[TransportT]):
     def versions(self, name: str) -> Steps[list[tuple[str, float]]]:
         """Versions of a name with the Unix time at which each was first stored, oldest first."""
         answer = yield get("resources", name=name)
-        return [(one.version, one.created_at) for one in answer.read(_Versions).versions]
+        return [
+            (version.version, version.created_at) for version in answer.read(_Versions).versions
+        ]
 
     def _fetch(self, version: str) -> Steps[Resource]:
         cached = self._cache.get(version)
@@ -157,16 +159,16 @@ class Candidates(RemoteRepository[TransportT]):
             InputError: It does not exist.
         """
         answer = yield get("candidates", id)
-        found = answer.read(_Candidate)
+        stored = answer.read(_Candidate)
         resources: dict[str, Resource] = {}
-        for name, version in found.versions.items():
+        for name, version in stored.versions.items():
             resources[name] = yield from self._resources._fetch(version)
         return Candidate(
-            id=found.id,
+            id=stored.id,
             resources=resources,
-            parents=found.parents,
-            algorithm=found.algorithm,
-            reason=found.reason,
+            parents=stored.parents,
+            algorithm=stored.algorithm,
+            reason=stored.reason,
         )
 
 
@@ -220,16 +222,16 @@ class Datasets(RemoteRepository[TransportT]):
             answer = yield get("datasets", name=own)
             return _dataset(answer.read(_Dataset))
         answer = yield get("dataset-versions", name=own)
-        versions = [each.version for each in answer.read(_Summaries).datasets]
-        found = [version for version in versions if version.startswith(prefix)]
-        if not found:
+        versions = [dataset.version for dataset in answer.read(_Summaries).datasets]
+        matches = [version for version in versions if version.startswith(prefix)]
+        if not matches:
             raise NotFound(f"The server has no dataset {name!r}.")
-        if len(found) > 1:
+        if len(matches) > 1:
             raise InputError(
                 f"Several versions of the dataset {own!r} begin with {prefix!r}.",
                 hint="Give more digits.",
             )
-        answer = yield get("datasets", found[0])
+        answer = yield get("datasets", matches[0])
         return _dataset(answer.read(_Dataset))
 
     @endpoint
@@ -245,7 +247,7 @@ class Datasets(RemoteRepository[TransportT]):
         return answer.read(_Summaries).datasets
 
 
-def _dataset(found: _Dataset) -> Dataset:
+def _dataset(stored: _Dataset) -> Dataset:
     return Dataset(
-        found.name, found.tasks, found.splits, found.provenance, found.parent, found.reason
+        stored.name, stored.tasks, stored.splits, stored.provenance, stored.parent, stored.reason
     )

@@ -90,7 +90,7 @@ def capture(
     fractions: Mapping[Split, float],
     now: float,
     group_by: str | None = "conversation",
-    on_page: Callable[[int, int], None] = lambda examined, found: None,
+    on_page: Callable[[int, int], None] = lambda examined, captured: None,
 ) -> Capture:
     """Make tasks of recorded traces and add them to a dataset.
 
@@ -185,7 +185,7 @@ class _Search:
     def add(self, page: Iterable[TraceRecording]) -> None:
         """Take the tasks of a page."""
         recordings = list(page)
-        attempted = sorted({one.trace.rollout_id for one in recordings} - {""})
+        attempted = sorted({recording.trace.rollout_id for recording in recordings} - {""})
         rollouts = self._source.rollouts.get(attempted)
         scored = self._criteria.evaluator is not None
         scores = self._source.scores.of(attempted) if scored else {}
@@ -204,15 +204,15 @@ class _Search:
             self._leave(selected, "it ran in an experiment, whose tasks learning must not see")
             return
         try:
-            given = rollout.input if rollout is not None else input_of(recording)
+            input = rollout.input if rollout is not None else input_of(recording)
         except Incomplete:
             self._leave(selected, "its input was recorded in part only")
             return
-        if given is None:
+        if input is None:
             self._leave(selected, "no input was recorded")
             return
         try:
-            key = input_key(given)
+            key = input_key(input)
         except InputError:
             self._leave(selected, "its input is not JSON")
             return
@@ -226,8 +226,8 @@ class _Search:
             self._meet(self._known[key], key, trace, expected, origin)
         elif key in self.found:
             self._meet(self.found[key].task, key, trace, expected, origin)
-        elif self._is_new(given):
-            task = Task(self._new_id(given), given, expected, _metadata(recording, rollout), origin)
+        elif self._is_new(input):
+            task = Task(self._new_id(input), input, expected, _metadata(recording, rollout), origin)
             self._ids.add(task.id)
             self.found[key] = CapturedTask(task, trace)
 
@@ -315,10 +315,10 @@ class _Search:
                 change = "added"
             self.found[key] = CapturedTask(answered, trace, change)
 
-    def _is_new(self, given: Any) -> bool:
+    def _is_new(self, input: Any) -> bool:
         if self._similar is None:
             return True
-        text = text_of(given)
+        text = text_of(input)
         cluster, share = self._similar.nearest(text)
         novelty, most = self._criteria.novelty, self._criteria.per_cluster
         if novelty is not None and 1.0 - share < novelty:
@@ -330,8 +330,8 @@ class _Search:
         self._similar.add(text)
         return True
 
-    def _new_id(self, given: Any) -> str:
-        digest = content_hash(given)
+    def _new_id(self, input: Any) -> str:
+        digest = content_hash(input)
         length = 12
         while digest[:length] in self._ids:
             length += 4
@@ -345,35 +345,45 @@ class _Search:
         """The dataset with what was found, without near-duplicates."""
         base = self._dataset
         answered = {
-            one.task.id: one.task for one in self.found.values() if one.change == "answered"
+            captured.task.id: captured.task
+            for captured in self.found.values()
+            if captured.change == "answered"
         }
         tasks = [answered.get(task.id, task) for task in base.tasks]
-        added = [one for one in self.found.values() if one.change == "added"]
+        added = [captured for captured in self.found.values() if captured.change == "added"]
         groups = near_duplicate_groups(
-            [*(text_of(task.input) for task in tasks), *(text_of(one.task.input) for one in added)]
+            [
+                *(text_of(task.input) for task in tasks),
+                *(text_of(captured.task.input) for captured in added),
+            ]
         )
         first = len(tasks)
         # Of new copies one is kept: one with an expected answer, if there is any.
         best: dict[int, CapturedTask] = {}
-        for group, one in zip(groups[first:], added, strict=True):
-            other = best.get(group)
+        for group, captured in zip(groups[first:], added, strict=True):
+            chosen = best.get(group)
             if group < first:
                 continue
-            if other is None or (other.task.expected is None and one.task.expected is not None):
-                best[group] = one
+            if chosen is None or (
+                chosen.task.expected is None and captured.task.expected is not None
+            ):
+                best[group] = captured
         new = list(best.values())
         if len(new) < len(added):
             self.left_out["it says nearly the same as another task"] += len(added) - len(new)
-        kept = (*(one for one in self.found.values() if one.change == "answered"), *new)
+        captured_tasks = (
+            *(captured for captured in self.found.values() if captured.change == "answered"),
+            *new,
+        )
         left_out = dict(self.left_out.most_common())
-        if not kept:
+        if not captured_tasks:
             return Capture(dataset=base, tasks=(), examined=self.examined, left_out=left_out)
         split = split_tasks(
-            [*tasks, *(one.task for one in new)],
+            [*tasks, *(captured.task for captured in new)],
             name=base.name,
             fractions=fractions,
             group_by=group_by,
-            given=base.splits,
+            fixed=base.splits,
         )
         dataset = msgspec.structs.replace(
             split,
@@ -381,7 +391,9 @@ class _Search:
             parent=base.version if base.tasks else "",
             reason=_reason(len(new), len(answered), self._criteria),
         )
-        return Capture(dataset=dataset, tasks=kept, examined=self.examined, left_out=left_out)
+        return Capture(
+            dataset=dataset, tasks=captured_tasks, examined=self.examined, left_out=left_out
+        )
 
 
 def _is_correction(item: Feedback, trace: Trace) -> bool:
@@ -394,16 +406,16 @@ def _is_correction(item: Feedback, trace: Trace) -> bool:
 
 def _by_subject(labels: Iterable[Label]) -> dict[str, Label]:
     """The newest label of each rollout and trace."""
-    return {one.rollout_id or one.trace_id: one for one in labels}
+    return {label.rollout_id or label.trace_id: label for label in labels}
 
 
 def _metadata(recording: TraceRecording, rollout: Rollout | None) -> dict[str, Any]:
-    found = dict(rollout.metadata) if rollout is not None else {}
+    metadata = dict(rollout.metadata) if rollout is not None else {}
     if recording.trace.conversation_id:
-        found.setdefault("conversation", recording.trace.conversation_id)
+        metadata.setdefault("conversation", recording.trace.conversation_id)
     if user := user_of(recording):
-        found.setdefault("user", user)
-    return found
+        metadata.setdefault("user", user)
+    return metadata
 
 
 def _reason(added: int, answered: int, criteria: CaptureFilter) -> str:

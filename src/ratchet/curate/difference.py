@@ -34,17 +34,17 @@ def difference(before: Dataset, after: Dataset) -> DatasetDifference:
     new = {task.id: task for task in after.tasks}
     changed: list[TaskChange] = []
     for id in old.keys() & new.keys():
-        one, other = old[id], new[id]
+        old_task, new_task = old[id], new[id]
         fields = [
             field
             for field in ("input", "expected", "metadata")
-            if getattr(one, field) != getattr(other, field)
+            if getattr(old_task, field) != getattr(new_task, field)
         ]
         splits = (before.splits[id], after.splits[id])
         if splits[0] != splits[1]:
             fields.append("split")
         if fields:
-            changed.append(TaskChange(one, other, tuple(fields), splits))
+            changed.append(TaskChange(old_task, new_task, tuple(fields), splits))
     order = {task.id: at for at, task in enumerate(after.tasks)}
     changed.sort(key=lambda change: order[change.after.id])
     return DatasetDifference(

@@ -69,11 +69,11 @@ class JsonReader:
         self.constants = 0
 
     def _object(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        made = dict(pairs)
-        if len(made) < len(pairs) and not self.twice:
+        fields = dict(pairs)
+        if len(fields) < len(pairs) and not self.twice:
             keys = [key for key, _ in pairs]
-            self.twice = next(key for key in made if keys.count(key) > 1)
-        return made
+            self.twice = next(key for key in fields if keys.count(key) > 1)
+        return fields
 
     def _seen_constant(self, name: str) -> Any:
         self.constants += 1

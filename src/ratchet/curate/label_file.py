@@ -65,14 +65,14 @@ def read_labels(path: Path, labeller: str, say: Callable[[str], None]) -> list[L
 def _label(line: bytes, labeller: str) -> Label | str:
     """The label, or why there is none."""
     try:
-        given = msgspec.convert(json_of(line), type=_Line)
+        row = msgspec.convert(json_of(line), type=_Line)
     except (ValueError, msgspec.ValidationError) as error:
         return f"{error}."
-    fields: dict[str, Any] = msgspec.structs.asdict(given)
-    fields["value"] = float(given.value)
-    fields["labeller"] = given.labeller or labeller
-    fields["id"] = given.id or label_id(
-        given.rollout_id or given.trace_id, given.criterion, fields["labeller"]
+    fields: dict[str, Any] = msgspec.structs.asdict(row)
+    fields["value"] = float(row.value)
+    fields["labeller"] = row.labeller or labeller
+    fields["id"] = row.id or label_id(
+        row.rollout_id or row.trace_id, row.criterion, fields["labeller"]
     )
     label = Label(**fields)
     fault = label_fault(label)

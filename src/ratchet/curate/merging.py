@@ -38,14 +38,14 @@ def merged(
     else:
         combined = [new.pop(task.id, task) for task in dataset.tasks]
         combined += [task for task in tasks if task.id in new]
-    given = {**dataset.splits, **splits}
+    fixed = {**dataset.splits, **splits}
     ids = {task.id for task in combined}
     split = split_tasks(
         combined,
         name=dataset.name,
         fractions=fractions,
         group_by=group_by,
-        given={id: own for id, own in given.items() if id in ids},
+        fixed={id: own for id, own in fixed.items() if id in ids},
     )
     return msgspec.structs.replace(
         split,

@@ -76,15 +76,15 @@ def near_duplicate_groups(texts: Sequence[str]) -> list[int]:
     read = [read_text(text) for text in texts]
     strong, weak = _Forest(len(read)), []
     _join_equal(read, strong)
-    shingles = [_shingles(one.plain) for one in read]
-    for one, other in _candidates(read, shingles):
-        if strong.root(one) == strong.root(other):
+    shingles = [_shingles(features.plain) for features in read]
+    for first, second in _candidates(read, shingles):
+        if strong.root(first) == strong.root(second):
             continue
-        how = _likeness(read[one], read[other], shingles[one], shingles[other])
+        how = _likeness(read[first], read[second], shingles[first], shingles[second])
         if how == "same":
-            strong.join(one, other)
+            strong.join(first, second)
         elif how == "reworded":
-            weak.append((one, other))
+            weak.append((first, second))
     _join_reworded(strong, weak)
     return _parted_by_names(read, strong)
 
@@ -108,21 +108,23 @@ def _distinct(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
     """The distinct numbers, sorted; `numpy.unique` takes several times as long."""
     import numpy as np
 
-    found = np.sort(np.concatenate(arrays))
-    return found[np.r_[True, found[1:] != found[:-1]]] if len(found) else found
+    numbers = np.sort(np.concatenate(arrays))
+    return numbers[np.r_[True, numbers[1:] != numbers[:-1]]] if len(numbers) else numbers
 
 
 def _join_equal(read: Sequence[TextFeatures], forest: _Forest) -> None:
     first: dict[Any, int] = {}
-    for number, one in enumerate(read):
-        forest.join(first.setdefault((one.facts, one.words or one.plain), number), number)
+    for number, features in enumerate(read):
+        forest.join(
+            first.setdefault((features.facts, features.words or features.plain), number), number
+        )
 
 
 def _candidates(read: Sequence[TextFeatures], shingles: Sequence[Hashes]) -> list[_Pair]:
     """Pairs that may be alike, the likeliest first. Every pair has equal facts."""
     import numpy as np
 
-    usual = [number for number, one in enumerate(read) if len(one.words) >= FEWEST_WORDS]
+    usual = [number for number, features in enumerate(read) if len(features.words) >= FEWEST_WORDS]
     if len(usual) < 2:
         return []
     often = Counter(word for number in usual for word in set(read[number].words))
@@ -134,26 +136,26 @@ def _candidates(read: Sequence[TextFeatures], shingles: Sequence[Hashes]) -> lis
     signatures = _signatures([shingles[number] for number in ordered])
     facts: dict[str, int] = {}
     of = np.array([facts.setdefault(read[n].facts, len(facts)) for n in ordered], dtype=np.uint64)
-    found = [_pairs(bucket, ranks) for bucket in _word_buckets(read, usual)]
-    by_words = _distinct([np.empty(0, np.int64), *found])
+    neighbours = [_pairs(bucket, ranks) for bucket in _word_buckets(read, usual)]
+    by_words = _distinct([np.empty(0, np.int64), *neighbours])
     pairs = by_words
     for bucket in _band_buckets(signatures, of):
         pairs = _distinct([pairs, bucket])
-    one, other = np.divmod(pairs, len(ordered))
+    left, right = np.divmod(pairs, len(ordered))
     agreement = np.concatenate(
         [
-            (signatures[one[at : at + _AT_ONCE]] == signatures[other[at : at + _AT_ONCE]]).mean(1)
+            (signatures[left[at : at + _AT_ONCE]] == signatures[right[at : at + _AT_ONCE]]).mean(1)
             for at in range(0, len(pairs), _AT_ONCE)
         ]
         or [np.empty(0)]
     )
     likely = np.flatnonzero(agreement >= _LEAST_AGREEMENT)
-    nearest = _is_nearest(one[likely], agreement[likely])
-    nearest |= _is_nearest(other[likely], agreement[likely])
+    nearest = _is_nearest(left[likely], agreement[likely])
+    nearest |= _is_nearest(right[likely], agreement[likely])
     nearest |= np.isin(pairs[likely], by_words, assume_unique=True)
     likely = likely[nearest]
     likely = likely[np.argsort(-agreement[likely], kind="stable")]
-    return [(ordered[a], ordered[b]) for a, b in zip(one[likely], other[likely], strict=True)]
+    return [(ordered[a], ordered[b]) for a, b in zip(left[likely], right[likely], strict=True)]
 
 
 def _is_nearest(text: NDArray[np.int64], agreement: NDArray[np.float64]) -> NDArray[np.bool_]:
@@ -172,13 +174,13 @@ def _word_buckets(read: Sequence[TextFeatures], usual: Sequence[int]) -> Iterato
     """Texts whose words are the same in another order, and those equal but for one word."""
     buckets: dict[int, list[int]] = defaultdict(list)
     for number in usual:
-        one = read[number]
-        words = sorted(one.words)
-        buckets[hash((one.facts, *words))].append(number)
+        features = read[number]
+        words = sorted(features.words)
+        buckets[hash((features.facts, *words))].append(number)
         if FEWEST_WORDS < len(words) <= _MOST_WORDS:
             for left_out in range(len(words)):
-                others = (*words[:left_out], *words[left_out + 1 :])
-                buckets[hash((one.facts, *others))].append(number)
+                remaining = (*words[:left_out], *words[left_out + 1 :])
+                buckets[hash((features.facts, *remaining))].append(number)
     return (bucket for bucket in buckets.values() if len(bucket) > 1)
 
 
@@ -205,11 +207,11 @@ def _band_buckets(signatures: NDArray[np.uint32], facts: Hashes) -> Iterator[NDA
         for row in range(_ROWS):
             keys = (keys ^ (keys >> np.uint64(31))) * mixers[row] + signatures[:, band + row]
         order = np.argsort(keys, kind="stable")  # ranks within a bucket stay in their order
-        found = []
+        pairs = []
         for step in range(1, _NEIGHBOURS + 1):
             same = keys[order[step:]] == keys[order[:-step]]
-            found.append(order[:-step][same] * len(order) + order[step:][same])
-        yield np.concatenate(found)
+            pairs.append(order[:-step][same] * len(order) + order[step:][same])
+        yield np.concatenate(pairs)
 
 
 def _pairs(bucket: Sequence[int], ranks: Mapping[int, int]) -> NDArray[np.int64]:
@@ -218,69 +220,73 @@ def _pairs(bucket: Sequence[int], ranks: Mapping[int, int]) -> NDArray[np.int64]
 
     own = _distinct([np.array([ranks[number] for number in bucket], dtype=np.int64)])
     steps = range(1, min(_NEIGHBOURS, len(own) - 1) + 1)
-    found = [own[:-step] * len(ranks) + own[step:] for step in steps]
-    return np.concatenate([np.empty(0, np.int64), *found])
+    pairs = [own[:-step] * len(ranks) + own[step:] for step in steps]
+    return np.concatenate([np.empty(0, np.int64), *pairs])
 
 
-def _likeness(one: TextFeatures, other: TextFeatures, mine: Hashes, others: Hashes) -> str:
+def _likeness(first: TextFeatures, second: TextFeatures, mine: Hashes, theirs: Hashes) -> str:
     """`same`, `reworded` or nothing, for texts of equal facts."""
-    least, most = sorted((len(mine), len(others)))
-    if least < SAME_WORDS * most:
+    fewer, most = sorted((len(mine), len(theirs)))
+    if fewer < SAME_WORDS * most:
         return ""
-    alike = _jaccard(mine, others)
+    alike = _jaccard(mine, theirs)
     if alike < SAME_WORDS:
         return ""
-    here, there = _unmatched(one.words, other.words)
-    names = one.names | other.names
-    if _held(one, names) != _held(other, names):
+    left, right = _unmatched(first.words, second.words)
+    names = first.names | second.names
+    if _held(first, names) != _held(second, names):
         return ""
-    openings = one.openings | other.openings
-    if here and there and not openings.isdisjoint((*here, *there)):
+    openings = first.openings | second.openings
+    if left and right and not openings.isdisjoint((*left, *right)):
         return ""
-    if not OPPOSITES.isdisjoint(here) and not OPPOSITES.isdisjoint(there):
+    if not OPPOSITES.isdisjoint(left) and not OPPOSITES.isdisjoint(right):
         return ""
-    here, there = ([w for w in side if w not in OPPOSITES] for side in (here, there))
-    if here and there:
-        fewest = min(sum(w not in OPPOSITES for w in each.words) for each in (one, other))
-        if max(len(here), len(there)) * WORDS_TO_ONE > fewest:
+    left, right = ([w for w in side if w not in OPPOSITES] for side in (left, right))
+    if left and right:
+        fewest = min(sum(w not in OPPOSITES for w in text.words) for text in (first, second))
+        if max(len(left), len(right)) * WORDS_TO_ONE > fewest:
             return ""
-        needed = OTHER_WORD if len(here) == len(there) == 1 else OTHER_WORDS
+        needed = OTHER_WORD if len(left) == len(right) == 1 else OTHER_WORDS
     else:
-        needed = MORE_WORDS if here or there else SAME_WORDS
+        needed = MORE_WORDS if left or right else SAME_WORDS
     if alike < needed:
         return ""
-    return "reworded" if here and there else "same"
+    return "reworded" if left and right else "same"
 
 
-def _jaccard(one: Hashes, other: Hashes) -> float:
+def _jaccard(first: Hashes, second: Hashes) -> float:
     import numpy as np
 
     # Both are sorted, without repetitions.
-    at = np.searchsorted(one, other)
-    at[at == len(one)] = 0
-    both = int(np.count_nonzero(one[at] == other))
-    return both / (len(one) + len(other) - both)
+    at = np.searchsorted(first, second)
+    at[at == len(first)] = 0
+    both = int(np.count_nonzero(first[at] == second))
+    return both / (len(first) + len(second) - both)
 
 
-def _unmatched(one: Sequence[str], other: Sequence[str]) -> tuple[list[str], list[str]]:
+def _unmatched(first: Sequence[str], second: Sequence[str]) -> tuple[list[str], list[str]]:
     """Words of either text without an equal or nearly equal one in the other."""
-    counts, theirs = Counter(one), Counter(other)
-    here, there = list((counts - theirs).elements()), list((theirs - counts).elements())
+    counts, theirs = Counter(first), Counter(second)
+    left, right = list((counts - theirs).elements()), list((theirs - counts).elements())
     # Where so many words differ, typos do not matter.
-    for word in list(here) if len(here) + len(there) <= _MOST_TYPOS else ():
+    for word in list(left) if len(left) + len(right) <= _MOST_TYPOS else ():
         # Typos spare the first letter; other words that look alike often do not.
-        near = (each for each in there if each[0] == word[0] and _is_variant(word, each))
+        near = (
+            candidate
+            for candidate in right
+            if candidate[0] == word[0] and _is_variant(word, candidate)
+        )
         partner = next(near, None)
         if partner is not None:
-            here.remove(word)
-            there.remove(partner)
+            left.remove(word)
+            right.remove(partner)
     # A word said twice is no other word.
-    return [w for w in here if w not in theirs], [w for w in there if w not in counts]
+    return [w for w in left if w not in theirs], [w for w in right if w not in counts]
 
 
-def _is_variant(one: str, other: str) -> bool:
+def _is_variant(first: str, second: str) -> bool:
     """Whether two words differ by one typo, or by their ending."""
-    short, long = sorted((one, other), key=len)
+    short, long = sorted((first, second), key=len)
     if len(short) < 4 or len(long) - len(short) > 3:
         return False
     if long.startswith(short):
@@ -302,17 +308,17 @@ _ENDINGS = frozenset(("s", "es", "d", "ed", "ing", "ly", "er", "n", "en", "e"))
 def _join_reworded(strong: _Forest, weak: Iterable[_Pair]) -> None:
     """Join groups whose texts differ by exchanged words, unless they are so many as a template."""
     pairs = {
-        (one, other)
-        for one, other in ((strong.root(a), strong.root(b)) for a, b in weak)
-        if one != other
+        (first, second)
+        for first, second in ((strong.root(a), strong.root(b)) for a, b in weak)
+        if first != second
     }
     wide = _Forest(len(strong))
-    for one, other in pairs:
-        wide.join(one, other)
-    groups = Counter(wide.root(one) for one in {each for pair in pairs for each in pair})
-    for one, other in pairs:
-        if groups[wide.root(one)] < TEMPLATE:
-            strong.join(one, other)
+    for first, second in pairs:
+        wide.join(first, second)
+    groups = Counter(wide.root(number) for number in {member for pair in pairs for member in pair})
+    for first, second in pairs:
+        if groups[wide.root(first)] < TEMPLATE:
+            strong.join(first, second)
 
 
 def _parted_by_names(read: Sequence[TextFeatures], forest: _Forest) -> list[int]:
@@ -357,7 +363,7 @@ class _Forest:
             number = parent[number]
         return number
 
-    def join(self, one: int, other: int) -> None:
+    def join(self, first: int, second: int) -> None:
         """Unite two sets."""
-        one, other = sorted((self.root(one), self.root(other)))
-        self._parent[other] = one
+        first, second = sorted((self.root(first), self.root(second)))
+        self._parent[second] = first

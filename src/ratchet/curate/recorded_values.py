@@ -40,8 +40,8 @@ def input_of(recording: TraceRecording) -> Any:
     if stated not in (None, ""):
         return _argument(_whole(stated))
     for span in _calls(recording, recording.first_call):
-        if (found := _asked(span)) is not None:
-            return found
+        if (input := _asked(span)) is not None:
+            return input
     return None
 
 
@@ -74,8 +74,8 @@ def _stating(recording: TraceRecording) -> Span:
 
 def user_of(recording: TraceRecording) -> str:
     """The user that the trace names; empty when it names none."""
-    found = recording.root.attributes.get("user.id")
-    return found if isinstance(found, str) else ""
+    user = recording.root.attributes.get("user.id")
+    return user if isinstance(user, str) else ""
 
 
 def _calls(recording: TraceRecording, call: Span | None) -> Iterator[Span]:
@@ -88,20 +88,20 @@ def _calls(recording: TraceRecording, call: Span | None) -> Iterator[Span]:
 
 def _asked(span: Span) -> Any:
     messages, cut = messages_in(span.attributes.get(names.INPUT_MESSAGES))
-    told = [message for message in messages if message["role"] not in _LEADING]
-    asked = [at for at, message in enumerate(told) if message["role"] == "user"]
-    if not asked:
+    conversation = [message for message in messages if message["role"] not in _LEADING]
+    user_places = [at for at, message in enumerate(conversation) if message["role"] == "user"]
+    if not user_places:
         if cut:
             raise Incomplete
         return None
-    told = told[: asked[-1] + 1]
-    if cut or _CUT.search(msgspec.json.encode(told).decode()):
+    conversation = conversation[: user_places[-1] + 1]
+    if cut or _CUT.search(msgspec.json.encode(conversation).decode()):
         raise Incomplete
-    only = told[asked[-1]]
+    only = conversation[user_places[-1]]
     texts = list(texts_of(only))
-    if len(asked) == 1 and len(texts) == len(only["parts"]) == 1:
+    if len(user_places) == 1 and len(texts) == len(only["parts"]) == 1:
         return texts[0]
-    return told
+    return conversation
 
 
 def _argument(value: Any) -> Any:

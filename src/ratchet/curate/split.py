@@ -34,7 +34,7 @@ def split_tasks(
     fractions: Mapping[Split, float],
     group_by: str | None = None,
     near_duplicates: bool = True,
-    given: Mapping[str, Split] | None = None,
+    fixed: Mapping[str, Split] | None = None,
 ) -> Dataset:
     """Create a dataset of these tasks with a split for each.
 
@@ -48,7 +48,7 @@ def split_tasks(
         group_by: `expected` (the first accepted answer), `metadata.KEY`, `conversation` or `user`
             (the metadata of that name, where a task has it), or None for the input.
         near_duplicates: Keep inputs that say nearly the same together.
-        given: Split by task id of tasks that have one. They keep it, and others of their group get
+        fixed: Split by task id of tasks that have one. They keep it, and others of their group get
             it; splits may then be empty.
 
     Raises:
@@ -62,8 +62,8 @@ def split_tasks(
             hint="Correct split under [tasks] in ratchet.toml.",
         )
     groups = groups_of(tasks, group_by, near_duplicates)
-    if given is not None:
-        return Dataset(name, tuple(tasks), _added(groups, fractions, given))
+    if fixed is not None:
+        return Dataset(name, tuple(tasks), _added(groups, fractions, fixed))
     splits = {task.id: split_of(groups[task.id], fractions) for task in tasks}
     for split in SPLITS:
         if fractions.get(split, 0.0) > 0 and split not in splits.values():
@@ -91,15 +91,15 @@ def leaking_groups(dataset: Dataset, group_by: str | None = None) -> list[list[T
 
 
 def _added(
-    groups: Mapping[str, bytes], fractions: Mapping[Split, float], given: Mapping[str, Split]
+    groups: Mapping[str, bytes], fractions: Mapping[Split, float], fixed: Mapping[str, Split]
 ) -> dict[str, Split]:
     """Splits in which tasks that have one keep it, and the others join their group's first."""
     of_group: dict[bytes, Split] = {}
     for task_id, group in groups.items():
-        if task_id in given:
-            of_group.setdefault(group, given[task_id])
+        if task_id in fixed:
+            of_group.setdefault(group, fixed[task_id])
     return {
-        task_id: given.get(task_id) or of_group.get(group) or split_of(group, fractions)
+        task_id: fixed.get(task_id) or of_group.get(group) or split_of(group, fractions)
         for task_id, group in groups.items()
     }
 
@@ -137,15 +137,15 @@ def groups_of(
             key = parent[key]
         return key
 
-    def join(one: bytes, other: bytes) -> None:
-        older, younger = sorted((root(one), root(other)), key=age.__getitem__)
+    def join(left: bytes, right: bytes) -> None:
+        older, younger = sorted((root(left), root(right)), key=age.__getitem__)
         parent[younger] = older
 
     first: dict[str, bytes] = {}
     for task in tasks:
         key = input_key(task.input)
-        named = None if group_by is None else _group_key(task, group_by)
-        first[task.id] = key if named is None else named
+        group_key = None if group_by is None else _group_key(task, group_by)
+        first[task.id] = key if group_key is None else group_key
         join(first[task.id], key)
     if near_duplicates:
         copies = near_duplicate_groups([text_of(task.input) for task in tasks])
@@ -168,8 +168,8 @@ def text_of(value: Any) -> str:
     text = "\n".join(_texts(value))
     if len(text) <= _LONGEST_TEXT:
         return text
-    rest = hashlib.sha256(text[_LONGEST_TEXT:].encode("utf-8", "surrogatepass")).hexdigest()
-    return f"{text[:_LONGEST_TEXT]} 0x{rest}"
+    digest = hashlib.sha256(text[_LONGEST_TEXT:].encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{text[:_LONGEST_TEXT]} 0x{digest}"
 
 
 def _texts(value: Any) -> Iterator[str]:
@@ -188,8 +188,8 @@ def _texts(value: Any) -> Iterator[str]:
 
 def _group_key(task: Task, group_by: str) -> bytes | None:
     if group_by in ("conversation", "user"):
-        found = task.metadata.get(group_by)
-        return None if found is None else b"group:" + canonical_json([group_by, found])
+        group = task.metadata.get(group_by)
+        return None if group is None else b"group:" + canonical_json([group_by, group])
     return b"group:" + canonical_json(_group_value(task, group_by))
 
 

@@ -125,9 +125,9 @@ def lines_of(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
     number = 0
     while line := stream.readline(MAX_LINE_BYTES + 1):
         number += 1
-        rest = line
-        while len(line) > MAX_LINE_BYTES and rest and not rest.endswith(b"\n"):
-            rest = stream.readline(MAX_LINE_BYTES)
+        piece = line
+        while len(line) > MAX_LINE_BYTES and piece and not piece.endswith(b"\n"):
+            piece = stream.readline(MAX_LINE_BYTES)
         stripped = line if len(line) > MAX_LINE_BYTES else line.strip()
         if stripped:
             yield number, stripped
@@ -144,8 +144,8 @@ def take_split(data: Any, names: Mapping[str, str]) -> Split | None:
         return None
     stated = data.get("split")
     lower = stated.strip().lower() if isinstance(stated, str) else ""
-    named = _SPLIT_NAMES.get(lower, lower)
-    split: Split | None = next((each for each in SPLITS if each == named), None)
+    split_name = _SPLIT_NAMES.get(lower, lower)
+    split: Split | None = next((name for name in SPLITS if name == split_name), None)
     if split is not None:
         del data["split"]
     return split
@@ -168,11 +168,11 @@ def task_of(data: Any, names: Mapping[str, str]) -> Task:
         raise ValueError(f"the task has no {names['input']!r}{near}")
     # One key may fill two fields, such as a question that is both input and id.
     task_input, expected, task_id = (data.get(names[key]) for key in ("input", "expected", "id"))
-    others = {key: value for key, value in data.items() if key not in names.values()}
-    metadata = others.pop("metadata", {})
+    fields = {key: value for key, value in data.items() if key not in names.values()}
+    metadata = fields.pop("metadata", {})
     if not isinstance(metadata, dict):
         raise ValueError(f"metadata is {_kind(metadata)}, and should be a JSON object")
-    metadata = {**others, **metadata}
+    metadata = {**fields, **metadata}
     try:
         content = content_hash([task_input, expected, metadata])
     except InputError as error:  # a lone surrogate, or a number too large for a float

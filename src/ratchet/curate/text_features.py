@@ -115,32 +115,34 @@ def content_words(text: str) -> tuple[str, ...]:
 def read_text(text: str) -> TextFeatures:
     composed = _OPERATOR.sub(r"\1", unicodedata.normalize("NFKC", text))
     openings: set[str] = set()
-    names = {quoted.casefold() for found in _QUOTED.findall(composed) for quoted in found if quoted}
+    names = {
+        quoted.casefold() for groups in _QUOTED.findall(composed) for quoted in groups if quoted
+    }
     facts: list[str] = []
     spans: list[tuple[int, int]] = []
-    for found in _NUMBER.finditer(composed):
-        spans.append(found.span())
-        facts.append(re.sub(r"(?<=\d),(?=\d{3}\b)|\s", "", found[0].casefold()).rstrip(".,:;!?"))
-    rest = _NUMBER.sub(lambda found: " " * len(found[0]), composed)
-    shouted = _is_shouted(rest)
+    for match in _NUMBER.finditer(composed):
+        spans.append(match.span())
+        facts.append(re.sub(r"(?<=\d),(?=\d{3}\b)|\s", "", match[0].casefold()).rstrip(".,:;!?"))
+    blanked = _NUMBER.sub(lambda number: " " * len(number[0]), composed)
+    shouted = _is_shouted(blanked)
     words: list[str] = []
     order: list[tuple[int, str]] = [
         (begin, fact) for (begin, _), fact in zip(spans, facts, strict=True)
     ]
-    for found in _WORD.finditer(rest):
-        written = found[0]
-        word = written.casefold().replace("’", "'")  # noqa: RUF001
+    for match in _WORD.finditer(blanked):
+        spelling = match[0]
+        word = spelling.casefold().replace("’", "'")  # noqa: RUF001
         bare = word.replace("'", "")
         if word.endswith("n't") or bare in _NEGATIONS:
-            order.append((found.start(), "¬"))
+            order.append((match.start(), "¬"))
             continue
         if bare in _NUMBER_WORDS:
-            order.append((found.start(), _NUMBER_WORDS[bare]))
+            order.append((match.start(), _NUMBER_WORDS[bare]))
             continue
         if bare in _CONTRASTS or (
-            len(bare) == 1 and _is_symbol(written, rest, found.start(), shouted)
+            len(bare) == 1 and _is_symbol(spelling, blanked, match.start(), shouted)
         ):
-            order.append((found.start(), bare))
+            order.append((match.start(), bare))
             continue
         word = word.removesuffix("'s")
         if bare in _FILLERS or word in _FILLERS:
@@ -148,8 +150,8 @@ def read_text(text: str) -> TextFeatures:
             if shouted and len(bare) == 1:
                 words.append(word)
             continue
-        if not shouted and written[0].isupper():
-            (openings if _opens(rest, found.start()) else names).add(word)
+        if not shouted and spelling[0].isupper():
+            (openings if _opens(blanked, match.start()) else names).add(word)
         words.append(word)
     plain = " ".join(_WORD.findall(composed.casefold()))
     return TextFeatures(

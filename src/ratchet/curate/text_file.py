@@ -173,7 +173,7 @@ def _is_utf8(file: BinaryIO) -> bool:
 
 def _judged(file: BinaryIO, head: bytes) -> str:
     """The encoding of what is not UTF-8 throughout."""
-    whole = others = 0  # bytes of UTF-8, and others
+    valid = invalid = 0  # bytes of UTF-8, and others
     fine = broken = 0  # lines with the former only, and with the latter
     sample: list[bytes] = []
     size = 0
@@ -183,16 +183,16 @@ def _judged(file: BinaryIO, head: bytes) -> str:
         for line in () if piece.isascii() else piece.split(b"\n"):
             if line.isascii():
                 continue
-            held = sum(map(len, _MULTIBYTE.findall(line)))
-            wrong = len(_NOT_ASCII.findall(line)) - held
-            whole, others = whole + held, others + wrong
+            multibyte = sum(map(len, _MULTIBYTE.findall(line)))
+            wrong = len(_NOT_ASCII.findall(line)) - multibyte
+            valid, invalid = valid + multibyte, invalid + wrong
             fine, broken = fine + (wrong == 0), broken + (wrong > 0)
             if size < _SAMPLE:
                 sample.append(_around(line))
                 size += len(sample[-1])
         if fine + broken > _LINES:
             break
-    if fine >= broken or whole > 9 * others:
+    if fine >= broken or valid > 9 * invalid:
         return "utf-8"
     # The measured way: all of a small file, with the ASCII around its texts.
     is_small = len(head) <= _SAMPLE

@@ -103,10 +103,10 @@ def _with_roles(
     """Splits by group: of the tasks that have roles, and of the new ones."""
     splits: dict[bytes, Split] = {}
     for group, tasks in members.items():
-        known = [roles[task.id] for task in tasks if task.id in roles]
-        if known:
+        group_roles = [roles[task.id] for task in tasks if task.id in roles]
+        if group_roles:
             # What resembles a task that learning has used tells as little about a candidate.
-            splits[group] = next((role for role in known if role != "test"), "test")
+            splits[group] = next((role for role in group_roles if role != "test"), "test")
     test = sum(
         (roles.get(task.id) or splits[group]) == "test"
         for group in splits

@@ -49,19 +49,23 @@ def expected_tools(value: Any) -> list[CalledTool]:
     """
     # A text alone is more likely an expected answer than the name of a tool.
     listed = value if isinstance(value, list) else [value] if isinstance(value, dict) else [None]
-    made = []
-    for each in listed:
-        named = each.get("function", each) if isinstance(each, dict) else each
-        if isinstance(named, str):
-            made.append(CalledTool(named))
-        elif isinstance(named, dict) and isinstance(named.get("name"), str):
-            made.append(CalledTool(named["name"], form.decoded(named.get("arguments"))))
+    calls = []
+    for listed_call in listed:
+        function = (
+            listed_call.get("function", listed_call)
+            if isinstance(listed_call, dict)
+            else listed_call
+        )
+        if isinstance(function, str):
+            calls.append(CalledTool(function))
+        elif isinstance(function, dict) and isinstance(function.get("name"), str):
+            calls.append(CalledTool(function["name"], form.decoded(function.get("arguments"))))
         else:
             raise InputError(
                 "The task's expected tool calls are no list of names or objects with name and"
                 " arguments."
             )
-    return made
+    return calls
 
 
 def wanted_tools(expected: Any, metadata: Mapping[str, Any]) -> list[CalledTool]:
@@ -99,8 +103,8 @@ class CallMatch:
 
     def why(self, expected: CalledTool, got: CalledTool) -> str:
         """What differs between the arguments of two calls of one tool."""
-        found = self._comparison.difference(expected.arguments, _or_empty(got.arguments))
-        return "; ".join(found.notes[:3])
+        difference = self._comparison.difference(expected.arguments, _or_empty(got.arguments))
+        return "; ".join(difference.notes[:3])
 
     def matched(
         self, expected: Sequence[CalledTool], got: Sequence[CalledTool]
@@ -108,10 +112,10 @@ class CallMatch:
         """Number of matched calls in any order, those missing, and those not expected."""
         left, missing = list(got), []
         # A call that says more is matched first: it fits fewer.
-        for one in sorted(expected, key=lambda call: call.arguments is None):
-            at = next((n for n, other in enumerate(left) if self.same(one, other)), None)
+        for wanted in sorted(expected, key=lambda call: call.arguments is None):
+            at = next((n for n, left_call in enumerate(left) if self.same(wanted, left_call)), None)
             if at is None:
-                missing.append(one)
+                missing.append(wanted)
             else:
                 del left[at]
         return len(expected) - len(missing), missing, left
@@ -135,8 +139,8 @@ def _or_empty(arguments: Any) -> Any:
 def _ran(spans: Sequence[Span]) -> list[CalledTool]:
     tools = {span.span_id: span for span in spans if _is_tool(span)}
     parents = {span.span_id: span.parent_id for span in spans}
-    made: list[CalledTool] = []
-    seen: set[str] = set()
+    calls: list[CalledTool] = []
+    call_ids: set[str] = set()
     for span in tools.values():
         call = CalledTool(
             str(span.attributes.get(names.TOOL_NAME) or span.name),
@@ -149,14 +153,14 @@ def _ran(spans: Sequence[Span]) -> list[CalledTool]:
         while above is not None and above not in tools and steps < len(parents):
             above, steps = parents.get(above), steps + 1
         outer = tools.get(above) if above is not None else None
-        if isinstance(call_id, str) and call_id in seen:
+        if isinstance(call_id, str) and call_id in call_ids:
             continue
         if outer is not None and outer.attributes.get(names.TOOL_NAME, outer.name) == call.name:
             continue  # a second instrument's span of the same call
         if isinstance(call_id, str) and call_id:
-            seen.add(call_id)
-        made.append(call)
-    return made
+            call_ids.add(call_id)
+        calls.append(call)
+    return calls
 
 
 def _is_tool(span: Span) -> bool:
@@ -165,8 +169,8 @@ def _is_tool(span: Span) -> bool:
 
 
 def _asked_for(spans: Sequence[Span]) -> list[CalledTool]:
-    made: list[CalledTool] = []
-    seen: set[str] = set()
+    calls: list[CalledTool] = []
+    call_ids: set[str] = set()
     for span in spans:
         for message in form.objects(span.attributes.get(names.OUTPUT_MESSAGES)):
             parts = message.get("parts")
@@ -175,9 +179,9 @@ def _asked_for(spans: Sequence[Span]) -> list[CalledTool]:
                     continue
                 call_id = part.get("id")
                 if isinstance(call_id, str) and call_id:
-                    if call_id in seen:
+                    if call_id in call_ids:
                         continue
-                    seen.add(call_id)
+                    call_ids.add(call_id)
                 name = part.get("name")
-                made.append(CalledTool(str(name or ""), form.decoded(part.get("arguments"))))
-    return made
+                calls.append(CalledTool(str(name or ""), form.decoded(part.get("arguments"))))
+    return calls

@@ -86,19 +86,19 @@ def make_evaluator(
     Raises:
         ConfigError: The evaluator does not exist, or its options are invalid.
     """
-    made: FunctionEvaluator
+    evaluator: FunctionEvaluator
     if ":" not in use:
-        made = _built_in(use, options or {})
+        evaluator = _built_in(use, options or {})
     elif host is not None:
-        made = HostedEvaluator(host, use, options or {})
+        evaluator = HostedEvaluator(host, use, options or {})
     else:
-        made = own_evaluator(use, options or {})
+        evaluator = own_evaluator(use, options or {})
     if on_error is not None:
         try:
-            made = made.failing(on_error)
+            evaluator = evaluator.failing(on_error)
         except InputError as error:
             raise ConfigError(f"Evaluator {use!r}: {error.message}") from None
-    return made if name is None else made.named(name)
+    return evaluator if name is None else evaluator.named(name)
 
 
 def built_in_meanings() -> dict[str, str]:
@@ -132,9 +132,9 @@ def _built_in(use: str, options: Mapping[str, Any]) -> FunctionEvaluator:
     hints = get_type_hints(factory)
     for option in options:
         if option not in hints or option == "return":
-            known = sorted(hints.keys() - {"return"})
-            near = difflib.get_close_matches(option, known, n=1)
-            meant = f" Did you mean {near[0]!r}?" if near else f" It has {', '.join(known)}."
+            option_names = sorted(hints.keys() - {"return"})
+            near = difflib.get_close_matches(option, option_names, n=1)
+            meant = f" Did you mean {near[0]!r}?" if near else f" It has {', '.join(option_names)}."
             raise ConfigError(f"The evaluator {use!r} has no option {option!r}.{meant}")
     try:
         fitting = {k: msgspec.convert(v, hints[k]) for k, v in options.items()}

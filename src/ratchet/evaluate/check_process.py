@@ -34,8 +34,8 @@ def match_within_limit(pattern: str, text: str, *, full: bool) -> str | None:
         ValueError: The expression is malformed.
         TimeoutError: Matching took longer than MATCH_S.
     """
-    found: str | None = _request({"pattern": pattern, "text": text, "full": full})
-    return found
+    matched: str | None = _request({"pattern": pattern, "text": text, "full": full})
+    return matched
 
 
 def schema_error_within_limit(schema: dict[str, Any], value: Any) -> str | None:
@@ -45,11 +45,11 @@ def schema_error_within_limit(schema: dict[str, Any], value: Any) -> str | None:
         ValueError: The schema cannot be applied.
         TimeoutError: Checking took longer than MATCH_S.
     """
-    found: str | None = _request({"schema": schema, "value": value})
-    return found
+    problem: str | None = _request({"schema": schema, "value": value})
+    return problem
 
 
-def same_mathematics_within_limit(expected: str, given: str) -> str | None:
+def same_mathematics_within_limit(expected: str, output: str) -> str | None:
     """None if two texts give the same answer in mathematics, else what is wrong, or "expected" if
     the expected one cannot be read.
 
@@ -57,8 +57,8 @@ def same_mathematics_within_limit(expected: str, given: str) -> str | None:
         ValueError: Math-Verify failed on them.
         TimeoutError: The comparison took longer than MATCH_S.
     """
-    found: str | None = _request({"mathematics": expected, "given": given})
-    return found
+    problem: str | None = _request({"mathematics": expected, "given": output})
+    return problem
 
 
 def schema_error(schema: dict[str, Any], value: Any) -> str | None:
@@ -140,15 +140,15 @@ def _answer(request: dict[str, Any]) -> str | None:
     if "mathematics" in request:
         return _mathematical_difference(request["mathematics"], request["given"])
     compiled = re.compile(request["pattern"])
-    found = (compiled.fullmatch if request["full"] else compiled.search)(request["text"])
-    return found.group(0)[:200] if found else None
+    match = (compiled.fullmatch if request["full"] else compiled.search)(request["text"])
+    return match.group(0)[:200] if match else None
 
 
-def _mathematical_difference(expected: str, given: str) -> str | None:
+def _mathematical_difference(expected: str, output: str) -> str | None:
     from math_verify import parse, verify
 
     # Its own time limits use the alarm that bounds this process.
-    wanted, answer = (parse(text, parsing_timeout=None) for text in (expected, given))
+    wanted, answer = (parse(text, parsing_timeout=None) for text in (expected, output))
     if not wanted:
         return "expected"
     if not answer:

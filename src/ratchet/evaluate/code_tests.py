@@ -61,9 +61,9 @@ def code_tests(
     async def judge(output: Any, metadata: dict[str, Any], expected: Any = None) -> Judgement:
         from ratchet.sandbox import SandboxLimits, function_pool
 
-        given = list(tests) or metadata.get("tests", expected)
-        cases = given if isinstance(given, list) else [given]
-        if given is None or not cases:
+        task_tests = list(tests) or metadata.get("tests", expected)
+        cases = task_tests if isinstance(task_tests, list) else [task_tests]
+        if task_tests is None or not cases:
             raise UnfitTask("has no tests")
         if len(cases) > MAX_TESTS:
             raise InputError(f"The task has more than {MAX_TESTS} tests.")
@@ -165,14 +165,14 @@ def _parsed(code: str) -> ast.Module | None:
 
 def _defined(tree: ast.Module | None) -> frozenset[str]:
     """The names that a module defines at its top."""
-    made = set()
+    names = set()
     for node in tree.body if tree is not None else ():
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            made.add(node.name)
+            names.add(node.name)
         elif isinstance(node, (ast.Assign, ast.AnnAssign)):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            made |= {target.id for target in targets if isinstance(target, ast.Name)}
-    return frozenset(made)
+            names |= {target.id for target in targets if isinstance(target, ast.Name)}
+    return frozenset(names)
 
 
 def _shown(error: str) -> str:

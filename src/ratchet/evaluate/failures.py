@@ -121,8 +121,8 @@ class AnswerFailures:
         if task in self._works:
             return True
         for output in self._other_answers(evaluator, rollout):
-            other = msgspec.structs.replace(rollout, output=output)
-            score = await attempted(evaluator, other, spans_of)
+            variant = msgspec.structs.replace(rollout, output=output)
+            score = await attempted(evaluator, variant, spans_of)
             if isinstance(score, Score) and score.value is not None:
                 self._works.add(task)
                 return True
@@ -130,10 +130,10 @@ class AnswerFailures:
 
     def _other_answers(self, evaluator: Evaluator, rollout: Rollout) -> Iterator[Any]:
         """The expected answer, another output for the task, outputs for other tasks."""
-        known = self._outputs.get((evaluator.name, evaluator.version), {})
-        own = [known[rollout.task_id]] if rollout.task_id in known else []
-        others = [known[task] for task in sorted(known.keys() - {rollout.task_id})]
-        answers: list[Any] = [*own, *others][:OTHER_OUTPUTS]
+        outputs = self._outputs.get((evaluator.name, evaluator.version), {})
+        own = [outputs[rollout.task_id]] if rollout.task_id in outputs else []
+        other_outputs = [outputs[task] for task in sorted(outputs.keys() - {rollout.task_id})]
+        answers: list[Any] = [*own, *other_outputs][:OTHER_OUTPUTS]
         expected = expected_output(rollout.expected, [rollout.output])
         for answer in (expected, rollout.expected, *answers):
             if answer is not None and _text(answer) != _text(rollout.output):
@@ -141,14 +141,14 @@ class AnswerFailures:
 
 
 def _failed(evaluator: Evaluator, error: Exception, value: float | None) -> Score:
-    said = f"{FAILED}{described(error, ' ')}"[:MAX_CHARACTERS]
+    message = f"{FAILED}{described(error, ' ')}"[:MAX_CHARACTERS]
     return Score(
         evaluator=evaluator.name,
         version=evaluator.version,
         value=value,
         unit=evaluator.unit,
-        rationale="" if value is None else said,
-        error=said if value is None else "",
+        rationale="" if value is None else message,
+        error=message if value is None else "",
     )
 
 
@@ -168,14 +168,12 @@ def broken(name: str, scores: Sequence[Score], outputs: str) -> str:
     faults = [s.rationale or s.error for s in scores if s.value is None or is_failure(s)]
     if 2 * len(faults) <= len(scores):
         return ""
-    usual = min(faults, key=lambda each: (-faults.count(each), each))
-    counted = f"{len(faults)} of {len(scores)} of {outputs}"
+    usual = min(faults, key=lambda fault: (-faults.count(fault), fault))
+    share = f"{len(faults)} of {len(scores)} of {outputs}"
     if usual.startswith(FAILED):
-        said = usual.removeprefix(FAILED).rstrip(".")
-        return (
-            f"The evaluator {name!r} failed on {counted}: {said}. It is broken, the agent is not."
-        )
-    return f"The evaluator {name!r} gave no score for {counted}: {usual.rstrip('.')}."
+        cause = usual.removeprefix(FAILED).rstrip(".")
+        return f"The evaluator {name!r} failed on {share}: {cause}. It is broken, the agent is not."
+    return f"The evaluator {name!r} gave no score for {share}: {usual.rstrip('.')}."
 
 
 def _text(value: Any) -> str:

@@ -166,7 +166,7 @@ def groundedness(*, threshold: float = 0.6) -> FunctionEvaluator:
         if len(text) > MAX_OUTPUT:
             raise InputError(f"The output is longer than {MAX_OUTPUT} characters.")
         passages = _passages(spans, metadata)
-        claims = [each for each in _sentences(text) if _is_claim(each)]
+        claims = [sentence for sentence in _sentences(text) if _is_claim(sentence)]
         if not claims:
             raise Unscored("The output makes no claim that could be supported.")
         sources = _Sources(comparable(passages), comparable(output_text(input)[:MAX_PASSAGES]))
@@ -185,8 +185,8 @@ def groundedness(*, threshold: float = 0.6) -> FunctionEvaluator:
 class _Sources:
     """What is known: passages, and the input."""
 
-    def __init__(self, passages: Sequence[str], given: str) -> None:
-        everything = "\n".join((*passages, given))
+    def __init__(self, passages: Sequence[str], input: str) -> None:
+        everything = "\n".join((*passages, input))
         self._numbers = sorted(set(_numbers(everything)))
         self._words = {_stem(word) for word in _WORD.findall(everything)}
         self._windows: list[tuple[frozenset[str], frozenset[str], bool]] = []
@@ -200,7 +200,9 @@ class _Sources:
     def why_not(self, claim: str, threshold: float) -> str:
         """Why a claim is not supported, as a clause; empty if it is."""
         for number in _numbers(claim):
-            if not any(math.isclose(number, known, rel_tol=1e-9) for known in self._numbers):
+            if not any(
+                math.isclose(number, source_number, rel_tol=1e-9) for source_number in self._numbers
+            ):
                 return f"{number:.15g} is in no passage"
         for name in _NAME.findall(claim):
             if any(_stem(word) not in self._words for word in _WORD.findall(name)):
@@ -210,15 +212,20 @@ class _Sources:
             return ""
         negated = _NEGATION.search(claim) is not None
         near = [
-            (len(content & around), len(content & own), said) for around, own, said in self._windows
+            (len(content & around), len(content & own), is_negated)
+            for around, own, is_negated in self._windows
         ]
         best = max((shared for shared, _, _ in near), default=0) / len(content)
         if best < threshold:
             return f"the best passage has {best:.0%} of its words"
         # The sentence that is most like it says whether it is so.
-        like = [(own, said) for shared, own, said in near if shared >= threshold * len(content)]
+        like = [
+            (own, is_negated)
+            for shared, own, is_negated in near
+            if shared >= threshold * len(content)
+        ]
         most = max(own for own, _ in like)
-        if any(own == most and said == negated for own, said in like):
+        if any(own == most and is_negated == negated for own, is_negated in like):
             return ""
         return "the passages negate it" if not negated else "the passages do not negate it"
 
@@ -249,20 +256,20 @@ def _stem(word: str) -> str:
 
 
 def _passages(spans: Sequence[Span], metadata: Mapping[str, Any]) -> list[str]:
-    found = [
+    passages = [
         text
         for span in spans
         if names.RETRIEVAL_DOCUMENTS in span.attributes
         for text in _texts(form.decoded(span.attributes[names.RETRIEVAL_DOCUMENTS]))
     ]
-    if not found:
-        given = next((metadata[key] for key in _KEYS if metadata.get(key)), None)
-        found = _texts(given)
-    if not found:
+    if not passages:
+        documents = next((metadata[key] for key in _KEYS if metadata.get(key)), None)
+        passages = _texts(documents)
+    if not passages:
         raise InputError("Neither the spans of retrieval nor the task's metadata hold passages.")
-    if sum(map(len, found)) > MAX_PASSAGES:
+    if sum(map(len, passages)) > MAX_PASSAGES:
         raise InputError(f"The passages have more than {MAX_PASSAGES} characters.")
-    return found
+    return passages
 
 
 def _texts(value: Any, depth: int = 0) -> list[str]:
@@ -272,8 +279,8 @@ def _texts(value: Any, depth: int = 0) -> list[str]:
     if depth > 5:
         return []
     if isinstance(value, dict):
-        named = [value[key] for key in _TEXTS if key in value]
-        return [text for each in (named or value.values()) for text in _texts(each, depth + 1)]
+        fields = [value[key] for key in _TEXTS if key in value]
+        return [text for part in (fields or value.values()) for text in _texts(part, depth + 1)]
     if isinstance(value, (list, tuple)):
-        return [text for each in value for text in _texts(each, depth + 1)]
+        return [text for document in value for text in _texts(document, depth + 1)]
     return []

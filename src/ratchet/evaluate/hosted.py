@@ -45,18 +45,18 @@ class HostedEvaluator(FunctionEvaluator):
         self._host = host
         self._use = use
         self._options = dict(options)
-        made = host.ask(DescribeEvaluator(use, self._options), EvaluatorDescription)
+        description = host.ask(DescribeEvaluator(use, self._options), EvaluatorDescription)
         super().__init__(
             lambda: None,
-            name=made.name,
-            unit=made.unit,
-            timeout_s=made.timeout_s,
-            basis=made.basis,
+            name=description.name,
+            unit=description.unit,
+            timeout_s=description.timeout_s,
+            basis=description.basis,
         )
-        self.version = made.version
-        self.on_error = made.on_error
-        self.asks_for = made.asks_for
-        self.needs_expected = made.needs_expected
+        self.version = description.version
+        self.on_error = description.on_error
+        self.asks_for = description.asks_for
+        self.needs_expected = description.needs_expected
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Not possible from here."""
@@ -84,5 +84,5 @@ def _exception(reply: NotJudged) -> Exception:
         return Unscored(reply.said)
     if reply.outage:
         return Unscored(f"{reply.kind}: {reply.said}" if reply.said else reply.kind)
-    made: Exception = type(reply.kind, (Exception,), {})(reply.said)
-    return made
+    error: Exception = type(reply.kind, (Exception,), {})(reply.said)
+    return error

@@ -28,11 +28,11 @@ class JsonDifference:
     notes: list[str] = field(default_factory=list)
     """What differs, each with its place."""
 
-    def add(self, other: JsonDifference) -> None:
+    def add(self, part: JsonDifference) -> None:
         """Add the difference of a part."""
-        self.equal += other.equal
-        self.fields += other.fields
-        self.notes += other.notes
+        self.equal += part.equal
+        self.fields += part.fields
+        self.notes += part.notes
 
 
 @dataclass(frozen=True)
@@ -80,32 +80,34 @@ class JsonComparison:
     def _compare_objects(
         self, expected: dict[str, Any], got: dict[str, Any], place: tuple[str, ...]
     ) -> JsonDifference:
-        made = JsonDifference()
+        difference = JsonDifference()
         for key in dict.fromkeys((*expected, *got)):
-            here = (*place, str(key))
-            if self._ignores(here):
+            inner = (*place, str(key))
+            if self._ignores(inner):
                 continue
             if key not in got:
-                count = self._leaves(expected[key], here)
-                made.add(JsonDifference(0, count, [f"{_path(here)}: {_missing(expected[key])}"]))
+                count = self._leaves(expected[key], inner)
+                difference.add(
+                    JsonDifference(0, count, [f"{_path(inner)}: {_missing(expected[key])}"])
+                )
             elif key in expected:
-                made.add(self._compare(expected[key], got[key], here))
+                difference.add(self._compare(expected[key], got[key], inner))
             elif self.extra:
-                count = self._leaves(got[key], here)
-                made.add(JsonDifference(0, count, [f"{_path(here)}: {_extra(got[key])}"]))
-        return made
+                count = self._leaves(got[key], inner)
+                difference.add(JsonDifference(0, count, [f"{_path(inner)}: {_extra(got[key])}"]))
+        return difference
 
     def _compare_lists(
         self, expected: list[Any], got: list[Any], place: tuple[str, ...]
     ) -> JsonDifference:
-        made = JsonDifference()
-        for at, (one, other) in enumerate(zip(expected, got, strict=False)):
-            made.add(self._compare(one, other, (*place, str(at))))
+        difference = JsonDifference()
+        for at, (expected_item, got_item) in enumerate(zip(expected, got, strict=False)):
+            difference.add(self._compare(expected_item, got_item, (*place, str(at))))
         for at in range(len(got), len(expected)):
-            made.add(self._alone(expected[at], (*place, str(at)), _missing))
+            difference.add(self._alone(expected[at], (*place, str(at)), _missing))
         for at in range(len(expected), len(got) if self.extra else 0):
-            made.add(self._alone(got[at], (*place, str(at)), _extra))
-        return made
+            difference.add(self._alone(got[at], (*place, str(at)), _extra))
+        return difference
 
     def _compare_unordered(
         self, expected: list[Any], got: list[Any], place: tuple[str, ...]
@@ -115,31 +117,39 @@ class JsonComparison:
             raise InputError(
                 f"{_path(place)} has more than {MAX_UNORDERED} items without an order."
             )
-        made = JsonDifference()
+        difference = JsonDifference()
         left = dict(enumerate(got))
         open_ones = []
         for at, item in enumerate(expected):
             differences = (
-                (n, self._compare(item, each, (*place, str(at)))) for n, each in left.items()
+                (n, self._compare(item, got_item, (*place, str(at))))
+                for n, got_item in left.items()
             )
-            match = next(((n, one) for n, one in differences if not one.notes), None)
+            match = next(
+                (
+                    (n, item_difference)
+                    for n, item_difference in differences
+                    if not item_difference.notes
+                ),
+                None,
+            )
             if match is None:
                 open_ones.append((at, item))
             else:
                 del left[match[0]]
-                made.add(match[1])
+                difference.add(match[1])
         for at, item in open_ones:
-            here = (*place, str(at))
+            inner = (*place, str(at))
             if not left:
-                made.add(self._alone(item, here, _missing))
+                difference.add(self._alone(item, inner, _missing))
                 continue
-            compared = {n: self._compare(item, each, here) for n, each in left.items()}
+            compared = {n: self._compare(item, got_item, inner) for n, got_item in left.items()}
             best = max(compared, key=lambda n: compared[n].equal)
             del left[best]
-            made.add(compared[best])
+            difference.add(compared[best])
         for at, item in left.items() if self.extra else ():
-            made.add(self._alone(item, (*place, str(at)), _extra))
-        return made
+            difference.add(self._alone(item, (*place, str(at)), _extra))
+        return difference
 
     def _alone(
         self, value: Any, place: tuple[str, ...], words: Callable[[Any], str]
@@ -170,14 +180,14 @@ class JsonComparison:
         if len(place) > MAX_DEPTH:
             raise InputError(f"The values are nested deeper than {MAX_DEPTH}.")
         if isinstance(value, dict) and value:
-            inner = ((str(key), each) for key, each in value.items())
+            inner = ((str(key), member) for key, member in value.items())
         elif isinstance(value, list) and value:
-            inner = ((str(at), each) for at, each in enumerate(value))
+            inner = ((str(at), item) for at, item in enumerate(value))
         else:
             return 1
         return sum(
-            self._leaves(each, (*place, key))
-            for key, each in inner
+            self._leaves(part, (*place, key))
+            for key, part in inner
             if not self._ignores((*place, key))
         )
 
@@ -209,7 +219,7 @@ def _matches(pattern: str, place: tuple[str, ...]) -> bool:
     if len(parts) == 1:
         return place[-1] == pattern
     return len(parts) == len(place) and all(
-        part in ("*", here) for part, here in zip(parts, place, strict=True)
+        part in ("*", step) for part, step in zip(parts, place, strict=True)
     )
 
 

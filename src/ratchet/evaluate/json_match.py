@@ -53,12 +53,12 @@ def json_match(
             if not isinstance(wanted, str):
                 return Judgement(0.0, f"the output is not JSON: {error}")
             got = answer
-        found = comparison.difference(comparable(wanted), comparable(got))
-        if not found.fields:
+        difference = comparison.difference(comparable(wanted), comparable(got))
+        if not difference.fields:
             raise InputError("Every field of the expected answer is ignored.")
         if strict:
-            return Judgement(float(not found.notes), short_notes(found.notes))
-        return Judgement(found.equal / found.fields, short_notes(found.notes))
+            return Judgement(float(not difference.notes), short_notes(difference.notes))
+        return Judgement(difference.equal / difference.fields, short_notes(difference.notes))
 
     return FunctionEvaluator(
         judge,

@@ -32,24 +32,24 @@ def language(*, language: str | None = None) -> FunctionEvaluator:
     Raises:
         ConfigError: py3langid is not installed, or does not know the language.
     """
-    known = _identifier().labels
-    if language is not None and language not in known:
+    languages = _identifier().labels
+    if language is not None and language not in languages:
         raise ConfigError(
             f"The evaluator 'language' does not know {language!r}.",
-            hint=f"It knows {', '.join(sorted(known))}.",
+            hint=f"It knows {', '.join(sorted(languages))}.",
         )
 
     def judge(output: Any, input: Any, metadata: dict[str, Any]) -> Judgement:
         wanted = language or metadata.get("language")
         if wanted is None:
             wanted, _ = _told(input, "input")
-        elif wanted not in known:
+        elif wanted not in languages:
             raise InputError(f"The task's language {wanted!r} is not known.")
-        found, probability = _told(output, "output")
-        note = f"{found} with probability {probability:.2f} where {wanted} is expected"
-        if found != wanted and probability < LEAST_PROBABILITY:
+        detected, probability = _told(output, "output")
+        note = f"{detected} with probability {probability:.2f} where {wanted} is expected"
+        if detected != wanted and probability < LEAST_PROBABILITY:
             raise Unscored(f"The output's language is uncertain: {note}.")
-        return Judgement(float(found == wanted), note)
+        return Judgement(float(detected == wanted), note)
 
     return FunctionEvaluator(judge, name="language", options={"language": language})
 
@@ -61,8 +61,8 @@ def _told(value: Any, name: str) -> tuple[str, float]:
     # A letter of Chinese or Japanese says as much as several of an alphabet.
     if letters < LEAST_LETTERS and not any("\u3040" <= mark <= "\ud7a3" for mark in text):
         raise Unscored(f"The {name} has {letters} letters; its language is told from 20 on.")
-    found, probability = _identifier().classify(text.encode("utf-8", "ignore").decode())
-    return str(found), float(probability)
+    language, probability = _identifier().classify(text.encode("utf-8", "ignore").decode())
+    return str(language), float(probability)
 
 
 @functools.cache

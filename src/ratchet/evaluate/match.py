@@ -27,14 +27,16 @@ def exact_match(*, ignore_case: bool = False, strip: bool = True) -> FunctionEva
         value = value.strip() if strip else value
         return value.casefold() if ignore_case else value
 
-    def same(one: Any, other: Any) -> bool:
+    def same(left: Any, right: Any) -> bool:
         # Python equates True and 1; JSON does not.
-        return isinstance(one, bool) == isinstance(other, bool) and normal(one) == normal(other)
+        return isinstance(left, bool) == isinstance(right, bool) and normal(left) == normal(right)
 
     def judge(output: Any, expected: Any) -> Judgement:
         output, expected = comparable(answer_of(output)), comparable(expected)
         several = isinstance(expected, list) and not isinstance(output, list)
-        if same(output, expected) or (several and any(same(output, one) for one in expected)):
+        if same(output, expected) or (
+            several and any(same(output, alternative) for alternative in expected)
+        ):
             return Judgement(1.0)
         if type(output) is type(expected) and isinstance(expected, (dict, list)):
             return Judgement(0.0, short_notes(JsonComparison().difference(expected, output).notes))
@@ -60,9 +62,9 @@ def contains(*, ignore_case: bool = True, all_of: bool = False) -> FunctionEvalu
         wanted = _expected_texts(expected, "text")
         text, is_data = normal(answer_text(output)), not isinstance(output, str)
         contained = [
-            normal(each) in text
-            or (is_data and normal(json.dumps(each, ensure_ascii=False)[1:-1]) in text)
-            for each in wanted
+            normal(fragment) in text
+            or (is_data and normal(json.dumps(fragment, ensure_ascii=False)[1:-1]) in text)
+            for fragment in wanted
         ]
         return sum(contained) / len(contained) if all_of else float(any(contained))
 
@@ -93,10 +95,12 @@ def regex(*, pattern: str | None = None, full: bool = False) -> FunctionEvaluato
     def judge(output: Any, expected: Any = None) -> Judgement:
         patterns = _expected_texts(expected, "pattern") if pattern is None else [pattern]
         text = answer_text(output)
-        for each in patterns:
+        for wanted in patterns:
             # Composed too, so that "é" is matched however both are written.
-            for one, other in dict.fromkeys([(each, text), (comparable(each), comparable(text))]):
-                matched = match_within_limit(one, other, full=full)
+            for expression, subject in dict.fromkeys(
+                [(wanted, text), (comparable(wanted), comparable(text))]
+            ):
+                matched = match_within_limit(expression, subject, full=full)
                 if matched is not None:
                     return Judgement(1.0, f"matched {matched[:80]!r}")
         return Judgement(0.0, f"no match of {patterns[0]!r}")
@@ -121,11 +125,11 @@ def _expected_texts(expected: Any, kind: str) -> list[str]:
         UnfitTask: There is none, or one is empty: every output would contain it.
     """
     wanted = [
-        output_text(each) for each in (expected if isinstance(expected, list) else [expected])
+        output_text(answer) for answer in (expected if isinstance(expected, list) else [expected])
     ]
     if not wanted or expected is None:
         raise UnfitTask(f"has no expected {kind} to look for")
-    if not all(each.strip() for each in wanted):
+    if not all(text.strip() for text in wanted):
         raise UnfitTask(f"has an empty expected {kind}, which every output would contain")
     return wanted
 
@@ -150,7 +154,11 @@ def reciprocal_rank(*, k: int = 10) -> FunctionEvaluator:
         ranked = output if isinstance(output, list) else [output]
         for rank, answer in enumerate(ranked[:k], start=1):
             # Python equates True and 1; JSON does not.
-            kinds = [one for one in accepted if isinstance(one, bool) == isinstance(answer, bool)]
+            kinds = [
+                alternative
+                for alternative in accepted
+                if isinstance(alternative, bool) == isinstance(answer, bool)
+            ]
             if answer in kinds:
                 return Judgement(1.0 / rank, f"{answer} at rank {rank}")
         return Judgement(0.0, f"{accepted[0]} is not among the first {k}")

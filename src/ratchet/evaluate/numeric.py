@@ -48,9 +48,9 @@ def numeric(
             return Judgement(0.0, "the output holds no plain number")
         both = wanted[1] and got[1]
         pairs = list(itertools.product(_readings(wanted, both), _readings(got, both)))
-        equal = any(_is_within(one, other) for one, other in pairs)
-        one, other = pairs[0]
-        return Judgement(float(equal), f"expected {one:.15g}, got {other:.15g}")
+        equal = any(_is_within(left, right) for left, right in pairs)
+        wanted_value, got_value = pairs[0]
+        return Judgement(float(equal), f"expected {wanted_value:.15g}, got {got_value:.15g}")
 
     def _readings(number: tuple[float, bool], both: bool) -> list[float]:
         value, is_percent = number

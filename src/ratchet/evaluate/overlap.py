@@ -87,11 +87,11 @@ def _items(value: Any) -> list[Any]:
         if len(value) > MAX_TEXT:
             raise InputError(f"A text with a list is longer than {MAX_TEXT} characters.")
         try:
-            found = json_in(value)
+            parsed = json_in(value)
         except ValueError:
-            found = None
-        if isinstance(found, list):
-            return found
+            parsed = None
+        if isinstance(parsed, list):
+            return parsed
         lines = [line for line in value.splitlines() if line.strip()]
         parts = lines if len(lines) > 1 else re.split(r"[,;]", value)
         return [text for part in parts if (text := _BULLET.sub("", part).strip())]
@@ -116,11 +116,11 @@ def _key(item: Any, as_text: bool, ignore_case: bool) -> str:
         raise InputError("An item is nested too deep, or is no JSON value.") from None
 
 
-def _longest_common(one: Sequence[str], other: Sequence[str]) -> int:
+def _longest_common(first: Sequence[str], second: Sequence[str]) -> int:
     """Length of the longest common subsequence."""
-    row = [0] * (len(other) + 1)
-    for left in one:
+    row = [0] * (len(second) + 1)
+    for left in first:
         before = 0
-        for at, right in enumerate(other, start=1):
+        for at, right in enumerate(second, start=1):
             before, row[at] = row[at], before + 1 if left == right else max(row[at], row[at - 1])
     return row[-1]

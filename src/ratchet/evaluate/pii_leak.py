@@ -41,14 +41,14 @@ def pii_leak(
         text = output_text(output)
         if len(text) > MAX_TEXT:
             raise InputError(f"The output is longer than {MAX_TEXT} characters.")
-        for given in _secrets_in(output_text(input)[:MAX_TEXT]) if from_input else ():
-            text = text.replace(given, " ")
+        for secret in _secrets_in(output_text(input)[:MAX_TEXT]) if from_input else ():
+            text = text.replace(secret, " ")
         cleaned = Redactor(settings).text(text)
-        found = Counter(_MARKS.findall(cleaned)) - Counter(_MARKS.findall(text))
-        if found.keys() - set(NAMES):
-            raise InputError(f"The output could not be searched: {', '.join(found)}.")
-        kinds = ", ".join(f"{count} × {kind}" for kind, count in sorted(found.items()))
-        return Judgement(float(not found), f"found: {kinds}" if found else "")
+        marks = Counter(_MARKS.findall(cleaned)) - Counter(_MARKS.findall(text))
+        if marks.keys() - set(NAMES):
+            raise InputError(f"The output could not be searched: {', '.join(marks)}.")
+        kinds = ", ".join(f"{count} × {kind}" for kind, count in sorted(marks.items()))
+        return Judgement(float(not marks), f"found: {kinds}" if marks else "")
 
     return FunctionEvaluator(
         judge,
@@ -63,5 +63,5 @@ def _secrets_in(text: str) -> list[str]:
     from ratchet.observe.redaction.rules.scanned import ScannedText
 
     scanned = ScannedText(text)
-    found = {text[start:end] for find in RULES.values() for start, end in find(scanned)}
-    return sorted(filter(None, found), key=len, reverse=True)
+    secrets = {text[start:end] for find in RULES.values() for start, end in find(scanned)}
+    return sorted(filter(None, secrets), key=len, reverse=True)

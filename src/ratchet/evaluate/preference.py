@@ -87,14 +87,14 @@ class PreferenceModel(msgspec.Struct, frozen=True, kw_only=True):
         Raises:
             InputError: It was fitted with another embedding, or this one's result is malformed.
         """
-        (found,) = features([(input, text)], embed)
-        if self.embedded != (found.embedded or 0):
+        (text_features,) = features([(input, text)], embed)
+        if self.embedded != (text_features.embedded or 0):
             raise InputError(
                 f"The model was fitted with {_length(self.embedded)}, and now there is"
-                f" {_length(found.embedded)}.",
+                f" {_length(text_features.embedded)}.",
                 hint="Fit it anew: ratchet align NAME.",
             )
-        total = sum(self.weights.get(k, 0.0) * v for k, v in found.values.items())
+        total = sum(self.weights.get(k, 0.0) * v for k, v in text_features.values.items())
         return 1.0 / (1.0 + math.exp(-max(-30.0, min(30.0, total - self.offset))))
 
 
@@ -105,7 +105,7 @@ def pairs_of(feedback: Iterable[Feedback], outputs: Mapping[str, tuple[Any, Any]
         feedback: The feedback; other kinds are ignored.
         outputs: Input and output of the rollouts and traces that it is about, by id.
     """
-    found: dict[str, Pair] = {}
+    pairs: dict[str, Pair] = {}
     for item in feedback:
         input, output = outputs.get(item.rollout_id or item.trace_id, (None, None))
         if item.kind == "preference" and isinstance(item.content, dict):
@@ -116,8 +116,8 @@ def pairs_of(feedback: Iterable[Feedback], outputs: Mapping[str, tuple[Any, Any]
             continue
         pair = Pair("" if input is None else text_of(input), text_of(chosen), text_of(rejected))
         if pair.chosen != pair.rejected:
-            found.setdefault(content_hash([pair.input, pair.chosen, pair.rejected]), pair)
-    return list(found.values())
+            pairs.setdefault(content_hash([pair.input, pair.chosen, pair.rejected]), pair)
+    return list(pairs.values())
 
 
 def fit(pairs: Sequence[Pair], embed: Embed | None = None) -> PreferenceModel:
@@ -140,10 +140,10 @@ def fit(pairs: Sequence[Pair], embed: Embed | None = None) -> PreferenceModel:
     import numpy as np
 
     texts = [(pair.input, text) for pair in pairs for text in (pair.chosen, pair.rejected)]
-    found = features(texts, embed)
-    rows = np.zeros((len(pairs), len(SHAPE) + (found[0].embedded or WORDS)))
-    for number, each in enumerate(found):
-        for key, value in each.values.items():
+    samples = features(texts, embed)
+    rows = np.zeros((len(pairs), len(SHAPE) + (samples[0].embedded or WORDS)))
+    for number, sample in enumerate(samples):
+        for key, value in sample.values.items():
             rows[number // 2, key] += -value if number % 2 else value
     folds = np.array([zlib.crc32((p.input or p.chosen).encode()) % FOLDS for p in pairs])
     hits: list[float] = []
@@ -153,9 +153,9 @@ def fit(pairs: Sequence[Pair], embed: Embed | None = None) -> PreferenceModel:
             margins = test @ _weights(train)
             hits += [0.5 if abs(m) < 1e-9 else float(m > 0) for m in margins.tolist()]
     weights = _weights(rows)
-    kept = {k: round(float(w), 6) for k, w in enumerate(weights) if abs(w) > 1e-5}
-    made = PreferenceModel(
-        weights=kept,
+    nonzero = {k: round(float(w), 6) for k, w in enumerate(weights) if abs(w) > 1e-5}
+    model = PreferenceModel(
+        weights=nonzero,
         offset=0.0,
         pairs=len(pairs),
         accuracy=(
@@ -163,12 +163,14 @@ def fit(pairs: Sequence[Pair], embed: Embed | None = None) -> PreferenceModel:
             if hits
             else None
         ),
-        embedded=found[0].embedded,
+        embedded=samples[0].embedded,
         longer=sum(_longer(pair) for pair in pairs) / len(pairs),
     )
-    values = sorted(sum(kept.get(k, 0.0) * v for k, v in each.values.items()) for each in found)
+    values = sorted(
+        sum(nonzero.get(k, 0.0) * v for k, v in sample.values.items()) for sample in samples
+    )
     middle = (values[len(values) // 2] + values[(len(values) - 1) // 2]) / 2.0
-    return msgspec.structs.replace(made, offset=middle)
+    return msgspec.structs.replace(model, offset=middle)
 
 
 class Features(msgspec.Struct, frozen=True):
@@ -208,19 +210,19 @@ def features(texts: Sequence[tuple[str, str]], embed: Embed | None = None) -> li
 def _words(text: str) -> dict[int, float]:
     """Hashed words and pairs of words."""
     words = _WORD.findall(text.casefold())
-    found: dict[int, float] = {}
+    hashed: dict[int, float] = {}
     grams = {*words, *(f"{a} {b}" for a, b in pairwise(words))}
     scale = 1.0 / math.sqrt(len(grams)) if grams else 0.0
     for gram in grams:
         key = zlib.crc32(gram.encode("utf-8", "replace")) % WORDS
-        found[key] = found.get(key, 0.0) + scale
-    return found
+        hashed[key] = hashed.get(key, 0.0) + scale
+    return hashed
 
 
 def _shape(input: str, text: str, first: int) -> dict[int, float]:
     """Features of shape, numbered from the first."""
     words = _WORD.findall(text.casefold())
-    known = set(_WORD.findall(input.casefold()))
+    input_words = set(_WORD.findall(input.casefold()))
     letters = max(1, sum(c.isalpha() for c in text))
     shape = (
         math.log1p(len(text)) / 5.0,
@@ -229,7 +231,7 @@ def _shape(input: str, text: str, first: int) -> dict[int, float]:
         math.log1p(sum(c.isdigit() for c in text)) / 3.0,
         math.log1p(text.count("?")),
         sum(c.isupper() for c in text) / letters,
-        sum(word in known for word in words) / max(1, len(words)),
+        sum(word in input_words for word in words) / max(1, len(words)),
         float(not text.strip()),
     )
     return {number: value for number, value in enumerate(shape, first) if value}
@@ -299,7 +301,7 @@ class PreferenceEvaluator(FunctionEvaluator):
         path: The model's file.
         model: The model; None before it is trained.
         embed: The embedding that it is fitted with; None for hashed words.
-        named: Name of the embedding, for the evaluator's version.
+        embedding_name: Name of the embedding, for the evaluator's version.
     """
 
     is_judge = True
@@ -310,7 +312,7 @@ class PreferenceEvaluator(FunctionEvaluator):
         path: Path,
         model: PreferenceModel | None,
         embed: Embed | None = None,
-        named: str = "",
+        embedding_name: str = "",
     ) -> None:
         self.path = path
         self.embed = embed
@@ -321,7 +323,10 @@ class PreferenceEvaluator(FunctionEvaluator):
                 raise InputError(f"{path.name} does not exist yet: ratchet align makes it.")
             return Judgement(model.value(text_of(input), text_of(output), embed), model.doubt)
 
-        options = {"model": None if model is None else msgspec.to_builtins(model), "embed": named}
+        options = {
+            "model": None if model is None else msgspec.to_builtins(model),
+            "embed": embedding_name,
+        }
         super().__init__(judge, name="preference", options=options, trusted=embed is None)
 
 

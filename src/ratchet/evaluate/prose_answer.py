@@ -52,35 +52,35 @@ def answer_in(text: str, *, decimal_comma: bool = False) -> ProseNumber | None:
         decimal_comma: Commas are decimal, as in "1.234,50".
     """
     text = _plain(text[-MAX_TEXT:])
-    found = expressions_in(text, decimal_comma=decimal_comma)
-    if not found:
+    numbers = expressions_in(text, decimal_comma=decimal_comma)
+    if not numbers:
         return None
     start, end = _marked(text)
     if start >= 0:
-        here = [n for n in found if n.start >= start and (end < 0 or n.end <= end)]
-        if here:
-            chosen = _chosen_after(text, here, start, end)
+        candidates = [n for n in numbers if n.start >= start and (end < 0 or n.end <= end)]
+        if candidates:
+            chosen = _chosen_after(text, candidates, start, end)
             variable = end >= 0 and has_variable(text, chosen)
             return replace(chosen, plain=False) if variable else chosen
     sentences = _sentences(text)
-    strong = [n for n in found if not n.weak] or found
+    strong = [n for n in numbers if not n.weak] or numbers
     if _CONCLUSION.search(text):
         for low, high in reversed(sentences):
             match = _CONCLUSION.search(text, low, high)
             if match is not None:
                 listed = text[match.end() : match.end() + 1] == ":" and not match["says"]
                 after = [] if listed else [n for n in strong if match.end() <= n.start < high]
-                here = after or [
+                candidates = after or [
                     n for n in strong if low <= n.start < (match.start() if listed else high)
                 ]
-                if here and match["says"] and after and "=" not in text[low:high]:
+                if candidates and match["says"] and after and "=" not in text[low:high]:
                     return after[0]
-                if here:
-                    return _last_of(text, here, low, high)
+                if candidates:
+                    return _last_of(text, candidates, low, high)
     for low, high in reversed(sentences):
-        here = [n for n in strong if low <= n.start < high]
-        if here:
-            return _last_of(text, here, low, high)
+        candidates = [n for n in strong if low <= n.start < high]
+        if candidates:
+            return _last_of(text, candidates, low, high)
     return strong[-1]
 
 
@@ -98,8 +98,8 @@ def _marked(text: str) -> tuple[int, int]:
         return hashes[-1], -1
     answers = list(_ANSWER.finditer(text))
     final = [match for match in answers if match[0].lower().startswith("final")]
-    named = [match for match in answers if re.match(r"(?:final\s+)?answer", match[0], re.I)]
-    chosen = final or named or answers
+    labelled = [match for match in answers if re.match(r"(?:final\s+)?answer", match[0], re.I)]
+    chosen = final or labelled or answers
     return (chosen[-1].end(), -1) if chosen else (-1, -1)
 
 
@@ -113,14 +113,14 @@ def _closing(text: str, start: int) -> int:
     return len(text)
 
 
-def _chosen_after(text: str, here: list[ProseNumber], start: int, end: int) -> ProseNumber:
+def _chosen_after(text: str, candidates: list[ProseNumber], start: int, end: int) -> ProseNumber:
     """The answer behind a marker: the number that follows at once, or else that of the sentence."""
     low, high = next(
-        ((low, high) for low, high in _sentences(text) if low <= here[0].start < high),
+        ((low, high) for low, high in _sentences(text) if low <= candidates[0].start < high),
         (start, len(text)),
     )
     low, high = max(low, start), high if end < 0 else end
-    within = [n for n in here if low <= n.start < high] or here
+    within = [n for n in candidates if low <= n.start < high] or candidates
     strong = [n for n in within if not n.weak] or within
     first = strong[0]
     at_once = first.start - low <= _AT_ONCE and _HEDGE.fullmatch(text, low, first.start)
@@ -129,21 +129,21 @@ def _chosen_after(text: str, here: list[ProseNumber], start: int, end: int) -> P
     return _last_of(text, strong, low, high)
 
 
-def _last_of(text: str, here: list[ProseNumber], low: int, high: int) -> ProseNumber:
+def _last_of(text: str, candidates: list[ProseNumber], low: int, high: int) -> ProseNumber:
     """The answer of a sentence: after its last "=", else the last outside of trailing brackets."""
     equal = max(text.rfind("=", low, high), text.rfind("≈", low, high))
-    after = [n for n in here if n.start > equal] if equal >= 0 else []
+    after = [n for n in candidates if n.start > equal] if equal >= 0 else []
     if after:
         return after[0]
-    digits = [n for n in here if not n.in_words] or here
+    digits = [n for n in candidates if not n.in_words] or candidates
     opened = text.rfind("(", low, high)
     outside = [n for n in digits if n.end <= opened] if opened >= 0 else []
     return (outside or digits)[-1]
 
 
 def _sentences(text: str) -> list[tuple[int, int]]:
-    found, low = [], 0
+    sentences, low = [], 0
     for match in _SENTENCE.finditer(text):
-        found.append((low, match.start()))
+        sentences.append((low, match.start()))
         low = match.end()
-    return [*found, (low, len(text))]
+    return [*sentences, (low, len(text))]

@@ -131,8 +131,8 @@ def plain_mathematics(text: str) -> str:
     if "\\" in text or "^" in text:
         for _ in range(8):  # from the innermost braces outwards
             before = text
-            for form, made in _FORMS:
-                text = form.sub(made, text)
+            for form, replacement in _FORMS:
+                text = form.sub(replacement, text)
             if text == before:
                 break
     for form, plain in _WRITTEN:
@@ -148,18 +148,18 @@ def expressions_in(text: str, *, decimal_comma: bool = False) -> list[ProseNumbe
         decimal_comma: Commas are decimal.
     """
     numbers = list(numbers_in(text, decimal_comma=decimal_comma))
-    made = [
+    expressions = [
         _expression(text, part)
         for run in _runs(text, numbers)
         for part in _parts(run)
         if any(token.number for token in part)
     ]
     together = set[int]()
-    for at, (one, other) in enumerate(itertools.pairwise(made)):
-        listed = text[one.start - 1 : one.start] == "["
-        if (listed or not (one.weak or other.weak)) and _are_together(text, one, other):
+    for at, (first, second) in enumerate(itertools.pairwise(expressions)):
+        listed = text[first.start - 1 : first.start] == "["
+        if (listed or not (first.weak or second.weak)) and _are_together(text, first, second):
             together |= {at, at + 1}
-    return [replace(n, plain=n.plain and at not in together) for at, n in enumerate(made)]
+    return [replace(n, plain=n.plain and at not in together) for at, n in enumerate(expressions)]
 
 
 def has_variable(text: str, number: ProseNumber) -> bool:
@@ -223,8 +223,10 @@ def _expression(text: str, part: list[_Token]) -> ProseNumber:
         value, plain = numbers[0].value, False
     percent = len(numbers) == 1 and numbers[0].percent
     plain = plain and all(number.plain for number in numbers)
-    made = replace(numbers[0], value=value, start=start, end=end, percent=percent, plain=plain)
-    return replace(made, plain=plain and not has_variable(text, made))
+    expression = replace(
+        numbers[0], value=value, start=start, end=end, percent=percent, plain=plain
+    )
+    return replace(expression, plain=plain and not has_variable(text, expression))
 
 
 def _is_sign(text: str, part: list[_Token], at: int) -> bool:
@@ -270,15 +272,15 @@ def _depth(part: list[_Token]) -> int:
     return sum((token.kind == "(") - (token.kind == ")") for token in part)
 
 
-def _are_together(text: str, one: ProseNumber, other: ProseNumber) -> bool:
+def _are_together(text: str, first: ProseNumber, second: ProseNumber) -> bool:
     """Whether two numbers that follow one another are told as one: a tuple, a range, a list."""
-    between = text[one.end : other.start]
+    between = text[first.end : second.start]
     if len(between) > _MOST_BETWEEN:
         return False
     compound = _COMPOUND.fullmatch(between) is not None
-    if compound and (between.strip() in "'\u2032°" or _COMPOUND.match(text, other.end)):
+    if compound and (between.strip() in "'\u2032°" or _COMPOUND.match(text, second.end)):
         return True
-    if one.in_words or other.in_words:
+    if first.in_words or second.in_words:
         return False
     return _TOGETHER.fullmatch(between) is not None
 

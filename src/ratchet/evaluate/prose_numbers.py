@@ -203,10 +203,10 @@ def numbers_in(text: str, *, decimal_comma: bool = False) -> Iterator[ProseNumbe
     """
     text = written_alike(text)
     dates = [match.span() for match in _DATES.finditer(text)]
-    found = list(_in_digits(text, dates, _COMMA if decimal_comma else _DIGITS, decimal_comma))
-    taken = [(n.start, n.end) for n in found]
-    found += [n for n in _in_words(text) if not any(s < n.end and n.start < e for s, e in taken)]
-    yield from sorted(found, key=lambda n: n.start)
+    numbers = list(_in_digits(text, dates, _COMMA if decimal_comma else _DIGITS, decimal_comma))
+    spans = [(n.start, n.end) for n in numbers]
+    numbers += [n for n in _in_words(text) if not any(s < n.end and n.start < e for s, e in spans)]
+    yield from sorted(numbers, key=lambda n: n.start)
 
 
 def written_alike(text: str) -> str:
@@ -225,10 +225,10 @@ def _in_digits(
         before = text[max(0, match.start() - 40) : match.start()]
         vulgar = _VULGAR.get(text[end : end + 1])
         mixed, over = _MIXED.match(text, end), _AFTER_FRACTION.match(text, end)
-        whole = float(value).is_integer() if math.isfinite(value) else False
+        is_whole = float(value).is_integer() if math.isfinite(value) else False
         if vulgar is not None:
             value, end = value + math.copysign(vulgar, value), end + 1
-        elif mixed is not None and whole and int(mixed[2]) > int(mixed[1]) > 0:
+        elif mixed is not None and is_whole and int(mixed[2]) > int(mixed[1]) > 0:
             value, end = value + math.copysign(int(mixed[1]) / int(mixed[2]), value), mixed.end()
         elif over is not None and int(over[1]) and not before.endswith("/"):
             value, end = value / int(over[1]), over.end()

@@ -31,9 +31,9 @@ def json_schema(
     """
     if (schema is None) == (file is None):
         raise ConfigError("json_schema takes either a schema or a file.")
-    known = _read(file) if file is not None else dict(schema or {})
-    _check(known)
-    endless = '"pattern' in json.dumps(known)
+    applied_schema = _read(file) if file is not None else dict(schema or {})
+    _check(applied_schema)
+    endless = '"pattern' in json.dumps(applied_schema)
     check = schema_error_within_limit if endless else schema_error
 
     def judge(output: Any) -> Judgement:
@@ -41,11 +41,11 @@ def json_schema(
             value = json_in(answer_of(output))
         except ValueError as error:
             return Judgement(0.0, f"the output is not JSON: {error}")
-        wrong = check(comparable(known), comparable(value))
+        wrong = check(comparable(applied_schema), comparable(value))
         return Judgement(1.0) if wrong is None else Judgement(0.0, wrong)
 
     return FunctionEvaluator(
-        judge, name="json_schema", options={"schema": known}, trusted=not endless
+        judge, name="json_schema", options={"schema": applied_schema}, trusted=not endless
     )
 
 

@@ -63,13 +63,13 @@ class Scorer:
                 answered is kept.
         """
         ended = list(rollouts)
-        known = await asyncio.to_thread(self._store.scores.of, [r.id for r in ended])
-        result = {r.id: {s.evaluator: s for s in known.get(r.id, [])} for r in ended}
+        stored = await asyncio.to_thread(self._store.scores.of, [r.id for r in ended])
+        result = {r.id: {s.evaluator: s for s in stored.get(r.id, [])} for r in ended}
         missing: list[tuple[Rollout, Evaluator]] = []
         for rollout in ended:
             for evaluator in self._evaluators:
                 # An evaluator that was changed and reverted reuses its old scores.
-                own = _of_version(known[rollout.id], evaluator)
+                own = _of_version(stored[rollout.id], evaluator)
                 if own is not None and not self._failures.is_open(rollout.id, evaluator.name):
                     result[rollout.id][evaluator.name] = own
                 else:
@@ -148,11 +148,11 @@ class Scorer:
             return
         self._looked.add(place)
         ended, _ = self._store.rollouts.list(queue=rollout.queue, status="succeeded", limit=LOOKED)
-        known = self._store.scores.of([each.id for each in ended])
-        for each in ended:
-            score = _of_version(known[each.id], evaluator)
+        stored = self._store.scores.of([earlier.id for earlier in ended])
+        for earlier in ended:
+            score = _of_version(stored[earlier.id], evaluator)
             if score is not None and score.value is not None and not is_failure(score):
-                self._failures.scored(evaluator, each)
+                self._failures.scored(evaluator, earlier)
 
     async def _verdict(
         self, rollout: Rollout, evaluator: Evaluator, spans_of: SpansOf | None = None

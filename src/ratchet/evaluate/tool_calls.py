@@ -43,10 +43,10 @@ def tool_calls(
         wanted, got = wanted_tools(expected, metadata), called_tools(spans)
         count, missing, more = match.matched(wanted, got)
         notes = []
-        for one in missing:
-            twin = next((other for other in more if other.name == one.name), None)
-            why = f" ({match.why(one, twin)})" if twin is not None else ""
-            notes.append(f"missing: {described([one])}{why}")
+        for call in missing:
+            twin = next((unexpected for unexpected in more if unexpected.name == call.name), None)
+            why = f" ({match.why(call, twin)})" if twin is not None else ""
+            notes.append(f"missing: {described([call])}{why}")
         if more:
             notes.append(f"not expected: {described(more)}")
         note = "; ".join(notes) or f"{counted(count, 'call')} as expected"

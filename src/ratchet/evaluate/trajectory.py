@@ -82,7 +82,7 @@ def trajectory(
 
 
 def _is_calls(expected: Any) -> bool:
-    return isinstance(expected, list) and all(isinstance(one, (str, dict)) for one in expected)
+    return isinstance(expected, list) and all(isinstance(call, (str, dict)) for call in expected)
 
 
 def _difference(
@@ -102,6 +102,6 @@ def _difference(
         if at < len(wanted) and match.same(wanted[at], call):
             at += 1
         elif order == "strict":
-            there = described([wanted[at]]) if at < len(wanted) else "no further call"
-            return f"call {number} is {described([call])} where {there} is expected"
+            wanted_call = described([wanted[at]]) if at < len(wanted) else "no further call"
+            return f"call {number} is {described([call])} where {wanted_call} is expected"
     return f"missing: {described(wanted[at:])}" if at < len(wanted) else ""

@@ -76,19 +76,19 @@ def uses(
     spans = spans[:MAX_SPANS]
     failing = _failing(spans)
     texts = [(span, sent_texts(span)) for span in spans]
-    found: dict[str, Use] = {}
+    usage: dict[str, Use] = {}
     for name, resource in resources.items():
         mine = [span for span, message in texts if _shows(name, resource, span, message)]
         framed = isinstance(resource, Code) and any(
             _has_frame(resource.function, text) for text in (error, *_stacks(spans))
         )
-        found[name] = Use(
+        usage[name] = Use(
             spans=tuple(span.span_id for span in mine),
             traceable=_is_traceable(resource, spans),
             erred=framed or any(span.span_id in failing for span in mine),
             ended_ns=max((span.end_ns for span in mine), default=0),
         )
-    return found
+    return usage
 
 
 def blame(
@@ -109,11 +109,11 @@ def blame(
     Returns:
         Shares by name that sum to one; empty without resources.
     """
-    shown = uses(resources, spans, error)
+    usage = uses(resources, spans, error)
     words = [error, *rationales]
-    last = max((use.ended_ns for use in shown.values()), default=0)
+    last = max((use.ended_ns for use in usage.values()), default=0)
     weights = {
-        name: _weight(name, resources[name], use, words, last) for name, use in shown.items()
+        name: _weight(name, resources[name], use, words, last) for name, use in usage.items()
     }
     total = sum(weights.values())
     return {name: weight / total for name, weight in weights.items()} if total else {}
@@ -126,7 +126,7 @@ def _weight(name: str, resource: Resource, use: Use, words: Sequence[str], last:
     if use.used and use.ended_ns == last:
         weight *= LAST
     names = {name, resource.function} if isinstance(resource, Code) else {name}
-    if any(_names(each, text) for each in names for text in words):
+    if any(_names(alias, text) for alias in names for text in words):
         weight *= NAMED
     return weight
 
@@ -150,8 +150,8 @@ def _shows(name: str, resource: Resource, span: Span, texts: Sequence[str]) -> b
     if isinstance(resource, PromptTemplate):
         return name in _marked(span) or any(_is_from(resource, text) for text in texts)
     if isinstance(resource, Code):
-        named = {name, resource.function}
-        return span.name in named or str(span.attributes.get("code.function.name", "")) in named
+        aliases = {name, resource.function}
+        return span.name in aliases or str(span.attributes.get("code.function.name", "")) in aliases
     if isinstance(resource, Params):
         return span.name == name
     return resource.model in (
@@ -190,20 +190,40 @@ def _marked(span: Span) -> tuple[str, ...]:
 
 def sent_texts(span: Span) -> tuple[str, ...]:
     """Texts sent to the model."""
-    found: list[str] = []
+    texts: list[str] = []
     for part in entries_in(span.attributes.get("gen_ai.system_instructions")):
-        found.append(str(part.get("content", "")))
+        texts.append(str(part.get("content", "")))
     for message in entries_in(span.attributes.get("gen_ai.input.messages")):
-        found.extend(str(part.get("content", "")) for part in entries_in(message.get("parts")))
-    return tuple(text for text in found if text)
+        texts.extend(str(part.get("content", "")) for part in entries_in(message.get("parts")))
+    return tuple(text for text in texts if text)
 
 
-def placeholder_values(template: PromptTemplate, spans: Iterable[Span]) -> dict[str, str]:
-    """Values of a prompt's placeholders in one rollout, as its trace shows them; empty if not."""
-    if not template.placeholders:
-        return {}
-    matches = (recognise(template, text) for span in spans for text in sent_texts(span))
-    return next((values for values in matches if values is not None), {})
+class PlacedPrompt(msgspec.Struct, frozen=True, kw_only=True):
+    """A prompt in a text that was sent to the model."""
+
+    values: Mapping[str, str]
+    """Of its placeholders."""
+    before: str = ""
+    """What stands before it in that text."""
+    after: str = ""
+
+
+def sent_prompt(template: PromptTemplate, spans: Iterable[Span]) -> PlacedPrompt | None:
+    """How a prompt was first sent in a rollout, as its trace shows it; None if it does not."""
+    try:
+        first, *_, last = shape_of(template).pieces * 2
+    except InputError:  # template logic: what it renders is unknown
+        return None
+    for text in (text for span in spans for text in sent_texts(span)):
+        values = recognise(template, text)
+        if values is not None:
+            return PlacedPrompt(values=values)
+        start = text.find(first.strip())
+        end = text.rfind(last.strip()) + len(last.strip())
+        values = recognise(template, text[start:end]) if 0 <= start < end else None
+        if values is not None:
+            return PlacedPrompt(values=values, before=text[:start], after=text[end:])
+    return None
 
 
 def _failing(spans: Sequence[Span]) -> set[str]:
@@ -216,7 +236,7 @@ def _failing(spans: Sequence[Span]) -> set[str]:
     failed = [span for span in spans if span.status == "error"]
     above = {span.parent_id for span in failed}
     origins = [span for span in failed if span.span_id not in above]
-    found = {origin.span_id for origin in origins if origin.parent_id or len(spans) == 1}
+    failing_ids = {origin.span_id for origin in origins if origin.parent_id or len(spans) == 1}
     for origin in origins:
         before = [
             span
@@ -227,18 +247,18 @@ def _failing(spans: Sequence[Span]) -> set[str]:
             and span.end_ns <= origin.start_ns
         ]
         if before and origin.parent_id:
-            found.add(max(before, key=lambda span: span.end_ns).span_id)
-    return found | {span.span_id for span in spans if found & _above(span, by_id)}
+            failing_ids.add(max(before, key=lambda span: span.end_ns).span_id)
+    return failing_ids | {span.span_id for span in spans if failing_ids & _above(span, by_id)}
 
 
 def _above(span: Span, by_id: Mapping[str, Span]) -> set[str]:
     """Ids of a span's ancestors."""
-    found: set[str] = set()
+    ancestors: set[str] = set()
     parent = span.parent_id
-    while parent is not None and parent in by_id and parent not in found:
-        found.add(parent)
+    while parent is not None and parent in by_id and parent not in ancestors:
+        ancestors.add(parent)
         parent = by_id[parent].parent_id
-    return found
+    return ancestors
 
 
 def _stacks(spans: Sequence[Span]) -> Iterable[str]:

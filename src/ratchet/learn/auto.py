@@ -80,10 +80,10 @@ class Auto:
         for option, value in (("surveyed", surveyed), ("slices", slices)):
             if type(value) is not int or value < 1:
                 raise InputError(f"Auto({option}={value!r}): a whole number from 1 up is needed.")
-        known = [*(arm.name for arm in ARMS), *TRAINED]
+        choices = [*(arm.name for arm in ARMS), *TRAINED]
         for name in algorithms or ():
-            if name not in known:
-                raise InputError(f"Auto has no algorithm {name!r}; it has {', '.join(known)}.")
+            if name not in choices:
+                raise InputError(f"Auto has no algorithm {name!r}; it has {', '.join(choices)}.")
         self._named = tuple(algorithms or ())
         self._surveyed = surveyed
         self._slices = slices
@@ -100,10 +100,10 @@ class Auto:
         require_tasks(lab)
         records = self._possible(lab)
         plan = self._plan(lab, len(records))
-        seen = await lab.evaluate(lab.baseline, lab.train[: plan.survey])
+        runs = await lab.evaluate(lab.baseline, lab.train[: plan.survey])
         own = await lab.evaluate(lab.baseline, lab.val[: plan.val])
         require_scores(own, "val")
-        if is_solved([*seen, *own]) and await solves_all(lab, lab.baseline):
+        if is_solved([*runs, *own]) and await solves_all(lab, lab.baseline):
             return Finding(
                 best=lab.baseline,
                 baseline_val=mean(own),
@@ -112,13 +112,13 @@ class Auto:
                 sentence=NOTHING_TO_LEARN,
                 ended="solved",
             )
-        await self._survey(lab, records, seen)
+        await self._survey(lab, records, runs)
         scheduler = BudgetScheduler(
             lab,
             records,
             plan,
             mean(own),
-            at_floor=at_floor([one.worth for one in (*seen, *own)]),
+            at_floor=at_floor([evaluation.worth for evaluation in (*runs, *own)]),
         )
         return await scheduler.finding(await scheduler.run())
 
@@ -164,25 +164,25 @@ class Auto:
         compared = min(val, max(LEAST_VAL, left // 8))
         # A single arm compares with the source itself.
         reserve = compared if arms > 1 else 0
-        rest = left - survey - compared - reserve
-        if rest < LEAST_LEFT:
-            needed = left - rest + LEAST_LEFT
+        remaining = left - survey - compared - reserve
+        if remaining < LEAST_LEFT:
+            needed = left - remaining + LEAST_LEFT
             raise BudgetExhausted(
                 f"The budget of {lab.budget.rollouts} rollouts does not cover a survey of the"
                 f" agent and one candidate: {needed} are needed.",
                 hint="Raise rollouts under [improve.budget]; a few hundred are usual.",
             )
-        slices = min(max(self._slices, arms), max(1, rest // LEAST_SLICE))
+        slices = min(max(self._slices, arms), max(1, remaining // LEAST_SLICE))
         return BudgetSlices(survey, compared, reserve=reserve, slices=slices)
 
     async def _survey(
-        self, lab: Lab, records: Sequence[ArmRecord], seen: Sequence[Evaluation]
+        self, lab: Lab, records: Sequence[ArmRecord], runs: Sequence[Evaluation]
     ) -> None:
         """Weight the arms by the resources to which the source's failures are attributed."""
-        low = [e for e in seen if e.worth < SOLVED]
-        require_scores(seen, "train")
+        low = [e for e in runs if e.worth < SOLVED]
+        require_scores(runs, "train")
         lab.note(
-            f"The agent as it is scores {mean(seen):.3f} on {counted(len(seen), 'train task')};"
+            f"The agent as it is scores {mean(runs):.3f} on {counted(len(runs), 'train task')};"
             f" {len(low)} of them are not solved."
         )
         if not low:

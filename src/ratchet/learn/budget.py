@@ -92,7 +92,7 @@ class BudgetLedger:
 
     Args:
         budget: Spending limits.
-        whole: The parent ledger.
+        parent: The parent ledger.
         now: Current time in seconds, on the clock passed to `tick`.
         record: Called with each reply of a model that was paid for, and who asked.
         within: The account that pays, too, such as a command's.
@@ -103,23 +103,23 @@ class BudgetLedger:
         budget: Budget,
         *,
         now: float,
-        whole: BudgetLedger | None = None,
+        parent: BudgetLedger | None = None,
         record: Callable[[str, Reply], None] | None = None,
         within: Account | None = None,
     ) -> None:
         self.budget = budget
         self.account: Account = Account(
             budget.dollars,
-            name="The part of the budget" if whole else "The budget for learning",
+            name="The part of the budget" if parent else "The budget for learning",
             hint="Raise dollars under [improve.budget] in ratchet.toml.",
-            within=whole.account if whole else within,
+            within=parent.account if parent else within,
             record=record,
         )
         """Pays for rollouts and model calls."""
         self._spent = Spent()
-        self._whole = whole
+        self._whole = parent
         self._since = now
-        self._paid: set[str] = set() if whole is None else whole._paid
+        self._paid: set[str] = set() if parent is None else parent._paid
 
     @property
     def spent(self) -> Spent:

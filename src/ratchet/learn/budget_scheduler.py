@@ -270,9 +270,9 @@ class BudgetScheduler:
             else f"{record.arm.name} used {cost}. Its best candidate gains on train but not on val;"
             f" the next algorithm starts from it. {summary}"
         )
-        for other in self._records:
-            if other is not record and self._may_return(other):
-                other.out, other.barren, other.is_fresh = "", 0, True
+        for rival in self._records:
+            if rival is not record and self._may_return(rival):
+                rival.out, rival.barren, rival.is_fresh = "", 0, True
         tied, first = self._tied, not self._improvements
         self._improvements.append((finding.best, finding.baseline_val, finding.best_val))
         if tied is not None and first:
@@ -289,8 +289,8 @@ class BudgetScheduler:
         for record in self._records:
             if record.arm.asks and not record.out:
                 record.out, record.refused = why, True
-        rest = [record.arm.name for record in self._records if not record.out]
-        what = f"goes on with {', '.join(rest)}" if rest else "has nothing that needs none"
+        arms = [record.arm.name for record in self._records if not record.out]
+        what = f"goes on with {', '.join(arms)}" if arms else "has nothing that needs none"
         self._lab.note(f"Auto is without its coach, and {what}.")
 
     async def _try_without(self, tied: Candidate, part: Lab, share: Budget) -> None:
@@ -344,13 +344,13 @@ class BudgetScheduler:
         """Budget of the next slice."""
         lab = self._lab
         ready = [record for record in self._records if not record.out or self._may_return(record)]
-        taken = sum(record.slices for record in self._records)
+        used = sum(record.slices for record in self._records)
         # At the floor the first slice tells little, and is made up for later.
         planned = self._plan.slices + self._at_floor
         owed = sum(record.is_fresh and not record.out for record in ready)
         if lab.budget.rollouts is not None:
             owed = min(owed, int(self._left() // LEAST_FIRST))
-        left = 1 if len(ready) == 1 else max(1, planned - taken, owed)
+        left = 1 if len(ready) == 1 else max(1, planned - used, owed)
 
         def slice_of(limit: float | None, spent: float) -> float | None:
             return None if limit is None else max((limit - spent) / left, 1e-9)

@@ -33,11 +33,11 @@ class CandidateStats:
 
     def add(self, evaluations: Iterable[Evaluation]) -> None:
         """Add evaluations; the last one of a task wins."""
-        for one in evaluations:
-            self.values[one.task.id] = one.worth
-            self.errors.pop(one.task.id, None)
-            if one.rollout.status in FAILURES:
-                self.errors[one.task.id] = one.rollout.error
+        for evaluation in evaluations:
+            self.values[evaluation.task.id] = evaluation.worth
+            self.errors.pop(evaluation.task.id, None)
+            if evaluation.rollout.status in FAILURES:
+                self.errors[evaluation.task.id] = evaluation.rollout.error
 
     def facts(self, tasks: Collection[str]) -> dict[str, Any]:
         """Facts for a proposal: origin, interval over these tasks, failures."""

@@ -37,8 +37,8 @@ class CoachQuestion(msgspec.Struct, frozen=True):
     @property
     def digest(self) -> str:
         """Content hash; equal for identical requests."""
-        asked = [[m.role, m.content] for m in self.messages]
-        return content_hash([asked, self.schema, self.temperature, self.max_tokens, self.model])
+        request = [[m.role, m.content] for m in self.messages]
+        return content_hash([request, self.schema, self.temperature, self.max_tokens, self.model])
 
 
 class PendingCoachCalls:
@@ -130,9 +130,9 @@ async def ask_and_charge(
     return reply
 
 
-def paid_before(kept: Any, key: str, ledger: BudgetLedger) -> Reply:
+def paid_before(journaled: Any, key: str, ledger: BudgetLedger) -> Reply:
     """A reply from the journal: counted in this run's budget, without another call."""
-    reply = msgspec.convert(kept, Reply)
+    reply = msgspec.convert(journaled, Reply)
     if ledger.fresh([key]):
         ledger.take_call(key)
         ledger.pay([reply.cost])

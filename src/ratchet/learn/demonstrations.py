@@ -56,14 +56,14 @@ def labelled(task: Task) -> Demonstration:
     return msgspec.structs.replace(_made(task.id, task.input, task.expected), expected=True)
 
 
-def _made(task_id: str, given: Any, output: Any) -> Demonstration:
-    if isinstance(given, dict) and len(given) == 1:
-        given = next(iter(given.values()))
-    return Demonstration(task_id, text_of(given).strip(), text_of(output).strip())
+def _made(task_id: str, task_input: Any, output: Any) -> Demonstration:
+    if isinstance(task_input, dict) and len(task_input) == 1:
+        task_input = next(iter(task_input.values()))
+    return Demonstration(task_id, text_of(task_input).strip(), text_of(output).strip())
 
 
 def with_section(
-    template: PromptTemplate, shown: Sequence[Demonstration], task_slot: str = ""
+    template: PromptTemplate, examples: Sequence[Demonstration], task_slot: str = ""
 ) -> PromptTemplate:
     """A template with a section of demonstrations.
 
@@ -71,23 +71,23 @@ def with_section(
 
     Args:
         template: The prompt.
-        shown: The demonstrations.
+        examples: The demonstrations.
         task_slot: The placeholder that holds the task: the section stands before it and what
             labels it. At the end of the prompt without one.
 
     Raises:
         InputError: The template engine cannot represent the text.
     """
-    blocks = [f"Input: {each.input}\nOutput: {each.output}" for each in shown]
+    blocks = [f"Input: {example.input}\nOutput: {example.output}" for example in examples]
     section = escaped("\n\n".join(["# Examples", *blocks]), template)
     text = template.text.rstrip() + "\n"
     place = _before_task(text, template.engine, task_slot) if task_slot else len(text)
     before, after = text[:place].rstrip(), text[place:]
     parts = [before, section, after] if after else [before, section + "\n"]
-    made = PromptTemplate("\n\n".join(part for part in parts if part), template.engine)
-    if made.placeholders != template.placeholders:
+    extended = PromptTemplate("\n\n".join(part for part in parts if part), template.engine)
+    if extended.placeholders != template.placeholders:
         raise InputError("The examples would add placeholders to the prompt.")
-    return made
+    return extended
 
 
 def _before_task(text: str, engine: Engine, slot: str) -> int:
@@ -122,21 +122,21 @@ Vector = Mapping[str, float]
 def vectors(texts: Sequence[str]) -> list[Vector]:
     """Texts as TF-IDF vectors of unit length."""
     counts = [Counter(_WORD.findall(text.lower())) for text in texts]
-    held = Counter(word for count in counts for word in count)
-    made: list[Vector] = []
+    frequency = Counter(word for count in counts for word in count)
+    unit_vectors: list[Vector] = []
     for count in counts:
         weights = {
-            word: (1 + math.log(n)) * math.log((1 + len(texts)) / held[word] + 1)
+            word: (1 + math.log(n)) * math.log((1 + len(texts)) / frequency[word] + 1)
             for word, n in count.items()
         }
         length = math.sqrt(math.fsum(w * w for w in weights.values())) or 1.0
-        made.append({word: weight / length for word, weight in weights.items()})
-    return made
+        unit_vectors.append({word: weight / length for word, weight in weights.items()})
+    return unit_vectors
 
 
-def likeness(one: Vector, other: Vector) -> float:
+def likeness(first: Vector, second: Vector) -> float:
     """Cosine similarity of two unit vectors."""
-    small, large = (one, other) if len(one) <= len(other) else (other, one)
+    small, large = (first, second) if len(first) <= len(second) else (second, first)
     return math.fsum(weight * large[word] for word, weight in small.items() if word in large)
 
 
@@ -165,10 +165,10 @@ def covering(
         Indices of the selected demonstrations, in order of selection.
     """
     covered = [0.0] * len(weights)
-    taken: list[int] = []
+    chosen: list[int] = []
     left = room
-    while len(taken) < count:
-        able = [n for n in range(len(similar)) if n not in taken and tokens[n] <= left]
+    while len(chosen) < count:
+        able = [n for n in range(len(similar)) if n not in chosen and tokens[n] <= left]
         if rng is not None and len(able) > 1:
             able = sorted(rng.sample(able, max(1, round(pool * len(able)))))
         gains = {
@@ -181,7 +181,7 @@ def covering(
         if not gains:
             break
         best = max(gains, key=lambda n: (gains[n], -n))
-        taken.append(best)
+        chosen.append(best)
         left -= tokens[best]
         covered = [max(pair) for pair in zip(covered, similar[best], strict=True)]
-    return taken
+    return chosen

@@ -95,10 +95,10 @@ class Estimate:
     def standing(self, candidate_id: str) -> Standing:
         """Estimate for a candidate that has scores."""
         self._refit()
-        known = self._standings.get(candidate_id)
-        if known is None:
-            known = self._standings[candidate_id] = self._standing(candidate_id)
-        return known
+        standing = self._standings.get(candidate_id)
+        if standing is None:
+            standing = self._standings[candidate_id] = self._standing(candidate_id)
+        return standing
 
     def luck(self, candidate_id: str) -> float:
         """Mean of a candidate's scores above what is expected of it on the same tasks."""
@@ -116,8 +116,8 @@ class Estimate:
         return _below(self.top, math.fsum(expected) / len(expected), deviation)
 
     def _deviation(self, candidate_id: str) -> float:
-        known, step = len(self._scores[candidate_id]), STEP * self._scale
-        return math.sqrt(1.0 / (known / max(self._noise**2, 1e-12) + 1.0 / step**2))
+        task_count, step = len(self._scores[candidate_id]), STEP * self._scale
+        return math.sqrt(1.0 / (task_count / max(self._noise**2, 1e-12) + 1.0 / step**2))
 
     def _refit(self) -> None:
         if not self._stale:
@@ -158,13 +158,13 @@ class Estimate:
         noise = max(self._noise, 1e-6) ** 2
         near = noise / (STEP * self._scale) ** 2
         far = noise / self._scale**2  # flat prior: the first candidate has no parent
-        for one, scores in self._scores.items():
-            parent = self._parents[one]
+        for id, scores in self._scores.items():
+            parent = self._parents[id]
             from_parent = parent is not None and parent in self._worth
             prior = near if from_parent else far
             towards = self._worth[parent] if from_parent and parent is not None else centre
-            towards, prior = self._with_children(one, towards, prior, near)
-            self._worth[one] = self._solved(scores, self._ease, self._worth[one], prior, towards)
+            towards, prior = self._with_children(id, towards, prior, near)
+            self._worth[id] = self._solved(scores, self._ease, self._worth[id], prior, towards)
 
     def _with_children(
         self, candidate_id: str, towards: float, prior: float, near: float
@@ -181,7 +181,7 @@ class Estimate:
     def _solved(
         self,
         scores: Mapping[str, float],
-        others: Mapping[str, float],
+        effects: Mapping[str, float],
         own: float,
         prior: float,
         towards: float,
@@ -192,7 +192,7 @@ class Estimate:
         it.
         """
         top, bottom = self.top - NEAR, self._bottom + NEAR
-        pairs = [(value, value - others[name]) for name, value in scores.items()]
+        pairs = [(value, value - effects[name]) for name, value in scores.items()]
         for _ in range(1 if math.isinf(self.top) else STEPS):
             total, count = prior * towards, prior
             for value, left in pairs:
@@ -205,8 +205,8 @@ class Estimate:
     def _fit_noise(self) -> None:
         squares, count = 0.0, 0
         top, bottom = self.top - NEAR, self._bottom + NEAR
-        for one, scores in self._scores.items():
-            worth = self._worth[one]
+        for id, scores in self._scores.items():
+            worth = self._worth[id]
             for task, value in scores.items():
                 expected = worth + self._ease[task]
                 if (value >= top and expected >= value) or (value <= bottom and expected <= value):

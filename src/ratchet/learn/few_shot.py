@@ -16,7 +16,7 @@ from statistics import fmean
 
 from ratchet.bind.recognise import shape_of
 from ratchet.learn.algorithm import SPENT, Finding, SearchEnd, require_tasks
-from ratchet.learn.attribution import placeholder_values, uses
+from ratchet.learn.attribution import sent_prompt, uses
 from ratchet.learn.budget import BudgetExhausted
 from ratchet.learn.demonstrations import (
     Demonstration,
@@ -113,17 +113,17 @@ class FewShot:
         val = lab.shuffled("few_shot/val", lab.val)
         source = RaceEntry(0, lab.baseline)
         val_count = min(len(val), self._val, max(LEAST, left // 10))
-        seen = min(len(train), max(LEAST, min((left - 2 * val_count) // 2, 60)))
-        source.add(await lab.evaluate(lab.baseline, train[:seen]))
+        size = min(len(train), max(LEAST, min((left - 2 * val_count) // 2, 60)))
+        source.add(await lab.evaluate(lab.baseline, train[:size]))
         require_scores(source.evaluations.values(), "train")
         target = await self._target(lab, prompts, source)
         task_slot = await _task_slot(lab, target, source)
-        race = _Race(lab, source, train[:seen], target, task_slot, reserve=val_count * 3)
+        race = _Race(lab, source, train[:size], target, task_slot, reserve=val_count * 3)
         sets = self._choose_sets(lab, source, train, await self._labelled(lab, source))
         if not sets:
             race.ended = SearchEnd(
                 "idle",
-                f"fewer than {MIN_POOL} of {counted(seen, 'train task')} went well, or have an"
+                f"fewer than {MIN_POOL} of {counted(size, 'train task')} went well, or have an"
                 " expected answer with full marks, to be shown",
             )
         await race.run(sets)
@@ -144,8 +144,8 @@ class FewShot:
             return prompts[0]
         looked = list(source.evaluations.values())[:LOOKED_AT]
         traces = await asyncio.gather(*(lab.spans(e) for e in looked))
-        shown = [uses(lab.baseline.resources, spans) for spans in traces]
-        counts = {name: sum(each[name].used for each in shown) for name in prompts}
+        usages = [uses(lab.baseline.resources, spans) for spans in traces]
+        counts = {name: sum(usage[name].used for usage in usages) for name in prompts}
         return max(prompts, key=lambda name: (counts[name], -prompts.index(name)))
 
     async def _labelled(self, lab: Lab, source: RaceEntry) -> list[Demonstration]:
@@ -181,38 +181,38 @@ class FewShot:
         if len(demos) < MIN_POOL:
             return []
         space = vectors([*(d.input for d in demos), *(text_of(t.input) for t in train)])
-        similar = [[likeness(one, t) for t in space[len(demos) :]] for one in space[: len(demos)]]
+        similar = [[likeness(demo, t) for t in space[len(demos) :]] for demo in space[: len(demos)]]
         # Examples should help with the tasks that the source fails.
         solved = source.scores.keys() - set(source.failing())
         weights = [1.0 if t.id in solved else 2.0 for t in train]
         tokens = [d.tokens for d in demos]
         sizes = [s for s in (4, 8, 2, 1, 6, 3) if s <= self._most] or [self._most]
         sizes = [s for s in sizes if s <= len(demos)] or [len(demos)]
-        found: list[list[int]] = []
+        sets: list[list[int]] = []
         for number in range(4 * self._sets):
             size = sizes[number % len(sizes)]
             first = number < len(sizes)
             rng = None if first else lab.rng
-            taken = covering(
+            chosen = covering(
                 similar, weights, tokens, count=size, room=self._tokens, rng=rng, pool=0.4
             )
-            if taken and sorted(taken) not in [sorted(each) for each in found]:
-                found.append(taken)
-            if len(found) == self._sets:
+            if chosen and sorted(chosen) not in [sorted(indices) for indices in sets]:
+                sets.append(chosen)
+            if len(sets) == self._sets:
                 break
         # The most relevant example comes last, next to the task.
-        return [[demos[n] for n in reversed(taken)] for taken in found]
+        return [[demos[n] for n in reversed(indices)] for indices in sets]
 
-    def _pool(self, source: RaceEntry, others: int) -> list[Evaluation]:
-        done = [e for e in source.evaluations.values() if e.rollout.status == "succeeded"]
-        good = [e for e in done if e.worth >= GOOD]
-        if len(good) + others >= MIN_POOL:
+    def _pool(self, source: RaceEntry, expected_count: int) -> list[Evaluation]:
+        succeeded = [e for e in source.evaluations.values() if e.rollout.status == "succeeded"]
+        good = [e for e in succeeded if e.worth >= GOOD]
+        if len(good) + expected_count >= MIN_POOL:
             return good
-        values = sorted(e.worth for e in done)
+        values = sorted(e.worth for e in succeeded)
         if not values or values[-1] <= 0:
             return []
         middle = values[len(values) // 2]
-        return [e for e in done if e.worth > max(0, middle)]
+        return [e for e in succeeded if e.worth > max(0, middle)]
 
     async def _finish(self, lab: Lab, race: _Race, val: Sequence[Task]) -> Finding:
         finalists = race.finalists()
@@ -277,22 +277,22 @@ class _Race(Race[RaceEntry]):
 
     async def run(self, sets: Sequence[Sequence[Demonstration]]) -> None:
         """Run the sets: fewer on more tasks in each round."""
-        racing = [c for n, each in enumerate(sets, 1) if (c := await self._entry(n, each))]
+        racing = [c for n, demos in enumerate(sets, 1) if (c := await self._entry(n, demos))]
         self.entered = list(racing)
-        done, step = 0, 0
+        position, step = 0, 0
         while racing and self._lab.may_continue(f"few_shot/{step:03d}"):
             step += 1
-            count = next_part(done, FIRST_PART, len(self._tasks))
+            count = next_part(position, FIRST_PART, len(self._tasks))
             able = max(0, _left(self._lab) - self._reserve) // max(1, count)
             if not able:
                 self.ended = SPENT
                 break
             racing = racing[:able]
-            tasks = self._tasks[done : done + count]
+            tasks = self._tasks[position : position + count]
             judged = await asyncio.gather(
                 *(self._evaluate(c, tasks) for c in racing), return_exceptions=True
             )
-            if any(isinstance(each, BudgetExhausted) for each in judged):
+            if any(isinstance(outcome, BudgetExhausted) for outcome in judged):
                 self.ended = SPENT
                 break
             # Added in the order of the sets: the estimate depends on the order a little.
@@ -300,28 +300,28 @@ class _Race(Race[RaceEntry]):
                 if isinstance(evaluations, BaseException):
                     raise evaluations
                 self.add(entry, evaluations)
-            done += count
-            if not any(value for one in (self.source, *racing) for value in one.scores.values()):
+            position += count
+            if not any(value for c in (self.source, *racing) for value in c.scores.values()):
                 self.ended = SearchEnd(
-                    "idle", f"no set scored above 0 on {counted(done, 'train task')}"
+                    "idle", f"no set scored above 0 on {counted(position, 'train task')}"
                 )
                 for entry in racing:
                     self._report(entry, pruned=True)
                 break
-            whole = done == len(self._tasks)
+            complete = position == len(self._tasks)
             ranked = self._ranked(racing)
             # At most half of them: the next part is as large as all before.
             keep = ranked[: max(1, len(racing) // 2)]
             for entry in racing:
-                if entry not in keep or whole:
-                    self._report(entry, pruned=not whole)
-            racing = [] if whole else keep
+                if entry not in keep or complete:
+                    self._report(entry, pruned=not complete)
+            racing = [] if complete else keep
 
     def finalists(self) -> list[RaceEntry]:
         """The sets estimated to beat the source, best first."""
-        least = self.standing(self.source).mean
-        known = self._ranked(self.entered)
-        return [one for one in known if self.standing(one).mean > least][:FINALISTS]
+        threshold = self.standing(self.source).mean
+        ranked = self._ranked(self.entered)
+        return [entry for entry in ranked if self.standing(entry).mean > threshold][:FINALISTS]
 
     def differences(self, entry: RaceEntry, val: Mapping[str, Mapping[str, float]]) -> list[float]:
         """A set's score minus the source's on each train and val task that both ran."""
@@ -331,29 +331,29 @@ class _Race(Race[RaceEntry]):
 
     def tied(self) -> Candidate | None:
         """The first of the sets that may be as good as the source."""
-        return next((one.candidate for one in self._ranked(self.entered)), None)
+        return next((entry.candidate for entry in self._ranked(self.entered)), None)
 
     def sentence(self) -> str:
         """Summary of the search and why it ended."""
         count = f"{counted(len(self.entered), 'set')} of demonstrations for {self._target!r}"
         return f"{count}; {self.ended.why}."
 
-    async def _entry(self, number: int, shown: Sequence[Demonstration]) -> RaceEntry | None:
+    async def _entry(self, number: int, demos: Sequence[Demonstration]) -> RaceEntry | None:
         parent = self._lab.baseline.resources[self._target]
         assert isinstance(parent, PromptTemplate)
         try:
-            template = with_section(parent, shown, self._task_slot)
+            template = with_section(parent, demos, self._task_slot)
         except InputError:
             return None
         candidate = self._lab.propose(
             {self._target: template},
             algorithm=FewShot.name,
-            reason=f"{_described(shown)} ({counted(sum(d.tokens for d in shown), 'token')}) stand"
+            reason=f"{_described(demos)} ({counted(sum(d.tokens for d in demos), 'token')}) stand"
             f" {'before the task in' if self._task_slot else 'at the end of'} {self._target!r}.",
         )
         if await self._lab.check(candidate):
             return None
-        self._shown[number] = {each.task_id for each in shown}
+        self._shown[number] = {demo.task_id for demo in demos}
         return RaceEntry(number, candidate, self.source)
 
     async def _evaluate(self, entry: RaceEntry, tasks: Sequence[Task]) -> list[Evaluation]:
@@ -371,10 +371,10 @@ class _Race(Race[RaceEntry]):
             return []
         leader = self.best([self.source, *able])
         able = [entry for entry in able if self.may_lead(entry, leader)]
-        return sorted(able, key=lambda one: (-self.standing(one).mean, one.number))
+        return sorted(able, key=lambda entry: (-self.standing(entry).mean, entry.number))
 
     def _report(self, entry: RaceEntry, *, pruned: bool) -> None:
-        kept = not pruned and entry in self.finalists()
+        accepted = not pruned and entry in self.finalists()
         self._lab.judged(
             Proposal(
                 number=entry.number - 1,
@@ -382,9 +382,9 @@ class _Race(Race[RaceEntry]):
                 value=entry.mean(),
                 tasks=len(entry.scores),
                 pruned=pruned,
-                best=max(one.mean() for one in (self.source, *self.entered)),
+                best=max(entry.mean() for entry in (self.source, *self.entered)),
                 rollouts=self._lab.spent.rollouts,
-                accepted=entry.gained() if kept else "",
+                accepted=entry.gained() if accepted else "",
             )
         )
 
@@ -397,7 +397,7 @@ async def _task_slot(lab: Lab, target: str, source: RaceEntry) -> str:
         return ""
     looked = list(source.evaluations.values())[:LOOKED_AT]
     traces = await asyncio.gather(*(lab.spans(evaluation) for evaluation in looked))
-    fillings = [filling for spans in traces if (filling := placeholder_values(template, spans))]
+    fillings = [sent.values for spans in traces if (sent := sent_prompt(template, spans))]
     slots = shape_of(template).slots if fillings else ()
     varying = (slot for slot in slots if len({filling[slot] for filling in fillings}) > 1)
     return next(varying, "")
@@ -410,9 +410,9 @@ def _left(lab: Lab) -> int:
     return lab.budget.rollouts - lab.spent.rollouts
 
 
-def _described(shown: Sequence[Demonstration]) -> str:
-    expected = sum(each.expected for each in shown)
-    whole = f"{counted(len(shown), 'example')} of train tasks"
-    if expected == len(shown):
-        return f"{whole} with their expected answers"
-    return f"{whole} that went well" + (f" or, {expected} of them, as expected" if expected else "")
+def _described(demos: Sequence[Demonstration]) -> str:
+    expected = sum(demo.expected for demo in demos)
+    text = f"{counted(len(demos), 'example')} of train tasks"
+    if expected == len(demos):
+        return f"{text} with their expected answers"
+    return f"{text} that went well" + (f" or, {expected} of them, as expected" if expected else "")

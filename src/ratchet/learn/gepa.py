@@ -76,12 +76,12 @@ class GEPA:
         skip_perfect_score: bool = True,
         max_iterations: int | None = None,
     ) -> None:
-        for name, value, known in (
+        for name, value, choices in (
             ("candidate_selection_strategy", candidate_selection_strategy, _SELECTIONS),
             ("module_selector", module_selector, ("round_robin", "all")),
         ):
-            if value not in known:
-                raise ConfigError(f"gepa's {name} = {value!r} is not one of {', '.join(known)}.")
+            if value not in choices:
+                raise ConfigError(f"gepa's {name} = {value!r} is not one of {', '.join(choices)}.")
         for name, number in (
             ("reflection_minibatch_size", reflection_minibatch_size),
             ("max_iterations", 1 if max_iterations is None else max_iterations),
@@ -185,20 +185,20 @@ class _Search:
     def evaluate(self, batch: list[Task], candidate: dict[str, str], capture_traces: bool) -> Any:
         """Implements `gepa.GEPAAdapter.evaluate`."""
         batch_of = self._library.EvaluationBatch
-        made, problem = self._candidate(candidate)
-        if made is not None and self._is_new(made):
-            if made.id not in self._checked:
-                self._checked[made.id] = self._bridge.call(self._lab.check(made))
-            problem = self._checked[made.id]
-        if made is not None and not problem and tuple(task.id for task in batch) == self._val:
+        proposed, problem = self._candidate(candidate)
+        if proposed is not None and self._is_new(proposed):
+            if proposed.id not in self._checked:
+                self._checked[proposed.id] = self._bridge.call(self._lab.check(proposed))
+            problem = self._checked[proposed.id]
+        if proposed is not None and not problem and tuple(task.id for task in batch) == self._val:
             # It did well on a minibatch and is about to cost a full evaluation.
-            problem = self._bridge.call(self._lab.test(made)) if self._is_new(made) else ""
-        if made is None:
+            problem = self._bridge.call(self._lab.test(proposed)) if self._is_new(proposed) else ""
+        if proposed is None:
             step = f"gepa/{self._asked - 1:06d}"
             self._bridge.do(lambda: self._lab.unusable(step, problem))
-        elif self._is_new(made) and not problem:
+        elif self._is_new(proposed) and not problem:
             self._bridge.do(self._lab.usable)
-        if made is None or problem:
+        if proposed is None or problem:
             self._problem = problem
             # It costs no rollout, and the coach is shown the fault.
             return batch_of(
@@ -207,21 +207,21 @@ class _Search:
                 trajectories=[_Trajectory(None, (), problem) for _ in batch],
                 num_metric_calls=0,
             )
-        evaluations, spans = self._bridge.call(self._run(made, batch, capture_traces))
+        evaluations, spans = self._bridge.call(self._run(proposed, batch, capture_traces))
         value = mean(evaluations)
         if tuple(task.id for task in batch) == self._val:
-            self._on_val.setdefault(made.id, (value, made))
+            self._on_val.setdefault(proposed.id, (value, proposed))
         else:
-            self._on_train.setdefault(made.id, {}).update(scores_of(evaluations))
-            if self._is_new(made):
+            self._on_train.setdefault(proposed.id, {}).update(scores_of(evaluations))
+            if self._is_new(proposed):
                 self._ran += 1
-                self._child = (made, value, len(batch))
+                self._child = (proposed, value, len(batch))
         return batch_of(
             outputs=[evaluation.rollout.output for evaluation in evaluations],
             scores=[evaluation.worth for evaluation in evaluations],
             trajectories=[
-                _Trajectory(evaluation, seen)
-                for evaluation, seen in zip(evaluations, spans, strict=True)
+                _Trajectory(evaluation, trace)
+                for evaluation, trace in zip(evaluations, spans, strict=True)
             ]
             if capture_traces
             else None,
@@ -241,18 +241,18 @@ class _Search:
         messages = (
             [Message(role="user", content=prompt)]
             if isinstance(prompt, str)
-            else [Message(role=each["role"], content=each["content"]) for each in prompt]
+            else [Message(role=message["role"], content=message["content"]) for message in prompt]
         )
-        asked = messages[-1].content
-        if asked in self._unusable:  # the library retries, which would cost another call
-            raise ValueError(self._unusable.pop(asked))
+        question = messages[-1].content
+        if question in self._unusable:  # the library retries, which would cost another call
+            raise ValueError(self._unusable.pop(question))
         step = f"gepa/{self._asked:06d}"
         self._asked += 1
         reply = self._bridge.call(self._lab.coach(messages, step=step))
         if reply.problem:
             self._bridge.do(lambda: self._lab.credit(reply, survived=False))
             self._bridge.do(lambda: self._lab.unusable(step, reply.problem))
-            self._unusable[asked] = self._problem = reply.problem
+            self._unusable[question] = self._problem = reply.problem
             raise ValueError(reply.problem)
         self._replies.append(reply)
         return reply.text
@@ -298,9 +298,9 @@ class _Search:
 
     def on_valset_evaluated(self, event: Mapping[str, Any]) -> None:
         """Callback: a candidate was accepted into the pool."""
-        made, _ = self._candidate(event["candidate"])
-        if event["iteration"] and made is not None and made.id in self._on_val:
-            self._settle(made)
+        proposed, _ = self._candidate(event["candidate"])
+        if event["iteration"] and proposed is not None and proposed.id in self._on_val:
+            self._settle(proposed)
 
     def finding(self, end: SearchEnd) -> Finding:
         """The result of the search."""
@@ -354,30 +354,30 @@ class _Search:
             return None, error.message
         if not changed:
             return self._lab.baseline, ""
-        named = ", ".join(sorted(changed))
-        made = self._lab.propose(
-            changed, algorithm=GEPA.name, reason=f"A reflection on train tasks rewrote {named}."
+        names = ", ".join(sorted(changed))
+        proposed = self._lab.propose(
+            changed, algorithm=GEPA.name, reason=f"A reflection on train tasks rewrote {names}."
         )
-        if made.id in self._on_val:
-            return self._on_val[made.id][1], ""
-        parent = (self._parent.id,) if self._parent.id != made.id else made.parents
-        return msgspec.structs.replace(made, parents=parent), ""
+        if proposed.id in self._on_val:
+            return self._on_val[proposed.id][1], ""
+        parent = (self._parent.id,) if self._parent.id != proposed.id else proposed.parents
+        return msgspec.structs.replace(proposed, parents=parent), ""
 
     def _is_new(self, candidate: Candidate) -> bool:
         return candidate.id not in self._on_val and candidate.id != self._lab.baseline.id
 
-    def _settle(self, kept: Candidate | None) -> None:
+    def _settle(self, better: Candidate | None) -> None:
         """Report the outcome of the pending mutation, if it was not reported yet."""
         child, self._child = self._child, None
         replies, self._replies = self._replies, []
         for reply in replies:
-            self._bridge.do(partial(self._lab.credit, reply, kept is not None))
-        if child is None and kept is None:
+            self._bridge.do(partial(self._lab.credit, reply, better is not None))
+        if child is None and better is None:
             return
         best = max(value for value, _ in self._on_val.values())
-        if kept is not None:
-            value, tasks = self._on_val[kept.id][0], len(self._val)
-            candidate = kept
+        if better is not None:
+            value, tasks = self._on_val[better.id][0], len(self._val)
+            candidate = better
             accepted = f"It scored better on its train tasks; on val its mean is {value:.3f}."
         else:
             assert child is not None
@@ -415,7 +415,7 @@ def _record(trajectory: _Trajectory) -> dict[str, str]:
     rollout = evaluation.rollout
     rationales = [f"{s.rationale or s.error}" for s in evaluation.scores.values()]
     score = "unknown" if evaluation.value is None else f"{evaluation.value:.3f}"
-    feedback = [f"The score is {score}.", *(each for each in rationales if each)]
+    feedback = [f"The score is {score}.", *(rationale for rationale in rationales if rationale)]
     if rollout.expected is not None and evaluation.worth < 1.0:
         feedback.append(f"Expected was: {text_of(rollout.expected)}")
     if rollout.status != "succeeded":
@@ -425,18 +425,18 @@ def _record(trajectory: _Trajectory) -> dict[str, str]:
         "Generated Outputs": cut(text_of(rollout.output), MAX_FIELD),
     }
     if len(trajectory.spans) > 1:
-        told = {text_of(rollout.input).strip(), text_of(rollout.output).strip()}
-        record["Steps"] = cut("\n".join(steps_of(trajectory.spans, told)), MAX_STEPS)
+        repeated = {text_of(rollout.input).strip(), text_of(rollout.output).strip()}
+        record["Steps"] = cut("\n".join(steps_of(trajectory.spans, repeated)), MAX_STEPS)
     record["Feedback"] = cut("\n".join(feedback), MAX_FIELD)
     return record
 
 
 def _check_budget(lab: Lab, minibatch: int) -> None:
-    least = 2 * len(lab.val) + 2 * minibatch
+    needed = 2 * len(lab.val) + 2 * minibatch
     left = None if lab.budget.rollouts is None else lab.budget.rollouts - lab.spent.rollouts
-    if left is not None and left < least:
+    if left is not None and left < needed:
         raise BudgetExhausted(
-            f"The budget of {left} rollouts does not cover one round of gepa: {least}, for the"
+            f"The budget of {left} rollouts does not cover one round of gepa: {needed}, for the"
             f" baseline and one candidate on {counted(len(lab.val), 'val task')} and"
             f" {counted(minibatch, 'train task')}.",
             hint="Raise rollouts under [improve.budget], or use fewer val tasks.",

@@ -76,7 +76,7 @@ class Lab:
         clock: Monotonic time in seconds, for the budget.
         record: Called with each reply of a model that was paid for, and who asked.
         account: The account that pays, too, such as a command's.
-        whole: The parent lab, if this one is a part of it.
+        parent: The parent lab, if this one is a part of it.
         only: Names of the resources that may change; all by default.
     """
 
@@ -105,7 +105,7 @@ class Lab:
         clock: Callable[[], float] = time.monotonic,
         record: Callable[[str, Reply], None] | None = None,
         account: Account | None = None,
-        whole: Lab | None = None,
+        parent: Lab | None = None,
         only: Collection[str] | None = None,
     ) -> None:
         self.baseline = baseline
@@ -121,12 +121,12 @@ class Lab:
         self._ledger: BudgetLedger = BudgetLedger(
             budget,
             now=clock(),
-            whole=whole._ledger if whole else None,
+            parent=parent._ledger if parent else None,
             record=record,
             within=account,
         )
-        self._whole = whole
-        self.source_id: str = baseline.id if whole is None else whole.source_id
+        self._whole = parent
+        self.source_id: str = baseline.id if parent is None else parent.source_id
         """Id of the agent as it is, from which the outermost lab starts."""
         seed = f"{work.seed}/{work.part}" if work.part else work.seed
         self.rng = random.Random(seed)  # noqa: S311 - reproducible, not secret
@@ -137,11 +137,11 @@ class Lab:
         self._store = store
         self._coach = coach
         self._journal: RunJournal = (
-            whole._journal if whole else RunJournal(store.journal, work.run_id)
+            parent._journal if parent else RunJournal(store.journal, work.run_id)
         )
         own = Verdicts(store, work.run_id, checks, tests)
-        self._verdicts: Verdicts = whole._verdicts if whole else own
-        self._calls: PendingCoachCalls = whole._calls if whole else PendingCoachCalls()
+        self._verdicts: Verdicts = parent._verdicts if parent else own
+        self._calls: PendingCoachCalls = parent._calls if parent else PendingCoachCalls()
         self._on_rollout = on_rollout
         self._on_proposal = on_proposal
         self._on_note = on_note
@@ -158,12 +158,12 @@ class Lab:
         """Why the coach's last unusable answer could not be used."""
         self._is_usable = False
         """Whether an answer of the coach could be used."""
-        self._stats: dict[str, CandidateStats] = {} if whole is None else whole._stats
+        self._stats: dict[str, CandidateStats] = {} if parent is None else parent._stats
         self.guidelines = guidelines
         """What the owner tells the coach."""
-        self.attempts: list[TriedChange] = [] if whole is None else whole.attempts
+        self.attempts: list[TriedChange] = [] if parent is None else parent.attempts
         """What every algorithm of the run has tried so far, oldest first."""
-        self.asked: set[FailureKey] = set() if whole is None else whole.asked
+        self.asked: set[FailureKey] = set() if parent is None else parent.asked
         """Sets of failures that the run's coach was asked about."""
 
     async def __aenter__(self) -> Lab:
@@ -305,13 +305,13 @@ class Lab:
             for rollout, task in zip(rollouts, tasks, strict=True)
             if rollout.id not in own
         }
-        known = self._store.rollouts.get([id for each in ids.values() for id in each])
+        stored = self._store.rollouts.get([id for group in ids.values() for id in group])
         return {
             own_id: succeeded[0]
-            for own_id, each in ids.items()
+            for own_id, group in ids.items()
             if (
                 succeeded := [
-                    known[id] for id in each if id in known and known[id].status == "succeeded"
+                    stored[id] for id in group if id in stored and stored[id].status == "succeeded"
                 ]
             )
         }
@@ -342,12 +342,12 @@ class Lab:
         if not rollouts:
             return
         key = self._key("judged", content_hash(sorted(rollouts)))
-        kept = self._journal.entries.get(key)
-        if kept is not None:
-            first = msgspec.convert(kept, Cost)
-            rest = max(0.0, first.known_usd - live.known_usd)
+        journaled = self._journal.entries.get(key)
+        if journaled is not None:
+            first = msgspec.convert(journaled, Cost)
+            unpaid = max(0.0, first.known_usd - live.known_usd)
             unpriced = {} if live.unpriced else first.unpriced
-            self._ledger.pay([Cost(known_usd=rest, unpriced=unpriced)])
+            self._ledger.pay([Cost(known_usd=unpaid, unpriced=unpriced)])
         elif live != Cost():
             self._append(key, msgspec.to_builtins(live))
             self._announce_unpriced(live)
@@ -361,9 +361,9 @@ class Lab:
             What the objective's evaluator says; None if it cannot tell without a real rollout.
         """
         key = self._key("rate", f"{task.id}/{content_hash(output)}")
-        known = await self._journaled(key)
-        if known is not None:
-            return None if known["value"] is None else float(known["value"])
+        journaled = await self._journaled(key)
+        if journaled is not None:
+            return None if journaled["value"] is None else float(journaled["value"])
         rollout = self._work.rollout(task, self.baseline.id, 0)
         rollout = msgspec.structs.replace(
             rollout, id=f"{rollout.id}/made-up", status="succeeded", output=output
@@ -412,16 +412,16 @@ class Lab:
         """
         question = CoachQuestion(tuple(messages), schema, temperature, max_tokens, model)
         reply = await self._answer(question, step)
-        asked = [message.content for message in messages]
+        texts = [message.content for message in messages]
         own = texts_of(self.baseline.resources).values()
-        return msgspec.structs.replace(reply, text=restored(reply.text, asked, own, self._redactor))
+        return msgspec.structs.replace(reply, text=restored(reply.text, texts, own, self._redactor))
 
     async def _answer(self, question: CoachQuestion, step: str) -> Reply:
         """The coach's own words: from the journal, or from a new call."""
         key = f"{self._key('coach', step)}/{question.digest}"
-        known = await self._journaled(key)
-        if known is not None:
-            return paid_before(known, key, self._ledger)
+        journaled = await self._journaled(key)
+        if journaled is not None:
+            return paid_before(journaled, key, self._ledger)
         await self._journal.flush()
         try:
             reply = await self._calls.finish(
@@ -554,7 +554,7 @@ class Lab:
             coach_calls=self.spent.coach_calls,
             **(tried.facts(self._train_ids) if tried else {}),
         )
-        if tried and all(one.candidate_id != tried.candidate.id for one in self.attempts):
+        if tried and all(prior.candidate_id != tried.candidate.id for prior in self.attempts):
             parent = next((self._stats[id] for id in proposal.parents if id in self._stats), None)
             if parent is not None and proposal.accepted:
                 self.attempted(
@@ -571,8 +571,8 @@ class Lab:
     def values(self, candidate_id: str) -> Mapping[str, float]:
         """Scores of a candidate on the train tasks that it ran, by task id."""
         stats = self._stats.get(candidate_id)
-        known = {} if stats is None else stats.values
-        return {task: value for task, value in known.items() if task in self._train_ids}
+        scores = {} if stats is None else stats.values
+        return {task: value for task, value in scores.items() if task in self._train_ids}
 
     def doubt(self, task: Task, why: str) -> None:
         """Journal that the coach takes a task's expected answer for wrong, and report it once."""
@@ -672,7 +672,7 @@ class Lab:
             redactor=self._redactor,
             guidelines=self.guidelines,
             clock=self._clock,
-            whole=self,
+            parent=self,
             only=self.targets.keys() if only is None else only,
         )
         part.is_last = self.is_last and is_last
@@ -693,15 +693,15 @@ class Lab:
         if self._whole is None or tried is None:
             return order
         # As with comparisons, the journal records which tasks had been run at the first time.
-        known = [task.id for task in order if task.id in tried.values]
-        first = set(self._append(self._key("known", step), known))
+        tried_ids = [task.id for task in order if task.id in tried.values]
+        first = set(self._append(self._key("known", step), tried_ids))
         return sorted(order, key=lambda task: task.id not in first)
 
     def compared(
         self,
         step: str,
-        one: Candidate,
-        other: Candidate,
+        first: Candidate,
+        second: Candidate,
         *,
         tasks: Sequence[Task] | None = None,
     ) -> list[tuple[float, float]]:
@@ -711,20 +711,20 @@ class Lab:
 
         Args:
             step: Name of the comparison, unique in the run and stable across resumption.
-            one: The first candidate.
-            other: The second candidate.
+            first: The first candidate.
+            second: The second candidate.
             tasks: The tasks; those of val by default.
         """
-        known = [self._stats[c.id].values if c.id in self._stats else {} for c in (one, other)]
-        found = [
-            [known[0].get(task.id), known[1].get(task.id)]
+        values = [self._stats[c.id].values if c.id in self._stats else {} for c in (first, second)]
+        rows = [
+            [values[0].get(task.id), values[1].get(task.id)]
             for task in (self.val if tasks is None else tasks)
         ]
-        pairs = [pair for pair in found if None not in pair]
+        pairs = [pair for pair in rows if None not in pair]
         # Work that was interrupted in the first run may have ended since: the journal records the
         # pairs seen then.
         stored: Any = self._append(self._key("compared", step), pairs)
-        return [(one, other) for one, other in stored]
+        return [(left, right) for left, right in stored]
 
     @property
     def tried(self) -> tuple[Candidate, ...]:

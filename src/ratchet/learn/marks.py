@@ -27,10 +27,10 @@ def restored(answer: str, request: Iterable[str], own: Iterable[str], redactor: 
     """
     if MARK not in answer:
         return answer
-    asked, there = _removed(request, redactor), _removed(own, redactor)
+    in_request, in_own = _removed(request, redactor), _removed(own, redactor)
     for mark in marks_in(answer):
-        values = asked[mark] - {mark}
-        if len(values) == 1 and values <= there[mark]:
+        values = in_request[mark] - {mark}
+        if len(values) == 1 and values <= in_own[mark]:
             (value,) = values
             answer = answer if MARK in value else answer.replace(mark, value)
     return answer
@@ -38,9 +38,9 @@ def restored(answer: str, request: Iterable[str], own: Iterable[str], redactor: 
 
 def added_marks(candidate: Candidate, baseline: Candidate) -> list[str]:
     """The marks in a candidate's resources that the baseline's do not hold."""
-    known = set(_marks(baseline.resources.values()))
+    baseline_marks = set(_marks(baseline.resources.values()))
     changed = [candidate.resources[name] for name in candidate.changed_from(baseline)]
-    return [mark for mark in _marks(changed) if mark not in known]
+    return [mark for mark in _marks(changed) if mark not in baseline_marks]
 
 
 def _marks(resources: Iterable[Resource]) -> list[str]:
@@ -49,8 +49,8 @@ def _marks(resources: Iterable[Resource]) -> list[str]:
 
 def _removed(texts: Iterable[str], redactor: Redactor) -> defaultdict[str, set[str]]:
     """What each mark stands for in the texts."""
-    found: defaultdict[str, set[str]] = defaultdict(set)
+    removed: defaultdict[str, set[str]] = defaultdict(set)
     for text in texts:
         for mark, values in redactor.removed(text).items():
-            found[mark] |= values
-    return found
+            removed[mark] |= values
+    return removed

@@ -129,7 +129,7 @@ class Race(Generic[AnyEntry]):
 
     def best(self, entries: Iterable[AnyEntry]) -> AnyEntry:
         """The entry with the highest estimate; the oldest among equals."""
-        return max(entries, key=lambda one: (self.standing(one).mean, -one.number))
+        return max(entries, key=lambda entry: (self.standing(entry).mean, -entry.number))
 
     def may_lead(self, entry: AnyEntry, leader: AnyEntry) -> bool:
         """Whether an entry's optimistic estimate reaches that of the current leader."""
@@ -144,7 +144,7 @@ class Race(Generic[AnyEntry]):
             tasks: Number of tasks it may run in total.
         """
         scale = max(1.0, self.estimate.highest)
-        return is_worse([one / scale for one in self.gains(entry)], tasks)
+        return is_worse([gain / scale for gain in self.gains(entry)], tasks)
 
     def gains(self, entry: AnyEntry) -> list[float]:
         """Differences to the parent's scores, as if the parent had had no luck.
@@ -153,16 +153,16 @@ class Race(Generic[AnyEntry]):
         to run; a child that is better by a little scores below them. Differences without any gain
         are returned as they are: they do not show that the child does anything better.
         """
-        found = entry.differences()
-        if entry.parent is None or not any(one > EVEN for one in found):
-            return found
+        differences = entry.differences()
+        if entry.parent is None or not any(difference > EVEN for difference in differences):
+            return differences
         luck = max(0.0, self.estimate.luck(entry.parent.id))
-        return [one + luck for one in found]
+        return [difference + luck for difference in differences]
 
     def choose(
         self,
         first: AnyEntry,
-        others: Sequence[AnyEntry],
+        finalists: Sequence[AnyEntry],
         val: Mapping[str, Mapping[str, float]],
         *,
         is_last: bool = True,
@@ -177,19 +177,19 @@ class Race(Generic[AnyEntry]):
 
         Args:
             first: The baseline, which must have scores on val.
-            others: The finalists.
+            finalists: The finalists.
             val: Scores on val by candidate id and task id.
             is_last: Whether no other comparison follows.
         """
         own = val[first.id]
-        for entry in (first, *others):
+        for entry in (first, *finalists):
             scores = {f"val/{task}": score for task, score in val.get(entry.id, {}).items()}
             if scores:
                 self.estimate.add(entry.id, entry.parent.id if entry.parent else None, scores)
         best = first
-        for entry in others:
-            held = val.get(entry.id, {})
-            gains = [score - own[task] for task, score in held.items() if task in own]
+        for entry in finalists:
+            on_val = val.get(entry.id, {})
+            gains = [score - own[task] for task, score in on_val.items() if task in own]
             holds = gains and (not is_last or math.fsum(gains) >= -EVEN)
             if holds and self.standing(entry).mean > self.standing(best).mean + EVEN:
                 best = entry
@@ -216,9 +216,9 @@ def is_worse(differences: Iterable[float], tasks: int) -> bool:
     return False
 
 
-def next_part(known: int, first: int, limit: int) -> int:
+def next_part(evaluated: int, first: int, limit: int) -> int:
     """Number of tasks to run next: doubles the tasks already run, at least the first part."""
-    return max(0, min(max(known, first), limit - known))
+    return max(0, min(max(evaluated, first), limit - evaluated))
 
 
 def untried(entry: RaceEntry, tasks: Sequence[Task]) -> list[Task]:

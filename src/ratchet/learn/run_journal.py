@@ -45,9 +45,9 @@ class RunJournal:
             StoreError: The journal cannot be read.
         """
         if self._known is None:
-            found = await asyncio.to_thread(self._journal.read, self._run_id)
+            entries = await asyncio.to_thread(self._journal.read, self._run_id)
             if self._known is None:
-                self._known = dict(found)
+                self._known = dict(entries)
 
     @property
     def entries(self) -> dict[str, Any]:

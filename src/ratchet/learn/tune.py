@@ -187,9 +187,9 @@ class _Search:
     async def step(self, count: int) -> None:
         """Request a batch of trials, race them up the subsets, and report their scores."""
         trials = [self._study.ask(self._distributions) for _ in range(count)]
-        known = self.seen
+        before = self.seen
         entries = [self._entry(self._candidate(trial.params)) for trial in trials]
-        self.stale = 0 if self.seen > known else self.stale + 1
+        self.stale = 0 if self.seen > before else self.stale + 1
         values: list[list[float]] = [[] for _ in trials]
         racing = list(range(count))
         for rung, tasks in enumerate(self._rungs):
@@ -197,7 +197,7 @@ class _Search:
                 *(self._lab.evaluate(entries[i].candidate, tasks) for i in racing),
                 return_exceptions=True,
             )
-            if any(isinstance(one, BudgetExhausted) for one in judged):
+            if any(isinstance(outcome, BudgetExhausted) for outcome in judged):
                 break  # dollars: these rollouts cost more than earlier ones
             for i, evaluations in zip(racing, judged, strict=True):
                 if isinstance(evaluations, BaseException):
@@ -216,8 +216,8 @@ class _Search:
 
     def finalists(self, count: int) -> list[RaceEntry]:
         """The best over all train tasks, best first, without the source."""
-        others = [entry for entry in self._complete.values() if entry is not self.source]
-        return sorted(others, key=lambda one: (-one.mean(), one.number))[:count]
+        tuned = [entry for entry in self._complete.values() if entry is not self.source]
+        return sorted(tuned, key=lambda entry: (-entry.mean(), entry.number))[:count]
 
     @property
     def seen(self) -> int:

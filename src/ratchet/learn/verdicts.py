@@ -44,13 +44,13 @@ class Verdicts:
         if judge is None:
             return ""
         journal, key = self._store.journal, f"{stage}/{candidate.id}"
-        known = await asyncio.to_thread(journal.get, self._run_id, key)
-        if known is None:
+        verdict = await asyncio.to_thread(journal.get, self._run_id, key)
+        if verdict is None:
             fault = await judge(candidate)
             if fault:  # stored, so that refused candidates can be inspected
                 await asyncio.to_thread(self._store.candidates.put, candidate, time.time())
-            known = await asyncio.to_thread(journal.append, self._run_id, key, fault, time.time())
-        return str(known)
+            verdict = await asyncio.to_thread(journal.append, self._run_id, key, fault, time.time())
+        return str(verdict)
 
     def may_fail(self, candidate: Candidate, baseline: Candidate) -> bool:
         """Whether tests exist and the candidate's code differs from a passing baseline's."""

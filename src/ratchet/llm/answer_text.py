@@ -45,21 +45,21 @@ def without_reasoning(text: str) -> str:
     was cut off: nothing is left of it.
     """
     text = text.lstrip("\ufeff")
-    kept, at, opened = list[str](), 0, -1
+    parts, at, opened = list[str](), 0, -1
     for tag in _REASONING.finditer(text):
         if tag["end"]:
-            kept = kept if opened >= 0 else []
+            parts = parts if opened >= 0 else []
             at, opened = tag.end(), -1
         elif opened < 0:
-            kept.append(text[at : tag.start()])
+            parts.append(text[at : tag.start()])
             opened = tag.start()
     if at == 0 and opened < 0:
         return text
     if opened >= 0:  # behind words it is a tag that the text speaks of
-        kept.append(text[opened:] if "".join(kept).strip() else "")
+        parts.append(text[opened:] if "".join(parts).strip() else "")
     else:
-        kept.append(text[at:])
-    return "".join(kept).strip()
+        parts.append(text[at:])
+    return "".join(parts).strip()
 
 
 def answer_of(output: Any, depth: int = 0) -> Any:
@@ -82,9 +82,9 @@ def comparable(value: Any, depth: int = 0) -> Any:
     if depth >= MAX_DEPTH:
         return value
     if isinstance(value, dict):
-        return {comparable(key): comparable(each, depth + 1) for key, each in value.items()}
+        return {comparable(key): comparable(inner, depth + 1) for key, inner in value.items()}
     if isinstance(value, list):
-        return [comparable(each, depth + 1) for each in value]
+        return [comparable(inner, depth + 1) for inner in value]
     return value
 
 
@@ -179,7 +179,7 @@ def _blocks(lines: list[str]) -> Iterator[CodeBlock]:
             if end < 0 or (end == len(lines) and not info):
                 yield CodeBlock("\n".join([*lines[since:at], before]).strip("\n"), guessed=True)
             if end >= 0:
-                content = [_outdented(each, len(before)) for each in lines[at + 1 : end]]
+                content = [_outdented(line, len(before)) for line in lines[at + 1 : end]]
                 text = "\n".join([*content, *last_line])
                 yield CodeBlock(text, info) if text.strip() else CodeBlock(info)
                 at = end

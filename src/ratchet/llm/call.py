@@ -194,15 +194,15 @@ class CoachCall:
                 answer = await self._try(body, messages)
             except RequestFailed as failure:
                 self.record.request(state.endpoint, body, since_ns, tries, failure)
-                other = None
+                fallback = None
                 if adapted < _MAX_ADAPTATIONS:
-                    other = dialect.without_refused_feature(
+                    fallback = dialect.without_refused_feature(
                         body, failure.status, failure.server_message
                     )
-                    if other is not None and state.dialect != dialect:
-                        other = state.dialect  # another call has learned it meanwhile
-                if other is not None:
-                    state.dialect, adapted = other, adapted + 1
+                    if fallback is not None and state.dialect != dialect:
+                        fallback = state.dialect  # another call has learned it meanwhile
+                if fallback is not None:
+                    state.dialect, adapted = fallback, adapted + 1
                     continue
                 if failure.remedy == "never":
                     self.is_final = True
@@ -272,10 +272,10 @@ class CoachCall:
 
     def _cost(self, answer: Completion) -> float | None:
         model, usage = self._model, answer.usage
-        known = answer.cost_usd
-        if known is None or has_own_price(model):
-            known = configured_or_published(model, self._state.endpoint, (answer.model,), usage)
-        if known is None:
+        cost = answer.cost_usd
+        if cost is None or has_own_price(model):
+            cost = configured_or_published(model, self._state.endpoint, (answer.model,), usage)
+        if cost is None:
             self._coach.notify_once(
                 f"The price of the {self._coach.agent}'s model {model.name!r} is unknown: the cost"
                 " of its calls is not measured, and a budget in dollars cannot include it. Set"
@@ -286,7 +286,7 @@ class CoachCall:
                 f"{self._state.endpoint.shown} does not report token counts: they are estimated"
                 " from the number of characters."
             )
-        return known
+        return cost
 
     def _failed(self, failure: RequestFailed) -> Reply:
         return self._reply("", None, f"The request failed: {failure.sentence}")
@@ -334,10 +334,10 @@ def configured_or_published(
     sellers = (endpoint.base_url, "openai") if endpoint.base_url else ("",)
     for seller in sellers:
         for name in dict.fromkeys((*names, endpoint.model)):
-            found = dollars(seller, name.removeprefix("openai/"), usage) if name else None
-            found = dollars(seller, name, usage) if found is None and name else found
-            if found is not None:
-                return found
+            usd = dollars(seller, name.removeprefix("openai/"), usage) if name else None
+            usd = dollars(seller, name, usage) if usd is None and name else usd
+            if usd is not None:
+                return usd
     return None
 
 
@@ -351,9 +351,9 @@ def _unavailable(failure: RequestFailed, tries: int = 0) -> CoachUnavailable:
 
 
 def _repair_messages(answer: Completion, problem: str, repair: str) -> list[Message]:
-    shown = answer.text[:MAX_REPEATED]
-    asked = Message(role="user", content=repair)
-    return [Message(role="assistant", content=shown), asked] if shown else [asked]
+    excerpt = answer.text[:MAX_REPEATED]
+    request = Message(role="user", content=repair)
+    return [Message(role="assistant", content=excerpt), request] if excerpt else [request]
 
 
 def _one_line(text: str) -> str:

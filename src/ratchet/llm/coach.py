@@ -83,16 +83,18 @@ class Coach:
         clock: Callable[[], float] = time.monotonic,
         rng: random.Random | None = None,
     ) -> None:
-        named = [models] if isinstance(models, str) else models
-        coach_models = [CoachModel(name=each) if isinstance(each, str) else each for each in named]
+        listed = [models] if isinstance(models, str) else models
+        coach_models = [
+            CoachModel(name=model) if isinstance(model, str) else model for model in listed
+        ]
         self._ensemble = Ensemble(
             [
                 msgspec.structs.replace(
-                    each,
-                    base_url=each.base_url or base_url,
-                    key_env=key_env if each.key_env is None else each.key_env,
+                    model,
+                    base_url=model.base_url or base_url,
+                    key_env=key_env if model.key_env is None else model.key_env,
                 )
-                for each in coach_models
+                for model in coach_models
             ],
             seed,
         )
@@ -132,11 +134,11 @@ class Coach:
         about = content_hash([self._call_key(), [[m.role, m.content] for m in messages]])
         without: dict[str, CoachUnavailable] = dict(self._unavailable)
         while len(without) < len(self._ensemble.models):
-            drawn = self._ensemble.draw(about, without)
+            member = self._ensemble.draw(about, without)
             try:
-                return await self._ask(drawn, messages, shape, temperature, max_tokens)
+                return await self._ask(member, messages, shape, temperature, max_tokens)
             except CoachUnavailable as error:
-                without[drawn.name] = error
+                without[member.name] = error
                 if len(without) < len(self._ensemble.models):
                     self.notify_once(f"{error.message} The coach's other models are used instead.")
         raise next(reversed(without.values()))
@@ -155,13 +157,13 @@ class Coach:
             max_tokens: Maximum tokens of the answer; those of the model or the coach by default.
             model: Name of the model; by default the dearest of those that may be drawn.
         """
-        drawn = [self._named(model)] if model is not None else self._ensemble.models.values()
+        members = [self._named(model)] if model is not None else self._ensemble.models.values()
         sent = sum(len(message.content) for message in messages)
-        return _largest([self._most_usd(each, sent, max_tokens) for each in drawn])
+        return _largest([self._most_usd(member, sent, max_tokens) for member in members])
 
     def _most_usd(self, model: CoachModel, sent: int, max_tokens: int | None) -> float | None:
         limits = (max_tokens, model.max_tokens, self.settings.max_tokens)
-        limit = next((each for each in limits if each is not None), None)
+        limit = next((bound for bound in limits if bound is not None), None)
         if limit is None:
             return None
         usage = Usage(input_tokens=-(-sent // CHARACTERS_A_TOKEN), output_tokens=limit)
@@ -193,8 +195,8 @@ class Coach:
         self.check_endpoints()
         return await asyncio.gather(
             *(
-                self._ask(each, request, None, None, CHECK_TOKENS, CHECK_RETRIES)
-                for each in self._ensemble.models.values()
+                self._ask(model, request, None, None, CHECK_TOKENS, CHECK_RETRIES)
+                for model in self._ensemble.models.values()
             )
         )
 
@@ -216,13 +218,13 @@ class Coach:
         return STEP.get() or str(self._calls)
 
     def _named(self, name: str) -> CoachModel:
-        found = self._ensemble.models.get(name)
-        if found is None:
+        model = self._ensemble.models.get(name)
+        if model is None:
             raise InputError(
                 f"The coach has no model {name!r}; it has {', '.join(self._ensemble.models)}.",
                 hint="Name it under [coach] in ratchet.toml.",
             )
-        return found
+        return model
 
     def _state(self, model: CoachModel) -> EndpointState:
         if model.name in self._unavailable:
@@ -251,8 +253,8 @@ class Coach:
             model,
             state,
             shape,
-            temperature=next((each for each in temperatures if each is not None), None),
-            max_tokens=next((each for each in limits if each is not None), None),
+            temperature=next((setting for setting in temperatures if setting is not None), None),
+            max_tokens=next((setting for setting in limits if setting is not None), None),
             retries=retries,
         )
         problem = ""
@@ -293,5 +295,5 @@ class Coach:
 
 
 def _largest(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return max(known) if len(known) == len(values) else None
+    amounts = [value for value in values if value is not None]
+    return max(amounts) if len(amounts) == len(values) else None

@@ -62,34 +62,34 @@ def read_completion(body: bytes, sent: int) -> Completion:
         NotACompletion: It is not a chat completion.
     """
     try:
-        found = msgspec.json.decode(body)
+        response = msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         raise NotACompletion(body[:2000].decode("utf-8", "replace")) from None
-    if not isinstance(found, dict):
+    if not isinstance(response, dict):
         raise NotACompletion(body[:2000].decode("utf-8", "replace"))
-    error = found.get("error")
+    error = response.get("error")
     if error:
         return Completion(
             text="", error=error if isinstance(error, dict) else {"message": str(error)}
         )
-    choices = found.get("choices")
+    choices = response.get("choices")
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
         raise NotACompletion(body[:2000].decode("utf-8", "replace"))
     choice = choices[0]
     message = choice.get("message")
     message = message if isinstance(message, dict) else {}
-    whole = _text_of(message.get("content")) or _text_of(choice.get("text"))
-    text = without_reasoning(whole).strip()
+    content = _text_of(message.get("content")) or _text_of(choice.get("text"))
+    text = without_reasoning(content).strip()
     finish = choice.get("finish_reason")
     finish = finish if isinstance(finish, str) else ""
-    usage, estimated = _usage(found.get("usage"), sent, len(whole))
-    cost = found["usage"].get("cost") if isinstance(found.get("usage"), dict) else None
+    usage, estimated = _usage(response.get("usage"), sent, len(content))
+    cost = response["usage"].get("cost") if isinstance(response.get("usage"), dict) else None
     return Completion(
         text=text,
         refusal=_refusal(message.get("refusal"), finish, text),
         finish=finish,
-        model=_text_of(found.get("model"))[:200],
-        id=_text_of(found.get("id"))[:200],
+        model=_text_of(response.get("model"))[:200],
+        id=_text_of(response.get("id"))[:200],
         usage=usage,
         estimated=estimated,
         cost_usd=_amount(cost),
@@ -117,8 +117,8 @@ def _refusal(stated: Any, finish: str, text: str) -> str:
     return ""
 
 
-def _usage(found: Any, sent: int, received: int) -> tuple[Usage, bool]:
-    counts = usage_attributes(found) if isinstance(found, dict) else {}
+def _usage(reported: Any, sent: int, received: int) -> tuple[Usage, bool]:
+    counts = usage_attributes(reported) if isinstance(reported, dict) else {}
     input_tokens, output_tokens = counts.get(INPUT, 0), counts.get(OUTPUT, 0)
     if INPUT in counts and OUTPUT in counts and input_tokens + output_tokens:
         usage = Usage(

@@ -76,8 +76,8 @@ class EndpointDialect(msgspec.Struct, frozen=True, kw_only=True):
         if self.limit in body and _LIMIT.search(refusal):
             if _LIMIT_SIZE.search(refusal) and "unsupported" not in refusal.lower():
                 return msgspec.structs.replace(self, limit="none")
-            other = "max_tokens" if self.limit != "max_tokens" else "max_completion_tokens"
-            return msgspec.structs.replace(self, limit=other)
+            alternative = "max_tokens" if self.limit != "max_tokens" else "max_completion_tokens"
+            return msgspec.structs.replace(self, limit=alternative)
         if "temperature" in body and "temperature" in refusal.lower():
             return msgspec.structs.replace(self, temperature=False)
         bare = status in (400, 422) and len(refusal) < _SHORTEST_EXPLANATION

@@ -69,12 +69,12 @@ def endpoint_of(model: CoachModel, environ: Mapping[str, str]) -> Endpoint:
     if model.name.startswith("litellm:"):
         return _by_litellm(model, model.name.removeprefix("litellm:"), environ)
     name, base_url, key_env = model.name, model.base_url, model.key_env
-    provider, _, rest = name.partition("/")
-    if base_url is None and rest:
+    provider, _, model_name = name.partition("/")
+    if base_url is None and model_name:
         if provider not in COMPATIBLE:
             return _by_litellm(model, name, environ)
         base_url, own_env = COMPATIBLE[provider]
-        name, key_env = rest, own_env if key_env is None else key_env
+        name, key_env = model_name, own_env if key_env is None else key_env
     base_url = base_url or environ.get("OPENAI_BASE_URL", "").strip() or OPENAI_URL
     base_url = valid_url(base_url)
     required = key_env is not None or base_url.rstrip("/") == OPENAI_URL

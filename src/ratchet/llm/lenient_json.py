@@ -70,11 +70,11 @@ def _value(text: str, at: int, depth: int) -> tuple[Any, int]:
     if first in _CLOSING and first:
         return _text(text, at)
     if (number := _NUMBER.match(text, at)) is not None:
-        found = number[0]
-        whole = not any(mark in found for mark in ".eE")
-        if whole and len(found) > 300:
+        digits = number[0]
+        is_integer = not any(mark in digits for mark in ".eE")
+        if is_integer and len(digits) > 300:
             raise NotJSON("a number of too many digits")
-        return int(found) if whole else float(found), number.end()
+        return int(digits) if is_integer else float(digits), number.end()
     if (word := _WORD.match(text, at)) is not None and word[0] in _WORDS:
         return _WORDS[word[0]], word.end()
     raise NotJSON(f"no value at {at}")
@@ -166,5 +166,5 @@ def _escape(text: str, at: int) -> tuple[str, int]:
 
 
 def _blank(text: str, at: int) -> int:
-    found = _BLANK.match(text, at)
-    return found.end() if found else at
+    blanks = _BLANK.match(text, at)
+    return blanks.end() if blanks else at

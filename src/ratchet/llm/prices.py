@@ -183,12 +183,12 @@ def dollars(provider: str, model: str, usage: Usage, tier: str = "") -> float | 
         return 0.0
     key = (provider, model, tier)
     now = time.monotonic()
-    found = _cached.get(key)
-    if found is None or found[0] < now:
+    cached = _cached.get(key)
+    if cached is None or cached[0] < now:
         if len(_cached) >= MAX_CACHED:
             _cached.clear()
-        found = _cached[key] = (now + FRESH_S, _look_up(provider, model, tier))
-    price = found[1]
+        cached = _cached[key] = (now + FRESH_S, _look_up(provider, model, tier))
+    price = cached[1]
     return None if price is None else price.of(usage)
 
 
@@ -200,16 +200,16 @@ def _look_up(provider: str, model: str, tier: str) -> _Price:
     assert _snapshot is not None
     by_url = "://" in provider
     try:
-        _, found = _snapshot.find_provider_model(
+        _, listing = _snapshot.find_provider_model(
             model, None, None if by_url else provider or None, provider if by_url else None
         )
     except LookupError:
         return None
     now = datetime.now(UTC)
     if tier in _STANDARD:
-        price = found.get_prices(now)
-    elif len(inspect.signature(found.get_prices).parameters) > 1:
-        price = found.get_prices(now, {"service_tier": tier})
+        price = listing.get_prices(now)
+    elif len(inspect.signature(listing.get_prices).parameters) > 1:
+        price = listing.get_prices(now, {"service_tier": tier})
     else:
         return None  # genai-prices before 0.1, which a framework may hold back, knows no tiers
     rates = [getattr(price, name, None) for name in _RATES]

@@ -53,11 +53,13 @@ def records_of(
 
 def _redacted(span: Span, redactor: Redactor) -> Span:
     """The span redacted; the messages stay as they were sent, which were redacted before."""
-    made = redactor.span(span)
+    redacted = redactor.span(span)
     sent = span.attributes.get(names.INPUT_MESSAGES)
     if sent is None or not redactor.rules.capture_content:
-        return made
-    return msgspec.structs.replace(made, attributes={**made.attributes, names.INPUT_MESSAGES: sent})
+        return redacted
+    return msgspec.structs.replace(
+        redacted, attributes={**redacted.attributes, names.INPUT_MESSAGES: sent}
+    )
 
 
 class CallRecord:

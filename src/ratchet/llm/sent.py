@@ -68,20 +68,22 @@ def redacted_schema(schema: Mapping[str, Any], redactor: Redactor) -> dict[str, 
 def _schema(schema: Any, field: str, redactor: Redactor) -> Any:
     """A schema of the value of a field; the field's name is empty if it has none."""
     if isinstance(schema, (list, tuple)):
-        return [_schema(each, field, redactor) for each in schema]
+        return [_schema(subschema, field, redactor) for subschema in schema]
     if not isinstance(schema, Mapping):
         return schema
-    made: dict[str, Any] = {}
+    redacted: dict[str, Any] = {}
     for key, value in schema.items():
         if key in _VALUES:
-            made[key] = _unique(_value(value, field, redactor), key)
+            redacted[key] = _unique(_value(value, field, redactor), key)
         elif key in _WORDS and isinstance(value, str):
-            made[key] = redactor.text(value)
+            redacted[key] = redactor.text(value)
         elif key in ("properties", "patternProperties", "$defs", "definitions"):
-            made[key] = {name: _schema(each, name, redactor) for name, each in value.items()}
+            redacted[key] = {
+                name: _schema(subschema, name, redactor) for name, subschema in value.items()
+            }
         else:
-            made[key] = _schema(value, field, redactor)
-    return made
+            redacted[key] = _schema(value, field, redactor)
+    return redacted
 
 
 def _value(value: Any, field: str, redactor: Redactor) -> Any:

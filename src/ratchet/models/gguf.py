@@ -117,15 +117,15 @@ def _read(path: Path, data: mmap.mmap, arrays: bool) -> GgufContents:
     for _ in range(entries):
         key = cursor.text()
         about[key] = cursor.value(cursor.number("<I"), path)
-    found: dict[str, tuple[tuple[int, ...], int, int]] = {}
+    infos: dict[str, tuple[tuple[int, ...], int, int]] = {}
     for _ in range(tensors):
         name, dimensions = cursor.text(), cursor.number("<I")
         if dimensions > MAX_DIMENSIONS:
             raise EOFError
         shape = tuple(cursor.number("<Q") for _ in range(dimensions))[::-1]
-        found[name] = shape, cursor.number("<I"), cursor.number("<Q")
+        infos[name] = shape, cursor.number("<I"), cursor.number("<Q")
     # Only where the last tensor begins is known here; whoever reads it knows where it ends.
-    if cursor.at + max((offset for *_, offset in found.values()), default=0) >= len(data):
+    if cursor.at + max((offset for *_, offset in infos.values()), default=0) >= len(data):
         raise _truncated(path)
     alignment = about.get("general.alignment")
     step = alignment if isinstance(alignment, int) and alignment > 0 else ALIGNMENT
@@ -134,7 +134,7 @@ def _read(path: Path, data: mmap.mmap, arrays: bool) -> GgufContents:
         about=about,
         tensors={
             name: GgufTensor(shape=shape, type=kind, offset=begin + offset)
-            for name, (shape, kind, offset) in found.items()
+            for name, (shape, kind, offset) in infos.items()
         },
     )
 

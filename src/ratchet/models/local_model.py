@@ -136,9 +136,9 @@ def require_engine() -> None:
         ModelUnavailable: It is not.
     """
     if find_spec("xllamacpp") is None:
-        here = f"{platform.python_implementation()} {platform.python_version()}"
+        runtime = f"{platform.python_implementation()} {platform.python_version()}"
         raise ModelUnavailable(
-            f"A local model needs the package xllamacpp, which {here} on"
+            f"A local model needs the package xllamacpp, which {runtime} on"
             f" {platform.system()} {platform.machine()} does not have.",
             hint="Install it: pip install 'agent-ratchet[local]'. Where pip finds no wheel for this"
             " Python and CPU, serve the model with another program, such as llama-server or Ollama,"

@@ -114,13 +114,13 @@ def _in_caches(name: str) -> CachedModel:
             f"{name!r} names {counted(len(meant), 'model')} on this machine:\n{paths}",
             hint="Name one of them by what stands first, or by its path.",
         )
-    there = ", ".join(model.full_name for model in models[:SHOWN])
+    names = ", ".join(model.full_name for model in models[:SHOWN])
     more = f" and {len(models) - SHOWN} more (ratchet model)" if len(models) > SHOWN else ""
     raise ModelUnavailable(
         f"There is no model {name!r}: it is no file, none of the models in the box, and in the"
         " cache of neither Ollama nor Hugging Face.",
         hint=f"In the box, fetched when it is named: {', '.join(BOX)}. In those caches:"
-        f" {there or 'none'}{more}. Or name a file: ratchet model ./model.gguf.",
+        f" {names or 'none'}{more}. Or name a file: ratchet model ./model.gguf.",
     )
 
 

@@ -132,10 +132,12 @@ class CallStarts:
     def due(self, now: float) -> dict[int, SpanRecord]:
         """The starts to send, of calls that are still under way, by the id of the call's span."""
         with self._lock:
-            for key in [key for key, each in self._waiting.items() if each.call.over]:
+            for key in [key for key, waiting in self._waiting.items() if waiting.call.over]:
                 del self._waiting[key]
-            due = {key: each.made() for key, each in self._waiting.items() if each.due <= now}
-            later = (each.due for each in self._waiting.values() if each.due > now)
+            due = {
+                key: waiting.made() for key, waiting in self._waiting.items() if waiting.due <= now
+            }
+            later = (waiting.due for waiting in self._waiting.values() if waiting.due > now)
             self._next = min(later, default=math.inf)
             if due:
                 self._next = min(self._next, now + AGAIN_S)
@@ -158,7 +160,7 @@ class CallStarts:
             journal, self._journal = self._journal, None
             if journal is None:
                 return
-            if any(each.record and not each.call.over for each in self._waiting.values()):
+            if any(waiting.record and not waiting.call.over for waiting in self._waiting.values()):
                 journal.close()
             else:
                 journal.replace(())
@@ -172,12 +174,12 @@ class CallStarts:
         try:
             if self._written > FILE_BYTES:
                 ongoing = [
-                    frame_of(each.record)
-                    for each in self._waiting.values()
-                    if each.record is not None and not each.call.over
+                    frame_of(waiting.record)
+                    for waiting in self._waiting.values()
+                    if waiting.record is not None and not waiting.call.over
                 ]
                 self._journal.replace(ongoing)
-                self._written = sum(len(each.data) for each in ongoing)
+                self._written = sum(len(frame.data) for frame in ongoing)
             else:
                 self._journal.append(frame)
         except OSError as error:

@@ -57,10 +57,10 @@ def _trimmed(value: Any, limit: int, depth: int) -> Any:
             of = type(inner)
             # Most values are short texts, which are not worth a call.
             if of not in _SCALARS and (of is not str or len(inner) > 4 * limit):
-                kept = _trimmed(inner, limit, depth - 1) if depth else inner
-                if kept is not inner:
+                trimmed = _trimmed(inner, limit, depth - 1) if depth else inner
+                if trimmed is not inner:
                     changed = changed or dict(value)
-                    changed[key] = kept
+                    changed[key] = trimmed
         return changed or value
     if kind in _LISTS:
         if len(value) > limit:
@@ -71,24 +71,26 @@ def _trimmed(value: Any, limit: int, depth: int) -> Any:
         for number, inner in enumerate(value):
             of = type(inner)
             if of not in _SCALARS and (of is not str or len(inner) > 4 * limit):
-                kept = _trimmed(inner, limit, depth - 1)
-                if kept is not inner:
+                trimmed = _trimmed(inner, limit, depth - 1)
+                if trimmed is not inner:
                     kept_items = kept_items or list(value)
-                    kept_items[number] = kept
+                    kept_items[number] = trimmed
         return kept_items or value
     if depth and (names := _fields(kind)):
         # The encoder reads the fields itself, unless one of them is huge.
         inner = {name: getattr(value, name) for name in names if hasattr(value, name)}
-        kept = _trimmed(inner, limit, depth - 1)
-        return value if kept is inner else kept
+        trimmed = _trimmed(inner, limit, depth - 1)
+        return value if trimmed is inner else trimmed
     return value
 
 
 def _fields(kind: Any) -> tuple[str, ...]:
     """Field names of a dataclass, msgspec struct or attrs class."""
-    named: Any = getattr(kind, "__dataclass_fields__", None)
-    named = named or getattr(kind, "__struct_fields__", ())
-    return tuple(named) or tuple(each.name for each in getattr(kind, "__attrs_attrs__", ()))
+    fields: Any = getattr(kind, "__dataclass_fields__", None)
+    fields = fields or getattr(kind, "__struct_fields__", ())
+    return tuple(fields) or tuple(
+        attribute.name for attribute in getattr(kind, "__attrs_attrs__", ())
+    )
 
 
 def _is_small(value: Any) -> bool:

@@ -68,14 +68,14 @@ MIRROR = "ratchet.mirror"
 
 
 def _entry(function: Any, mark: str, name: str | None, *, mirror: bool = False) -> Any:
-    shown = _shown(name, function)
+    display_name = _shown(name, function)
     attributes: dict[str, Any] = {
         "gen_ai.operation.name": "invoke_agent",
-        "gen_ai.agent.name": shown,
+        "gen_ai.agent.name": display_name,
     }
     if mirror:
         attributes[MIRROR] = True
-    wrapped = wrap(function, SpanTemplate(shown, "agent", attributes=attributes))
+    wrapped = wrap(function, SpanTemplate(display_name, "agent", attributes=attributes))
     setattr(wrapped, ENTRY_MARK, mark)
     return wrapped
 
@@ -97,14 +97,14 @@ def tool(function: Any = None, /, *, name: str | None = None, side_effects: bool
     """
     if function is None:
         return functools.partial(tool, name=name, side_effects=side_effects)
-    shown = _shown(name, function)
+    display_name = _shown(name, function)
     template = SpanTemplate(
-        shown,
+        display_name,
         "tool",
         input_key="gen_ai.tool.call.arguments",
         output_key="gen_ai.tool.call.result",
         side_effects=side_effects,
-        attributes={"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": shown},
+        attributes={"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": display_name},
     )
     return wrap(function, template)
 
@@ -183,10 +183,10 @@ def trace(name: Any, /, **attributes: str | bool | int | float) -> Any:
         name: The function, or the step's name.
         attributes: Attributes of the span.
     """
-    kept = {key: _plain(value) for key, value in attributes.items()}
+    plain_attributes = {key: _plain(value) for key, value in attributes.items()}
     if callable(name) or isinstance(name, _DESCRIPTORS):
-        return wrap(name, SpanTemplate(_shown(None, name), "step", attributes=kept))
-    return NamedStep(SpanTemplate(readable(str(name)), "step", attributes=kept))
+        return wrap(name, SpanTemplate(_shown(None, name), "step", attributes=plain_attributes))
+    return NamedStep(SpanTemplate(readable(str(name)), "step", attributes=plain_attributes))
 
 
 class _Unnamed(NamedStep):

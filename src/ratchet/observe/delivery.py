@@ -143,12 +143,12 @@ class Delivery:
 
     def withdraw(self) -> list[Record]:
         """Remove the records that are in memory only, in order, for another destination."""
-        found: list[Record] = []
+        withdrawn: list[Record] = []
         for backlog in (self._backlog, self._memory):
             while isinstance(backlog, MemoryBacklog) and (frame := backlog.first()) is not None:
-                found += records_of(frame)
+                withdrawn += records_of(frame)
                 backlog.done()
-        return found
+        return withdrawn
 
     def close(self) -> None:
         """Close the transport, and leave the backlog on disk to the next process."""

@@ -79,9 +79,9 @@ def find(
     root = folder_with_config(start)
     config = {} if root is None else _read(root / FILE_NAME)
     name = agent_name(agent or environ.get(AGENT_VARIABLE) or entry_of(config) or _script())
-    given = (url or environ.get(URL_VARIABLE, "")).strip()
-    if given and (is_server(given) or "://" not in given):
-        server = address_of(given).url
+    chosen_url = (url or environ.get(URL_VARIABLE, "")).strip()
+    if chosen_url and (is_server(chosen_url) or "://" not in chosen_url):
+        server = address_of(chosen_url).url
         key_of(key)  # raises here rather than in the background
         state = root / STATE_NAME if root is not None else cache()
         return Destination(
@@ -96,14 +96,16 @@ def find(
         )
     home = root or start.resolve()
     section = config.get("store")
-    named = section.get("url") if isinstance(section, dict) else None
-    if given and not given.startswith(("sqlite", "postgres")):
+    configured_url = section.get("url") if isinstance(section, dict) else None
+    if chosen_url and not chosen_url.startswith(("sqlite", "postgres")):
         raise ConfigError(
-            f"The address begins with {given.partition('://')[0]!r}, which is neither a server nor"
-            " a store.",
+            f"The address begins with {chosen_url.partition('://')[0]!r}, which is neither a server"
+            " nor a store.",
             hint="Write it as http://HOST:PORT, sqlite:////PATH or postgresql://USER@HOST/NAME.",
         )
-    store = given or store_url(home, named if isinstance(named, str) else None)
+    store = chosen_url or store_url(
+        home, configured_url if isinstance(configured_url, str) else None
+    )
     meeting = meeting_place(store)
     return Destination(
         agent=name,
@@ -130,12 +132,12 @@ def meeting_place(store: str) -> MeetingPlace:
     Args:
         store: The store's URL.
     """
-    rest = store.partition("://")[2]
+    address = store.partition("://")[2]
     if store.startswith("sqlite"):
-        database = Path(os.path.realpath(rest.removeprefix("/").partition("?")[0]))
+        database = Path(os.path.realpath(address.removeprefix("/").partition("?")[0]))
         return MeetingPlace(database.parent, f"sqlite:///{database}")
     # Who connects, and by which driver, does not matter.
-    return MeetingPlace(cache(), rest.rpartition("@")[2].replace(":5432/", "/", 1))
+    return MeetingPlace(cache(), address.rpartition("@")[2].replace(":5432/", "/", 1))
 
 
 def spool_of(folder: Path, root: Path | None, kind: type[SpoolT]) -> SpoolT:

@@ -94,7 +94,7 @@ def feedback(
             comment=shorten(readable(str(comment)), MAX_TEXT - 50),
             content=content,
             created_at=time.time(),
-            **{name: _word(given) for name, given in about.items()},
+            **{name: _word(subject_id) for name, subject_id in about.items()},
         )
         wrong = fault(item)
         if wrong is not None:
@@ -120,22 +120,22 @@ def _statement(
     Raises:
         InputError: No argument rates anything, or several do.
     """
-    named = {
+    statements = {
         "thumbs": thumbs,
         "rating": rating,
         "correction": correction,
         "preference": preference,
         "signal": signal,
     }
-    said = [name for name, given in named.items() if given is not None]
-    if len(said) > 1:
-        raise InputError(f"It is either {' or '.join(said)}; say each by itself.")
-    if value is not None and said and said[0] in ("thumbs", "rating"):
-        raise InputError(f"{said[0]} is a value already.")
+    kinds = [name for name, argument in statements.items() if argument is not None]
+    if len(kinds) > 1:
+        raise InputError(f"It is either {' or '.join(kinds)}; say each by itself.")
+    if value is not None and kinds and kinds[0] in ("thumbs", "rating"):
+        raise InputError(f"{kinds[0]} is a value already.")
     number = None if value is None else float(value)
-    if not said:
+    if not kinds:
         return ("rating" if value is not None or not comment else "comment"), number, None
-    if said == ["thumbs"]:
+    if kinds == ["thumbs"]:
         if thumbs not in ("up", "down", True, False):
             raise InputError(f"Thumbs are 'up' or 'down', not {thumbs!r}.")
         return "thumbs", 1.0 if thumbs in ("up", True) else 0.0, None
@@ -163,7 +163,7 @@ def _content(value: Any) -> Any:
 
 def _current() -> dict[str, str]:
     """Ids of the current trace and conversation."""
-    found: dict[str, str] = {}
+    about: dict[str, str] = {}
     if "opentelemetry.trace" in sys.modules:
         from opentelemetry.context import get_value
         from opentelemetry.trace import get_current_span
@@ -172,11 +172,11 @@ def _current() -> dict[str, str]:
 
         context = get_current_span().get_span_context()
         if context.is_valid:
-            found["trace_id"] = f"{context.trace_id:032x}"
+            about["trace_id"] = f"{context.trace_id:032x}"
         attributes = get_value(CONVERSATION)
         if isinstance(attributes, dict):
-            found["conversation_id"] = str(attributes.get("gen_ai.conversation.id", ""))
-    return found
+            about["conversation_id"] = str(attributes.get("gen_ai.conversation.id", ""))
+    return about
 
 
 def _hex(id: Any, digits: int) -> Any:

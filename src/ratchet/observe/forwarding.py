@@ -99,14 +99,14 @@ def exportable(records: Sequence[SpanRecord], resource: Any) -> list[Any]:
         "producer": SpanKind.PRODUCER,
         "consumer": SpanKind.CONSUMER,
     }
-    made = []
+    converted = []
     for record in records:
         span = record.span
         trace_id, sampled = int(span.trace_id, 16), TraceFlags(TraceFlags.SAMPLED)
         above = span.parent_id
         attributes = {key: _plain(value) for key, value in span.attributes.items()}
         code = {"ok": StatusCode.OK, "error": StatusCode.ERROR}.get(span.status, StatusCode.UNSET)
-        made.append(
+        converted.append(
             ReadableSpan(
                 name=span.name,
                 context=SpanContext(trace_id, int(span.span_id, 16), False, sampled),
@@ -115,9 +115,11 @@ def exportable(records: Sequence[SpanRecord], resource: Any) -> list[Any]:
                 attributes=attributes,
                 events=[
                     Event(
-                        each.name, {k: _plain(v) for k, v in each.attributes.items()}, each.time_ns
+                        event.name,
+                        {k: _plain(v) for k, v in event.attributes.items()},
+                        event.time_ns,
                     )
-                    for each in span.events
+                    for event in span.events
                 ],
                 kind=kinds.get(str(attributes.get("span.kind")), SpanKind.INTERNAL),
                 status=Status(code, span.message if code is StatusCode.ERROR else None),
@@ -128,14 +130,14 @@ def exportable(records: Sequence[SpanRecord], resource: Any) -> list[Any]:
                 ),
             )
         )
-    return made
+    return converted
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, (str, bool, int, float)):
         return value
-    if isinstance(value, list) and len({type(each) for each in value}) <= 1:
-        return [_plain(each) for each in value]
+    if isinstance(value, list) and len({type(member) for member in value}) <= 1:
+        return [_plain(member) for member in value]
     from ratchet.observe.capture import capture
 
     return capture(value)

@@ -31,10 +31,10 @@ _decoder: msgspec.json.Decoder[_Batch | list[SpanRecord]] = msgspec.json.Decoder
 
 def by_kind(records: Sequence[Record]) -> tuple[list[SpanRecord], list[Feedback]]:
     """Split records into spans and feedback, each in order."""
-    spans = [each for each in records if isinstance(each, SpanRecord)]
+    spans = [record for record in records if isinstance(record, SpanRecord)]
     if len(spans) == len(records):
         return spans, []
-    return spans, [each for each in records if isinstance(each, Feedback)]
+    return spans, [record for record in records if isinstance(record, Feedback)]
 
 
 def frame_of(record: Record) -> SpoolFrame:

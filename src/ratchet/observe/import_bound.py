@@ -43,23 +43,23 @@ def is_import_bound(config: Mapping[str, Any]) -> bool:
     return per_candidate or bool(config.get("prompt_files"))
 
 
-def redirect_prompt_files(found: Destination, versions: LiveVersions | None) -> None:
+def redirect_prompt_files(destination: Destination, versions: LiveVersions | None) -> None:
     """Let this process read the files of prompts with a release's texts. Never raises.
 
     The tool writes them anew, comments, order and notation as they were: it knows the syntax of
     every format. A server cannot see the agent's files; there, files that are one text as a whole
     get it here.
     """
-    sections = found.config.get("prompt_files")
-    root = found.root
+    sections = destination.config.get("prompt_files")
+    root = destination.root
     if root is None or not sections or versions is None or not versions.release or runs_rollouts():
         return
     try:
-        if found.server:
+        if destination.server:
             files = [file_of(section) for section in sections]
             contents = _whole_texts(root, files, versions.release)
         else:
-            path = rendered_files_path(root, found.live)
+            path = rendered_files_path(root, destination.live)
             contents = _rendered(root, path, versions.release_id)
         redirect_live(contents)
     except Exception as error:
@@ -82,16 +82,16 @@ def _rendered(root: Path, path: Path, release_id: str) -> dict[str, bytes]:
     Raises:
         ConfigError: It made nothing, or nothing of this release, yet.
     """
-    made = read_bundle(path, RenderedFiles)
-    if made is None or made.release_id != release_id:
+    rendered = read_bundle(path, RenderedFiles)
+    if rendered is None or rendered.release_id != release_id:
         raise ConfigError(
             f"no command of Ratchet that ran in {root} has written release"
             f" {release_id[:12]!r} into them yet. `ratchet status` does."
         )
-    if made.refusal:
-        raise ConfigError(made.refusal)
+    if rendered.refusal:
+        raise ConfigError(rendered.refusal)
     contents = {}
-    for file in made.files:
+    for file in rendered.files:
         name = os.path.realpath(root / file.path)
         if hashlib.sha256(own_content(name)).hexdigest() == file.source:
             contents[name] = file.content
@@ -117,7 +117,9 @@ def _whole_texts(
             front = FRONT_MATTER.match(own)
             begin = front.end() if front else int(own.startswith("\ufeff"))
             contents[name] = (own[:begin] + prompt.text).encode()
-        elif file.fields and any(each.startswith(f"{file.prompt_name()}.") for each in release):
+        elif file.fields and any(
+            resource_name.startswith(f"{file.prompt_name()}.") for resource_name in release
+        ):
             _log.warning(
                 "%s is read as it is: the release changes fields of it, which the agent of a server"
                 " cannot write into it. Deploy the release's commit; or give the agent the"
@@ -133,7 +135,7 @@ def file_of(section: Any) -> PromptFile:
     Raises:
         msgspec.ValidationError: It has another form.
     """
-    given = dict(section)
-    if isinstance(given.get("fields"), str):
-        given["fields"] = [given["fields"]]
-    return msgspec.convert(given, PromptFile)
+    settings = dict(section)
+    if isinstance(settings.get("fields"), str):
+        settings["fields"] = [settings["fields"]]
+    return msgspec.convert(settings, PromptFile)

@@ -300,14 +300,14 @@ class LivePipeline:
         """Counts so far."""
         stages = self._stages
         delivery = stages.delivery if stages is not None else None
-        held = self._sampling.held if self._sampling is not None else 0
+        held_count = self._sampling.held if self._sampling is not None else 0
         return CaptureStatus(
             on=self._closing_until is None,
             target=self._target,
             agent=self._agent,
             taken=self._buffer.taken,
             sent=delivery.sent if delivery else 0,
-            queued=len(self._buffer) + len(self._in_flight) + held,
+            queued=len(self._buffer) + len(self._in_flight) + held_count,
             waiting=delivery.waiting if delivery else 0,
             dropped=self._buffer.dropped + (delivery.lost if delivery else 0),
             refused=delivery.refused if delivery else 0,
@@ -402,7 +402,7 @@ class LivePipeline:
         while (stages := self._stages) is None:
             open = self._open_stages
             try:
-                made = open()
+                opened = open()
             except Exception as error:
                 if not self._open_failed:
                     self._open_failed = True
@@ -414,7 +414,7 @@ class LivePipeline:
                 return None
             self._open_failed = False
             with self._lock:
-                self._superseded.append(made)
+                self._superseded.append(opened)
                 if open is self._open_stages:
                     self._stages = self._superseded.pop()
         for former in self._superseded:
@@ -429,8 +429,8 @@ class LivePipeline:
         if stages is None:
             return
         self._send_starts(stages.delivery)
-        self._in_flight = held = self._buffer.take_all()
-        items = self._sampled(held)
+        self._in_flight = batch = self._buffer.take_all()
+        items = self._sampled(batch)
         records: list[Record] = []
         for start in range(0, len(items), CHUNK):
             records += stages.builder.records(items[start : start + CHUNK])
@@ -438,7 +438,7 @@ class LivePipeline:
         # Redacted from here on: a process that ends stores these rather than the items.
         self._in_flight = records
         if stages.forward is not None:
-            spans = [each for each in records if isinstance(each, SpanRecord)]
+            spans = [record for record in records if isinstance(record, SpanRecord)]
             if spans:
                 stages.forward(spans)
         delivery = stages.delivery
@@ -463,17 +463,19 @@ class LivePipeline:
         if starts is not None:
             starts.close()
 
-    def _sampled(self, held: list[Buffered]) -> list[Any]:
+    def _sampled(self, batch: list[Buffered]) -> list[Any]:
         sampling = self._sampling
         if sampling is None:
-            return [each.item for each in held]
+            return [buffered.item for buffered in batch]
         picked: list[Any] = []
         pinned, self._pinned = self._pinned, []
         for trace_id, conversation in pinned:
             picked += sampling.keep(trace_id, conversation)
-        spans = (_for_sampling(each) for each in held if each.item.__class__ is not Feedback)
+        spans = (
+            _for_sampling(buffered) for buffered in batch if buffered.item.__class__ is not Feedback
+        )
         picked += sampling.pick(spans, time.monotonic())
-        return picked + [each.item for each in held if each.item.__class__ is Feedback]
+        return picked + [buffered.item for buffered in batch if buffered.item.__class__ is Feedback]
 
     def _close(self) -> None:
         stages = self._stages
@@ -497,14 +499,16 @@ class LivePipeline:
     def _warn_unopened(self, count: int) -> None:
         """Warn of records lost because no destination opened, including the former one's."""
         former = [stages.delivery for stages in self._superseded]
-        count += sum(each.waiting for each in former if not each.keeps_on_disk)
+        count += sum(delivery.waiting for delivery in former if not delivery.keeps_on_disk)
         _warn_lost(count, "their destination could not be opened")
 
     def _finish(self, deadline: float) -> None:
         """Store on disk, as the process ends, what the blocked sender thread could not send."""
         unsent = self._in_flight
-        raw = [each for each in unsent if isinstance(each, Buffered)] + self._buffer.take_all()
-        records = [each for each in unsent if not isinstance(each, Buffered)]
+        raw = [
+            pending for pending in unsent if isinstance(pending, Buffered)
+        ] + self._buffer.take_all()
+        records = [pending for pending in unsent if not isinstance(pending, Buffered)]
         try:
             stages = self._opened()
             if stages is None:
@@ -538,8 +542,8 @@ def _warn_lost(count: int, why: str) -> None:
         )
 
 
-def _for_sampling(held: Buffered) -> SampledSpan:
-    span = held.item
+def _for_sampling(buffered: Buffered) -> SampledSpan:
+    span = buffered.item
     attributes = span.attributes or {}
     trace_id = getattr(span, "trace_id", None)
     if trace_id is None:
@@ -547,8 +551,8 @@ def _for_sampling(held: Buffered) -> SampledSpan:
     conversation = attributes.get("gen_ai.conversation.id", "")
     return SampledSpan(
         trace_id,
-        held.error,
+        buffered.error,
         conversation if isinstance(conversation, str) else "",
-        held.weight,
+        buffered.weight,
         span,
     )

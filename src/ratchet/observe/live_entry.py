@@ -48,9 +48,9 @@ def _wrap(module: ModuleType, function: str) -> None:
     owner: Any = module
     for part in owners:
         owner = getattr(owner, part, None)
-    kept = vars(owner).get(name) if owner is not None else None
-    if kept is not None and not hasattr(kept, ENTRY_MARK):
-        setattr(owner, name, agent(kept))
+    original = vars(owner).get(name) if owner is not None else None
+    if original is not None and not hasattr(original, ENTRY_MARK):
+        setattr(owner, name, agent(original))
 
 
 class _EntryFinder(importlib.abc.MetaPathFinder):

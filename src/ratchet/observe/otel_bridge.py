@@ -176,17 +176,17 @@ class OtelBridge:
 
     def connect(self) -> None:
         """Connect to the user's provider, or install ours if there is none."""
-        known = getattr(trace, "_TRACER_PROVIDER", None)
-        if known is None and os.environ.get("OTEL_PYTHON_TRACER_PROVIDER"):
-            known = trace.get_tracer_provider()  # loads the one that the variable names
-        if known is not None and self._connect_to(known):
-            self.provider = known
+        provider = getattr(trace, "_TRACER_PROVIDER", None)
+        if provider is None and os.environ.get("OTEL_PYTHON_TRACER_PROVIDER"):
+            provider = trace.get_tracer_provider()  # loads the one that the variable names
+        if provider is not None and self._connect_to(provider):
+            self.provider = provider
             return
         self.provider = self._stand_in = StandInProvider()
         processor = BridgeProcessor(self._live)
         self._stand_in.add_span_processor(processor)
         self._processors.append((self._stand_in, processor))
-        if known is None:
+        if provider is None:
             self._install(self._stand_in)
         # Otherwise the user's provider accepts no processors: it stays the global one, and only
         # the libraries that we instrument use ours.
@@ -213,7 +213,7 @@ class OtelBridge:
 
     def _connect_to(self, provider: Any) -> bool:
         """Add our processor to a provider; return False if it accepts none."""
-        if any(known is provider for known, _ in self._processors):
+        if any(connected is provider for connected, _ in self._processors):
             return True
         if not callable(getattr(provider, "add_span_processor", None)):
             return False
@@ -265,10 +265,10 @@ class _Watched:
         self._on_set = on_set
 
     def do_once(self, func: Any) -> bool:
-        done = bool(self.original.do_once(func))
-        if done:
+        ran = bool(self.original.do_once(func))
+        if ran:
             self._on_set()
-        return done
+        return ran
 
     def __getattr__(self, name: str) -> Any:
         # Test suites reset the guard through its private attributes.

@@ -60,13 +60,15 @@ def from_otel(span: ReadableSpan) -> Span:
 
 
 def _attributes(attributes: Mapping[str, Any] | None) -> dict[str, Any]:
-    kept: dict[str, Any] = {}
+    plain_attributes: dict[str, Any] = {}
     for key, value in (attributes or {}).items():
-        if len(kept) >= MAX_ATTRIBUTES:
-            kept["otel.dropped_attributes_count"] = len(attributes or ()) - MAX_ATTRIBUTES
+        if len(plain_attributes) >= MAX_ATTRIBUTES:
+            plain_attributes["otel.dropped_attributes_count"] = (
+                len(attributes or ()) - MAX_ATTRIBUTES
+            )
             break
-        kept[readable(key)] = _value(value)
-    return kept
+        plain_attributes[readable(key)] = _value(value)
+    return plain_attributes
 
 
 def _value(value: Any) -> Any:
@@ -78,7 +80,7 @@ def _value(value: Any) -> Any:
     if kind is int:
         return value if -(2**63) <= value < 2**63 else str(value)
     if kind is tuple or kind is list:
-        return [_value(each) for each in value[:MAX_ATTRIBUTES]]
+        return [_value(member) for member in value[:MAX_ATTRIBUTES]]
     if isinstance(value, str):  # such as a member of an enumeration
         return shorten(readable(str.__str__(value)), MAX_TEXT)
     return capture(value, MAX_TEXT)

@@ -19,16 +19,16 @@ def folder_with_config(start: Path) -> Path | None:
     return next((f for f in (start, *start.parents) if (f / FILE_NAME).is_file()), None)
 
 
-def store_url(root: Path, named: str | None) -> str:
+def store_url(root: Path, url: str | None) -> str:
     """URL of the store: RATCHET_STORE, [store] url, or SQLite in the state folder.
 
     Args:
         root: The project's folder; a relative path in [store] url is relative to it.
-        named: [store] url.
+        url: [store] url.
     """
-    if named and re.match(r"sqlite:///[^/:]", named):
-        named = f"sqlite:///{root / named.removeprefix('sqlite:///')}"
-    return os.environ.get("RATCHET_STORE") or named or own_store_url(root)
+    if url and re.match(r"sqlite:///[^/:]", url):
+        url = f"sqlite:///{root / url.removeprefix('sqlite:///')}"
+    return os.environ.get("RATCHET_STORE") or url or own_store_url(root)
 
 
 def own_store_url(root: Path) -> str:

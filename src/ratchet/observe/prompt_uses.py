@@ -55,8 +55,8 @@ class RecordedCalls:
     def add(self, span: Span) -> bool:
         """Read a span; whether it is a model call with a system prompt."""
         operation = span.attributes.get(names.OPERATION)
-        named = span.attributes.get(names.AGENT_NAME)
-        agent = named if isinstance(named, str) else ""
+        agent_name = span.attributes.get(names.AGENT_NAME)
+        agent = agent_name if isinstance(agent_name, str) else ""
         around = (agent or span.name) if operation in _AGENTS else ""
         self._steps[span.trace_id, span.span_id] = _Step(span.parent_id, around)
         prompts = tuple(self._texts_of(span.attributes))
@@ -83,18 +83,18 @@ class RecordedCalls:
 
     def _told(self) -> Iterator[_Call]:
         """The calls, and runs of agents none of whose calls tells its prompt."""
-        told = {(call.trace_id, text) for call in self._calls for text in call.prompts}
+        recorded_prompts = {(call.trace_id, text) for call in self._calls for text in call.prompts}
         yield from self._calls
         for run in self._runs:
-            if not any((run.trace_id, text) in told for text in run.prompts):
+            if not any((run.trace_id, text) in recorded_prompts for text in run.prompts):
                 yield run
 
     def _around(self, call: _Call) -> str:
         """Name of the nearest agent around a call; empty when there is none."""
-        seen: set[str] = set()
+        visited: set[str] = set()
         span_id: str | None = call.span_id
-        while span_id is not None and span_id not in seen:
-            seen.add(span_id)
+        while span_id is not None and span_id not in visited:
+            visited.add(span_id)
             step = self._steps.get((call.trace_id, span_id))
             if step is None:
                 break

@@ -52,10 +52,10 @@ class RecordBuilder:
 
     def records(self, items: Iterable[Any]) -> list[Record]:
         """The records of finished spans and feedback; an error costs only its own item."""
-        made: list[Record] = []
+        records: list[Record] = []
         for item in items:
             try:
-                made.append(
+                records.append(
                     self._feedback(item) if item.__class__ is Feedback else self._record(item)
                 )
             except Exception as error:
@@ -66,7 +66,7 @@ class RecordBuilder:
                 elif not self._warned:
                     self._warned = True
                     _log.warning("A span could not be recorded: %s", why)
-        return made
+        return records
 
     def _feedback(self, item: Feedback) -> Feedback:
         return item if self._redact_feedback is None else self._redact_feedback(item)
@@ -98,9 +98,9 @@ def bounded(span: Span, limit: int = MAX_SPAN) -> Span:
     if too_much <= 0:
         return span
     attributes = dict(span.attributes)
-    kept = span.events
+    kept_events = span.events
     if sum(events) > limit // 2:
-        kept, too_much = (), too_much - sum(events)
+        kept_events, too_much = (), too_much - sum(events)
         attributes["otel.dropped_events_count"] = len(span.events)
     for key in sorted(sizes, key=lambda key: -sizes[key]):
         if too_much <= 0:
@@ -113,12 +113,12 @@ def bounded(span: Span, limit: int = MAX_SPAN) -> Span:
             else "…"
         )
         too_much -= sizes[key] - 1000
-    return msgspec.structs.replace(span, attributes=attributes, events=kept)
+    return msgspec.structs.replace(span, attributes=attributes, events=kept_events)
 
 
 def _size(value: Any) -> int:
     if isinstance(value, str):
         return len(value)
     if isinstance(value, list):
-        return sum(_size(each) for each in value)
+        return sum(_size(inner) for inner in value)
     return 8

@@ -94,17 +94,17 @@ class FileVersions:
         try:
             status = self._path.stat()
         except (FileNotFoundError, NotADirectoryError):
-            found: LiveVersions | None = LiveVersions(agent=self._agent)
+            versions: LiveVersions | None = LiveVersions(agent=self._agent)
             self._seen = None
         else:
-            seen = (status.st_ino, status.st_mtime_ns, status.st_size)
-            if seen == self._seen:
+            fingerprint = (status.st_ino, status.st_mtime_ns, status.st_size)
+            if fingerprint == self._seen:
                 return None
-            found = read_bundle(self._path, LiveVersions)
-            if found is None:
+            versions = read_bundle(self._path, LiveVersions)
+            if versions is None:
                 _log.warning("%s is damaged: releases stay as they are.", self._path)
-            self._seen = seen
-        return None if found is None or found.tag == tag else found
+            self._seen = fingerprint
+        return None if versions is None or versions.tag == tag else versions
 
     def close(self) -> None:
         """Do nothing: no file stays open."""
@@ -240,11 +240,11 @@ class ReleaseFollower:
             if self._source is None:
                 self._source = self._open()
             interval_s = self._source.interval_s
-            found = self._source.read(self._known.tag if self._known is not None else "")
-            if found is not None:
-                self._known = found
+            versions = self._source.read(self._known.tag if self._known is not None else "")
+            if versions is not None:
+                self._known = versions
                 self._serve()
-                self._keep(found)
+                self._keep(versions)
             self._failures = 0
         except Exception as error:  # nothing may end this thread
             self._failures += 1
@@ -261,13 +261,13 @@ class ReleaseFollower:
         if chooser is not None and not self._ended.is_set():
             chooser.serve(None if self._off else self._known)
 
-    def _keep(self, found: LiveVersions) -> None:
+    def _keep(self, versions: LiveVersions) -> None:
         """Write the bundle; an agent that was never released leaves none."""
         bundle = self._bundle
         if bundle is None:
             return
-        if found.release_id or found.split is not None or bundle.exists():
-            write_bundle(bundle, found)
+        if versions.release_id or versions.split is not None or bundle.exists():
+            write_bundle(bundle, versions)
 
     def close(self) -> None:
         """Stop reading; the agent runs its own source from now on."""

@@ -46,15 +46,15 @@ class Replay:
 
 def recorded_calls(spans: Iterable[Span]) -> list[list[str]]:
     """The calls of a trace that can be replayed, in order."""
-    found: list[list[str]] = []
-    for span in sorted(spans, key=lambda one: one.start_ns):
+    calls: list[list[str]] = []
+    for span in sorted(spans, key=lambda span: span.start_ns):
         attributes: Mapping[str, Any] = span.attributes
         arguments, result = attributes.get(ARGUMENTS), attributes.get(RESULT)
         if attributes.get(REPLAYABLE) is not True:
             continue
         if isinstance(arguments, str) and isinstance(result, str) and _is_json(result):
-            found.append([span.name, arguments, result])
-    return found
+            calls.append([span.name, arguments, result])
+    return calls
 
 
 def is_replayable(value: Any, text: str) -> bool:

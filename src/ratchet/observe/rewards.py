@@ -31,20 +31,20 @@ def emit_reward(
     Raises:
         InputError: The value is not a finite number.
     """
-    given: Any = value
+    reward: Any = value
     # Real rather than float: NumPy's numbers are not floats.
-    if not isinstance(given, numbers.Real) or not math.isfinite(given):
+    if not isinstance(reward, numbers.Real) or not math.isfinite(reward):
         raise InputError(f"The reward {value!r} is not a finite number.")
     collector = current_collector()
     if collector is None:
         return
     if not call:
         collector.score(
-            Score(evaluator=name, version="agent", value=float(given), rationale=rationale)
+            Score(evaluator=name, version="agent", value=float(reward), rationale=rationale)
         )
         return
     with Step(_REWARD) as step:
-        step.set(REWARD_VALUE, float(given))
+        step.set(REWARD_VALUE, float(reward))
         if isinstance(call, str):
             step.set(REWARD_CALL, call)
         if rationale:

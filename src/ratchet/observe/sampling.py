@@ -100,8 +100,8 @@ class Sampling:
         if conversation:
             self._pin(conversation)
             matching = [id for id, t in self._held.items() if t.conversation == conversation]
-            for each in matching:
-                picked += self._rescue(each)
+            for matching_id in matching:
+                picked += self._rescue(matching_id)
         return picked
 
     def _is_pinned(self, span: SampledSpan) -> bool:

@@ -210,13 +210,13 @@ def current() -> Handle | None:
 
 
 def _start(arguments: Mapping[str, Any]) -> Handle:
-    found = destination.find(arguments["agent"], arguments["url"], arguments["key"])
+    receiver = destination.find(arguments["agent"], arguments["url"], arguments["key"])
     live = _new_pipeline(
-        lambda: _open_stages(found, arguments, live),
-        found,
+        lambda: _open_stages(receiver, arguments, live),
+        receiver,
         bool(arguments["capture_content"]),
         _share(arguments["sample"]),
-        functools.partial(_open_starts, found, bool(arguments["spool"])),
+        functools.partial(_open_starts, receiver, bool(arguments["spool"])),
     )
     # Imported now: a signal handler during the first step's import would find it incomplete.
     import ratchet.observe.step_span  # noqa: F401
@@ -224,7 +224,7 @@ def _start(arguments: Mapping[str, Any]) -> Handle:
     bridge = _bridged(live)
     set_live(live)
     instruments = _instrumented(bridge) if arguments["instrument"] else ()
-    if entry := destination.entry_of(found.config):
+    if entry := destination.entry_of(receiver.config):
         from ratchet.observe.live_entry import trace_entry
 
         trace_entry(entry)
@@ -232,18 +232,18 @@ def _start(arguments: Mapping[str, Any]) -> Handle:
         from ratchet.observe.thread_context import carry_spans
 
         carry_spans()
-    if found.server and arguments["spool"] and found.spool.is_dir():
+    if receiver.server and arguments["spool"] and receiver.spool.is_dir():
         from ratchet.observe.spool import waits
 
-        if waits(found.spool):
+        if waits(receiver.spool):
             live.start()
-    releases = _following(found, live) if arguments["releases"] else None
+    releases = _following(receiver, live) if arguments["releases"] else None
     if releases is not None and arguments["prompt_files"]:
-        redirect_prompt_files(found, releases.versions)
+        redirect_prompt_files(receiver, releases.versions)
     return Handle(live, bridge, instruments, arguments, releases)
 
 
-def _following(found: Destination, live: LivePipeline) -> ReleaseFollower | None:
+def _following(receiver: Destination, live: LivePipeline) -> ReleaseFollower | None:
     """Follow the agent's releases."""
     from ratchet.observe.releases import (
         OWN_SOURCE_FILE,
@@ -257,16 +257,16 @@ def _following(found: Destination, live: LivePipeline) -> ReleaseFollower | None
         return None
 
     def open() -> VersionSource:
-        if found.server:
-            return ServerVersions(found.server, found.key, found.agent)
-        return FileVersions(found.live, found.agent)
+        if receiver.server:
+            return ServerVersions(receiver.server, receiver.key, receiver.agent)
+        return FileVersions(receiver.live, receiver.agent)
 
     follower = ReleaseFollower(
         open,
-        bundle=found.live if found.server else None,
-        switch=found.state / OWN_SOURCE_FILE,
+        bundle=receiver.live if receiver.server else None,
+        switch=receiver.state / OWN_SOURCE_FILE,
     )
-    follower.start(START_WAIT_S if is_import_bound(found.config) else 0.0)
+    follower.start(START_WAIT_S if is_import_bound(receiver.config) else 0.0)
     live.releases = follower
     atexit.register(follower.close)
     return follower
@@ -285,9 +285,9 @@ def _bridged(live: LivePipeline) -> OtelBridge:
     from ratchet.observe.otel_bridge import OtelBridge
     from ratchet.observe.rollout_capture import take_over
 
-    taken = take_over(live)
-    if taken is not None:
-        return taken
+    bridged = take_over(live)
+    if bridged is not None:
+        return bridged
     bridge = OtelBridge(live)
     try:
         bridge.connect()
@@ -306,33 +306,33 @@ def _instrumented(bridge: OtelBridge) -> tuple[str, ...]:
         return ()
 
 
-def _open_starts(found: Destination, on_disk: bool) -> CallStarts:
+def _open_starts(receiver: Destination, on_disk: bool) -> CallStarts:
     from ratchet.observe.call_starts import CallStarts
     from ratchet.observe.spool import Spool
 
     # One of its own, which stays locked: what is in it is sent by this process, or after its death.
-    spool = destination.spool_of(found.spool, found.root, Spool) if on_disk else None
+    spool = destination.spool_of(receiver.spool, receiver.root, Spool) if on_disk else None
     return CallStarts(spool)
 
 
 def _new_pipeline(
     open: Callable[[], PipelineStages],
-    found: Destination,
+    receiver: Destination,
     content: bool,
     sample: float,
     starts: Callable[[], CallStarts] | None = None,
 ) -> LivePipeline:
     """Create the process's pipeline, or switch it to another destination."""
     global _pipeline
-    target = found.server or ("store" if "@" in found.store else found.store)
+    target = receiver.server or ("store" if "@" in receiver.store else receiver.store)
     if _pipeline is not None:
         _pipeline.configure(
-            open, target=target, agent=found.agent, content=content, sample=sample, starts=starts
+            open, target=target, agent=receiver.agent, content=content, sample=sample, starts=starts
         )
         return _pipeline
     _watch_forks()
     _pipeline = LivePipeline(
-        open, target=target, agent=found.agent, content=content, sample=sample, starts=starts
+        open, target=target, agent=receiver.agent, content=content, sample=sample, starts=starts
     )
     atexit.register(_pipeline.shutdown)
     return _pipeline
@@ -349,8 +349,8 @@ def feedback_pipeline() -> LivePipeline:
         if _pipeline is None or _handle is None:
             environ = [os.environ.get(name) for name in DESTINATION_VARIABLES]
             if _pipeline is None or environ != _found_in:
-                found = destination.find(None, None, None)
-                _new_pipeline(lambda: _open_stages(found, {}), found, True, 1.0)
+                receiver = destination.find(None, None, None)
+                _new_pipeline(lambda: _open_stages(receiver, {}), receiver, True, 1.0)
                 _found_in = environ
         assert _pipeline is not None
         return _pipeline
@@ -362,11 +362,11 @@ def flush(timeout_s: float = EXIT_S) -> bool:
 
 
 def _open_stages(
-    found: Destination, arguments: Mapping[str, Any], live: LivePipeline | None = None
+    receiver: Destination, arguments: Mapping[str, Any], live: LivePipeline | None = None
 ) -> PipelineStages:
     from ratchet.observe.stages import open_stages
 
-    return open_stages(found, arguments, exported=live is not None and live.tracer is not None)
+    return open_stages(receiver, arguments, exported=live is not None and live.tracer is not None)
 
 
 _watched = False

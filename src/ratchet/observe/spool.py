@@ -134,14 +134,14 @@ class MemoryBacklog:
 
 def _within(frames: Iterable[SpoolFrame], records: int, size: int) -> list[SpoolFrame]:
     """The first of some frames, and those after it that are within these limits."""
-    found: list[SpoolFrame] = []
+    batch: list[SpoolFrame] = []
     for frame in frames:
         records -= frame.records
         size -= len(frame.data)
-        if found and (records < 0 or size < 0):
+        if batch and (records < 0 or size < 0):
             break
-        found.append(frame)
-    return found
+        batch.append(frame)
+    return batch
 
 
 def waits(folder: Path) -> bool:
@@ -173,8 +173,8 @@ class _Segment:
             fcntl.flock(self.file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             return False
-        found = os.fstat(self.file.fileno())
-        return found.st_nlink > 0 and found.st_size == self.size
+        status = os.fstat(self.file.fileno())
+        return status.st_nlink > 0 and status.st_size == self.size
 
     def unlock(self) -> None:
         fcntl.flock(self.file.fileno(), fcntl.LOCK_UN)
@@ -399,9 +399,9 @@ class Spool:
         if now - self._checked_at < CHECK_S:
             return
         self._checked_at = now
-        held = {segment.path for segment in self._segments}
+        own_paths = {segment.path for segment in self._segments}
         for path in self._files():
-            if path not in held:
+            if path not in own_paths:
                 segment = _locked(path)
                 if segment is not None:
                     self._segments.append(segment)

@@ -30,38 +30,40 @@ FORWARD_VARIABLES = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_E
 
 
 def open_stages(
-    found: Destination, arguments: Mapping[str, Any], *, exported: bool = False
+    destination: Destination, arguments: Mapping[str, Any], *, exported: bool = False
 ) -> PipelineStages:
     """Create the stages for a destination.
 
     Args:
-        found: The destination.
+        destination: The destination.
         arguments: Arguments of `ratchet.init`; empty without it.
         exported: Whether an OpenTelemetry set-up of the user exports the spans already.
     """
     content = bool(arguments.get("capture_content", True))
-    redact, redact_feedback = _redaction(arguments.get("redact", True), content, found)
+    redact, redact_feedback = _redaction(arguments.get("redact", True), content, destination)
     builder = RecordBuilder(
-        found.agent, content=content, redact=redact, redact_feedback=redact_feedback
+        destination.agent, content=content, redact=redact, redact_feedback=redact_feedback
     )
-    delivery = _delivery(found, bool(arguments.get("spool", True)))
-    forwarder = _forwarder(arguments.get("forward", False), found.agent, exported)
+    delivery = _delivery(destination, bool(arguments.get("spool", True)))
+    forwarder = _forwarder(arguments.get("forward", False), destination.agent, exported)
     if forwarder is None:
         return PipelineStages(builder, delivery)
     return PipelineStages(builder, delivery, forwarder.put, forwarder.close)
 
 
-def _delivery(found: Destination, on_disk: bool) -> Delivery:
-    if not found.server:
+def _delivery(destination: Destination, on_disk: bool) -> Delivery:
+    if not destination.server:
         # What cannot be written is written by the next attempt, or as the process ends.
-        spool = spool_of(found.spool, found.root, SharedSpool)
+        spool = spool_of(destination.spool, destination.root, SharedSpool)
         return Delivery(SpoolRecordTransport(spool), spool, time.monotonic)
-    backlog = spool_of(found.spool, found.root, Spool) if on_disk else MemoryBacklog()
-    return Delivery(ServerRecordTransport(found.server, found.key), backlog, time.monotonic)
+    backlog = spool_of(destination.spool, destination.root, Spool) if on_disk else MemoryBacklog()
+    return Delivery(
+        ServerRecordTransport(destination.server, destination.key), backlog, time.monotonic
+    )
 
 
 def _redaction(
-    option: Any, content: bool, found: Destination
+    option: Any, content: bool, destination: Destination
 ) -> tuple[Redact | None, RedactFeedback]:
     """What redacts spans, and what redacts feedback.
 
@@ -74,16 +76,16 @@ def _redaction(
     if option is True or not callable(record):
         record = None
     if record is None or (feedback is None and content):
-        rules = _configured(found)
+        rules = _configured(destination)
         record = record or rules.record
         feedback = feedback or (rules.feedback if content else None)
     return record, feedback or off.feedback
 
 
-def _configured(found: Destination) -> Redactor:
+def _configured(destination: Destination) -> Redactor:
     """The redactor of the project's rules."""
     try:
-        rules = msgspec.convert(found.config.get("redaction", {}), RedactionRules)
+        rules = msgspec.convert(destination.config.get("redaction", {}), RedactionRules)
         return redactor_of(rules, os.environ)
     except (msgspec.ValidationError, ConfigError) as error:
         # Unreadable rules may be the ones that matter.

@@ -37,22 +37,22 @@ def argument_reader(function: Callable[..., Any]) -> ArgumentReader:
     except (TypeError, ValueError):  # some functions written in C have no signature
         return _unnamed
     parameters = list(signature.parameters.values())
-    names = tuple(each.name for each in parameters if each.kind in _SIMPLE)
+    names = tuple(parameter.name for parameter in parameters if parameter.kind in _SIMPLE)
     own = len([name for name in names[:1] if name in _OWN])
-    if any(each.kind == inspect.Parameter.VAR_POSITIONAL for each in parameters) or any(
+    if any(parameter.kind == inspect.Parameter.VAR_POSITIONAL for parameter in parameters) or any(
         name in _OWN for name in names[1:]
     ):
         return _bound(signature)
-    known = names[own:]
+    positional = names[own:]
 
     def read(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         if not args:
             return kwargs
         # Too many arguments: the call itself raises.
-        given = dict(zip(known, args[own:] if own else args, strict=False))
+        arguments = dict(zip(positional, args[own:] if own else args, strict=False))
         if kwargs:
-            given.update(kwargs)
-        return given
+            arguments.update(kwargs)
+        return arguments
 
     return read
 
@@ -247,11 +247,11 @@ def wrap(function: Any, template: SpanTemplate) -> Any:
 
     def recorded(span: StepSpan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[bool, Any]:
         """Whether the result of this call was recorded, and the result."""
-        found, result = replayed(template.name, capture(read(args, kwargs), template.limit))
-        if found:
+        is_replayed, result = replayed(template.name, capture(read(args, kwargs), template.limit))
+        if is_replayed:
             span.attributes[REPLAYED] = True
             span.capture_output(result)
-        return found, result
+        return is_replayed, result
 
     def note(span: StepSpan, result: Any) -> None:
         """Note whether the result of a live call can be replayed."""
@@ -280,8 +280,8 @@ def wrap(function: Any, template: SpanTemplate) -> Any:
             token = _attach(span)
             try:
                 if guarded:
-                    found, result = recorded(span, args, kwargs)
-                    if found:
+                    is_replayed, result = recorded(span, args, kwargs)
+                    if is_replayed:
                         return result
                     refuse()
                 result = await function(*args, **kwargs)
@@ -357,8 +357,8 @@ def wrap(function: Any, template: SpanTemplate) -> Any:
         token = _attach(span)
         try:
             if guarded:
-                found, result = recorded(span, args, kwargs)
-                if found:
+                is_replayed, result = recorded(span, args, kwargs)
+                if is_replayed:
                     return result
                 refuse()
             result = function(*args, **kwargs)
@@ -421,7 +421,7 @@ class _StreamRecorder:
     def _finish(self, span: StepSpan) -> None:
         """Record the items as the step's output."""
         items: Any = self._items
-        if self._template.kind == "llm" and items and all(type(each) is str for each in items):
+        if self._template.kind == "llm" and items and all(type(chunk) is str for chunk in items):
             items = "".join(items)
         span.capture_output(items)
 

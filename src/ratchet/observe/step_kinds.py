@@ -17,8 +17,8 @@ _REQUEST = ("temperature", "top_p", "top_k", "max_tokens", "seed")
 
 def describe_retriever(attributes: dict[str, Any]) -> dict[str, Any]:
     """Attributes of a search, with the query as text."""
-    given = form.decoded(attributes.get(names.INPUT))
-    query = _text_of(given, _QUERIES) if isinstance(given, dict) else given
+    captured = form.decoded(attributes.get(names.INPUT))
+    query = _text_of(captured, _QUERIES) if isinstance(captured, dict) else captured
     if not isinstance(query, str):
         return attributes
     return {names.RETRIEVAL_QUERY: query, **attributes}
@@ -29,14 +29,16 @@ def describe_llm(attributes: dict[str, Any]) -> dict[str, Any]:
 
     They get their names in the GenAI conventions; an unknown format stays as it was captured.
     """
-    made = dict(attributes)
-    given = form.decoded(made.get(names.INPUT))
-    if isinstance(given, (dict, list, str)) and given != made.get(names.INPUT):
-        _read_request(made, given if isinstance(given, dict) else {"messages": given})
-    answer = form.decoded(made.get(names.OUTPUT))
-    if answer is not None and (not isinstance(answer, str) or answer != made.get(names.OUTPUT)):
-        _read_answer(made, answer)
-    return made
+    described = dict(attributes)
+    captured = form.decoded(described.get(names.INPUT))
+    if isinstance(captured, (dict, list, str)) and captured != described.get(names.INPUT):
+        _read_request(described, captured if isinstance(captured, dict) else {"messages": captured})
+    answer = form.decoded(described.get(names.OUTPUT))
+    if answer is not None and (
+        not isinstance(answer, str) or answer != described.get(names.OUTPUT)
+    ):
+        _read_answer(described, answer)
+    return described
 
 
 KINDS: Mapping[str, Describe | None] = {
@@ -48,59 +50,59 @@ KINDS: Mapping[str, Describe | None] = {
 }
 
 
-def _read_request(made: dict[str, Any], given: dict[str, Any]) -> None:
-    messages = given.get("messages")
+def _read_request(described: dict[str, Any], request: dict[str, Any]) -> None:
+    messages = request.get("messages")
     if messages is None:
-        messages = _text_of(given, _PROMPTS)
+        messages = _text_of(request, _PROMPTS)
     if isinstance(messages, str):
         messages = [{"role": "user", "content": messages}]
     if isinstance(messages, list) and messages and all(isinstance(m, dict) for m in messages):
-        sent = [form.chat_message(each, "user") for each in messages]
-        made[names.INPUT_MESSAGES] = form.json_text(sent)
-        del made[names.INPUT]
-    system = given.get("system", given.get("instructions"))
+        sent = [form.chat_message(message, "user") for message in messages]
+        described[names.INPUT_MESSAGES] = form.json_text(sent)
+        del described[names.INPUT]
+    system = request.get("system", request.get("instructions"))
     if isinstance(system, (str, list)) and system:
-        made[names.SYSTEM_INSTRUCTIONS] = form.json_text(form.chat_parts(system))
-    if isinstance(given.get("model"), str):
-        made.setdefault(names.REQUEST_MODEL, given["model"])
+        described[names.SYSTEM_INSTRUCTIONS] = form.json_text(form.chat_parts(system))
+    if isinstance(request.get("model"), str):
+        described.setdefault(names.REQUEST_MODEL, request["model"])
     for key in _REQUEST:
-        if isinstance(given.get(key), (int, float)):
-            made.setdefault(f"gen_ai.request.{key}", given[key])
+        if isinstance(request.get(key), (int, float)):
+            described.setdefault(f"gen_ai.request.{key}", request[key])
 
 
-def _read_answer(made: dict[str, Any], answer: Any) -> None:
-    said: list[form.Message] = []
+def _read_answer(described: dict[str, Any], answer: Any) -> None:
+    messages: list[form.Message] = []
     if isinstance(answer, str):
-        said = [form.message("assistant", "assistant", [form.text(answer)])]
+        messages = [form.message("assistant", "assistant", [form.text(answer)])]
     elif isinstance(answer, dict):
         choices = answer.get("choices")
         if isinstance(choices, list):
-            said = [_choice(each) for each in choices if isinstance(each, dict)]
+            messages = [_choice(choice) for choice in choices if isinstance(choice, dict)]
         elif "content" in answer or "tool_calls" in answer:
-            said = [form.chat_message(answer, "assistant")]
+            messages = [form.chat_message(answer, "assistant")]
             if answer.get("stop_reason"):
-                said[0]["finish_reason"] = form.as_text(answer["stop_reason"])
+                messages[0]["finish_reason"] = form.as_text(answer["stop_reason"])
         if isinstance(answer.get("model"), str):
-            made.setdefault(names.RESPONSE_MODEL, answer["model"])
+            described.setdefault(names.RESPONSE_MODEL, answer["model"])
         if isinstance(answer.get("id"), str):
-            made.setdefault("gen_ai.response.id", answer["id"])
-        _read_usage(made, answer.get("usage"))
-    if said:
-        made[names.OUTPUT_MESSAGES] = form.json_text(said)
-        del made[names.OUTPUT]
-        reasons = [each["finish_reason"] for each in said if each.get("finish_reason")]
+            described.setdefault("gen_ai.response.id", answer["id"])
+        _read_usage(described, answer.get("usage"))
+    if messages:
+        described[names.OUTPUT_MESSAGES] = form.json_text(messages)
+        del described[names.OUTPUT]
+        reasons = [message["finish_reason"] for message in messages if message.get("finish_reason")]
         if reasons:
-            made.setdefault(names.FINISH_REASONS, reasons)
+            described.setdefault(names.FINISH_REASONS, reasons)
 
 
 def _choice(choice: dict[str, Any]) -> form.Message:
     inner = choice.get("message")
-    said = form.chat_message(inner if isinstance(inner, dict) else {}, "assistant")
+    message = form.chat_message(inner if isinstance(inner, dict) else {}, "assistant")
     reason = choice.get("finish_reason")
-    return {**said, "finish_reason": form.as_text(reason)} if reason else said
+    return {**message, "finish_reason": form.as_text(reason)} if reason else message
 
 
-def _read_usage(made: dict[str, Any], usage: Any) -> None:
+def _read_usage(described: dict[str, Any], usage: Any) -> None:
     if not isinstance(usage, dict):
         return
     for name, keys in (
@@ -109,13 +111,13 @@ def _read_usage(made: dict[str, Any], usage: Any) -> None:
     ):
         for key in keys:
             if isinstance(usage.get(key), int):
-                made.setdefault(name, usage[key])
+                described.setdefault(name, usage[key])
 
 
-def _text_of(given: dict[str, Any], likely: tuple[str, ...]) -> str | None:
+def _text_of(arguments: dict[str, Any], likely: tuple[str, ...]) -> str | None:
     """The text argument with a likely name, or the only text argument."""
     for name in likely:
-        if isinstance(given.get(name), str):
-            return str(given[name])
-    texts = [value for value in given.values() if isinstance(value, str)]
+        if isinstance(arguments.get(name), str):
+            return str(arguments[name])
+    texts = [value for value in arguments.values() if isinstance(value, str)]
     return texts[0] if len(texts) == 1 else None

@@ -135,8 +135,8 @@ class StepSpan(OtelSpan):
         """Record the exception that the step raised."""
         if self.end_ns or isinstance(error, GeneratorExit):
             return
-        said = "".join(traceback.format_exception_only(error)).strip()
-        self.status, self.message = "error", shorten(readable(said))
+        exception_text = "".join(traceback.format_exception_only(error)).strip()
+        self.status, self.message = "error", shorten(readable(exception_text))
         self.attributes["error.type"] = type(error).__qualname__
         # An exception whose `str` raises must not replace itself.
         with contextlib.suppress(Exception):
@@ -171,12 +171,12 @@ class StepSpan(OtelSpan):
 
     def get_span_context(self) -> SpanContext:
         """Ids of the span, for its children."""
-        made = self._context
-        if made is None:
-            made = self._context = SpanContext(
+        context = self._context
+        if context is None:
+            context = self._context = SpanContext(
                 self.trace_id, self.span_id, False, TraceFlags(1), self._trace_state
             )
-        return made
+        return context
 
     def is_recording(self) -> bool:
         """Whether the step is still running."""
@@ -209,15 +209,17 @@ class StepSpan(OtelSpan):
         if self.events is None:
             self.events = []
         if len(self.events) < MAX_EVENTS:
-            kept = {
+            plain_attributes = {
                 shorten(readable(str(key))): value
                 if type(value) in (int, float, bool)
                 else shorten(readable(value) if type(value) is str else capture(value))
                 for key, value in list((attributes or {}).items())[:MAX_ATTRIBUTES]
             }
             self.foreign = True
-            self.weight += 100 + sum(len(v) for v in kept.values() if type(v) is str)
-            self.events.append(SpanEvent(shorten(readable(name)), timestamp or self._now(), kept))
+            self.weight += 100 + sum(len(v) for v in plain_attributes.values() if type(v) is str)
+            self.events.append(
+                SpanEvent(shorten(readable(name)), timestamp or self._now(), plain_attributes)
+            )
 
     def record_exception(
         self,
@@ -229,7 +231,7 @@ class StepSpan(OtelSpan):
         """Add an exception as an event, with its stack."""
         kind = type(exception)
         module = kind.__module__
-        named = kind.__qualname__
+        type_name = kind.__qualname__
         stack = "".join(
             traceback.format_exception(kind, exception, exception.__traceback__, limit=-50)
         )
@@ -237,7 +239,7 @@ class StepSpan(OtelSpan):
         self.add_event(
             "exception",
             {
-                "exception.type": f"{module}.{named}" if module != "builtins" else named,
+                "exception.type": f"{module}.{type_name}" if module != "builtins" else type_name,
                 "exception.message": str(exception),
                 "exception.stacktrace": stack,
                 "exception.escaped": str(escaped),

@@ -34,41 +34,41 @@ def cut(text: str, limit: int) -> str:
     return f"{text[:head]}\n[... {left_out} characters left out ...]\n{text[-(limit - head) :]}"
 
 
-def steps_of(spans: Sequence[Span], known: set[str]) -> Iterator[str]:
+def steps_of(spans: Sequence[Span], known_texts: set[str]) -> Iterator[str]:
     """The steps of the trace; content repeated by several spans appears once.
 
     Args:
         spans: The spans.
-        known: Texts shown elsewhere: the task and the answer.
+        known_texts: Texts shown elsewhere: the task and the answer.
     """
-    for _, lines in steps_by_span(spans, known):
+    for _, lines in steps_by_span(spans, known_texts):
         yield from lines
 
 
-def steps_by_span(spans: Sequence[Span], known: set[str]) -> Iterator[tuple[Span, list[str]]]:
+def steps_by_span(spans: Sequence[Span], known_texts: set[str]) -> Iterator[tuple[Span, list[str]]]:
     """Like `steps_of`, with the span of each; spans that add nothing are left out."""
-    seen: set[str] = set()
+    shown_lines: set[str] = set()
     for span in spans:
         if span.attributes.get("gen_ai.operation.name") in _NOT_STEPS:
             continue
         new: list[str] = []
-        for line in _span_lines(span, known):
+        for line in _span_lines(span, known_texts):
             line = cut(line, MAX_STEP)
-            if line not in seen:
-                seen.add(line)
+            if line not in shown_lines:
+                shown_lines.add(line)
                 new.append(line)
-        if span.status == "error" and span.message and span.message not in seen:
-            seen.add(span.message)
+        if span.status == "error" and span.message and span.message not in shown_lines:
+            shown_lines.add(span.message)
             new.append(f"- {span.name} failed: {cut(span.message, MAX_STEP)}")
         if new:
             yield span, new
 
 
-def _span_lines(span: Span, known: set[str]) -> Iterator[str]:
+def _span_lines(span: Span, known_texts: set[str]) -> Iterator[str]:
     attributes = span.attributes
     if "gen_ai.input.messages" in attributes or "gen_ai.output.messages" in attributes:
-        yield from _conversation(attributes.get("gen_ai.input.messages"), known)
-        yield from _conversation(attributes.get("gen_ai.output.messages"), known)
+        yield from _conversation(attributes.get("gen_ai.input.messages"), known_texts)
+        yield from _conversation(attributes.get("gen_ai.output.messages"), known_texts)
         return
     name = attributes.get("gen_ai.tool.name")
     if name is not None:
@@ -78,11 +78,11 @@ def _span_lines(span: Span, known: set[str]) -> Iterator[str]:
         return
     output = attributes.get("ratchet.output", attributes.get("output.value"))
     if span.parent_id is not None and output is not None:
-        given = _plain(attributes.get("ratchet.input", attributes.get("input.value", "")))
-        yield f"- step {span.name}: {given} -> {_plain(output)}"
+        arguments = _plain(attributes.get("ratchet.input", attributes.get("input.value", "")))
+        yield f"- step {span.name}: {arguments} -> {_plain(output)}"
 
 
-def _conversation(value: Any, known: set[str]) -> Iterator[str]:
+def _conversation(value: Any, known_texts: set[str]) -> Iterator[str]:
     """Messages without the instructions: those are the prompts to be improved."""
     for message in entries_in(value):
         role = message.get("role")
@@ -94,8 +94,17 @@ def _conversation(value: Any, known: set[str]) -> Iterator[str]:
                 yield _called(part.get("name"), part.get("arguments", ""))
             elif kind == "tool_call_response":
                 yield _returned(part.get("response", ""))
-            elif kind == "text" and str(part.get("content", "")).strip() not in known | {""}:
+            elif kind == "text" and not _is_known(
+                str(part.get("content", "")).strip(), known_texts
+            ):
                 yield f"- {role}: {part['content']}"
+
+
+def _is_known(content: str, known_texts: set[str]) -> bool:
+    """Whether a text is shown elsewhere, whole or as most of what is shown there."""
+    return not content or any(
+        content in text and len(text) < 2 * len(content) for text in known_texts
+    )
 
 
 def _called(name: Any, arguments: Any) -> str:
@@ -119,7 +128,9 @@ def _plain(value: Any) -> str:
 def entries_in(value: Any) -> list[dict[str, Any]]:
     """The objects of a list, which may be JSON text; foreign data, so any field may be missing."""
     listed = decoded_json(value) if isinstance(value, str) else value
-    return [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
+    return (
+        [entry for entry in listed if isinstance(entry, dict)] if isinstance(listed, list) else []
+    )
 
 
 def decoded_json(text: str) -> Any:

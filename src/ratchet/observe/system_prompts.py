@@ -21,23 +21,21 @@ def system_prompts(attributes: Mapping[str, Any]) -> list[str]:
         attributes: Attributes of the call's span, by OpenTelemetry's GenAI conventions; untrusted,
             so anything may be missing or malformed.
     """
-    found = list(_texts(attributes.get("gen_ai.system_instructions")))
+    prompts = list(_texts(attributes.get("gen_ai.system_instructions")))
     # In a text completion the prompt itself is the instructions.
-    whole = attributes.get("gen_ai.operation.name") == "text_completion"
+    is_completion = attributes.get("gen_ai.operation.name") == "text_completion"
     for message in entries(attributes.get("gen_ai.input.messages")):
-        if whole or message.get("role") in _LEADING:
-            found.extend(_texts(message.get("parts")))
-    return found
+        if is_completion or message.get("role") in _LEADING:
+            prompts.extend(_texts(message.get("parts")))
+    return prompts
 
 
 def leading_user_texts(attributes: Mapping[str, Any]) -> list[str]:
-    """The texts of the first user's message of a model call that has no system prompt, unchanged.
+    """The texts of the first user's message of a model call, unchanged.
 
     Args:
         attributes: As for `system_prompts`.
     """
-    if system_prompts(attributes):
-        return []
     for message in entries(attributes.get("gen_ai.input.messages")):
         if message.get("role") == "user":
             return list(_texts(message.get("parts")))

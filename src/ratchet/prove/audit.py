@@ -102,7 +102,7 @@ class LabelAudit:
         """
         labels: list[float] = []
         scores: list[float] = []
-        others: list[float] = []
+        unlabelled_scores: list[float] = []
         for pair in pairs:
             score = None
             if pair.baseline is not None and pair.candidate is not None:
@@ -112,12 +112,12 @@ class LabelAudit:
                 labels.append(after - before)
                 scores.append(score)
             elif score is not None:
-                others.append(score)
+                unlabelled_scores.append(score)
         gain = interval = bias = None
         if len(labels) >= 2:
-            found = predicted_mean(labels, scores, others)
-            gain, bias = round(found.value, DIGITS), round(found.bias, DIGITS)
-            interval = (round(found.low, DIGITS), round(found.high, DIGITS))
+            estimate = predicted_mean(labels, scores, unlabelled_scores)
+            gain, bias = round(estimate.value, DIGITS), round(estimate.bias, DIGITS)
+            interval = (round(estimate.low, DIGITS), round(estimate.high, DIGITS))
         return LabelledGain(
             wanted=self._plan.labels,
             labelled=self._labelled,

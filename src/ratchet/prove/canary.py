@@ -98,7 +98,9 @@ class CanaryPlan(msgspec.Struct, frozen=True, kw_only=True):
         check_numbers(self, -0.9, 0.9, "min_effect")
         check_numbers(self, 0.01, 0.99, "share")
         check_missing(self, self.missing, self.max_missing)
-        if self.feedback is None and any(each.metric == NEGATIVE for each in self.guardrails):
+        if self.feedback is None and any(
+            guardrail.metric == NEGATIVE for guardrail in self.guardrails
+        ):
             raise InputError(
                 f"CanaryPlan: guardrail {NEGATIVE!r} is one of a canary on feedback.",
                 hint="Give feedback=FeedbackRule(), which has it.",
@@ -179,16 +181,16 @@ class GuardrailEvidence(msgspec.Struct, kw_only=True):
                 self.harming.skip()
                 return
         share = None if value is None else share_of(value, self.guardrail.ceiling)
-        least, most = self.effect.observe(share, outcome.arm == "candidate", group)
-        self.passing.observe(-most)
-        self.harming.observe(least)
+        lowest, highest = self.effect.observe(share, outcome.arm == "candidate", group)
+        self.passing.observe(-highest)
+        self.harming.observe(lowest)
 
     def measured(self, plan: CanaryPlan) -> bool:
         """Whether the metric is known in both arms; by the rule `skip`, in enough units."""
         if plan.missing == "worst":
             return min(self.effect.treated.count, self.effect.untreated.count) > 0
-        known = self.effect.known
-        return known > 0 and not plan.too_many(self.missing, known + self.missing)
+        known_units = self.effect.known
+        return known_units > 0 and not plan.too_many(self.missing, known_units + self.missing)
 
     def result(self, plan: CanaryPlan) -> GuardrailResult:
         """Means of values cut off at the ceiling, and the evidence."""
@@ -253,7 +255,7 @@ class CanaryTest(msgspec.Struct, kw_only=True):
                 horizon=plan.max_units,
             ),
             harming=EProcess(threshold=plan.harm_needed, horizon=plan.harm_units),
-            guardrails=[GuardrailEvidence.begin(each, plan) for each in plan.guarded],
+            guardrails=[GuardrailEvidence.begin(guardrail, plan) for guardrail in plan.guarded],
             ratio=SampleRatio(share=plan.share),
             missing_ratio=SampleRatio(share=plan.share),
             coverage=None
@@ -339,19 +341,19 @@ class CanaryTest(msgspec.Struct, kw_only=True):
     @property
     def e_values(self) -> dict[str, float]:
         """The current e-values by name."""
-        found = {"pass": self.passing.value, "harm": self.harming.value}
-        for each in self.guardrails:
-            found[each.guardrail.metric] = each.passing.value
-            found[f"{each.guardrail.metric} harm"] = each.harming.value
-        found["sample ratio"] = self.ratio.value
+        e_values = {"pass": self.passing.value, "harm": self.harming.value}
+        for evidence in self.guardrails:
+            e_values[evidence.guardrail.metric] = evidence.passing.value
+            e_values[f"{evidence.guardrail.metric} harm"] = evidence.harming.value
+        e_values["sample ratio"] = self.ratio.value
         if self.coverage is None:
-            found["missing"] = self.missing_ratio.value
+            e_values["missing"] = self.missing_ratio.value
         else:
-            found["coverage not lower"] = self.coverage.not_lower.value
-            found["coverage not higher"] = self.coverage.not_higher.value
-            found["coverage lower"] = self.coverage.lower.value
-            found["coverage higher"] = self.coverage.higher.value
-        return found
+            e_values["coverage not lower"] = self.coverage.not_lower.value
+            e_values["coverage not higher"] = self.coverage.not_higher.value
+            e_values["coverage lower"] = self.coverage.lower.value
+            e_values["coverage higher"] = self.coverage.higher.value
+        return e_values
 
     @property
     def interval(self) -> tuple[float, float] | None:
@@ -377,7 +379,7 @@ class CanaryTest(msgspec.Struct, kw_only=True):
     def decision(self) -> StageDecision:
         """How the stage ended, or where it stands."""
         plan = self.plan
-        found = StageDecision(
+        decision = StageDecision(
             stage="canary",
             verdict=self.verdict,
             metric=plan.metric,
@@ -397,31 +399,31 @@ class CanaryTest(msgspec.Struct, kw_only=True):
             missing_e_value=None if self.coverage is not None else self.missing_ratio.peak,
             subgroups=self.subgroups.results(paired=False),
         )
-        reasons = self._harms(found) if self.verdict == "harm" else self._obstacles()
-        left_out = self._left_out(found)
-        return stage_sentence(found, limit=plan.min_effect, reasons=reasons, left_out=left_out)
+        reasons = self._harms(decision) if self.verdict == "harm" else self._obstacles()
+        left_out = self._left_out(decision)
+        return stage_sentence(decision, limit=plan.min_effect, reasons=reasons, left_out=left_out)
 
     def _guarded(self) -> tuple[GuardrailResult, ...]:
-        results = tuple(each.result(self.plan) for each in self.guardrails)
+        results = tuple(evidence.result(self.plan) for evidence in self.guardrails)
         return results if self.coverage is None else (*results, self.coverage.result())
 
-    def _left_out(self, found: StageDecision) -> list[str]:
+    def _left_out(self, decision: StageDecision) -> list[str]:
         plan = self.plan
         if plan.feedback is None:
-            return counted_against(found, self.ratio.units, plan.missing)
-        sentences = silent_units(found, self.ratio.units)
+            return counted_against(decision, self.ratio.units, plan.missing)
+        sentences = silent_units(decision, self.ratio.units)
         if self.verdict is None:
             gain = told_gain(plan.min_effect)
             outlook = feedback_outlook(plan.feedback, plan.units_needed, gain, plan.max_units)
             sentences.append(outlook)
         return sentences
 
-    def _harms(self, found: StageDecision) -> list[str]:
-        reasons = [proved_lower(found)] if self.harming.reached else []
-        for each in self.guardrails:
-            if each.harming.reached:
-                name, unit = each.guardrail.metric, UNITS[each.guardrail.metric]
-                margin = f"{each.guardrail.margin:g} {unit}".strip()
+    def _harms(self, decision: StageDecision) -> list[str]:
+        reasons = [proved_lower(decision)] if self.harming.reached else []
+        for evidence in self.guardrails:
+            if evidence.harming.reached:
+                name, unit = evidence.guardrail.metric, UNITS[evidence.guardrail.metric]
+                margin = f"{evidence.guardrail.margin:g} {unit}".strip()
                 reasons.append(f"the mean of {name} is proved higher by more than {margin}")
         return reasons
 
@@ -452,17 +454,17 @@ class CanaryTest(msgspec.Struct, kw_only=True):
             reasons.append(f"there are fewer than {plan.min_units} units with {scored}")
         if self.too_many_missing:
             reasons.append("too many units have no score")
-        for each in self.guardrails:
-            if each.missing and plan.missing == "worst":
+        for evidence in self.guardrails:
+            if evidence.missing and plan.missing == "worst":
                 reasons.append(
-                    f"the {each.guardrail.metric} of {each.missing} units is not known and counts"
-                    " against the candidate"
+                    f"the {evidence.guardrail.metric} of {evidence.missing} units is not known and"
+                    " counts against the candidate"
                 )
         return reasons
 
     def _verdict(self) -> StageVerdict | None:
         plan = self.plan
-        if self.harming.reached or any(each.harming.reached for each in self.guardrails):
+        if self.harming.reached or any(evidence.harming.reached for evidence in self.guardrails):
             return "harm"
         if self.ratio.peak >= plan.hold_needed or self._silent_otherwise():
             return "hold"
@@ -471,7 +473,9 @@ class CanaryTest(msgspec.Struct, kw_only=True):
             and (self.coverage is None or self.coverage.equal)
             and self.scored >= plan.min_units
             and not self.too_many_missing
-            and all(each.passing.reached and each.measured(plan) for each in self.guardrails)
+            and all(
+                evidence.passing.reached and evidence.measured(plan) for evidence in self.guardrails
+            )
         ):
             return "pass"
         return "inconclusive" if self.ratio.units >= plan.max_units else None

@@ -127,18 +127,18 @@ def _labelled(comparison: Comparison) -> str:
     audit = comparison.audit
     if audit is None:
         return ""
-    found = audit.result(comparison.pairs)
-    verb = "prove" if found.confirmed else "do not prove"
+    audited = audit.result(comparison.pairs)
+    verb = "prove" if audited.confirmed else "do not prove"
     text = (
-        f" People's labels of {counted(found.labelled, 'random pair')} {verb} it: e-value"
-        f" {found.e_value:.3g}, {1.0 / comparison.plan.alpha:.3g} needed"
+        f" People's labels of {counted(audited.labelled, 'random pair')} {verb} it: e-value"
+        f" {audited.e_value:.3g}, {1.0 / comparison.plan.alpha:.3g} needed"
     )
-    if found.gain is not None and found.interval is not None:
-        low, high = found.interval
-        text += f"; gain {found.gain:+.3f} (95 % interval {interval_text(low, high)})"
-    if found.missing:
-        noun = "pair was" if found.missing == 1 else "pairs were"
-        text += f"; {found.missing} drawn {noun} not labelled and count against the candidate"
+    if audited.gain is not None and audited.interval is not None:
+        low, high = audited.interval
+        text += f"; gain {audited.gain:+.3f} (95 % interval {interval_text(low, high)})"
+    if audited.missing:
+        noun = "pair was" if audited.missing == 1 else "pairs were"
+        text += f"; {audited.missing} drawn {noun} not labelled and count against the candidate"
     return text + "."
 
 

@@ -183,8 +183,8 @@ def _runs(pair: PairedScore) -> dict[str, Any]:
             "rollouts": rollouts,
         }
     repetitions = [
-        {"baseline": each.baseline, "candidate": each.candidate, **_runs(each)}
-        for each in pair.repetitions
+        {"baseline": repetition.baseline, "candidate": repetition.candidate, **_runs(repetition)}
+        for repetition in pair.repetitions
     ]
     return {"metrics": metrics, "repetitions": repetitions}
 

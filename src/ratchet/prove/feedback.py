@@ -181,9 +181,9 @@ def units_needed(
     quantile = NormalDist().inv_cdf
     once = (quantile(1.0 - alpha) + quantile(EACH_POWER)) ** 2 / (share * (1.0 - share))
     negative = coverage / 2.0
-    least = max(
+    noise_ratio = max(
         0.25 / (coverage * (gain - min_effect) ** 2),
         negative * (1.0 - negative) / (rule.negative_margin + coverage * gain) ** 2,
         coverage * (1.0 - coverage) / rule.coverage_margin**2,
     )
-    return ceil(max(SEQUENTIAL * once * least, min_units / coverage))
+    return ceil(max(SEQUENTIAL * once * noise_ratio, min_units / coverage))

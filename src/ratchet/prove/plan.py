@@ -175,12 +175,12 @@ class PairedScore(msgspec.Struct, frozen=True):
             return first
         return cls(
             first.task_id,
-            _mean([each.baseline for each in repetitions]),
-            _mean([each.candidate for each in repetitions]),
+            _mean([repetition.baseline for repetition in repetitions]),
+            _mean([repetition.candidate for repetition in repetitions]),
             {
                 name: (
-                    _mean([_side(each, name, 0) for each in repetitions]),
-                    _mean([_side(each, name, 1) for each in repetitions]),
+                    _mean([_side(repetition, name, 0) for repetition in repetitions]),
+                    _mean([_side(repetition, name, 1) for repetition in repetitions]),
                 )
                 for name in first.metrics
             },

@@ -32,14 +32,14 @@ def has_prospect(comparison: Comparison, learned: float) -> bool:
     """
     if comparison.scored < comparison.plan.min_pairs or comparison.superiority.reached:
         return True  # what may be left to prove then is a guardrail
-    seen = [gain for gain in lowest_gains(comparison) if gain is not None]
-    plan, known = comparison.plan, GainEstimate(learned).seeing(seen)
-    deviation = sqrt(second_moment(seen))
+    gains = [gain for gain in lowest_gains(comparison) if gain is not None]
+    plan, estimate = comparison.plan, GainEstimate(learned).seeing(gains)
+    deviation = sqrt(second_moment(gains))
     usual = _chance(USUAL_GAIN, deviation, plan.max_pairs, plan.alpha)
     left = plan.max_pairs - len(comparison.pairs)
     share = min(1.0, plan.alpha * comparison.superiority.value)
     chances = [
-        _chance(known.gain + quantile * known.error, deviation, left, share)
+        _chance(estimate.gain + quantile * estimate.error, deviation, left, share)
         for quantile in _QUANTILES
     ]
     return fsum(chances) / len(chances) >= PROSPECT * usual

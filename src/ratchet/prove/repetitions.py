@@ -119,9 +119,11 @@ def choose_repetitions(
             "two runs of the baseline had equal scores on all of"
             f" {counted(len(pilot), 'val task')}",
         )
-    seen = _mean(differences)
-    rest = [(d - seen) ** 2 - square for d, square in zip(differences, squares, strict=True)]
-    between = max(0.0, _mean(rest) - _error(rest))
+    mean_difference = _mean(differences)
+    excess = [
+        (d - mean_difference) ** 2 - square for d, square in zip(differences, squares, strict=True)
+    ]
+    between = max(0.0, _mean(excess) - _error(excess))
     gain = _gain(plan, differences)
     steps = [*(step for step in STEPS if step < most), min(most, STEPS[-1])]
 

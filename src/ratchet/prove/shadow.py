@@ -218,12 +218,12 @@ class ShadowTest(msgspec.Struct, kw_only=True):
             harming=EProcess(threshold=1.0 / plan.harm_alpha, horizon=plan.harm_pairs),
             guardrails=[
                 ShadowGuardrail(
-                    guardrail=each,
+                    guardrail=guardrail,
                     passing=EProcess(
-                        null=-each.bound, threshold=1.0 / plan.alpha, horizon=plan.max_pairs
+                        null=-guardrail.bound, threshold=1.0 / plan.alpha, horizon=plan.max_pairs
                     ),
                 )
-                for each in plan.guardrails
+                for guardrail in plan.guardrails
             ],
             subgroups=Subgroups(alpha=plan.subgroup_alpha, horizon=plan.harm_pairs),
         )
@@ -291,13 +291,15 @@ class ShadowTest(msgspec.Struct, kw_only=True):
     @property
     def e_values(self) -> dict[str, float]:
         """The current e-values by name."""
-        found = {"pass": self.passing.value, "harm": self.harming.value}
-        return found | {each.guardrail.metric: each.passing.value for each in self.guardrails}
+        e_values = {"pass": self.passing.value, "harm": self.harming.value}
+        return e_values | {
+            evidence.guardrail.metric: evidence.passing.value for evidence in self.guardrails
+        }
 
     def decision(self) -> StageDecision:
         """How the stage ended, or where it stands."""
         plan = self.plan
-        found = StageDecision(
+        decision = StageDecision(
             stage="shadow",
             verdict=self.verdict,
             metric=plan.metric,
@@ -313,12 +315,12 @@ class ShadowTest(msgspec.Struct, kw_only=True):
             interval=self._interval() if self.scored else None,
             missing=self.missing,
             blocked=self.blocked,
-            guardrails=tuple(each.result(plan) for each in self.guardrails),
+            guardrails=tuple(evidence.result(plan) for evidence in self.guardrails),
             subgroups=self.subgroups.results(paired=True),
         )
-        reasons = [proved_lower(found)] if self.verdict == "harm" else self._obstacles()
-        left_out = counted_against(found, self.pairs, plan.missing) + blocked_pairs(found)
-        return stage_sentence(found, limit=-plan.margin, reasons=reasons, left_out=left_out)
+        reasons = [proved_lower(decision)] if self.verdict == "harm" else self._obstacles()
+        left_out = counted_against(decision, self.pairs, plan.missing) + blocked_pairs(decision)
+        return stage_sentence(decision, limit=-plan.margin, reasons=reasons, left_out=left_out)
 
     def _interval(self) -> tuple[float, float]:
         plan = self.plan
@@ -342,11 +344,11 @@ class ShadowTest(msgspec.Struct, kw_only=True):
             reasons.append("too many pairs have no score")
         if self.too_many_blocked:
             reasons.append("too many pairs are blocked")
-        for each in self.guardrails:
-            if each.missing and self.plan.missing == "worst":
+        for evidence in self.guardrails:
+            if evidence.missing and self.plan.missing == "worst":
                 reasons.append(
-                    f"the {each.guardrail.metric} of {counted(each.missing, 'pair')} is not known"
-                    " and counts against the candidate"
+                    f"the {evidence.guardrail.metric} of {counted(evidence.missing, 'pair')} is"
+                    " not known and counts against the candidate"
                 )
         return reasons
 
@@ -358,7 +360,7 @@ class ShadowTest(msgspec.Struct, kw_only=True):
             and self.scored >= self.plan.min_pairs
             and not self.too_many_missing
             and not self.too_many_blocked
-            and all(each.result(self.plan).passed for each in self.guardrails)
+            and all(evidence.result(self.plan).passed for evidence in self.guardrails)
         ):
             return "pass"
         return "inconclusive" if self.pairs >= self.plan.max_pairs else None

@@ -113,7 +113,7 @@ def write_stage_evidence(
         content, decided = _document(
             stage,
             plan,
-            [_published(each) for each in observations],
+            [_published(observation) for observation in observations],
             stated={
                 "baseline": dict(baseline),
                 "candidate": dict(candidate),
@@ -214,9 +214,9 @@ def _document(
         if test.verdict is not None:
             break
         test.add(observation)
-        found = msgspec.to_builtins(observation)
-        kept = {key: value for key, value in found.items() if key not in LEFT_OUT}
-        rows.append({"observation": number, **kept, "e_values": test.e_values})
+        fields = msgspec.to_builtins(observation)
+        published = {key: value for key, value in fields.items() if key not in LEFT_OUT}
+        rows.append({"observation": number, **published, "e_values": test.e_values})
     test.finish()
     decision = test.decision()
     decided = msgspec.to_builtins(decision)
@@ -280,8 +280,8 @@ def _differences(stated: Sequence[dict[str, Any]], recomputed: Sequence[Any]) ->
     for mine, theirs in zip(stated, recomputed, strict=False):
         label = f"observation {theirs['observation']} (trace {theirs['trace_id']})"
         for key in theirs | mine:
-            found = compare(mine.get(key, ABSENT), theirs.get(key, ABSENT), key)
-            findings += [f"{label}: {text}" for text in found]
+            differences = compare(mine.get(key, ABSENT), theirs.get(key, ABSENT), key)
+            findings += [f"{label}: {text}" for text in differences]
     if len(recomputed) < len(stated):
         findings.append(
             f"observations: {len(stated)} stated, yet the verdict stands after"

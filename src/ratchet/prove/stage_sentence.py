@@ -47,7 +47,7 @@ def stage_sentence(
         text += f" {_capitalised('; '.join(reasons))}."
     if decision.verdict == "inconclusive":
         text += " An inconclusive stage ships nothing."
-    text += _guarded(decision) + "".join(f" {each}" for each in left_out)
+    text += _guarded(decision) + "".join(f" {sentence}" for sentence in left_out)
     text += _harmed_groups(decision)
     return msgspec.structs.replace(decision, sentence=text)
 
@@ -78,12 +78,16 @@ def proved_lower(decision: StageDecision) -> str:
 def _guarded(decision: StageDecision) -> str:
     if decision.verdict == "harm" or not decision.guardrails:
         return ""
-    kept = [each.metric for each in decision.guardrails if each.passed]
-    open_ones = [each.metric for each in decision.guardrails if each.measured and not each.passed]
-    unmeasured = [each.metric for each in decision.guardrails if not each.measured]
+    proved = [guardrail.metric for guardrail in decision.guardrails if guardrail.passed]
+    open_ones = [
+        guardrail.metric
+        for guardrail in decision.guardrails
+        if guardrail.measured and not guardrail.passed
+    ]
+    unmeasured = [guardrail.metric for guardrail in decision.guardrails if not guardrail.measured]
     text = ""
-    if kept:
-        text += f" Guardrails proved to hold: {', '.join(kept)}."
+    if proved:
+        text += f" Guardrails proved to hold: {', '.join(proved)}."
     if open_ones:
         text += f" Not proved within its margin: {', '.join(open_ones)}."
     if unmeasured:
@@ -95,14 +99,12 @@ def counted_against(decision: StageDecision, total: int, rule: MissingRule) -> l
     """How many of all pairs or units have no score, and what they count as."""
     if not decision.missing:
         return []
-    counted = "pairs" if decision.stage == "shadow" else "units"
+    noun = "pairs" if decision.stage == "shadow" else "units"
     if rule == "skip":
-        return [f"{decision.missing} {counted} have no score."]
+        return [f"{decision.missing} {noun} have no score."]
     verb = "counts" if decision.missing == 1 else "count"
     side = "in favour of" if decision.verdict == "harm" else "against"
-    return [
-        f"{decision.missing} of {total} {counted} had no score and {verb} {side} the candidate."
-    ]
+    return [f"{decision.missing} of {total} {noun} had no score and {verb} {side} the candidate."]
 
 
 def blocked_pairs(decision: StageDecision) -> list[str]:

@@ -57,16 +57,16 @@ class Subgroups(msgspec.Struct, kw_only=True):
         """
         if not group:
             return
-        found = self.groups.get(group)
-        if found is None:
+        subgroup = self.groups.get(group)
+        if subgroup is None:
             threshold = (MOST_GROUPS + 1) / self.alpha  # enough for e-BH, however many there are
             harm = EProcess(threshold=threshold, horizon=self.horizon)
-            found = self.groups[group] = Subgroup(harm, Moments(), Moments())
-        found.harm.observe(-observation)
+            subgroup = self.groups[group] = Subgroup(harm, Moments(), Moments())
+        subgroup.harm.observe(-observation)
         if baseline is not None:
-            found.baseline.add(baseline)
+            subgroup.baseline.add(baseline)
         if candidate is not None:
-            found.candidate.add(candidate)
+            subgroup.candidate.add(candidate)
 
     def results(self, paired: bool) -> tuple[SubgroupResult, ...]:
         """All groups, by name.
@@ -74,15 +74,17 @@ class Subgroups(msgspec.Struct, kw_only=True):
         Args:
             paired: Whether an observation is a pair, and not a unit of one side.
         """
-        harmed = e_bh({name: each.harm.value for name, each in self.groups.items()}, self.alpha)
+        harmed = e_bh(
+            {name: subgroup.harm.value for name, subgroup in self.groups.items()}, self.alpha
+        )
         return tuple(
             SubgroupResult(
                 group=name,
-                count=each.baseline.count + (0 if paired else each.candidate.count),
-                baseline=each.baseline.mean,
-                candidate=each.candidate.mean,
-                e_value=each.harm.value,
+                count=subgroup.baseline.count + (0 if paired else subgroup.candidate.count),
+                baseline=subgroup.baseline.mean,
+                candidate=subgroup.candidate.mean,
+                e_value=subgroup.harm.value,
                 harmed=name in harmed,
             )
-            for name, each in sorted(self.groups.items())
+            for name, subgroup in sorted(self.groups.items())
         )

@@ -245,8 +245,8 @@ def _differences(content: dict[str, Any], expected: dict[str, Any]) -> list[str]
     for stated, recomputed in zip(content["pairs"], expected["pairs"], strict=False):
         label = f"pair {recomputed['pair']} (task {recomputed['task']})"
         for key in recomputed | stated:
-            found = compare(stated.get(key, ABSENT), recomputed.get(key, ABSENT), key)
-            findings += [f"{label}: {text}" for text in found]
+            differences = compare(stated.get(key, ABSENT), recomputed.get(key, ABSENT), key)
+            findings += [f"{label}: {text}" for text in differences]
     ended = len(expected["pairs"])
     if ended < len(content["pairs"]):
         verdict = expected["decision"]["verdict"]
@@ -255,7 +255,7 @@ def _differences(content: dict[str, Any], expected: dict[str, Any]) -> list[str]
             f" pair {ended}"
         )
     order = [key for key in COMPUTED if key != "pairs"]
-    rest = [key for key in [*expected, *content] if key not in (*COMPUTED, *STATED, "digest")]
-    for key in dict.fromkeys([*order, *STATED, *rest]):
+    other_keys = [key for key in [*expected, *content] if key not in (*COMPUTED, *STATED, "digest")]
+    for key in dict.fromkeys([*order, *STATED, *other_keys]):
         findings += compare(content.get(key, ABSENT), expected.get(key, ABSENT), key)
     return findings

@@ -89,7 +89,7 @@ class WatchPlan(msgspec.Struct, frozen=True, kw_only=True):
             raise InputError(
                 f"WatchPlan: missing = {self.missing!r} is neither 'worst' nor 'skip'."
             )
-        names = [each.metric for each in self.metrics]
+        names = [metric.metric for metric in self.metrics]
         if not names:
             raise InputError("WatchPlan: there is no metric to watch.")
         twice = sorted({name for name in names if names.count(name) > 1})
@@ -128,16 +128,16 @@ def expected_mean(
         InputError: No outcome has a value, or the metric is unknown.
     """
     check_metric(metric)
-    found = Moments()
+    moments = Moments()
     for outcome in outcomes:
         if (value := live_value(outcome, metric)) is not None:
-            found.add(share_of(value, ceiling))
-    if not found.count:
+            moments.add(share_of(value, ceiling))
+    if not moments.count:
         raise InputError(
             f"No earlier outcome has a value of {metric!r}.",
             hint="Watch another metric, or wait for traffic.",
         )
-    low, high = wilson(found.total, found.count, level)
+    low, high = wilson(moments.total, moments.count, level)
     return (low if metric == SCORE else high) * ceiling
 
 
@@ -158,7 +158,7 @@ class WatchedTraffic(msgspec.Struct, kw_only=True):
     @classmethod
     def begin(cls, plan: WatchPlan) -> WatchedTraffic:
         """Detectors without outcomes."""
-        return cls(detectors=[FallDetector(mean=each.worst_mean) for each in plan.metrics])
+        return cls(detectors=[FallDetector(mean=metric.worst_mean) for metric in plan.metrics])
 
     @property
     def value(self) -> float:
@@ -192,24 +192,24 @@ class WatchedTraffic(msgspec.Struct, kw_only=True):
 
     def known(self, plan: WatchPlan, place: int) -> int:
         """Number of outcomes with a value of a metric."""
-        counted = plan.metrics[place].metric == SCORE and plan.missing == "worst"
-        return self.detectors[place].count - (self.missing if counted else 0)
+        includes_missing = plan.metrics[place].metric == SCORE and plan.missing == "worst"
+        return self.detectors[place].count - (self.missing if includes_missing else 0)
 
     def mean(self, plan: WatchPlan, place: int) -> float | None:
         """Mean of a metric in its unit, values cut off at the ceiling; None without any."""
         detector, watched = self.detectors[place], plan.metrics[place]
-        known = self.known(plan, place)
-        if not known:
+        count = self.known(plan, place)
+        if not count:
             return None
         # A missing score was counted as 1.
-        share = (detector.total - (detector.count - known)) / known
+        share = (detector.total - (detector.count - count)) / count
         return (share if watched.metric == SCORE else 1.0 - share) * watched.ceiling
 
 
 def _average(detectors: list[FallDetector]) -> float:
     total = 0.0
-    for each in detectors:
-        total += each.value
+    for detector in detectors:
+        total += detector.value
     return total / len(detectors)
 
 
@@ -277,7 +277,7 @@ class WatchTest(msgspec.Struct, kw_only=True):
     def decision(self) -> StageDecision:
         """How the watch ended, or where it stands; of the metric with the most evidence."""
         plan, release, control = self.plan, self.release, self.control
-        values = [each.value for each in release.detectors]
+        values = [detector.value for detector in release.detectors]
         place = values.index(max(values))
         watched = plan.metrics[place]
         before, after = control.mean(plan, place), release.mean(plan, place)

@@ -244,19 +244,19 @@ class HostedAgent:
     def __init__(self, host: AgentHost, spec: AgentSpec) -> None:
         self.spec = spec
         self._host = host
-        found = host.ask(DescribeAgent(spec), AgentDescription)
+        description = host.ask(DescribeAgent(spec), AgentDescription)
         self.python = ".".join(map(str, host.interpreter.python))
         """Version of the Python that runs it."""
-        self.kind = found.kind
-        self.is_async = found.is_async
-        self.declarations: dict[str, Declaration] = found.declarations
+        self.kind = description.kind
+        self.is_async = description.is_async
+        self.declarations: dict[str, Declaration] = description.declarations
         """The resources declared in the agent's source and in its files of prompts, by name."""
         self.prompts_in_calls = spec.prompts_in_calls
-        self.optional = found.optional
+        self.optional = description.optional
         """Names of the parameters that have a default."""
-        self.docstring = found.docstring
-        self._loaded_version = found.loaded_version
-        self._misfits = found.misfits
+        self.docstring = description.docstring
+        self._loaded_version = description.loaded_version
+        self._misfits = description.misfits
 
     def misfits(self) -> list[Misfit]:
         """Like `Agent.misfits`."""

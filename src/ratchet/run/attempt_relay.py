@@ -26,8 +26,8 @@ from ratchet.types import Claim
 from ratchet.worker.environment import NO_TOKEN, attempt_name, client_variables, gateway_urls
 
 _NO_ATTEMPT = (
-    "No rollout runs in this process now. Model calls that it makes while it starts, or once its"
-    " answer is given, count for none."
+    "No rollout runs in this process now. Model calls that it makes once its answer is given count"
+    " for none."
 )
 _NO_MODEL_CALL = "Only model calls to the hosts of [agent] model_hosts are passed on here."
 
@@ -65,17 +65,17 @@ class AttemptRelays:
         """A call to a model host on its way; else a refusal of what is not for the gateway."""
         if request.url.startswith(f"{self._server}/gateway/"):
             return None
-        process, _, asked = request.path.lstrip("/").partition("/")
+        process, _, host_path = request.path.lstrip("/").partition("/")
         urls = self._attempts.get(process.removeprefix("hosts-"))
         if request.url or urls is None:
             return _refusal(409, _NO_ATTEMPT, "no_rollout")
-        url = asked_url(msgspec.structs.replace(request, path=asked), self._hosts)
+        url = asked_url(msgspec.structs.replace(request, path=host_path), self._hosts)
         if not url:
             return _refusal(403, _NO_MODEL_CALL, "no_model_call")
         operation = operation_of(url)
         if operation is None:
-            there = reached_at(url)
-            return msgspec.structs.replace(request, url=there, proxy=proxy_of(there))
+            reached_url = reached_at(url)
+            return msgspec.structs.replace(request, url=reached_url, proxy=proxy_of(reached_url))
         return msgspec.structs.replace(
             request,
             url=f"{urls[operation.dialect]}/{operation.path}",

@@ -129,12 +129,12 @@ class ChildProcess:
         ending = asyncio.create_task(_ended(process.pid))
         flood = asyncio.create_task(out.full.wait())
         try:
-            done, _ = await asyncio.wait(
+            finished, _ = await asyncio.wait(
                 {ending, flood}, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED
             )
             # Before the process is reaped: until then its pid cannot be reused.
             _kill_group(process.pid)
-            if done:
+            if finished:
                 await asyncio.wait(reading, timeout=LINGER_S)
         finally:
             _kill_group(process.pid)
@@ -145,7 +145,7 @@ class ChildProcess:
         why: Literal["exit", "late", "flood"] = "exit"
         if out.full.is_set():
             why = "flood"
-        elif not done:
+        elif not finished:
             why = "late"
         return ChildEnd(why=why, code=code, stdout=out.content(), stderr=err.content())
 

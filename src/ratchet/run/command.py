@@ -135,7 +135,7 @@ class CommandExecutor:
         try:
             words, stdin = self._handover.command(claim.rollout.input)
             folder = await asyncio.to_thread(self._prepared, claim, resources, stdin)
-            written = await asyncio.to_thread(self._output_file)
+            output_file = await asyncio.to_thread(self._output_file)
         except InputError as error:
             return cut_off(claim, "failed", error.message)
         except OSError as error:
@@ -158,7 +158,7 @@ class CommandExecutor:
                     *self._variables_given.values(),
                 ]
             ),
-            writable=[folder, *([written.path] if written is not None else [])],
+            writable=[folder, *([output_file.path] if output_file is not None else [])],
         )
         try:
             ended = await child.run(self._timeout_s, MAX_OUTPUT_BYTES)
@@ -170,7 +170,7 @@ class CommandExecutor:
             if relay is not None:
                 relay.lead_to(None)
             tool = await asyncio.shield(asyncio.to_thread(_delete_scratch, folder))
-        return with_denials(self._outcome(claim, clock, ended, tool, written), ended.denied)
+        return with_denials(self._outcome(claim, clock, ended, tool, output_file), ended.denied)
 
     def _prepared(
         self, claim: Claim, resources: Mapping[str, Resource], stdin: bytes | None
@@ -220,7 +220,7 @@ class CommandExecutor:
         clock: AttemptClock,
         ended: ChildEnd,
         tool: str,
-        written: OutputFile | None,
+        output_file: OutputFile | None,
     ) -> Outcome:
         status: AttemptStatus = "failed"
         output: object = None
@@ -238,20 +238,20 @@ class CommandExecutor:
             error = ended.sentence() + ended.tail()
         else:
             try:
-                status, error, output = "succeeded", "", self._result(ended, written)
+                status, error, output = "succeeded", "", self._result(ended, output_file)
             except InputError as missing:
                 status, error = "failed", missing.message + ended.tail()
         outcome = msgspec.structs.replace(cut_off(claim, status, error, clock), output=output)
         return msgspec.structs.replace(outcome, spans=(self._span(claim, outcome),))
 
-    def _result(self, ended: ChildEnd, written: OutputFile | None) -> object:
+    def _result(self, ended: ChildEnd, output_file: OutputFile | None) -> object:
         """The result of a command that ended well.
 
         Raises:
             InputError: It is not where it should be.
         """
-        if written is not None:
-            return written.result()
+        if output_file is not None:
+            return output_file.result()
         if self._handover.output == LAST_LINE:
             return last_line(ended.stdout)
         return result_of(ended.stdout)

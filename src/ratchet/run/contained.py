@@ -339,8 +339,8 @@ def _describe_end(answer: Any) -> str:
     }.get(answer.status, f"ended ({answer.status})")
     detail = f" {answer.error}" if answer.error else ""
     tail = answer.output[-1500:].strip() if answer.output else ""
-    shown = f" Its last output:\n{tail}" if tail else ""
-    return f"The sandboxed process running the agent {what}.{detail}{shown}"
+    output_text = f" Its last output:\n{tail}" if tail else ""
+    return f"The sandboxed process running the agent {what}.{detail}{output_text}"
 
 
 class RoutedExecutor:

@@ -25,8 +25,8 @@ def with_denials(outcome: Outcome, acts: Sequence[Act]) -> Outcome:
         outcome: The attempt's outcome.
         acts: What the agent tried.
     """
-    kept = [act for act in acts if act.end != "allowed"]
-    if not kept:
+    notable = [act for act in acts if act.end != "allowed"]
+    if not notable:
         return outcome
     roots = [span for span in outcome.spans if span.parent_id is None]
     trace = roots[0].trace_id if roots else attempt_trace_id(outcome.rollout_id, outcome.fence)
@@ -49,10 +49,10 @@ def with_denials(outcome: Outcome, acts: Sequence[Act]) -> Outcome:
                 "ratchet.act.count": act.count,
             },
         )
-        for act in kept
+        for act in notable
     ]
     error = outcome.error
-    denied = [act for act in kept if act.end == "denied"]
+    denied = [act for act in notable if act.end == "denied"]
     if denied and outcome.status != "succeeded":
         error = f"{error}\n{sentence(denied)}".strip()
     return msgspec.structs.replace(outcome, error=error, spans=(*outcome.spans, *spans))
@@ -60,20 +60,20 @@ def with_denials(outcome: Outcome, acts: Sequence[Act]) -> Outcome:
 
 def kept_of(spans: Iterable[Span]) -> list[Act]:
     """What was denied in an attempt, or done in copies, from its spans."""
-    made = []
+    acts = []
     for span in spans:
         if "ratchet.act.kind" in span.attributes:
             values = {
                 name.removeprefix("ratchet.act."): value for name, value in span.attributes.items()
             }
-            made.append(msgspec.convert({**values, "end": span.name}, Act))
-    return made
+            acts.append(msgspec.convert({**values, "end": span.name}, Act))
+    return acts
 
 
-def sentence(kept: Sequence[Act]) -> str:
+def sentence(acts: Sequence[Act]) -> str:
     """What was denied, how it is allowed, and what was done in copies, as sentences."""
     texts = []
-    denied = [act for act in kept if act.end == "denied"]
+    denied = [act for act in acts if act.end == "denied"]
     if denied:
         texts.append(f"It tried {_listed([described(act) for act in denied])}; denied.")
     keys: dict[str, list[str]] = {}
@@ -85,7 +85,7 @@ def sentence(kept: Sequence[Act]) -> str:
         what = "it" if len(denied) == 1 else "them"
         settings = _listed([f"{key} = {json.dumps(values)}" for key, values in keys.items()])
         texts.append(f"Allow {what} with {settings} under [agent.allow] in ratchet.toml.")
-    if copied := [act for act in kept if act.end == "copied"]:
+    if copied := [act for act in acts if act.end == "copied"]:
         deeds = {"write": "wrote", "delete": "deleted"}
         changes = _listed([f"{deeds[act.kind]} {act.subject}" for act in copied])
         texts.append(f"In copies, which are gone, it {changes}.")
@@ -128,8 +128,8 @@ def allowing(act: Act) -> tuple[str, str]:
             return "programs", os.path.basename(act.subject)
         case "write" | "delete":
             folder = os.path.dirname(act.subject)
-            whole = folder in ("/", os.path.expanduser("~"))
-            return "folders", act.subject if whole else folder
+            is_broad = folder in ("/", os.path.expanduser("~"))
+            return "folders", act.subject if is_broad else folder
         case _:
             return "", ""
 
@@ -140,7 +140,7 @@ def _place(act: Act) -> str:
 
 
 def _listed(parts: Sequence[str]) -> str:
-    shown = list(dict.fromkeys(parts))
-    if (more := len(shown) - MOST_NAMED) > 0:
-        shown = [*shown[:MOST_NAMED], f"{more} more"]
-    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+    names = list(dict.fromkeys(parts))
+    if (more := len(names) - MOST_NAMED) > 0:
+        names = [*names[:MOST_NAMED], f"{more} more"]
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -133,7 +133,7 @@ class FleetExecutor:
         runners = await self._retries.call(self._client.fleet.runners)
         absent = self._absent(runners, "plain")
         self._said = absent
-        able = sum(_serves(one, self._build.queue("x", "plain")) for one in runners)
+        able = sum(_serves(runner, self._build.queue("x", "plain")) for runner in runners)
         self._say(absent or f"Rollouts run at {self._client.url}, by {_count(able, 'runner')}.")
         self._ended_at = time.monotonic()
         loops = (self._send(), self._collect(), self._notice())
@@ -196,18 +196,20 @@ class FleetExecutor:
             self._more.clear()
             await asyncio.sleep(GATHER_S)
             while self._unsent:
-                taken = [self._unsent.popleft() for _ in range(min(BATCH, len(self._unsent)))]
-                batch = [one for one in taken if not one.end.done()]
+                unsent = [self._unsent.popleft() for _ in range(min(BATCH, len(self._unsent)))]
+                batch = [pending for pending in unsent if not pending.end.done()]
                 await self._retries.call(partial(self._queue_up, batch))
-                self._awaited.update(one.rollout.id for one in batch if not one.end.done())
+                self._awaited.update(
+                    pending.rollout.id for pending in batch if not pending.end.done()
+                )
                 self._joined.set()
 
     async def _queue_up(self, batch: Sequence[_Pending]) -> None:
-        for one in batch:
-            if one.rollout.candidate_id:
-                resources = dict(one.resources)
-                await self._publish(Candidate(id=one.rollout.candidate_id, resources=resources))
-        await self._client.rollouts.create([one.rollout for one in batch])
+        for pending in batch:
+            if pending.rollout.candidate_id:
+                resources = dict(pending.resources)
+                await self._publish(Candidate(id=pending.rollout.candidate_id, resources=resources))
+        await self._client.rollouts.create([pending.rollout for pending in batch])
 
     async def _publish(self, candidate: Candidate) -> None:
         """Store a candidate at the server, as a child of discovered prompts if there are any.
@@ -285,17 +287,17 @@ class FleetExecutor:
     def _absent(self, runners: Sequence[FleetRunner], place: Place) -> str:
         """Why no runner runs this agent's rollouts, in sentences; empty when one does."""
         queue = self._build.queue("x", place)
-        if any(_serves(one, queue) for one in runners):
+        if any(_serves(runner, queue) for runner in runners):
             return ""
         entry, url = self._build.entry, self._client.url
-        others: dict[str, set[str]] = {}
+        places_by_difference: dict[str, set[str]] = {}
         contained = 0
-        for one in runners:
-            held = [q.build for pattern in one.queues if (q := read_queue(pattern))]
-            mine = [build for build in held if build.entry == entry]
+        for runner in runners:
+            builds = [q.build for pattern in runner.queues if (q := read_queue(pattern))]
+            mine = [build for build in builds if build.entry == entry]
             contained += self._build in mine
             for what in {build.differs(self._build) for build in mine} - {""}:
-                others.setdefault(what, set()).add(_place_of(one.name))
+                places_by_difference.setdefault(what, set()).add(_place_of(runner.name))
         if contained:
             return (
                 f"No runner at {url} can make a sandbox, which candidates with code need"
@@ -304,13 +306,15 @@ class FleetExecutor:
             )
         start = f"Start one there from this source: ratchet runner --server {url}"
         wanted = self._build
-        if not others:
+        if not places_by_difference:
             return f"No runner at {url} holds {entry}, {wanted}. {start}"
-        number = sum(map(len, others.values()))
-        told = "; ".join(f"{what} on {', '.join(sorted(on))}" for what, on in others.items())
+        number = sum(map(len, places_by_difference.values()))
+        differences = "; ".join(
+            f"{what} on {', '.join(sorted(on))}" for what, on in places_by_difference.items()
+        )
         return (
             f"{_count(number, 'runner')} at {url} {'holds' if number == 1 else 'hold'} another"
-            f" version of {entry}: {told}. Wanted: {wanted}. {start}"
+            f" version of {entry}: {differences}. Wanted: {wanted}. {start}"
         )
 
     def _away(self, error: StoreError) -> None:

@@ -57,12 +57,12 @@ class AgentBuild(msgspec.Struct, frozen=True, kw_only=True):
         """All queues that a runner of this build serves, as patterns."""
         return tuple(self.queue("", place).removesuffix("/") + EVERY for place in places)
 
-    def differs(self, other: AgentBuild) -> str:
+    def differs(self, reference: AgentBuild) -> str:
         """What this build has and another one lacks, as a clause; empty when they are equal."""
         parts = []
-        if self.source != other.source:
+        if self.source != reference.source:
             parts.append(f"version {self.source[:12]} of its source")
-        if self.python != other.python:
+        if self.python != reference.python:
             parts.append(f"Python {self.python}")
         return " and ".join(parts)
 
@@ -76,13 +76,13 @@ class FleetQueue(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_queue(name: str) -> FleetQueue | None:
     """Read the name of a queue, or a pattern of such names; None for another name."""
-    found = _NAME.fullmatch(name)
-    if found is None:
+    match = _NAME.fullmatch(name)
+    if match is None:
         return None
     build = AgentBuild(
-        entry=unquote(found["entry"]), source=found["source"], python=found["python"]
+        entry=unquote(match["entry"]), source=match["source"], python=match["python"]
     )
-    place: Place = "sandbox" if found["place"] == "sandbox" else "plain"
+    place: Place = "sandbox" if match["place"] == "sandbox" else "plain"
     return FleetQueue(build=build, place=place)
 
 

@@ -32,7 +32,7 @@ class Handover(msgspec.Struct, frozen=True, kw_only=True):
     """Where the answer is: LAST_LINE or FILE and a path for a command, a dotted path in the
     response of a service; empty for all that it prints or responds with."""
 
-    def command(self, given: Any) -> tuple[tuple[str, ...], bytes | None]:
+    def command(self, task_input: Any) -> tuple[tuple[str, ...], bytes | None]:
         """The words of the command for a task's input, and its standard input.
 
         The latter is None for the task as JSON.
@@ -40,7 +40,7 @@ class Handover(msgspec.Struct, frozen=True, kw_only=True):
         Raises:
             InputError: The input lacks a field, or has a character that no argument can hold.
         """
-        words = tuple(filled_text(word, given, "[agent] command") for word in self.words)
+        words = tuple(filled_text(word, task_input, "[agent] command") for word in self.words)
         for template, word in zip(self.words, words, strict=True):
             if "\0" in word:
                 raise InputError(
@@ -49,21 +49,21 @@ class Handover(msgspec.Struct, frozen=True, kw_only=True):
                     hint='Give it on standard input: stdin = "{input}".',
                 )
         if self.stdin is not None:
-            return words, filled_text(self.stdin, given, "[agent] stdin").encode()
+            return words, filled_text(self.stdin, task_input, "[agent] stdin").encode()
         return words, b"" if has_placeholders(self.words) else None
 
-    def fields(self, given: Any) -> dict[str, str]:
+    def fields(self, task_input: Any) -> dict[str, str]:
         """The fields of the URL's query for a task's input.
 
         Raises:
             InputError: The input lacks a field.
         """
         return {
-            name: filled_text(text, given, f"[agent.query] {name}")
+            name: filled_text(text, task_input, f"[agent.query] {name}")
             for name, text in self.query.items()
         }
 
-    def request(self, given: Any) -> bytes | None:
+    def request(self, task_input: Any) -> bytes | None:
         """The body of a request for a task's input; None for the task as JSON.
 
         Raises:
@@ -71,17 +71,17 @@ class Handover(msgspec.Struct, frozen=True, kw_only=True):
         """
         if self.body is None:
             return None
-        return msgspec.json.encode(filled(self.body, given, "[agent] body"))
+        return msgspec.json.encode(filled(self.body, task_input, "[agent] body"))
 
-    def check(self, given: Any) -> None:
+    def check(self, task_input: Any) -> None:
         """Check that a task's input has what the settings name.
 
         Raises:
             InputError: It has not.
         """
-        self.command(given)
-        self.request(given)
-        self.fields(given)
+        self.command(task_input)
+        self.request(task_input)
+        self.fields(task_input)
 
     def check_output(self, is_program: bool, *, is_command: bool) -> None:
         """Check where the answer is.

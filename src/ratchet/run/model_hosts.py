@@ -45,12 +45,12 @@ def operation_of(url: str) -> ModelOperation | None:
     """The operation that a URL names by the end of its path; None for another protocol's."""
     place = urlsplit(url)
     below = place.path.rstrip("/")
-    named = [(path, dialect) for dialect, path in DIALECTS if below.endswith(f"/{path}")]
+    operations = [(path, dialect) for dialect, path in DIALECTS if below.endswith(f"/{path}")]
     if with_model := MODEL_IN_PATH.search(below):
-        named.append((with_model.group(), "gemini"))
-    if not named:
+        operations.append((with_model.group(), "gemini"))
+    if not operations:
         return None
-    path, dialect = max(named, key=lambda operation: len(operation[0]))
+    path, dialect = max(operations, key=lambda operation: len(operation[0]))
     base_url = f"{place.scheme}://{place.netloc}{below.removesuffix(f'/{path}')}"
     return ModelOperation(dialect, base_url, f"{path}?{place.query}" if place.query else path)
 
@@ -61,8 +61,8 @@ def asked_url(request: RelayedRequest, hosts: Sequence[str]) -> str:
     Returns:
         Empty for any other request: this is no way to other hosts.
     """
-    scheme, _, rest = request.path.lstrip("/").partition("/")
-    url = f"{scheme}://{rest}"
+    scheme, _, location = request.path.lstrip("/").partition("/")
+    url = f"{scheme}://{location}"
     if request.method != "POST" or not is_of(url, hosts):
         return ""
     try:

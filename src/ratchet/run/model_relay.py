@@ -223,8 +223,8 @@ class ModelRelay:
     def _destination(self, path: str) -> tuple[str, str]:
         """Where a path leads, and its part below the upstream's host."""
         if path.startswith(DIRECT):
-            scheme, _, rest = path.removeprefix(DIRECT).partition("/")
-            host, slash, below = rest.partition("/")
+            scheme, _, location = path.removeprefix(DIRECT).partition("/")
+            host, slash, below = location.partition("/")
             url = f"{scheme}://{host}{slash}{below}" if scheme in ("http", "https") else ""
         else:
             route, slash, below = path.lstrip("/").partition("/")
@@ -345,5 +345,5 @@ def _below_host(url: str) -> str:
 
 def _failure(arrived: RelayedRequest, failure: Exception) -> str:
     host = urlsplit(arrived.url).netloc
-    said = str(failure) or type(failure).__name__
-    return f"{host} gave no answer: {said}"
+    reason = str(failure) or type(failure).__name__
+    return f"{host} gave no answer: {reason}"

@@ -54,20 +54,20 @@ async def run_paid(
         BudgetExhausted: What is left does not cover another. Those that ran are kept.
     """
     ended: dict[str, Rollout] = {}
-    known = [rollout for rollout in rollouts if rollout.id in free]
+    free_rollouts = [rollout for rollout in rollouts if rollout.id in free]
     due = [rollout for rollout in rollouts if rollout.id not in free]
-    while known or due:
+    while free_rollouts or due:
         count = await account.admit(KIND, len(due)) if due else 0
         new, due = due[:count], due[count:]
         reservation = account.reserve(KIND, count)
         costs = []
         try:
-            done = await runner.run([*known, *new], candidates, on_finish)
-            costs = [done[rollout.id].cost for rollout in new]
+            finished = await runner.run([*free_rollouts, *new], candidates, on_finish)
+            costs = [finished[rollout.id].cost for rollout in new]
         finally:
             account.end(reservation, KIND, costs)
-        ended.update(done)
-        known = []
+        ended.update(finished)
+        free_rollouts = []
     return ended
 
 
@@ -97,8 +97,10 @@ class PaidRunner:
         Raises:
             BudgetExhausted: What is left does not cover another. Those that ran are kept.
         """
-        known = await asyncio.to_thread(self._store.rollouts.get, [each.id for each in rollouts])
-        free = frozenset(id for id, rollout in known.items() if rollout.status in FINAL)
+        stored = await asyncio.to_thread(
+            self._store.rollouts.get, [rollout.id for rollout in rollouts]
+        )
+        free = frozenset(id for id, rollout in stored.items() if rollout.status in FINAL)
         return await run_paid(
             self._runner, self._account, rollouts, candidates, on_finish, free=free
         )

@@ -28,9 +28,9 @@ class PendingRollouts:
         new = asyncio.get_running_loop().create_future()
         return self._futures.setdefault(rollout_id, new)
 
-    def except_for(self, others: Collection[str]) -> list[str]:
+    def except_for(self, excluded: Collection[str]) -> list[str]:
         """Ids of pending rollouts that are not among the others."""
-        return [rollout_id for rollout_id in self._futures if rollout_id not in others]
+        return [rollout_id for rollout_id in self._futures if rollout_id not in excluded]
 
     def settle(self, rollout: Rollout) -> None:
         """Resolve the future of a rollout that has ended."""

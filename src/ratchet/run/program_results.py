@@ -104,15 +104,15 @@ def result_of_events(events: Sequence[bytes], path: str) -> object:
     Raises:
         InputError: None has.
     """
-    found: list[object] = []
+    results: list[object] = []
     for data in events:
         try:
-            found.append(result_at(data, path) if path else result_of(data))
+            results.append(result_at(data, path) if path else result_of(data))
         except InputError:
             continue
-    if path and not found:
+    if path and not results:
         raise InputError(f"none of its events has {path!r}, which output names.")
-    return joined(found)
+    return joined(results)
 
 
 class OutputFile:
@@ -152,7 +152,7 @@ class OutputFile:
 
     def _mark(self) -> tuple[int, ...] | None:
         try:
-            found = os.lstat(self._path)
+            status = os.lstat(self._path)
         except OSError:
             return None
-        return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+        return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns

@@ -98,8 +98,8 @@ class RayExecutor:
         self._starting = {asyncio.create_task(self._start_into_idle()) for _ in range(self._slots)}
         try:
             # The others become idle when they are ready.
-            done, _ = await asyncio.wait(self._starting, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
+            ready, _ = await asyncio.wait(self._starting, return_when=asyncio.FIRST_COMPLETED)
+            for task in ready:
                 task.result()
         except BaseException:
             await self.close()
@@ -167,15 +167,15 @@ class RayExecutor:
         if ray.is_initialized():
             return
         self._check_address()
-        given: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
+        init_arguments: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
         if self._address == "local":
-            given |= {"num_cpus": max(1, round(self._slots * self._cpus))}
-            given |= {"include_dashboard": False}
+            init_arguments |= {"num_cpus": max(1, round(self._slots * self._cpus))}
+            init_arguments |= {"include_dashboard": False}
         else:
             excludes = [f"**/{folder}" for folder in NOT_UPLOADED]
-            given["runtime_env"] = {"working_dir": self._agent.root, "excludes": excludes}
+            init_arguments["runtime_env"] = {"working_dir": self._agent.root, "excludes": excludes}
         try:
-            ray.init(self._address, **{**given, **self._options})
+            ray.init(self._address, **{**init_arguments, **self._options})
         except Exception as error:  # Ray raises errors of many types
             raise self._unusable(error) from None
         self._connected = True
@@ -321,7 +321,7 @@ def _private_folder() -> str:
     """A temporary folder private to this user. Not deleted: actors are killed."""
     folder = os.path.join(tempfile.gettempdir(), f"ratchet-ray-{os.getuid()}")
     os.makedirs(folder, mode=0o700, exist_ok=True)
-    found = os.lstat(folder)
-    if found.st_uid == os.getuid() and stat.S_ISDIR(found.st_mode) and not found.st_mode & 0o077:
+    status = os.lstat(folder)
+    if status.st_uid == os.getuid() and stat.S_ISDIR(status.st_mode) and not status.st_mode & 0o077:
         return folder
     return tempfile.mkdtemp(prefix="ratchet-ray-")

@@ -175,7 +175,7 @@ class Runner:
         """
         for candidate in candidates:
             self._candidates.add(candidate)
-        done: dict[str, Rollout] = {}
+        ended: dict[str, Rollout] = {}
         waiting: dict[str, asyncio.Future[Rollout]] = {}
         try:
             for start in range(0, len(rollouts), QUEUED_AT_ONCE):
@@ -183,7 +183,7 @@ class Runner:
                 part = rollouts[start : start + QUEUED_AT_ONCE]
                 for rollout in await self._queue_up(part):
                     if rollout.status in FINAL:
-                        done[rollout.id] = rollout
+                        ended[rollout.id] = rollout
                         if on_finish:
                             on_finish(rollout)
                     else:
@@ -193,14 +193,14 @@ class Runner:
                 for future in asyncio.as_completed(waiting.values()):
                     rollout = await future
                     WAITS.came(AWAITED)
-                    done[rollout.id] = rollout
+                    ended[rollout.id] = rollout
                     if on_finish:
                         on_finish(rollout)
         finally:
             for future in waiting.values():
                 if future.done() and not future.cancelled():
                     future.exception()  # retrieved: one failure of the runner fails them all
-        return done
+        return ended
 
     async def serve(self, stop: asyncio.Event, *, max_idle_s: float | None = None) -> None:
         """Run whatever is queued until `stop` is set. Leaving the block then drains.

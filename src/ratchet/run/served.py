@@ -107,20 +107,15 @@ class ServedExecutor:
         return self._slots
 
     async def start(self) -> None:
-        """Start the first instance, and wait until it listens.
+        """Get ready to start instances; the first one starts with the first attempt.
 
         Raises:
-            AgentError: There is no such program, or the service does not start.
+            AgentError: There is no such program.
         """
         check_program(self._command, self._folder, self._environ)
         await asyncio.to_thread(os.makedirs, self._logs, exist_ok=True)
         await asyncio.to_thread(self._relays.start)
         self._client.open()
-        try:
-            self._idle.append(await self._started(next(self._numbers)))
-        except BaseException:
-            await self.close()
-            raise
 
     async def execute(self, claim: Claim, resources: Mapping[str, Resource]) -> Outcome:
         """Send an attempt to an instance that runs none, to its end or its time-out.
@@ -129,7 +124,7 @@ class ServedExecutor:
             AgentError: No instance is left, and none starts.
             asyncio.CancelledError: The awaiting task was cancelled; the instance is ended.
         """
-        instance = await self._take()
+        instance = await self._take(claim)
         clock = AttemptClock()
         status: AttemptStatus = "failed"
         output: object = None
@@ -157,11 +152,11 @@ class ServedExecutor:
         )
         return with_denials(outcome, denied)
 
-    async def _take(self) -> _Instance:
-        """An instance that runs no attempt, started if need be."""
+    async def _take(self, claim: Claim) -> _Instance:
+        """An instance that runs no attempt, started for this one if need be."""
         while True:
             async with self._changed:
-                while not self._idle and len(self._all) + self._starting >= self._slots:
+                while not self._idle and not self._may_start():
                     await self._changed.wait()
                 if self._idle:
                     instance = self._idle.pop()
@@ -170,7 +165,7 @@ class ServedExecutor:
                     await self._end(instance)  # between two attempts, which is nobody's fault
                 self._starting += 1
             try:
-                return await self._started(next(self._numbers))
+                return await self._started(next(self._numbers), claim)
             except AgentError as error:
                 if not self._all:
                     raise
@@ -185,6 +180,12 @@ class ServedExecutor:
                     self._starting -= 1
                     self._changed.notify_all()
 
+    def _may_start(self) -> bool:
+        """Whether one more instance may start; the first one shows what ports there are, alone."""
+        if not self._all:
+            return not self._starting
+        return len(self._all) + self._starting < self._slots
+
     async def _give_back(self, instance: _Instance, usable: bool) -> None:
         async with self._changed:
             if usable and not instance.process.over():
@@ -198,8 +199,8 @@ class ServedExecutor:
         await asyncio.to_thread(instance.process.kill)
         await instance.process.release()
 
-    async def _started(self, number: int) -> _Instance:
-        """Start an instance, and wait until it listens.
+    async def _started(self, number: int, claim: Claim) -> _Instance:
+        """Start an instance for an attempt, which has its calls until it listens.
 
         Raises:
             AgentError: It does not.
@@ -223,19 +224,20 @@ class ServedExecutor:
             containment=self._containment,
             hosts=hosts_of([self._server, *relayed.values(), *self._variables.values()]),
         )
-        taken = port != fixed and await listens(host, fixed)
+        fixed_in_use = port != fixed and await listens(host, fixed)
         if port == fixed:
             await self._freed(host, fixed)
+        relay.lead_to(claim)
         process.start()
         # In a network of its own it may listen on any port, beside other instances.
         alone = process.own_network
-        ports = [port] if (taken or self._own_ports) and not alone else [port, fixed]
+        ports = [port] if (fixed_in_use or self._own_ports) and not alone else [port, fixed]
         try:
-            found = await process.listening(host, ports)
+            bound_port = await process.listening(host, ports)
         except BaseException as error:
             await asyncio.to_thread(process.kill)
             await process.release()
-            if taken and not alone and isinstance(error, AgentError):
+            if fixed_in_use and not alone and isinstance(error, AgentError):
                 raise AgentError(
                     f"{error.message} Another program listens on port {fixed} already.",
                     hint=f"Stop what listens on port {fixed}; or let the service listen on the port"
@@ -243,16 +245,16 @@ class ServedExecutor:
                 ) from None
             raise
         if self._own_ports is None and not alone:
-            self._own_ports = found != fixed
+            self._own_ports = bound_port != fixed
             if not self._own_ports and self._slots > 1:
                 self._slots = 1
                 self._say(
                     f"Rollouts run one at a time: the service always listens on port {fixed}, and"
                     " not on the one in its variable PORT."
                 )
-        host, found = await process.place(host, found)
+        host, bound_port = await process.place(host, bound_port)
         place = f"[{host}]" if ":" in host else host
-        url = self._url._replace(netloc=f"{place}:{found}").geturl()
+        url = self._url._replace(netloc=f"{place}:{bound_port}").geturl()
         instance = _Instance(process, relay, url)
         self._all.add(instance)
         return instance

@@ -136,10 +136,10 @@ class ServedProcess:
     async def _listens(self, host: str, port: int) -> bool:
         if self._contained is None or not self.own_network:
             return await listens(host, port)
-        there = await self._contained.reached(port)
-        if there is not None:
-            there.close()
-        return there is not None
+        connection = await self._contained.reached(port)
+        if connection is not None:
+            connection.close()
+        return connection is not None
 
     @property
     def own_network(self) -> bool:

@@ -86,8 +86,8 @@ class ServiceClient:
         except InputError as error:
             raise ServiceFailure(error.message) from None
         except (aiohttp.ClientError, OSError) as error:
-            said = f"The service failed: {type(error).__name__}: {error}"
-            raise ServiceFailure(said, broke_off=True) from None
+            message = f"The service failed: {type(error).__name__}: {error}"
+            raise ServiceFailure(message, broke_off=True) from None
         if body is None:
             raise ServiceFailure(f"The service answered with more than {MAX_OUTPUT_BYTES} bytes.")
         if response.status // 100 != 2:

@@ -156,11 +156,11 @@ class WorkerExecutor:
         self._worker_pool.prepare()
         if self._relays is not None:
             self._relays.start()
-        first, *others = self._worker_slots
+        first, *later_slots = self._worker_slots
         if self._source is not None:
             first.bind(SOURCE)
         else:
-            for slot in others:
+            for slot in later_slots:
                 self._in_background(slot.open())
         try:
             await first.open()

@@ -163,8 +163,8 @@ class WorkerPool:
             worker = self._holders.pop(key, None)
             if worker is not None and worker in self._all:
                 keys.setdefault(worker, []).append(key)
-        for worker, held in keys.items():
-            worker.post(OutcomesStored(held))
+        for worker, attempt_keys in keys.items():
+            worker.post(OutcomesStored(attempt_keys))
             if worker in self._retired:
                 self.retire(worker)
 
@@ -326,8 +326,8 @@ class WorkerSlot:
             self._relay.lead_to(claim)
         worker.post(work)
         try:
-            done, _ = await asyncio.wait({running.ended}, timeout=self._limit_s)
-            if not done:
+            finished, _ = await asyncio.wait({running.ended}, timeout=self._limit_s)
+            if not finished:
                 self._lose(worker, "timed_out", timed_out(self._timeout_s))
             return await self._over(worker, await running.ended)
         except WorkerLost as lost:
@@ -395,9 +395,9 @@ class WorkerSlot:
             return
         self._drop(worker)
         waiting = self._waiting()
-        for one in waiting:
-            one.ended.set_exception(
-                WorkerLost(status, error, shared or len(waiting) > 1, one.clock)
+        for attempt in waiting:
+            attempt.ended.set_exception(
+                WorkerLost(status, error, shared or len(waiting) > 1, attempt.clock)
             )
 
     def _drop(self, worker: WorkerProcess) -> None:
@@ -409,4 +409,4 @@ class WorkerSlot:
 
     def _waiting(self) -> list[_Running]:
         """The attempts that have not ended."""
-        return [one for one in self._running.values() if not one.ended.done()]
+        return [attempt for attempt in self._running.values() if not attempt.ended.done()]

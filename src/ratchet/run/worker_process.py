@@ -85,11 +85,11 @@ class WorkerProcess:
             SandboxFailed: It cannot be contained.
         """
         mine, theirs = socket.socketpair()
-        held = [theirs.fileno(), *([] if self._keep_open is None else [self._keep_open])]
+        descriptors = [theirs.fileno(), *([] if self._keep_open is None else [self._keep_open])]
         log = os.open(self._log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
         try:
             # -P: the user's modules in this folder must not shadow the standard library.
-            command = [self._python, "-P", "-m", "ratchet.worker", *map(str, held)]
+            command = [self._python, "-P", "-m", "ratchet.worker", *map(str, descriptors)]
             environ = {**without(os.environ, SECRETS), **self._hook_variables}
             if self._containment is None:
                 self._process = subprocess.Popen(  # noqa: ASYNC220 - returns at once
@@ -98,21 +98,21 @@ class WorkerProcess:
                     stdout=log,
                     stderr=log,
                     env=environ,
-                    pass_fds=held,
+                    pass_fds=descriptors,
                     start_new_session=True,
                 )
             else:
                 os.makedirs(setup.outbox, exist_ok=True)
-                given = {**environ, **setup.agent.variables}
+                variables = {**environ, **setup.agent.variables}
                 self._contained = self._containment.start(
                     command,
                     hosts=[
                         *hosts_of([setup.gateway, *setup.import_variables.values()]),
-                        *(() if setup.gateway else model_hosts(given)),
+                        *(() if setup.gateway else model_hosts(variables)),
                     ],
                     writable=[setup.outbox],
                     env=environ,
-                    pass_fds=held,
+                    pass_fds=descriptors,
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,

@@ -39,9 +39,9 @@ def command_line(
         files: Additional files, by descriptors that hold their content. With them the first process
             may listen on every port of its own network.
     """
-    found = program()
-    assert found is not None
-    words = [found, "--unshare-all", "--die-with-parent", "--as-pid-1", "--cap-drop", "ALL"]
+    executable = program()
+    assert executable is not None
+    words = [executable, "--unshare-all", "--die-with-parent", "--as-pid-1", "--cap-drop", "ALL"]
     words += ["--hostname", "sandbox"]
     if files:
         words += ["--cap-add", "CAP_NET_BIND_SERVICE"]
@@ -63,7 +63,9 @@ def command_line(
     for path, fd in (files or {}).items():
         mounts.append((path, 2, ["--ro-bind-data", str(fd), path]))
     # Parents before their children, and shown paths before the masks on them.
-    for _, _, mount in sorted(mounts, key=lambda each: (each[0].count("/"), each[1], each[0])):
+    for _, _, mount in sorted(
+        mounts, key=lambda planned: (planned[0].count("/"), planned[1], planned[0])
+    ):
         words += mount
     for name, target in _STREAMS if commands else ():
         words += ["--symlink", target, name]

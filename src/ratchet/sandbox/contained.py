@@ -115,11 +115,11 @@ class Contained:
         """Lead a free port of this machine to a port of the program's own network; return it."""
 
         async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            there = await self.reached(port)
-            if there is None:
+            connection = await self.reached(port)
+            if connection is None:
                 writer.close()
                 return
-            back, forth = await asyncio.open_connection(sock=there)
+            back, forth = await asyncio.open_connection(sock=connection)
             await join(reader, writer, back, forth)
 
         server = await asyncio.start_server(carry, "127.0.0.1", 0)
@@ -206,11 +206,11 @@ class Contained:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         elif kind == protocol.REACHED:
-            there = socket.socket(fileno=self._descriptors.pop(0)) if body == b"\x01" else None
+            connection = socket.socket(fileno=self._descriptors.pop(0)) if body == b"\x01" else None
             answer = self._reached.popleft()
             if not answer.done():
-                answer.set_result(there)
-            elif there is not None:
-                there.close()
+                answer.set_result(connection)
+            elif connection is not None:
+                connection.close()
         elif kind == protocol.DIALED:
             self._dialed.tell(int(words[0]), RelayAddress("", words[1], int(words[2])))

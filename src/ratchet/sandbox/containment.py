@@ -126,9 +126,9 @@ class AgentContainment:
         Raises:
             OSError: Its keeper cannot be started.
         """
-        given = os.environ if env is None else env
+        inherited = os.environ if env is None else env
         # Its connections are relayed, and those of the relay go through the proxy.
-        environ = {name: given[name] for name in given if name.lower() not in _PROXIES}
+        environ = {name: inherited[name] for name in inherited if name.lower() not in _PROXIES}
         place = os.path.realpath(os.getcwd() if cwd is None else cwd)
         base = os.path.realpath(tempfile.mkdtemp(prefix="ratchet-contained-"))
         if self.level == "variables":
@@ -212,19 +212,19 @@ class AgentContainment:
     def _hides(self, needed: Sequence[str]) -> list[str]:
         """The places of secrets that exist, without those that something needed lies in."""
         home = os.path.expanduser("~")
-        named = [os.path.realpath(os.path.join(home, name)) for name in HOME_NAMES]
+        home_secrets = [os.path.realpath(os.path.join(home, name)) for name in HOME_NAMES]
         prefixes = (sys.prefix, sys.base_prefix, os.path.dirname(os.path.dirname(self._python)))
         needed = [*needed, self._root, *map(os.path.realpath, prefixes)]
-        secret = [path for path in named if not _holds(path, [*needed, *self._folders])]
-        other = [path for path in self._hidden if not _holds(path, needed)]
-        return sorted(path for path in {*secret, *other} if os.path.exists(path))
+        secret = [path for path in home_secrets if not _holds(path, [*needed, *self._folders])]
+        configured = [path for path in self._hidden if not _holds(path, needed)]
+        return sorted(path for path in {*secret, *configured} if os.path.exists(path))
 
 
 def _copies(root: str, folders: Sequence[str], environ: Mapping[str, str]) -> list[str]:
     """The folders that are copied on write: the outermost, and those on another file system."""
-    named = [root, os.path.expanduser("~"), *_TEMPORARY]
-    named += [environ[name] for name in _OWN_FOLDERS if environ.get(name)]
-    places = {os.path.realpath(path) for path in named if os.path.isdir(path)} - {"/", *folders}
+    copied = [root, os.path.expanduser("~"), *_TEMPORARY]
+    copied += [environ[name] for name in _OWN_FOLDERS if environ.get(name)]
+    places = {os.path.realpath(path) for path in copied if os.path.isdir(path)} - {"/", *folders}
     return sorted(
         (
             path

@@ -71,7 +71,7 @@ def this_interpreter() -> Interpreter:
         sys.version_info[:2],
         sys.prefix,
         tuple(sorted(prefixes)),
-        tuple(each for each in sys.path if each),
+        tuple(folder for folder in sys.path if folder),
         __version__,
         PROTOCOL,
         importlib.util.find_spec("pip") is not None,
@@ -79,13 +79,13 @@ def this_interpreter() -> Interpreter:
 
 
 def find_interpreter(
-    root: Path, named: str | None, environ: Mapping[str, str] = os.environ
+    root: Path, configured: str | None, environ: Mapping[str, str] = os.environ
 ) -> Path | None:
     """The agent's own interpreter.
 
     Args:
         root: The project's folder.
-        named: [agent] python, relative to the project's folder; None where it is not set.
+        configured: [agent] python, relative to the project's folder; None where it is not set.
         environ: The environment's variables.
 
     Returns:
@@ -94,16 +94,22 @@ def find_interpreter(
     Raises:
         ConfigError: There is no such interpreter.
     """
-    if named is not None:
-        place = named if os.sep not in named else os.path.join(root, os.path.expanduser(named))
-        found = shutil.which(place, path=environ.get("PATH"))
-        if found is None:
+    if configured is not None:
+        place = (
+            configured
+            if os.sep not in configured
+            else os.path.join(root, os.path.expanduser(configured))
+        )
+        executable = shutil.which(place, path=environ.get("PATH"))
+        if executable is None:
             raise ConfigError(
-                f"[agent] python names {named!r}, where there is no interpreter.",
+                f"[agent] python names {configured!r}, where there is no interpreter.",
                 hint='Name one such as python = ".venv/bin/python".',
             )
-        return _other(Path(found))
-    repository = next((each for each in (root, *root.parents) if (each / ".git").exists()), root)
+        return _other(Path(executable))
+    repository = next(
+        (folder for folder in (root, *root.parents) if (folder / ".git").exists()), root
+    )
     for folder in dict.fromkeys((root, repository)):
         for name in _ENVIRONMENTS:
             python = folder / name / "bin" / "python"
@@ -112,7 +118,7 @@ def find_interpreter(
     poetry = shutil.which("poetry", path=environ.get("PATH"))
     if poetry and any((folder / "poetry.lock").is_file() for folder in (root, repository)):
         try:
-            said, _ = _answer([poetry, "env", "info", "--executable", "--no-ansi"], root)
+            answer, _ = _answer([poetry, "env", "info", "--executable", "--no-ansi"], root)
         except (OSError, subprocess.TimeoutExpired) as error:
             late = isinstance(error, subprocess.TimeoutExpired)
             why = f"did not answer within {ANSWER_S:g} s" if late else f"does not start: {error}"
@@ -120,8 +126,8 @@ def find_interpreter(
                 f"poetry was asked for the agent's environment, and {why}.",
                 hint="Name its interpreter: python under [agent] in ratchet.toml.",
             ) from None
-        if Path(said.strip()).is_file():
-            return _other(Path(said.strip()))
+        if Path(answer.strip()).is_file():
+            return _other(Path(answer.strip()))
     conda = environ.get("CONDA_PREFIX", "")
     if conda and environ.get("CONDA_DEFAULT_ENV") != "base":
         python = Path(conda, "bin", "python")
@@ -146,8 +152,8 @@ def interpreter_at(python: Path) -> Interpreter:
     """
     complaint = ""
     try:
-        said, complaint = _answer([str(python), "-P", "-c", _ASK])
-        found = msgspec.convert(json.loads(said.splitlines()[-1]), Interpreter)
+        answer, complaint = _answer([str(python), "-P", "-c", _ASK])
+        interpreter = msgspec.convert(json.loads(answer.splitlines()[-1]), Interpreter)
     except subprocess.TimeoutExpired:
         raise ConfigError(f"{python} did not start within {ANSWER_S:g} s.") from None
     except (OSError, IndexError, ValueError) as error:
@@ -158,19 +164,19 @@ def interpreter_at(python: Path) -> Interpreter:
             if old
             else "Correct python under [agent], or make the environment anew.",
         ) from None
-    if found.sdk != __version__:
-        there = f"has Ratchet {found.sdk}" if found.sdk else "lacks Ratchet's SDK"
+    if interpreter.sdk != __version__:
+        difference = f"has Ratchet {interpreter.sdk}" if interpreter.sdk else "lacks Ratchet's SDK"
         raise ConfigError(
-            f"The agent's interpreter {python} {there}; this is Ratchet {__version__}.",
-            hint=f"Install it there: {install_command(found)}",
+            f"The agent's interpreter {python} {difference}; this is Ratchet {__version__}.",
+            hint=f"Install it there: {install_command(interpreter)}",
         )
-    if found.protocol != PROTOCOL:
+    if interpreter.protocol != PROTOCOL:
         raise ConfigError(
             f"The agent's interpreter {python} has another build of Ratchet {__version__}, whose"
-            f" messages are number {found.protocol}; this one's are {PROTOCOL}.",
-            hint=f"Install this one there: {install_command(found, again=True)}",
+            f" messages are number {interpreter.protocol}; this one's are {PROTOCOL}.",
+            hint=f"Install this one there: {install_command(interpreter, again=True)}",
         )
-    return found
+    return interpreter
 
 
 def _answer(command: Sequence[str], cwd: Path | None = None) -> tuple[str, str]:

@@ -65,10 +65,10 @@ class SandboxProcess:
             remove(self.scratch)
 
 
-def scrubbed_environment(given: Mapping[str, str] | None = None) -> dict[str, str]:
+def scrubbed_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     """The environment of sandboxed code: the allowed variables, and the given ones."""
     inherited = {k: v for k, v in os.environ.items() if k in _ALLOWED or k.startswith("LC_")}
-    return {"PATH": os.defpath, **inherited, **(given or {})}
+    return {"PATH": os.defpath, **inherited, **(extra or {})}
 
 
 def start(
@@ -117,23 +117,23 @@ def start(
         + [(path, landlock.READ) for path in _NAMES if reached],
         "ports": config.get("ports", ()) if network in ("none", "relay") else None,
     }
-    written = _file_of(marshal.dumps(settings, MARSHAL))
-    given = [written]
+    settings_fd = _file_of(marshal.dumps(settings, MARSHAL))
+    fds = [settings_fd]
     words: list[str] = []
     if level == "bubblewrap":
         files = zip(_NAMES, (hosts_file(reached), b"hosts: files\n"), strict=True)
-        held = {path: _file_of(content) for path, content in files if reached}
-        given += held.values()
+        file_fds = {path: _file_of(content) for path, content in files if reached}
+        fds += file_fds.values()
         words = bubblewrap.command_line(
             view,
             scratch_bytes=scratch_bytes,
             network=network == "open",
             commands=commands,
-            files=held,
+            files=file_fds,
         )
     # -P and -S: only the standard library can be imported; -s: no user site-packages either.
     words += [python, "-s", "-P", "-S", "-B", str(_BOOT)]
-    words += [str(theirs.fileno()), str(written)]
+    words += [str(theirs.fileno()), str(settings_fd)]
     try:
         process = subprocess.Popen(
             words,
@@ -142,7 +142,7 @@ def start(
             stderr=subprocess.STDOUT,
             env={**_REPRODUCIBLE, **environ},
             cwd="/",
-            pass_fds=(theirs.fileno(), *given),
+            pass_fds=(theirs.fileno(), *fds),
             start_new_session=True,
         )
     except OSError as error:
@@ -154,7 +154,7 @@ def start(
     finally:
         theirs.close()
         os.close(printed)
-        for fd in given:
+        for fd in fds:
             os.close(fd)
     ours.setblocking(False)
     os.set_blocking(output, False)
@@ -166,10 +166,10 @@ def _rules(view: FileView, scratch: str, level: Level, commands: bool) -> list[t
         return []
     own = (bubblewrap.TEMPORARY, bubblewrap.SHARED_MEMORY)
     more = own if commands and level == "bubblewrap" else ()
-    made = landlock_rules(view, scratch, more_write=more)
+    rules = landlock_rules(view, scratch, more_write=more)
     if commands and level == "bubblewrap":
-        made.append(("/proc", landlock.READ))  # of its own namespace
-    return made
+        rules.append(("/proc", landlock.READ))  # of its own namespace
+    return rules
 
 
 def _file_of(content: bytes) -> int:

@@ -73,7 +73,7 @@ def why_no_bubblewrap() -> str:
         return "the kernel has no seccomp filters"
     command = [*bubblewrap.command_line(file_view(), scratch_bytes=65_536), sys.executable]
     try:
-        done = subprocess.run(
+        completed = subprocess.run(
             [*command, "-I", "-S", "-c", ""],
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -82,11 +82,11 @@ def why_no_bubblewrap() -> str:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"bwrap cannot be run ({error})"
-    printed = done.stderr.decode(errors="replace").strip().splitlines()
+    printed = completed.stderr.decode(errors="replace").strip().splitlines()
     return (
         ""
-        if done.returncode == 0
-        else (printed[-1] if printed else f"bwrap ended with {done.returncode}")
+        if completed.returncode == 0
+        else (printed[-1] if printed else f"bwrap ended with {completed.returncode}")
     )
 
 

@@ -79,9 +79,9 @@ class SandboxPool:
         self._handler = handler
         self._setup = setup
         self._python = python or this_interpreter()
-        self._path = [os.path.abspath(each) for each in path]
+        self._path = [os.path.abspath(folder) for folder in path]
         if not bare:
-            self._path += [each for each in self._python.path if os.path.exists(each)]
+            self._path += [folder for folder in self._python.path if os.path.exists(folder)]
         if self._reached and self.level == "landlock":
             read = [*read, "/etc/hosts", "/etc/nsswitch.conf"]
         self._view = file_view(
@@ -139,7 +139,7 @@ class SandboxPool:
         stop = asyncio.Event()
         work = asyncio.create_task(self._ask(worker, body, limits or self.limits, stop))
         self._tasks.add(work)
-        work.add_done_callback(lambda done: self._release(worker, done))
+        work.add_done_callback(lambda finished: self._release(worker, finished))
         try:
             return await asyncio.shield(work)
         except asyncio.CancelledError:
@@ -154,10 +154,10 @@ class SandboxPool:
         except SandboxFailed as error:
             return SandboxResult(status="refused", error=str(error))
 
-    def _release(self, worker: SandboxWorker, done: asyncio.Task[SandboxResult]) -> None:
-        self._tasks.discard(done)
-        if not done.cancelled():
-            done.exception()  # it was raised where the request was awaited
+    def _release(self, worker: SandboxWorker, finished: asyncio.Task[SandboxResult]) -> None:
+        self._tasks.discard(finished)
+        if not finished.cancelled():
+            finished.exception()  # it was raised where the request was awaited
         if worker.alive or self._closed:
             self._free.put_nowait(worker)
             return
@@ -189,8 +189,8 @@ class SandboxPool:
             "setup": self._setup,
             "path": self._path,
             "landlock": self._landlock,
-            "listen": [(each.inside, each.port) for each in self._relayed()],
-            "ports": [each.port for each in self._reached],
+            "listen": [(address.inside, address.port) for address in self._relayed()],
+            "ports": [address.port for address in self._reached],
             "start_data": 4 * self.limits.memory_bytes + 1024**3,
         }
         return start(

@@ -50,7 +50,7 @@ def addresses(connect: Sequence[tuple[str, int]], level: Level, version: int) ->
         SandboxUnavailable: None can be relayed at this level with this kernel.
     """
     names: dict[str, str] = {}
-    made = []
+    addresses = []
     for host, port in connect:
         if not 0 < port < 65_536:
             raise SandboxFailed(
@@ -71,8 +71,8 @@ def addresses(connect: Sequence[tuple[str, int]], level: Level, version: int) ->
             )
         else:
             inside = names.setdefault(host, f"127.0.0.{len(names) + 2}")
-        made.append(RelayAddress(inside, host, port))
-    if made and level == "landlock" and version < landlock.TCP_FROM:
+        addresses.append(RelayAddress(inside, host, port))
+    if addresses and level == "landlock" and version < landlock.TCP_FROM:
         raise SandboxUnavailable(
             "connect needs bubblewrap here: this kernel's Landlock has no network rules.",
             hint="Install bubblewrap, or use Linux 6.7 or newer.",
@@ -81,12 +81,12 @@ def addresses(connect: Sequence[tuple[str, int]], level: Level, version: int) ->
         raise SandboxFailed(
             f"connect names {counted(len(names), 'host')}; at most 250 can be reached."
         )
-    return made
+    return addresses
 
 
 def hosts_file(reached: Sequence[RelayAddress]) -> bytes:
     """The sandbox's /etc/hosts."""
-    lines = ["127.0.0.1 localhost", *(f"{each.inside} {each.host}" for each in reached)]
+    lines = ["127.0.0.1 localhost", *(f"{address.inside} {address.host}" for address in reached)]
     return "\n".join([*dict.fromkeys(lines), ""]).encode()
 
 
@@ -162,8 +162,8 @@ class DialedRelay:
 
     def tell(self, port: int, address: RelayAddress) -> None:
         """Name the destination of the connection that comes from a port."""
-        if not (known := self._future(port)).done():
-            known.set_result(address)
+        if not (destination := self._future(port)).done():
+            destination.set_result(address)
 
     def _future(self, port: int) -> asyncio.Future[RelayAddress]:
         return self._told.setdefault(port, asyncio.get_running_loop().create_future())
@@ -203,11 +203,11 @@ async def _carry(
     try:
         async with asyncio.timeout(_CONNECT_S):
             dialed = dial if proxied else asyncio.open_connection
-            back, there = await dialed(address.host, address.port)
+            back, remote_writer = await dialed(address.host, address.port)
     except (OSError, TimeoutError):
         writer.close()  # the sandbox sees that the connection was closed
         return
-    await join(reader, writer, back, there)
+    await join(reader, writer, back, remote_writer)
 
 
 async def dial(host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -223,7 +223,7 @@ async def dial(host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.Stre
     if way.scheme not in ("http", "https") or not way.hostname:
         return await asyncio.open_connection(host, port)
     secure = True if way.scheme == "https" else None
-    back, there = await asyncio.open_connection(
+    back, remote_writer = await asyncio.open_connection(
         way.hostname, way.port or (443 if secure else 80), ssl=secure
     )
     place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
@@ -231,33 +231,33 @@ async def dial(host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.Stre
     if way.username is not None:
         login = f"{unquote(way.username)}:{unquote(way.password or '')}"
         lines.append(f"Proxy-Authorization: Basic {b64encode(login.encode()).decode()}")
-    there.write("\r\n".join([*lines, "", ""]).encode())
+    remote_writer.write("\r\n".join([*lines, "", ""]).encode())
     try:
         answer = await back.readuntil(b"\r\n\r\n")
     except (asyncio.IncompleteReadError, asyncio.LimitOverrunError):
         answer = b""
     if answer[8:10] != b" 2":
-        there.close()
+        remote_writer.close()
         raise ConnectionRefusedError(f"the proxy {way.hostname} does not connect to {place}")
-    return back, there
+    return back, remote_writer
 
 
 async def join(
     reader: asyncio.StreamReader,
     writer: asyncio.StreamWriter,
     back: asyncio.StreamReader,
-    there: asyncio.StreamWriter,
+    remote_writer: asyncio.StreamWriter,
 ) -> None:
     """Copy what comes on either of two connections to the other one, until both have ended."""
     try:
         async with asyncio.TaskGroup() as both:
-            both.create_task(_copy(reader, there))
+            both.create_task(_copy(reader, remote_writer))
             both.create_task(_copy(back, writer))
     except (OSError, ExceptionGroup):
         pass
     finally:
         writer.close()
-        there.close()
+        remote_writer.close()
 
 
 async def _copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:

@@ -101,11 +101,11 @@ def file_view(
     """
     python = python or this_interpreter()
     read, write = list(read), list(write)
-    hidden = [_resolved(each) for each in hide]
+    hidden = [_resolved(secret) for secret in hide]
     if root is not None:
         # Including those that do not exist yet.
-        named = (os.path.join(_resolved(root), name) for name in sorted(SECRET_NAMES))
-        hidden += [each for each in named if not _is_environment(each)]
+        secret_places = (os.path.join(_resolved(root), name) for name in sorted(SECRET_NAMES))
+        hidden += [secret for secret in secret_places if not _is_environment(secret)]
         hidden += map(_resolved, secret_files(root))
     hidden += _secrets_beside([*path, *read], write, python)
     visible = [*_SYSTEM, *(_FOR_COMMANDS if commands else ()), *path, *read, *write]
@@ -113,18 +113,19 @@ def file_view(
     if root is not None:
         visible.append(root)
     readable: set[str] = set()
-    for each in visible:
-        resolved = _resolved(each)
+    for visible_path in visible:
+        resolved = _resolved(visible_path)
         if resolved == "/":
             raise SandboxFailed(
-                f"A sandbox cannot show {os.fspath(each)!r}: that is the whole file system.",
+                f"A sandbox cannot show {os.fspath(visible_path)!r}:"
+                " that is the whole file system.",
                 hint="Name the folder of the project.",
             )
         if os.path.exists(resolved) and not _within(resolved, hidden):
             readable.add(resolved)
     writable = [w for w in map(_resolved, write) if os.path.isdir(w) and not _within(w, hidden)]
     outermost = tuple(p for p in sorted(readable) if not _within(p, readable - {p}))
-    links = {link for each in visible for link in _links(os.path.abspath(each))}
+    links = {link for visible_path in visible for link in _links(os.path.abspath(visible_path))}
     return FileView(
         read=outermost,
         write=tuple(sorted(set(writable))),
@@ -158,17 +159,19 @@ def _secrets_beside(
 
     Except those that contain an explicitly named path or the interpreter.
     """
-    readable, writable = {_resolved(each) for each in read}, {_resolved(each) for each in write}
-    needed = {_resolved(each) for each in (*python.prefixes, python.executable)}
-    found = {os.path.join(Path.home(), name) for name in HOME_NAMES}
+    readable, writable = {_resolved(path) for path in read}, {_resolved(path) for path in write}
+    needed = {_resolved(path) for path in (*python.prefixes, python.executable)}
+    secrets = {os.path.join(Path.home(), name) for name in HOME_NAMES}
     for folder in readable:
         if not _within(folder, writable):
             with contextlib.suppress(OSError):
                 inside = (os.path.join(folder, n) for n in os.listdir(folder) if is_secret(n))
-                found |= {each for each in inside if not _is_environment(each)}
-    named = readable | writable | needed
-    hidden = {_resolved(each) for each in found}
-    return sorted(each for each in hidden if not any(_within(one, [each]) for one in named))
+                secrets |= {secret for secret in inside if not _is_environment(secret)}
+    explicit = readable | writable | needed
+    hidden = {_resolved(secret) for secret in secrets}
+    return sorted(
+        secret for secret in hidden if not any(_within(path, [secret]) for path in explicit)
+    )
 
 
 def _is_environment(folder: str) -> bool:
@@ -186,29 +189,31 @@ def landlock_rules(
     """
     from ratchet.sandbox.inside.landlock import DEVICE, LIST, READ, WRITE
 
-    made: list[tuple[str, str]] = [(scratch, WRITE)]
-    made += [(device, DEVICE) for device in DEVICES]
-    made += [(file, READ) for file in ABOUT_THE_MACHINE]
+    rules: list[tuple[str, str]] = [(scratch, WRITE)]
+    rules += [(device, DEVICE) for device in DEVICES]
+    rules += [(file, READ) for file in ABOUT_THE_MACHINE]
     for folder in view.read:
-        for path, whole in _around(folder, view.hide):
-            made.append((path, READ if whole else LIST))
+        for path, fully_visible in _around(folder, view.hide):
+            rules.append((path, READ if fully_visible else LIST))
     for folder in (*view.write, *more_write):
         # In a folder that contains something hidden, new entries can only be made in its
         # subfolders.
-        made += [(path, WRITE) for path, whole in _around(folder, view.hide) if whole]
-    if len(made) > _MOST_RULES:
+        rules += [
+            (path, WRITE) for path, fully_visible in _around(folder, view.hide) if fully_visible
+        ]
+    if len(rules) > _MOST_RULES:
         raise SandboxFailed(
-            f"Hiding single files needs {len(made)} rules here, one for each file beside them.",
+            f"Hiding single files needs {len(rules)} rules here, one for each file beside them.",
             hint="Hide their folder instead, or move them into a separate folder.",
         )
-    return made
+    return rules
 
 
 def _around(folder: str, hidden: Sequence[str]) -> Iterator[tuple[str, bool]]:
     """The parts of a folder that are not hidden, and whether each is completely visible."""
     if folder in hidden:
         return
-    below = [each for each in hidden if _within(each, {folder})]
+    below = [path for path in hidden if _within(path, {folder})]
     if not below:
         yield folder, True
         return

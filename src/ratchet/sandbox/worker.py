@@ -130,15 +130,15 @@ class SandboxWorker:
         nonce = secrets.token_bytes(16)
         answer_in, answer_out = os.pipe()
         output_in, output_out = os.pipe()
-        held = os.memfd_create("ratchet-request", os.MFD_ALLOW_SEALING)
+        request_fd = os.memfd_create("ratchet-request", os.MFD_ALLOW_SEALING)
         answer = PipeReader(_reading(answer_in), limits.result_bytes + protocol.FRAME.size, stop)
         output = PipeReader(_reading(output_in), limits.output_bytes, stop)
         try:
             try:
-                _fill(held, body)
-                await self._send(nonce, limits, [answer_out, output_out, held])
+                _fill(request_fd, body)
+                await self._send(nonce, limits, [answer_out, output_out, request_fd])
             finally:
-                for fd in (answer_out, output_out, held):
+                for fd in (answer_out, output_out, request_fd):
                     os.close(fd)
             ended = await self._until_ended(limits.seconds, stop)
             if ended is not None:
@@ -364,8 +364,8 @@ def _judged(
         return "raised", b"", content.decode(errors="replace")
     if kind == protocol.OUT_OF_MEMORY:
         return "memory", b"", f"It ran out of memory; {limits.memory_bytes} bytes are allowed."
-    shown = content[:200].decode(errors="replace")
-    return "raised", b"", f"TypeError: the handler returned {shown}, not bytes"
+    type_name = content[:200].decode(errors="replace")
+    return "raised", b"", f"TypeError: the handler returned {type_name}, not bytes"
 
 
 def _unpacked(frame: bytes, nonce: bytes) -> tuple[int, bytes] | None:

@@ -141,17 +141,17 @@ class Gatekeeper:
         """
         client = scope.get("client")
         address = str(client[0]) if client else ""
-        shown = _shown(scope["headers"])
-        if shown.startswith(b"rk_"):
-            return await self.with_key(shown, scope)
-        if shown:
-            caller = Caller(attempt=self.attempt(shown), address=address)
+        credential = _shown(scope["headers"])
+        if credential.startswith(b"rk_"):
+            return await self.with_key(credential, scope)
+        if credential:
+            caller = Caller(attempt=self.attempt(credential), address=address)
             self._limiter.request(_name(caller))
             return caller
         through = proxy_header(scope["headers"])
-        if (through or not self._open_to_all) and (found := cookie_key(scope["headers"])):
+        if (through or not self._open_to_all) and (cookie := cookie_key(scope["headers"])):
             check_own_page(scope["method"], scope["headers"])
-            return await self.with_key(found, scope)
+            return await self.with_key(cookie, scope)
         if not self._open_to_all:
             raise _unauthorized("This server requires a key, and the request has none.", error="")
         if through:
@@ -165,11 +165,11 @@ class Gatekeeper:
         refuse_foreign(scope["headers"], self._hosts, self._cors)
         return Caller(scopes=ALL_SCOPES, address=address)
 
-    async def with_key(self, shown: bytes, scope: Mapping[str, Any]) -> Caller:
+    async def with_key(self, secret: bytes, scope: Mapping[str, Any]) -> Caller:
         """The caller with a key, however it was shown.
 
         Args:
-            shown: The key.
+            secret: The key.
             scope: The request's ASGI scope.
 
         Raises:
@@ -177,7 +177,7 @@ class Gatekeeper:
         """
         client = scope.get("client")
         address = str(client[0]) if client else ""
-        key = await self._key(shown, address)
+        key = await self._key(secret, address)
         caller = Caller(
             key_id=key.id, scopes=frozenset(key.scopes), address=address, agent=key.agent
         )
@@ -230,14 +230,14 @@ class Gatekeeper:
         digest = hmac.digest(self._secret, subject, hashlib.sha256)[:_MAC_BYTES]
         return f"ra_{_base64(digest)}{_base64(subject)}"
 
-    def attempt(self, shown: bytes) -> tuple[str, int]:
+    def attempt(self, token: bytes) -> tuple[str, int]:
         """Whose token it is: rollout id and fence.
 
         Raises:
             Problem: It was not issued for this store (401).
         """
-        if len(shown) <= _LONGEST_TOKEN:
-            encoded = shown[len(b"ra_") + _MAC_CHARACTERS :]
+        if len(token) <= _LONGEST_TOKEN:
+            encoded = token[len(b"ra_") + _MAC_CHARACTERS :]
             try:
                 subject = base64.urlsafe_b64decode(encoded + b"=" * (-len(encoded) % 4))
                 rollout_id, _, fence = subject.decode(errors="surrogatepass").rpartition("@")
@@ -245,7 +245,7 @@ class Gatekeeper:
             except (binascii.Error, ValueError):
                 attempt = None
             # Comparing the whole token rejects other encodings of the same attempt.
-            if attempt and hmac.compare_digest(self.token(*attempt).encode(), shown):
+            if attempt and hmac.compare_digest(self.token(*attempt).encode(), token):
                 return attempt
         raise _unauthorized("The attempt token was not issued by this server.")
 
@@ -258,8 +258,8 @@ class Gatekeeper:
         """Store the times at which keys were last used."""
         await self._keys.close()
 
-    async def _key(self, shown: bytes, address: str) -> Key:
-        key = await self._keys.get(shown, address) if _KEY.fullmatch(shown) else None
+    async def _key(self, secret: bytes, address: str) -> Key:
+        key = await self._keys.get(secret, address) if _KEY.fullmatch(secret) else None
         if key is None:
             raise _unauthorized("The key is unknown to this server.")
         if key.revoked_at is not None:
@@ -269,14 +269,14 @@ class Gatekeeper:
         return key
 
 
-def check_attempt(caller: Caller, rollout_id: str, fence: int, shown: str) -> None:
+def check_attempt(caller: Caller, rollout_id: str, fence: int, attempt_text: str) -> None:
     """Check that an attempt token is used for its own attempt; other callers may act for any.
 
     Args:
         caller: The authenticated caller.
         rollout_id: Rollout of the request, empty for none.
         fence: Attempt of the request.
-        shown: The attempt as written in the request, for the message.
+        attempt_text: The attempt as written in the request, for the message.
 
     Raises:
         Problem: The token belongs to another attempt (403).
@@ -285,7 +285,7 @@ def check_attempt(caller: Caller, rollout_id: str, fence: int, shown: str) -> No
         own, own_fence = caller.attempt
         raise Problem(
             403,
-            f"The token of attempt {own_fence} of rollout {own!r} does not open {shown!r}.",
+            f"The token of attempt {own_fence} of rollout {own!r} does not open {attempt_text!r}.",
             hint="Use the base URL that the attempt was given.",
         )
 

@@ -40,16 +40,16 @@ whoever knows that has been told it with something that concerns their agent."""
 def of_request(names: Callable[[Any], Iterable[str | None]]) -> Concerns:
     """The agents that a body or a query names; if one is left out, it may be any."""
 
-    async def asked(_: Services, given: Given) -> Iterable[str] | None:
-        found = list(names(given.get("body", given.get("query"))))
-        named = [name for name in found if name is not None]
-        return named if len(named) == len(found) else None
+    async def asked(_: Services, arguments: Given) -> Iterable[str] | None:
+        agents = list(names(arguments.get("body", arguments.get("query"))))
+        stated = [name for name in agents if name is not None]
+        return stated if len(stated) == len(agents) else None
 
     return Concerns(asked=asked)
 
 
-async def _by_name(_: Services, given: Given) -> Iterable[str]:
-    return [given["name"]]
+async def _by_name(_: Services, arguments: Given) -> Iterable[str]:
+    return [arguments["name"]]
 
 
 BY_NAME = Concerns(asked=_by_name)
@@ -65,33 +65,33 @@ BY_QUEUE = of_request(lambda query: [query.queue and agent_of_queue(query.queue)
 def of_rollouts(ids: Callable[[Given], Iterable[str]]) -> Concerns:
     """The agents of rollouts, by their queues; unknown ids are no agent's."""
 
-    async def asked(server: Services, given: Given) -> Iterable[str]:
-        return await _owners(server, rollouts=list(ids(given)))
+    async def asked(server: Services, arguments: Given) -> Iterable[str]:
+        return await _owners(server, rollouts=list(ids(arguments)))
 
     return Concerns(asked=asked)
 
 
-BY_ID = of_rollouts(lambda given: [given["id"]])
+BY_ID = of_rollouts(lambda arguments: [arguments["id"]])
 """The agent of the rollout whose id is in the path."""
 
-BY_IDS = of_rollouts(lambda given: given["body"].ids)
+BY_IDS = of_rollouts(lambda arguments: arguments["body"].ids)
 """The agents of the rollouts that the body names."""
 
-BY_ATTEMPTS = of_rollouts(lambda given: [id for id, _ in given["body"].attempts])
+BY_ATTEMPTS = of_rollouts(lambda arguments: [id for id, _ in arguments["body"].attempts])
 """The agents of the attempts that the body names."""
 
 
-async def _by_trace(server: Services, given: Given) -> Iterable[str] | None:
+async def _by_trace(server: Services, arguments: Given) -> Iterable[str] | None:
     # What is unknown may be the beginning of an id, and so any.
-    return await _owners(server, traces=[given["id"]]) or None
+    return await _owners(server, traces=[arguments["id"]]) or None
 
 
 BY_TRACE = Concerns(asked=_by_trace)
 """The agents of the trace whose whole id is in the path."""
 
 
-async def _by_conversation(server: Services, given: Given) -> Iterable[str] | None:
-    id = given["id"]
+async def _by_conversation(server: Services, arguments: Given) -> Iterable[str] | None:
+    id = arguments["id"]
     return await _owners(server, conversations=[id, unquote(id)]) or None
 
 
@@ -99,8 +99,8 @@ BY_CONVERSATION = Concerns(asked=_by_conversation)
 """The agents of the conversation whose id is in the path."""
 
 
-async def _by_trace_or_agent(server: Services, given: Given) -> Iterable[str] | None:
-    query = given["query"]
+async def _by_trace_or_agent(server: Services, arguments: Given) -> Iterable[str] | None:
+    query = arguments["query"]
     if query.trace_id is None:
         return None if query.agent is None else [query.agent]
     return await _owners(server, traces=[query.trace_id])
@@ -110,13 +110,13 @@ BY_TRACE_OR_AGENT = Concerns(asked=_by_trace_or_agent)
 """The agents of the trace that the query names, or the agent that it names."""
 
 
-async def _by_subjects(server: Services, given: Given) -> Iterable[str]:
-    items = given["body"].feedback
+async def _by_subjects(server: Services, arguments: Given) -> Iterable[str]:
+    items = arguments["body"].feedback
     return await _owners(
         server,
-        rollouts=[each.rollout_id for each in items if each.rollout_id],
-        traces=[each.trace_id for each in items if each.trace_id],
-        conversations=[each.conversation_id for each in items if each.conversation_id],
+        rollouts=[feedback.rollout_id for feedback in items if feedback.rollout_id],
+        traces=[feedback.trace_id for feedback in items if feedback.trace_id],
+        conversations=[feedback.conversation_id for feedback in items if feedback.conversation_id],
     )
 
 
@@ -134,12 +134,12 @@ async def _owners(
     owners = server.store.owners
 
     def read() -> set[str]:
-        found = set(map(agent_of_queue, owners.of_rollouts(rollouts)) if rollouts else ())
+        agents = set(map(agent_of_queue, owners.of_rollouts(rollouts)) if rollouts else ())
         for id in set(traces):
-            found.update(map(agent_of_queue, owners.of_trace(id)))
+            agents.update(map(agent_of_queue, owners.of_trace(id)))
         for id in set(conversations):
-            found.update(map(agent_of_queue, owners.of_conversation(id)))
-        return found
+            agents.update(map(agent_of_queue, owners.of_conversation(id)))
+        return agents
 
     return await server.in_thread(read)
 
@@ -155,7 +155,7 @@ def agent_of_queue(queue: str) -> str:
 
 
 async def check_asked(
-    caller: Caller, concerns: Concerns | None, server: Services, given: Given
+    caller: Caller, concerns: Concerns | None, server: Services, arguments: Given
 ) -> None:
     """Check that a request concerns no other agent than the caller's key is limited to.
 
@@ -172,7 +172,7 @@ async def check_asked(
             hint="Use a key without --agent.",
         )
     if concerns.asked is not None:
-        check_agents(caller, await concerns.asked(server, given))
+        check_agents(caller, await concerns.asked(server, arguments))
 
 
 def check_answered(caller: Caller, concerns: Concerns | None, answer: Any) -> None:

@@ -149,8 +149,8 @@ class App:
                     caller = Caller()
                     if route.scopes or "caller" in route.takes:
                         caller = await self._caller_of(route, scope)
-                    with self.services.bodies.hold() as held:
-                        await self._answer(route, path, caller, scope, receive, sent, held)
+                    with self.services.bodies.hold() as held_body:
+                        await self._answer(route, path, caller, scope, receive, sent, held_body)
             except RatchetError as error:
                 raise problem_of(error) from error
             except RecursionError:
@@ -242,31 +242,31 @@ class App:
         scope: Asgi,
         receive: Receive,
         sent: _Sent,
-        held: HeldBody,
+        held_body: HeldBody,
     ) -> None:
         if caller.agent and route.agents is None:
             await check_asked(caller, None, self.services, path)
-        given: dict[str, Any] = dict(path)
+        arguments: dict[str, Any] = dict(path)
         if "server" in route.takes:
-            given["server"] = self.services
+            arguments["server"] = self.services
         if "caller" in route.takes:
-            given["caller"] = caller
+            arguments["caller"] = caller
         if "scope" in route.takes:
-            given["scope"] = scope
+            arguments["scope"] = scope
         if "headers" in route.takes:
-            given["headers"] = {
+            arguments["headers"] = {
                 k.decode("latin-1"): v.decode("latin-1") for k, v in scope["headers"]
             }
         if route.query is not None:
-            given["query"] = _query(route, scope)
+            arguments["query"] = _query(route, scope)
         if route.body is not None:
-            given["body"] = await self._body(route, caller, scope, receive, held)
-        await check_asked(caller, route.agents, self.services, given)
+            arguments["body"] = await self._body(route, caller, scope, receive, held_body)
+        await check_asked(caller, route.agents, self.services, arguments)
         if route.waits:
             with self.services.gatekeeper.stream(caller):
-                answer = await _unless_hung_up(route.handler(**given), receive)
+                answer = await _unless_hung_up(route.handler(**arguments), receive)
         else:
-            answer = await route.handler(**given)
+            answer = await route.handler(**arguments)
         check_answered(caller, route.agents, answer)
         if isinstance(answer, StreamResponse):
             await self._stream(answer, caller, receive, sent)
@@ -282,7 +282,7 @@ class App:
             await sent.whole(route.status, [_JSON], _encode(answer))
 
     async def _body(
-        self, route: ApiRoute, caller: Caller, scope: Asgi, receive: Receive, held: HeldBody
+        self, route: ApiRoute, caller: Caller, scope: Asgi, receive: Receive, held_body: HeldBody
     ) -> Any:
         limits = self.services.limits
         # Whoever has no key, or one that anybody can read, sends little.
@@ -295,13 +295,13 @@ class App:
             elif name == b"content-length" and value.isdigit():
                 length = int(value[:20])
             elif name == b"content-type" and b"json" not in value.lower():
-                shown = value.decode("latin-1")
-                raise Problem(415, f"The body is {shown!r}; send application/json.")
-        body = await read_body(receive, limit, held, length=length)
-        body = await decompressed(body, encoding, limit, held)
+                content_type = value.decode("latin-1")
+                raise Problem(415, f"The body is {content_type!r}; send application/json.")
+        body = await read_body(receive, limit, held_body, length=length)
+        body = await decompressed(body, encoding, limit, held_body)
         if len(body) <= SMALL:
             return self._decode(route, body)
-        await held.weigh(body)
+        await held_body.weigh(body)
         async with self.services.bodies.decoding:
             decoded = self._decode(route, body)
             await asyncio.sleep(0)
@@ -444,13 +444,13 @@ def _query(route: ApiRoute, scope: Asgi) -> Any:
         )
     except (ValueError, UnicodeDecodeError) as error:
         raise Problem(400, f"The query is malformed: {error}.", field="query") from None
-    given: dict[str, str] = {}
+    parameters: dict[str, str] = {}
     for name, value in pairs:
-        if name in given:
+        if name in parameters:
             raise Problem(422, f"The query has {name!r} twice.", field=name)
-        given[name] = value
+        parameters[name] = value
     try:
-        return msgspec.convert(given, route.query, strict=False)
+        return msgspec.convert(parameters, route.query, strict=False)
     except msgspec.ValidationError as error:
         raise _unfit(error, "query") from None
 
@@ -459,13 +459,13 @@ def _unfit(error: msgspec.ValidationError, where: str) -> Problem:
     """Convert a validation error to a problem that names the field and the reason."""
     message, _, path = str(error).partition(" - at `")
     field = path.rstrip("`").removeprefix("$").removeprefix(".")
-    named = _NAMED.fullmatch(message)
-    if named is not None:
-        field = f"{field}.{named[2]}" if field else named[2]
+    match = _NAMED.fullmatch(message)
+    if match is not None:
+        field = f"{field}.{match[2]}" if field else match[2]
         message = (
-            f"There is no field {named[2]!r}"
-            if named[1] == "contains unknown"
-            else (f"The field {named[2]!r} is missing")
+            f"There is no field {match[2]!r}"
+            if match[1] == "contains unknown"
+            else (f"The field {match[2]!r} is missing")
         )
     at = f"{field} in the {where}" if field else f"the {where}"
     return Problem(422, f"{message}, at {at}.", field=field or where)

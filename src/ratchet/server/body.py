@@ -159,8 +159,8 @@ class HeldBody:
 
     def release(self) -> None:
         """Give everything back: the body has been handled, or passed on."""
-        taken, self.taken = self.taken, 0
-        self._budget.give_back(taken)
+        size, self.taken = self.taken, 0
+        self._budget.give_back(size)
 
     async def weigh(self, body: Content) -> None:
         """Count the values of a JSON body, before it is decoded.
@@ -202,7 +202,7 @@ async def _values(body: Content) -> int:
 async def read_body(
     receive: Receive,
     limit: int,
-    held: HeldBody,
+    held_body: HeldBody,
     *,
     length: int = 0,
     arrive_s: float = ARRIVE_S,
@@ -212,7 +212,7 @@ async def read_body(
     Args:
         receive: The ASGI channel.
         limit: Largest size in bytes.
-        held: Counts its bytes.
+        held_body: Counts its bytes.
         length: Its declared length; 0 if it declares none.
         arrive_s: Timeout in seconds.
 
@@ -222,11 +222,11 @@ async def read_body(
     """
     if length > limit:
         raise Problem(413, f"The body has {length} bytes; the limit is {limit}.")
-    await held.make_room(length)
+    await held_body.make_room(length)
     message = await _next(receive, arrive_s)
     first = message.get("body", b"")
     _check(len(first), limit)
-    await held.grow(len(first))
+    await held_body.grow(len(first))
     if not message.get("more_body"):
         return bytes(first)
     body = bytearray(first)
@@ -235,12 +235,12 @@ async def read_body(
         message = await _next(receive, deadline - asyncio.get_running_loop().time())
         part = message.get("body", b"")
         _check(len(body) + len(part), limit)
-        await held.grow(len(part))
+        await held_body.grow(len(part))
         body += part
     return body
 
 
-async def decompressed(body: Content, encoding: str, limit: int, held: HeldBody) -> Content:
+async def decompressed(body: Content, encoding: str, limit: int, held_body: HeldBody) -> Content:
     """The body with its Content-Encoding undone.
 
     Raises:
@@ -257,17 +257,17 @@ async def decompressed(body: Content, encoding: str, limit: int, held: HeldBody)
         )
     # 32 + 15: detect a gzip or zlib header, with the largest window.
     machine = zlib.decompressobj(47)
-    plain, rest = bytearray(), body
+    plain, remaining = bytearray(), body
     while not machine.eof:
         try:
-            piece = machine.decompress(rest, CHUNK)
+            piece = machine.decompress(remaining, CHUNK)
         except zlib.error as error:
             raise Problem(400, f"The body is not valid {encoding} data: {error}.") from None
-        rest = machine.unconsumed_tail
-        if not (piece or rest or machine.eof):
+        remaining = machine.unconsumed_tail
+        if not (piece or remaining or machine.eof):
             raise Problem(400, f"The {encoding} data of the body ends too early.")
         _check(len(plain) + len(piece), limit)
-        await held.grow(len(piece))
+        await held_body.grow(len(piece))
         plain += piece
         if len(piece) == CHUNK:
             await asyncio.sleep(0)

@@ -75,7 +75,7 @@ class CommandProcess:
         """Start it."""
         # Pipes of our own: asyncio waits for those that it makes, which a process that the agent
         # leaves behind keeps open.
-        told, tells = os.pipe()
+        answer_pipe, tells = os.pipe()
         printed, prints = os.pipe()
         try:
             environ = os.environ if self._environ is None else self._environ
@@ -94,13 +94,13 @@ class CommandProcess:
                 pass_fds=(tells,),
             )
         except BaseException:
-            os.close(told)
+            os.close(answer_pipe)
             os.close(printed)
             raise
         finally:
             os.close(tells)
             os.close(prints)
-        self._reading = asyncio.create_task(self._read(told, printed))
+        self._reading = asyncio.create_task(self._read(answer_pipe, printed))
 
     async def wait(self, seconds: float | None = None, on_line: OnLine | None = None) -> bool:
         """Wait for its end.
@@ -145,10 +145,10 @@ class CommandProcess:
             os.killpg(self._process.pid, signal.SIGKILL)
         await asyncio.wait([self._reading])
 
-    async def _read(self, told: int, printed: int) -> None:
+    async def _read(self, answer_pipe: int, printed: int) -> None:
         assert self._process is not None
         reads = [
-            asyncio.create_task(_read_pipe(told, self.told.feed)),
+            asyncio.create_task(_read_pipe(answer_pipe, self.told.feed)),
             asyncio.create_task(_read_pipe(printed, self._print)),
         ]
         await self._process.wait()
@@ -174,7 +174,7 @@ async def _read_pipe(descriptor: int, take: Callable[[bytes], None]) -> None:
 
 
 async def wait_for_end(
-    told: CommandAnswer,
+    answer: CommandAnswer,
     running: Callable[[], bool],
     seconds: float | None,
     on_line: OnLine | None,
@@ -185,12 +185,12 @@ async def wait_for_end(
     """Wait until something has ended, and pass its progress on.
 
     Args:
-        told: What it tells.
+        answer: What it tells.
         running: Whether it has not ended.
         seconds: At most; None for as long as it takes.
         on_line: Told the newest line of progress when it is new, and again after a silence.
         ended: Done when it has ended, to wait no longer than that.
-        refresh: Reads what is new into `told`.
+        refresh: Reads what is new into `answer`.
 
     Returns:
         Whether it has ended.
@@ -198,15 +198,15 @@ async def wait_for_end(
     loop = asyncio.get_running_loop()
     begun = said_at = loop.time()
     end = None if seconds is None else begun + seconds
-    said = number = 0
+    reported = number = 0
     while True:
         refresh()
         now = loop.time()
-        if on_line is not None and (told.count > said or now - said_at >= QUIET_S):
-            number = max(number + 1, told.count)
-            newest = told.lines[-1] if told.lines else "The command is at work"
-            waited = "" if told.count > said else f" ({now - begun:.0f} s)"
-            said, said_at = told.count, now
+        if on_line is not None and (answer.count > reported or now - said_at >= QUIET_S):
+            number = max(number + 1, answer.count)
+            newest = answer.lines[-1] if answer.lines else "The command is at work"
+            waited = "" if answer.count > reported else f" ({now - begun:.0f} s)"
+            reported, said_at = answer.count, now
             await on_line(number, newest + waited)
         if not running():
             return True

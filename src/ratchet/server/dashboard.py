@@ -111,15 +111,15 @@ class Dashboard:
 
     def _read(self) -> dict[str, _Built]:
         if self._files is None:
-            found = {}
+            files = {}
             for path in sorted(self._folder.rglob("*")) if self._folder.is_dir() else ():
                 if path.is_file() and not path.is_symlink():
                     media_type = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
                     plain = path.read_bytes()
                     name = path.relative_to(self._folder).as_posix()
                     packed = gzip.compress(plain, 9) if len(plain) > 1_000 else b""
-                    found[name] = _Built(media_type.encode(), plain, packed)
-            self._files = found
+                    files[name] = _Built(media_type.encode(), plain, packed)
+            self._files = files
         return self._files
 
 

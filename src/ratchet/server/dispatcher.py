@@ -95,15 +95,15 @@ class RolloutDispatcher:
         When the client disconnects meanwhile, the call is cancelled and its claims are released.
         """
         deadline = time.monotonic() + wait_s
-        named = tuple(dict.fromkeys(queues))
+        unique_queues = tuple(dict.fromkeys(queues))
         while True:
-            self._runners.saw(worker, named)
+            self._runners.saw(worker, unique_queues)
             # Registered before the query, so that rollouts queued in between wake this claim.
             woken = asyncio.Event()
-            for queue in named:
+            for queue in unique_queues:
                 self._waiting[queue].append(woken)
             try:
-                claims = await self._take(named, worker, limit, lease_s)
+                claims = await self._take(unique_queues, worker, limit, lease_s)
                 left = deadline - time.monotonic()
                 if claims or left <= 0 or self._services.closing.is_set():
                     return claims
@@ -114,7 +114,7 @@ class RolloutDispatcher:
                 self._runners.left(worker)
                 raise
             finally:
-                for queue in named:
+                for queue in unique_queues:
                     self._waiting[queue].remove(woken)
                     if not self._waiting[queue]:
                         del self._waiting[queue]
@@ -146,7 +146,9 @@ class RolloutDispatcher:
         batcher = self._claims.get((queues, lease_s))
         if batcher is None:
             if len(self._claims) >= MAX_BATCHERS:
-                self._claims = {key: one for key, one in self._claims.items() if not one.idle}
+                self._claims = {
+                    key: existing for key, existing in self._claims.items() if not existing.idle
+                }
 
             async def claim(requests: Sequence[tuple[str, int]]) -> list[list[Claim]]:
                 return await self._services.in_thread(
@@ -160,7 +162,9 @@ class RolloutDispatcher:
     async def finish(self, outcomes: Sequence[Outcome]) -> Answers:
         """End attempts. Reporting a stored outcome again is accepted."""
         flush_attempt = self._services.flush_attempt
-        await asyncio.gather(*(flush_attempt(one.rollout_id, one.fence) for one in outcomes))
+        await asyncio.gather(
+            *(flush_attempt(outcome.rollout_id, outcome.fence) for outcome in outcomes)
+        )
         # Shielded: a client that disconnects must not cancel the shared transaction.
         return await asyncio.shield(self._finishing.submit(outcomes))
 
@@ -234,8 +238,8 @@ class RolloutDispatcher:
     def _wake(self, queue: str, number: int) -> None:
         parts = queue.split("/")[:-1]
         patterns = ["/".join(parts[: n + 1]) + EVERY for n in range(len(parts))]
-        for named in (queue, *patterns):
-            waiters = self._waiting.get(named)
+        for pattern in (queue, *patterns):
+            waiters = self._waiting.get(pattern)
             for _ in range(min(number, len(waiters) if waiters else 0)):
                 assert waiters is not None
                 # Moved to the end, so that the next wake-up goes to the next waiter.
@@ -281,14 +285,14 @@ class RolloutDispatcher:
         while True:
             await asyncio.sleep(REAP_S)
             try:
-                taken = await self._services.in_thread(self._store.rollouts.expire, time.time())
+                expired = await self._services.in_thread(self._store.rollouts.expire, time.time())
             except RatchetError as error:
                 log.warning("Expired leases could not be checked: %s", error)
                 continue
-            if taken:
+            if expired:
                 self._wake_all()
-                self._tell_ended(taken)  # an expired rollout may have had its last delivery
-                self._services.activity_log.event("rollouts.expired", {"ids": taken[:100]})
+                self._tell_ended(expired)  # an expired rollout may have had its last delivery
+                self._services.activity_log.event("rollouts.expired", {"ids": expired[:100]})
 
 
 def _priced(outcome: Outcome) -> Outcome:

@@ -29,16 +29,16 @@ def networks_of(texts: Iterable[str]) -> tuple[Network, ...]:
     Raises:
         ConfigError: One is neither.
     """
-    found: list[Network] = []
+    networks: list[Network] = []
     for text in texts:
         try:
-            found.append(ipaddress.ip_network(text))
+            networks.append(ipaddress.ip_network(text))
         except ValueError as error:
             raise ConfigError(
                 f"[server] trusted_proxies has {text!r}, which is no address or network: {error}.",
                 hint='Write addresses and networks, such as ["10.0.0.0/8", "::1"].',
             ) from None
-    return tuple(found)
+    return tuple(networks)
 
 
 def client_address(peer: str, headers: Headers, trusted: Sequence[Network]) -> str:
@@ -61,11 +61,11 @@ def client_address(peer: str, headers: Headers, trusted: Sequence[Network]) -> s
     for name, value in headers:
         if name in (b"x-forwarded-for", b"forwarded"):
             lists.setdefault(name, []).extend(value.decode("latin-1").split(","))
-    found = {
+    addresses = {
         _last_untrusted(at, map(_for_of, elements) if name == b"forwarded" else elements, trusted)
         for name, elements in lists.items()
     }
-    return str(found.pop() if len(found) == 1 else at)
+    return str(addresses.pop() if len(addresses) == 1 else at)
 
 
 def _last_untrusted(at: Address, elements: Iterable[str], trusted: Sequence[Network]) -> Address:
@@ -80,15 +80,15 @@ def _last_untrusted(at: Address, elements: Iterable[str], trusted: Sequence[Netw
 
 
 def _for_of(element: str) -> str:
-    found = _FOR.search(element)
-    return (found[1] or found[2] or "") if found else ""
+    match = _FOR.search(element)
+    return (match[1] or match[2] or "") if match else ""
 
 
 def _address(text: str) -> Address | None:
     text = text.strip()
-    found = _WITH_PORT.fullmatch(text)
+    match = _WITH_PORT.fullmatch(text)
     try:
-        address = ipaddress.ip_address((found[1] or found[2]) if found else text)
+        address = ipaddress.ip_address((match[1] or match[2]) if match else text)
     except ValueError:
         return None
     mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None

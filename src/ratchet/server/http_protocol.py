@@ -79,13 +79,17 @@ class BoundedHttp(HttpToolsProtocol):
         self._expect_head()
         if len(self.connections) > _most_connections():
             idle = [
-                each for each in self.connections if isinstance(each, BoundedHttp) and each.idle
+                connection
+                for connection in self.connections
+                if isinstance(connection, BoundedHttp) and connection.idle
             ]
             # Several at once, so that the next connections need not look again.
-            for each in heapq.nsmallest(
-                max(1, len(self.connections) // 20), idle, key=lambda each: each.idle_since
+            for connection in heapq.nsmallest(
+                max(1, len(self.connections) // 20),
+                idle,
+                key=lambda connection: connection.idle_since,
             ):
-                each.transport.close()
+                connection.transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop waiting."""

@@ -73,12 +73,12 @@ class KeyCache:
                 or not in time (503).
         """
         digest = hashlib.sha256(secret).digest()
-        found = self._valid.get(digest) or self._invalid.get(digest)
-        if found is None or self._ticks() - found.at >= FRESH_S:
-            found = await self._look_up(digest, secret, address)
-        if found.key is not None:
-            self._note(found.key)
-        return found.key
+        cached = self._valid.get(digest) or self._invalid.get(digest)
+        if cached is None or self._ticks() - cached.at >= FRESH_S:
+            cached = await self._look_up(digest, secret, address)
+        if cached.key is not None:
+            self._note(cached.key)
+        return cached.key
 
     async def close(self) -> None:
         """Store pending last-used times."""
@@ -122,13 +122,13 @@ class KeyCache:
         )
         if key is not None and network:
             self._wrong_keys.give_back(network)
-        found = _Found(key, at)
+        cached = _Found(key, at)
         into, out_of = (self._invalid, self._valid) if key is None else (self._valid, self._invalid)
         out_of.pop(digest, None)
-        into[digest] = found
+        into[digest] = cached
         while len(into) > MAX_KEYS:
             del into[next(iter(into))]
-        return found
+        return cached
 
     def _end_lookup(self, digest: bytes, task: asyncio.Task[_Found]) -> None:
         del self._lookups[digest]

@@ -111,14 +111,14 @@ class Metrics:
         if method not in _METHODS:
             method = "other"
         kind = (route, method, status // 100)
-        found = self._request_of.get(kind)
-        if found is None:
-            found = self._request_of[kind] = _Request(
+        series = self._request_of.get(kind)
+        if series is None:
+            series = self._request_of[kind] = _Request(
                 self._requests.labels(route, method, f"{status // 100}xx"),
                 self._request_s.labels(route, method),
             )
-        found.total.inc()
-        found.seconds.observe(seconds)
+        series.total.inc()
+        series.seconds.observe(seconds)
 
     def rollouts_created(self, count: int) -> None:
         """Count new rollouts."""
@@ -174,17 +174,17 @@ class Metrics:
             first_token_s: Seconds from the call to the first token, if known.
         """
         kind = (dialect, upstream, status // 100)
-        found = self._call_of.get(kind)
-        if found is None:
-            found = self._call_of[kind] = _Call(
+        series = self._call_of.get(kind)
+        if series is None:
+            series = self._call_of[kind] = _Call(
                 self._calls.labels(dialect, upstream, f"{status // 100}xx" if status else "none"),
                 self._call_s.labels(dialect, upstream),
                 self._first_token_s.labels(dialect, upstream),
             )
-        found.total.inc()
-        found.seconds.observe(seconds)
+        series.total.inc()
+        series.seconds.observe(seconds)
         if first_token_s is not None:
-            found.first_token.observe(first_token_s)
+            series.first_token.observe(first_token_s)
 
     def recording_wait(self, seconds: float) -> None:
         """Count a call that waited for a place for its recording."""

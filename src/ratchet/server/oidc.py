@@ -232,18 +232,18 @@ class OidcLogin:
             return self._found[1]
         issuer = self.settings.issuer.rstrip("/")
         async with self._client() as http:
-            found = await _json(http, "GET", f"{issuer}/.well-known/openid-configuration")
-        if str(found.get("issuer", "")).rstrip("/") != issuer:
+            provider = await _json(http, "GET", f"{issuer}/.well-known/openid-configuration")
+        if str(provider.get("issuer", "")).rstrip("/") != issuer:
             raise LoginRefused("provider", "The provider names another issuer than is configured.")
         for name in (*ENDPOINTS, "userinfo_endpoint"):
-            if name not in ENDPOINTS and not found.get(name):
+            if name not in ENDPOINTS and not provider.get(name):
                 continue
             try:
-                _check_https(str(found.get(name, "")), name)
+                _check_https(str(provider.get(name, "")), name)
             except ConfigError as error:
                 raise LoginRefused("provider", error.message) from None
-        self._found = self._clock() + KEPT_S, found
-        return found
+        self._found = self._clock() + KEPT_S, provider
+        return provider
 
     async def _exchanged(
         self, http: httpx2.AsyncClient, provider: Mapping[str, Any], code: str, verifier: str
@@ -295,9 +295,9 @@ class OidcLogin:
             age = now - self._keys[0]
             if age < (AGAIN_S if again else KEPT_S):
                 return self._keys[1]
-        found = await _json(http, "GET", provider["jwks_uri"])
+        jwks = await _json(http, "GET", provider["jwks_uri"])
         try:
-            keys = KeySet.import_key_set(found)  # type: ignore[arg-type]
+            keys = KeySet.import_key_set(jwks)  # type: ignore[arg-type]
         except Exception as error:  # whatever it is that the provider sent
             raise LoginRefused(
                 "provider", f"The provider's keys cannot be read: {type(error).__name__}."
@@ -335,10 +335,10 @@ class OidcLogin:
         claims: dict[str, Any],
     ) -> dict[str, Any]:
         headers = {"authorization": f"Bearer {tokens.get('access_token', '')}"}
-        found = await _json(http, "GET", str(provider["userinfo_endpoint"]), headers=headers)
-        if found.get("sub") != claims["sub"]:
+        profile = await _json(http, "GET", str(provider["userinfo_endpoint"]), headers=headers)
+        if profile.get("sub") != claims["sub"]:
             raise LoginRefused("provider", "The provider's profile is of somebody else.")
-        return {**found, **claims}
+        return {**profile, **claims}
 
     @property
     def _redirect(self) -> str:
@@ -388,13 +388,13 @@ async def _json(http: httpx2.AsyncClient, method: str, url: str, **options: Any)
             "provider", f"The provider cannot be reached: {type(error).__name__}."
         ) from None
     try:
-        found = msgspec.json.decode(content, type=dict[str, Any])
+        reply = msgspec.json.decode(content, type=dict[str, Any])
     except msgspec.MsgspecError:
-        found = {}
-    if status != 200 or not found:
-        cause = "expired" if found.get("error") == "invalid_grant" else "provider"
+        reply = {}
+    if status != 200 or not reply:
+        cause = "expired" if reply.get("error") == "invalid_grant" else "provider"
         raise LoginRefused(cause, f"The provider answered with {status}.")
-    return found
+    return reply
 
 
 def _client() -> httpx2.AsyncClient:

@@ -47,9 +47,9 @@ class PartitionKeeper:
 
     async def _ahead(self) -> None:
         try:
-            made = await asyncio.to_thread(self._store.partitions.ahead, self._period_s)
+            created = await asyncio.to_thread(self._store.partitions.ahead, self._period_s)
         except StoreError as error:
             log.warning("Partitions of spans were not made, which is tried again: %s", error)
         else:
-            if made:
-                log.info("Made partitions of spans: %s.", ", ".join(made))
+            if created:
+                log.info("Made partitions of spans: %s.", ", ".join(created))

@@ -199,7 +199,7 @@ class Pruner:
 
 
 def _shortest(*days: float | None) -> float | None:
-    return min((each for each in days if each is not None), default=None)
+    return min((period for period in days if period is not None), default=None)
 
 
 def next_limit(limit: int, took_s: float) -> int:

@@ -195,7 +195,7 @@ class RouteTable:
         if methods is not None:
             return methods, {}
         for pattern, methods in self._patterns:
-            found = pattern.fullmatch(path)
-            if found is not None:
-                return methods, found.groupdict()
+            match = pattern.fullmatch(path)
+            if match is not None:
+                return methods, match.groupdict()
         return {}, {}

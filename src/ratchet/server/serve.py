@@ -126,7 +126,7 @@ def make_app(store: Store, settings: ServeSettings, environ: Mapping[str, str]) 
             settings.host,
         )
     hidden = settings.oidc.secret_env if settings.oidc else ""
-    given = {name: value for name, value in environ.items() if name != hidden}
+    public_environ = {name: value for name, value in environ.items() if name != hidden}
     metrics = Metrics()
     bodies = BodyBudget()
     spans = SpanWriter(
@@ -180,11 +180,13 @@ def make_app(store: Store, settings: ServeSettings, environ: Mapping[str, str]) 
         ),
         pruner=Pruner(store, settings.retention, metrics=metrics),
         project=Path(settings.project) if settings.project else None,
-        commands=ProjectCommands(Path(settings.project), given) if settings.project else None,
+        commands=ProjectCommands(Path(settings.project), public_environ)
+        if settings.project
+        else None,
         oidc=_oidc(store, settings.oidc, environ),
         background=(
             PartitionKeeper(store, period_s(settings.retention.spans_days)),
-            *([AutopilotProcess(settings.autopilot, given)] if settings.autopilot else []),
+            *([AutopilotProcess(settings.autopilot, public_environ)] if settings.autopilot else []),
         ),
     )
     return App(services, settings.root_path, proxies)
@@ -226,9 +228,9 @@ def serve(
         ConfigError: The address cannot be bound, or a key is required and there is none.
         StoreError: The store failed during start-up.
     """
-    given = os.environ if environ is None else environ
+    variables = os.environ if environ is None else environ
     give_back_large_buffers()
-    uvloop.run(make_server(store, settings, environ=given, on_ready=on_ready).run_async())
+    uvloop.run(make_server(store, settings, environ=variables, on_ready=on_ready).run_async())
 
 
 def make_server(
@@ -245,9 +247,9 @@ def make_server(
     app = make_app(store, settings, environ)
     listening = _listen(settings.host, settings.port)
     port = listening.getsockname()[1]
-    shown = f"[{settings.host}]" if ":" in settings.host else settings.host
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
     scheme = "https" if settings.tls_cert else "http"
-    return UvicornServer(app, settings, listening, lambda: on_ready(f"{scheme}://{shown}:{port}"))
+    return UvicornServer(app, settings, listening, lambda: on_ready(f"{scheme}://{host}:{port}"))
 
 
 class UvicornServer(uvicorn.Server):

@@ -28,12 +28,12 @@ def cookie_key(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
     for name, value in headers:
         if name == b"cookie":
             try:
-                found = SimpleCookie(value.decode("latin-1"))
+                cookies = SimpleCookie(value.decode("latin-1"))
             except CookieError:
                 continue
             for wanted in (SECURE, PLAIN):
-                if wanted in found:
-                    return found[wanted].value.encode("latin-1", "replace")
+                if wanted in cookies:
+                    return cookies[wanted].value.encode("latin-1", "replace")
     return b""
 
 
@@ -52,11 +52,11 @@ def check_own_page(method: str, headers: Iterable[tuple[bytes, bytes]]) -> None:
     """
     if method in _SAFE_METHODS:
         return
-    found = dict(headers)
-    origin = found.get(b"origin", b"").decode("latin-1").lower()
-    hosts = {found.get(name, b"").decode("latin-1").lower() for name in _HOSTS} - {""}
+    by_name = dict(headers)
+    origin = by_name.get(b"origin", b"").decode("latin-1").lower()
+    hosts = {by_name.get(name, b"").decode("latin-1").lower() for name in _HOSTS} - {""}
     own = origin.partition("://")[2] in hosts
-    if MARK not in found or not own:
+    if MARK not in by_name or not own:
         raise Problem(
             403,
             "A change with the cookie of the dashboard must come from the dashboard's own page.",

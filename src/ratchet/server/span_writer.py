@@ -178,7 +178,7 @@ class SpanWriter:
         if missing:
             raise Problem(503, "The store did not respond in time.", headers={"retry-after": "1"})
         try:
-            return sum(each.result() for each in ended)
+            return sum(task.result() for task in ended)
         except RatchetError as error:
             raise problem_of(error) from error
 

@@ -191,14 +191,15 @@ class LabRollouts:
                 for number in range(repetitions)
             )
         )
-        made = [evaluation for (evaluation,) in evaluations]
-        tokens = await self._lab.tokens(made)
-        if not any(each.transitions for each in tokens):
-            errors = [each.rollout.error for each in made if each.rollout.error]
+        measured = [evaluation for (evaluation,) in evaluations]
+        tokens = await self._lab.tokens(measured)
+        if not any(rollout_tokens.transitions for rollout_tokens in tokens):
+            errors = [
+                evaluation.rollout.error for evaluation in measured if evaluation.rollout.error
+            ]
             raise AgentError(
-                f"The tokens of no model call were kept in {counted(len(made), 'rollout')} of the"
-                " task"
-                f" {task.id}. {errors[0] if errors else ''}".rstrip(),
+                f"The tokens of no model call were kept in {counted(len(measured), 'rollout')} of"
+                f" the task {task.id}. {errors[0] if errors else ''}".rstrip(),
                 hint="The agent must call the model at the base_url of the Model that it is given,"
                 " and by its name.",
             )
@@ -207,10 +208,12 @@ class LabRollouts:
                 rollout_id=evaluation.rollout.id,
                 task_id=task.id,
                 reward=reward,
-                transitions=each.transitions,
-                call_rewards=each.rewards,
+                transitions=rollout_tokens.transitions,
+                call_rewards=rollout_tokens.rewards,
             )
-            for evaluation, reward, each in zip(made, rewards(made), tokens, strict=True)
+            for evaluation, reward, rollout_tokens in zip(
+                measured, rewards(measured), tokens, strict=True
+            )
         ]
 
 

@@ -145,8 +145,8 @@ def deactivate(store: Store, release: Release, now: float, reason: str = "") -> 
 
 
 def _values(resource: Resource) -> str:
-    shown = resource.values if isinstance(resource, Params) else resource
-    return msgspec.json.format(msgspec.json.encode(shown), indent=2).decode()
+    contents = resource.values if isinstance(resource, Params) else resource
+    return msgspec.json.format(msgspec.json.encode(contents), indent=2).decode()
 
 
 def _text(

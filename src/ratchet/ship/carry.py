@@ -43,10 +43,10 @@ def carried(
             present, (wanted, new), known_by = change.base[1], change.commit, target.before
         else:
             present, (wanted, new), known_by = change.commit[1], change.base, target.after
-        found = slots_at(repository, onto, target, known_by).get(change.key)
+        place = slots_at(repository, onto, target, known_by).get(change.key)
         what = f"{target.file}: {target.name}.{change.key}"
-        value = found[1].value if found else None
-        if found is None or not same_value(value, present.value) or found[1].problem:
+        value = place[1].value if place else None
+        if place is None or not same_value(value, present.value) or place[1].problem:
             if direction == "forward":
                 raise ShipError(
                     f"{what} is another one in {onto[:12]}; the proof is of the old source.",
@@ -56,7 +56,7 @@ def carried(
                 f"{what} changed since release {release.id[:12]}, so it is not rolled back.",
                 hint=f"Write this there by hand: {wanted.text(new.span)[:300]}",
             )
-        source, slot = found
+        source, slot = place
         contents[target.file] = source.data
         text = wanted.text(new.span).replace("\r\n", "\n").replace("\n", source.newline)
         edits.append(

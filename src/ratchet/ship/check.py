@@ -193,23 +193,25 @@ def _take_out(tree: Path, root: Path, tests: TestCommand) -> list[str]:
         entries
         in a folder that holds something hidden.
     """
-    shown = [path.resolve() for path in tests.read]
+    readable = [path.resolve() for path in tests.read]
     secret = [path.relative_to(tree) for path in secret_files(tree)]
-    taken = [
+    removable = [
         path
         for path in secret
-        if not any((root / path).resolve().is_relative_to(one) for one in shown)
+        if not any(
+            (root / path).resolve().is_relative_to(readable_path) for readable_path in readable
+        )
     ]
-    taken += [path.relative_to(root) for path in tests.hide if path.is_relative_to(root)]
+    removable += [path.relative_to(root) for path in tests.hide if path.is_relative_to(root)]
     removed = []
-    for path in dict.fromkeys(taken):
-        there = tree / path
+    for path in dict.fromkeys(removable):
+        target = tree / path
         if path == Path(".git"):
             continue  # a file naming a hidden folder
-        if there.is_dir() and not there.is_symlink():
-            shutil.rmtree(there)
-        elif os.path.lexists(there):
-            there.unlink()
+        if target.is_dir() and not target.is_symlink():
+            shutil.rmtree(target)
+        elif os.path.lexists(target):
+            target.unlink()
         else:
             continue
         removed.append(path.as_posix())
@@ -297,8 +299,8 @@ def _environment(repository: Repository, tree: Path, names: Collection[str]) -> 
     # A package installed in editable mode would otherwise be imported from the user's work tree,
     # and the tests would run on code without the patch.
     mine = [tree / repository.prefix, tree / repository.prefix / "src", tree, tree / "src"]
-    given = [_moved(Path(p), repository.root, tree) for p in _python_path(inherited)]
-    paths = dict.fromkeys(str(path) for path in [*mine, *given] if path.is_dir())
+    moved = [_moved(Path(p), repository.root, tree) for p in _python_path(inherited)]
+    paths = dict.fromkeys(str(path) for path in [*mine, *moved] if path.is_dir())
     return {**inherited, "PYTHONPATH": os.pathsep.join(paths)}
 
 

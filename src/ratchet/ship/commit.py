@@ -104,7 +104,7 @@ def is_release_of(
         changes = changes_of(repository, repository.parents(commit)[0], commit)
     except ShipError:
         return False
-    made = {(c.target.name, c.key): c.commit[1].value for c in changes if not c.target.language}
+    actual = {(c.target.name, c.key): c.commit[1].value for c in changes if not c.target.language}
     texts = {c.target.name: c for c in changes if c.target.language}
     expected = {
         (name, key): value
@@ -114,17 +114,17 @@ def is_release_of(
         if not same_value(value, values_of(baseline.resources[name]).get(key))
     }
     return (
-        made.keys() == expected.keys()
-        and all(_same_ends_aside(made[k], expected[k]) for k in made)
+        actual.keys() == expected.keys()
+        and all(_same_ends_aside(actual[k], expected[k]) for k in actual)
         and all(_is_text_of(change, baseline, candidate) for change in texts.values())
     )
 
 
-def _same_ends_aside(one: Any, other: Any) -> bool:
+def _same_ends_aside(actual: Any, expected: Any) -> bool:
     """Whether values are equal; of texts, the program may strip white space at the ends."""
-    if isinstance(one, str) and isinstance(other, str):
-        return one.strip() == other.strip()
-    return same_value(one, other)
+    if isinstance(actual, str) and isinstance(expected, str):
+        return actual.strip() == expected.strip()
+    return same_value(actual, expected)
 
 
 def _is_text_of(change: SlotChange, baseline: Candidate, candidate: Candidate) -> bool:
@@ -151,9 +151,9 @@ def targets_of(repository: Repository, commit: str) -> tuple[PatchTarget, ...]:
     Raises:
         ShipError: It is not a release commit.
     """
-    found = _trailers(repository.message(commit)).get(_RESOURCE, [])
+    resource_lines = _trailers(repository.message(commit)).get(_RESOURCE, [])
     try:
-        targets = tuple(PatchTarget(**json.loads(item)) for item in found)
+        targets = tuple(PatchTarget(**json.loads(item)) for item in resource_lines)
     except (ValueError, TypeError):
         targets = ()
     if not targets:
@@ -252,12 +252,12 @@ def _named_fields(target: PatchTarget) -> dict[str, str | None]:
 
 
 def _trailers(message: str) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    trailers: dict[str, list[str]] = {}
     for line in message.splitlines():
         name, separator, value = line.partition(": ")
         if separator and name.startswith("Ratchet-"):
-            found.setdefault(name, []).append(value.strip())
-    return found
+            trailers.setdefault(name, []).append(value.strip())
+    return trailers
 
 
 def _one_line(text: str) -> str:

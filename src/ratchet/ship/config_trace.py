@@ -52,10 +52,10 @@ class _Paths:
     def file(self) -> Path | None:
         """The one file among the options."""
         try:
-            found = {path.resolve() for path in self.options if path.is_file()}
+            files = {path.resolve() for path in self.options if path.is_file()}
         except OSError:
             return None
-        return found.pop() if len(found) == 1 else None
+        return files.pop() if len(files) == 1 else None
 
 
 _Scope: TypeAlias = Sequence[ast.stmt]
@@ -97,8 +97,8 @@ class _Tracer:
             ):
                 return self._part(inner, key, scopes)
             case ast.Call(func=ast.Attribute(value=inner, attr="strip"), args=[]):
-                found = self.value(inner, scopes)
-                return found and replace(found, stripped=True)
+                read = self.value(inner, scopes)
+                return read and replace(read, stripped=True)
             case ast.Call(func=ast.Attribute(value=inner, attr="read_text")):
                 return self._text(self._paths(inner, scopes))
             case ast.Call(func=ast.Attribute(value=inner, attr="read"), args=[]):
@@ -113,10 +113,10 @@ class _Tracer:
         return None
 
     def _part(self, node: ast.expr, key: Key, scopes: Sequence[_Scope]) -> ReadValue | None:
-        found = self.value(node, scopes)
-        if found is None or not found.format or found.stripped or isinstance(key, bool):
+        read = self.value(node, scopes)
+        if read is None or not read.format or read.stripped or isinstance(key, bool):
             return None
-        return replace(found, keys=(*found.keys, key))
+        return replace(read, keys=(*read.keys, key))
 
     def _text(self, paths: _Paths | None) -> ReadValue | None:
         file = paths and paths.file()
@@ -189,10 +189,10 @@ class _Tracer:
         return None
 
     def _above(self, node: ast.expr, levels: int, scopes: Sequence[_Scope]) -> _Paths | None:
-        found = self._paths(node, scopes)
-        if found is None:
+        paths = self._paths(node, scopes)
+        if paths is None:
             return None
-        options = found.options
+        options = paths.options
         for _ in range(levels):
             options = tuple(path.parent for path in options)
         return _Paths(options)
@@ -203,15 +203,15 @@ class _Tracer:
         return self._under(self._paths(node, scopes), parts, scopes)
 
     def _under(
-        self, found: _Paths | None, parts: Sequence[ast.expr], scopes: Sequence[_Scope]
+        self, paths: _Paths | None, parts: Sequence[ast.expr], scopes: Sequence[_Scope]
     ) -> _Paths | None:
         for part in parts:
             if isinstance(part, ast.Name) and (step := self._step(part, scopes)):
                 part = step[0]
-            if found is None or not isinstance(part, ast.Constant):
+            if paths is None or not isinstance(part, ast.Constant):
                 return None
-            found = _Paths(tuple(path / os.fspath(str(part.value)) for path in found.options))
-        return found
+            paths = _Paths(tuple(path / os.fspath(str(part.value)) for path in paths.options))
+        return paths
 
     def _step(
         self, node: ast.expr, scopes: Sequence[_Scope]
@@ -225,14 +225,14 @@ class _Tracer:
                     return (value, scopes[number:]) if len(values) == 1 and value else None
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             functions = [
-                one
-                for one in self.source.tree.body
-                if isinstance(one, ast.FunctionDef) and one.name == node.func.id
+                statement
+                for statement in self.source.tree.body
+                if isinstance(statement, ast.FunctionDef) and statement.name == node.func.id
             ]
             if len(functions) != 1 or node.args or node.keywords or functions[0].args.args:
                 return None
             body = functions[0].body
-            returned = [one for one in ast.walk(functions[0]) if isinstance(one, ast.Return)]
+            returned = [inner for inner in ast.walk(functions[0]) if isinstance(inner, ast.Return)]
             if len(returned) == 1 and returned[0].value is not None:
                 return returned[0].value, (body, self.source.tree.body)
         return None

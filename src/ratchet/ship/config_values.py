@@ -82,20 +82,20 @@ def value_edit(
     """
     text = source.data.decode()
     start, stop = (len(source.data[:end].decode()) for end in slot.span)
-    made = replaced(text, source.format, keys_of(target), (start, stop), after)
-    if made is None:
+    replacement = replaced(text, source.format, keys_of(target), (start, stop), after)
+    if replacement is None:
         raise ShipError(
             f"{source.path}:{slot.line}: {target.name}.{slot.key} has no safe edit.",
             hint=f"Write this there by hand: {after!r}.",
         )
-    span = byte_span(text, made[0])
+    span = byte_span(text, replacement[0])
     return SourceEdit(
         target=target,
         key=slot.key,
         span=span,
         line=slot.line,
         old=source.data[slice(*span)],
-        new=made[1].encode(),
+        new=replacement[1].encode(),
         before=before,
         after=after,
         reads=after,
@@ -113,8 +113,8 @@ def verify_config(source: ConfigSource, data: bytes, edits: Sequence[SourceEdit]
     for edit in edits:
         expected = with_value(expected, keys_of(edit.target), edit.reads)
     try:
-        found = parse(data.decode(), source.format)
+        actual = parse(data.decode(), source.format)
     except ValueError:
         raise ShipError(f"{source.path}: the edited file would not parse.") from None
-    if not same_value(found, expected):
+    if not same_value(actual, expected):
         raise ShipError(f"{source.path}: the edit would change more than the resource.")

@@ -88,14 +88,14 @@ def values_of(resource: Resource) -> dict[str, Any]:
             return {"source": meaning_of(resource)}
 
 
-def changed_since(what: str, found: Any) -> ShipError:
+def changed_since(what: str, present: Any) -> ShipError:
     """The error that the source is not what was measured.
 
     Args:
         what: The place.
-        found: What it holds now; None leaves that out.
+        present: What it holds now; None leaves that out.
     """
-    says = "" if found is None else f" (it is {found!r} now)"
+    says = "" if present is None else f" (it is {present!r} now)"
     return ShipError(
         f"{what} changed since the baseline was measured{says}; the proof is of the old source.",
         hint="Measure again with `ratchet improve`, or take the change back.",
@@ -178,22 +178,24 @@ def _text_ways(source: SourceFile, slot: SourceSlot, text: str) -> list[tuple[Sp
     )
     style = first_piece(_lines(source.text(source.span(first)))) if first else '""'
     ways.append((slot.span, write_text(text, style)))
-    return [(span, written.replace("\n", source.newline)) for span, written in ways]
+    return [(span, code.replace("\n", source.newline)) for span, code in ways]
 
 
 def _sum_way(source: SourceFile, node: ast.BinOp, text: str) -> tuple[Span, str] | None:
     """A sum of strings in which the unchanged operands stay."""
-    whole = source.data.decode()
-    file = read_file(whole, source.path)
+    file_text = source.data.decode()
+    file = read_file(file_text, source.path)
     span = source.span(node)
-    literal = next((one for one in file.literals if byte_span(whole, one.span) == span), None)
+    literal = next(
+        (literal for literal in file.literals if byte_span(file_text, literal.span) == span), None
+    )
     if literal is None:
         return None
     try:
-        written = replacement(whole, literal, text, file.language.read).source
+        code = replacement(file_text, literal, text, file.language.read).source
     except Inexpressible:
         return None
-    return span, _lines(written)
+    return span, _lines(code)
 
 
 def _lines(text: str) -> str:

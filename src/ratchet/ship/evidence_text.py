@@ -26,17 +26,17 @@ def read_evidence(path: Path) -> dict[str, Any]:
         ShipError: It cannot be read, or is not JSON.
     """
     try:
-        found = msgspec.json.decode(path.read_bytes())
+        evidence = msgspec.json.decode(path.read_bytes())
     except OSError as error:
         raise ShipError(f"The evidence file {path} cannot be read: {error.strerror}.") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
+        evidence = None
+    if not isinstance(evidence, dict):
         raise ShipError(
             f"The evidence file {path} is not the JSON that an experiment writes.",
             hint="Run the experiment again.",
         )
-    return found
+    return evidence
 
 
 class ImprovedTask(NamedTuple):
@@ -114,7 +114,7 @@ def _rollouts(row: dict[str, Any], server_url: str) -> tuple[str, str]:
 def _link(noun: str, identity: str, server_url: str) -> str:
     if not identity:
         return ""
-    shown = f"`{identity[:12]}`"
+    label = f"`{identity[:12]}`"
     if not server_url:
-        return shown
-    return f"[{shown}]({server_url.rstrip('/')}/v1/{noun}/{quote(identity, safe='')})"
+        return label
+    return f"[{label}]({server_url.rstrip('/')}/v1/{noun}/{quote(identity, safe='')})"

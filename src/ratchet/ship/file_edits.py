@@ -74,9 +74,9 @@ def _whole(name: str, path: str, file: Path, old: str, new: str) -> SourceEdit:
             f"{path}: the candidate's text of {name!r} cannot be written there: {error}.",
             hint="Write it there by hand.",
         ) from None
-    made = whole_text(text[: edit.span[0]] + edit.source + text[edit.span[1] :])
-    assert made is not None
-    before, after = fingerprint(literal), fingerprint(made)
+    new_literal = whole_text(text[: edit.span[0]] + edit.source + text[edit.span[1] :])
+    assert new_literal is not None
+    before, after = fingerprint(literal), fingerprint(new_literal)
     language = source.file.language.name
     span = byte_span(text, edit.span)
     return SourceEdit(

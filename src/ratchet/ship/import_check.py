@@ -29,7 +29,9 @@ _TIMEOUT_S = 120.0
 
 def digest(resources: Mapping[str, Resource]) -> str:
     """A hash of the values of resources."""
-    values = [(name, sorted(values_of(one).items())) for name, one in sorted(resources.items())]
+    values = [
+        (name, sorted(values_of(resource).items())) for name, resource in sorted(resources.items())
+    ]
     return hashlib.sha256(repr(values).encode(errors="surrogatepass")).hexdigest()
 
 
@@ -62,16 +64,16 @@ def check_declared(
     probe = shlex.join(["{python}", "-c", _PROBE, module, *sorted(resources)])
     command = replace(tests, command=probe, timeout_s=min(tests.timeout_s, _TIMEOUT_S))
     names = ", ".join(sorted(resources))
-    made = run_once(repository, commit, command)
-    if made.outcome == "passed":
-        if f"ratchet:{digest(resources)}" in made.output.split():
+    probe_run = run_once(repository, commit, command)
+    if probe_run.outcome == "passed":
+        if f"ratchet:{digest(resources)}" in probe_run.output.split():
             return ""
         raise ShipError(
             f"With this change, {module} does not declare {names} as the candidate has it: the"
             " program changes what it reads. No branch was made.",
             hint="Declare it with a literal, or write the new values by hand.",
         )
-    why = _last_line(made.output) or made.sentence()
+    why = _last_line(probe_run.output) or probe_run.sentence()
     if run_once(repository, base, command).outcome != "passed":
         return (
             f"Whether {module} declares {names} as the candidate has it was not checked: importing"

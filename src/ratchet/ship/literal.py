@@ -22,8 +22,8 @@ def write_value(value: Any, old: str) -> str:
         old: Source of the literal that it replaces; a string keeps its quotes.
     """
     if isinstance(value, str):
-        found = _PREFIX.match(old)
-        return _quoted(value, found["quote"][0] if found else '"')
+        match = _PREFIX.match(old)
+        return _quoted(value, match["quote"][0] if match else '"')
     if not isinstance(value, (list, dict)):
         return repr(value)
     return _nested(value, "'" if '"' not in old and "'" in old else '"')
@@ -70,13 +70,13 @@ def write_text(text: str, old: str) -> str:
     between = old[pieces[0][1] : pieces[1][0]]
     joint = "\n" + between.rpartition("\n")[2] if "\n" in between and "\\" not in between else " "
     if '"""' in pieces[first][2] or "'''" in pieces[first][2]:
-        written = _write_piece(text, pieces[first][2], multiline=True)
+        code = _write_piece(text, pieces[first][2], multiline=True)
     else:
         lines = text.splitlines(keepends=True) if "\r" not in text else [text]
-        written = joint.join(
+        code = joint.join(
             _write_piece(line, pieces[first][2], multiline=False) for line in lines or [""]
         )
-    return old[:start] + written + old[end:]
+    return old[:start] + code + old[end:]
 
 
 def first_piece(old: str) -> str:
@@ -99,15 +99,15 @@ def rewrap(text: str, old: str, evaluate: Any) -> str | None:
     lines = old.split("\n")
     lead = old[: len(old) - len(old.lstrip(" \t\n"))].rpartition("\n")
     trail = old[len(old.rstrip(" \t\n")) :]
-    found: list[str] = []
+    layouts: list[str] = []
     for margin in dict.fromkeys((_margin(lines), _margin(lines[1:]))):
         indented = "\n".join(margin + line if line.strip() else line for line in text.split("\n"))
         for body in (indented, indented[len(margin) :], text):
             for before in (lead[0] + lead[1], "", "\n"):
                 for after in (trail, trail.lstrip("\n"), trail.rpartition("\n")[2], ""):
                     if evaluate(before + body + after) == text:
-                        found.append(before + body + after)
-    return max(found, key=lambda one: _common_lines(one, old), default=None)
+                        layouts.append(before + body + after)
+    return max(layouts, key=lambda layout: _common_lines(layout, old), default=None)
 
 
 def _margin(lines: list[str]) -> str:
@@ -117,8 +117,10 @@ def _margin(lines: list[str]) -> str:
     return filled[0][: len(filled[0]) - len(first)]
 
 
-def _common_lines(one: str, other: str) -> int:
-    matcher = difflib.SequenceMatcher(None, one.split("\n"), other.split("\n"), autojunk=False)
+def _common_lines(layout: str, original: str) -> int:
+    matcher = difflib.SequenceMatcher(
+        None, layout.split("\n"), original.split("\n"), autojunk=False
+    )
     return sum(block.size for block in matcher.get_matching_blocks())
 
 
@@ -138,25 +140,25 @@ def _pieces(source: str) -> list[tuple[int, int, str, str]]:
 
 
 def _write_piece(text: str, old: str, *, multiline: bool) -> str:
-    found = _PREFIX.match(old)
-    assert found is not None
-    prefix, quote = found["prefix"], found["quote"]
-    body = old[found.end() : -len(quote)]
+    match = _PREFIX.match(old)
+    assert match is not None
+    prefix, quote = match["prefix"], match["quote"]
+    body = old[match.end() : -len(quote)]
     if multiline and len(quote) == 1 and "\n" in text.rstrip("\n"):
         quote *= 3
     raw = "r" in prefix.lower()
     if raw and _is_plain(text):
-        written = prefix + quote + text + quote
-        if _evaluate(written) == text:
-            return written
+        code = prefix + quote + text + quote
+        if _evaluate(code) == text:
+            return code
     opening = "\\\n" if len(quote) == 3 and not raw and body.startswith("\\\n") else ""
     escaped = _escape(text, quote, raw_tabs="\t" in body)
-    written = quote + opening + escaped + quote
-    return _checked(written, text)
+    code = quote + opening + escaped + quote
+    return _checked(code, text)
 
 
-def _checked(written: str, value: str) -> str:
-    return written if _evaluate(written) == value else ascii(value)
+def _checked(code: str, value: str) -> str:
+    return code if _evaluate(code) == value else ascii(value)
 
 
 def _evaluate(source: str) -> str | None:
@@ -174,28 +176,28 @@ def _is_plain(text: str) -> bool:
 
 
 def _escape(text: str, quote: str, *, raw_tabs: bool) -> str:
-    written: list[str] = []
+    escaped: list[str] = []
     run = 0
     for index, character in enumerate(text):
         run = run + 1 if character == quote[0] else 0
         if character == "\\":
-            written.append("\\\\")
+            escaped.append("\\\\")
         elif character == quote[0]:
             last = index == len(text) - 1
             if len(quote) == 1 or run == 3 or last:
-                written.append("\\" + character)
+                escaped.append("\\" + character)
                 run = 0
             else:
-                written.append(character)
+                escaped.append(character)
         elif character == "\n":
-            written.append("\n" if len(quote) == 3 else "\\n")
+            escaped.append("\n" if len(quote) == 3 else "\\n")
         elif character == "\t":
-            written.append("\t" if raw_tabs else "\\t")
+            escaped.append("\t" if raw_tabs else "\\t")
         elif character == "\r":
-            written.append("\\r")
+            escaped.append("\\r")
         elif character.isprintable():
-            written.append(character)
+            escaped.append(character)
         else:
             # Invisible and bidirectional characters are spelled out, so that a reviewer sees them.
-            written.append(character.encode("unicode_escape").decode("ascii"))
-    return "".join(written)
+            escaped.append(character.encode("unicode_escape").decode("ascii"))
+    return "".join(escaped)

@@ -130,10 +130,10 @@ def declared_prompt(
     expression: tuple[str, Span],
     refusal: str,
     file: str | None = None,
-    kept: bool = False,
+    keeps_ends: bool = False,
 ) -> TextPrompt:
     """A declared prompt whose text comes from an expression; its literal is the template itself."""
-    return TextPrompt(name, verbatim(old), verbatim(new), refusal, file, expression, kept)
+    return TextPrompt(name, verbatim(old), verbatim(new), refusal, file, expression, keeps_ends)
 
 
 def literal_edit(
@@ -160,8 +160,8 @@ def literal_edit(
             if "\r" in old.text + new.text:
                 raise Inexpressible("it has a carriage return, which reading a file may remove")
             own = (file.path, byte_span(file.text, literal.span)) == prompt.expression
-            kept = prompt.kept or own
-            _check_ends(literal.value, prompt.old.text, prompt.new.text, kept=kept)
+            keeps_ends = prompt.kept or own
+            _check_ends(literal.value, prompt.old.text, prompt.new.text, keeps_ends=keeps_ends)
         value = new_value(fit.match, prompt.old, prompt.new)
         edit = replacement(file.text, literal, value, file.language.read)
     except Inexpressible as error:
@@ -174,17 +174,23 @@ def literal_edit(
     edited = file.text[: edit.span[0]] + edit.source + file.text[edit.span[1] :]
     result = read_file(edited, file.path)
     stop = edit.span[0] + len(edit.source)
-    made = next(
-        one
-        for one in result.literals
-        if one.span[0] == edit.span[0]
-        and one.span[1] <= stop
-        and (form := same_form(one, literal)) is not None
+    new_literal = next(
+        parsed
+        for parsed in result.literals
+        if parsed.span[0] == edit.span[0]
+        and parsed.span[1] <= stop
+        and (form := same_form(parsed, literal)) is not None
         and canonical(form) == edit.reads
     )
-    raw = next(one for one in file.literals if one.span == literal.span)
+    raw = next(parsed for parsed in file.literals if parsed.span == literal.span)
     target = PatchTarget(
-        "prompt", name, file.path, None, file.language.name, fingerprint(raw), fingerprint(made)
+        "prompt",
+        name,
+        file.path,
+        None,
+        file.language.name,
+        fingerprint(raw),
+        fingerprint(new_literal),
     )
     span = byte_span(file.text, edit.span)
     return SourceEdit(
@@ -200,14 +206,14 @@ def literal_edit(
     )
 
 
-def _check_ends(literal: str, old: str, new: str, *, kept: bool) -> None:
+def _check_ends(literal: str, old: str, new: str, *, keeps_ends: bool) -> None:
     """Check that the program keeps the new text's white space at both ends.
 
     Args:
         literal: The literal's value.
         old: The prompt as the program made it of that.
         new: The prompt to write.
-        kept: Whether the program is known to strip nothing.
+        keeps_ends: Whether the program is known to strip nothing.
 
     Raises:
         Inexpressible: The program strips what the new text has, or may do so.
@@ -215,7 +221,7 @@ def _check_ends(literal: str, old: str, new: str, *, kept: bool) -> None:
     for end, cut in (("beginning", _lead), ("end", _trail)):
         if cut(new) == cut(old):
             continue
-        if cut(literal) != cut(old) or not (kept or cut(old)):
+        if cut(literal) != cut(old) or not (keeps_ends or cut(old)):
             raise Inexpressible(
                 f"it has other white space at its {end}, and the program may strip that"
             )
@@ -240,19 +246,19 @@ def _only(prompt: TextPrompt, root: Path) -> Fit:
         ]
         if len(inside) == 1:
             return inside[0]
-    found = search_tracked(root, prompt.old, prompt.file)
-    if len(found.fits) == 1:
-        return found.fits[0]
+    matches = search_tracked(root, prompt.old, prompt.file)
+    if len(matches.fits) == 1:
+        return matches.fits[0]
     if prompt.file:
-        found = search_tracked(root, prompt.old)
-    if not found.fits and search_tracked(root, prompt.new).fits:
+        matches = search_tracked(root, prompt.old)
+    if not matches.fits and search_tracked(root, prompt.new).fits:
         raise ShipError(
             f"Prompt {prompt.name!r}: the source already holds the candidate's text.",
             hint="It seems to be merged; see `ratchet releases`.",
         )
     by_hand = "declare it with a literal, or write the new text by hand"
     raise ShipError(
-        f"{prompt.refusal} {result_of(found, prompt.old).sentence()}",
+        f"{prompt.refusal} {result_of(matches, prompt.old).sentence()}",
         hint="Exactly one literal must be the prompt; "
         f"{by_hand if prompt.expression else 'release it at the gateway instead'}.",
     )
@@ -280,11 +286,11 @@ def fingerprint(literal: Literal) -> str:
 
 def literal_at(source: TextSource, value: str) -> TextSlot | None:
     """The literal with a fingerprint; None when there is none, or more than one."""
-    found = [one for one in source.file.literals if fingerprint(one) == value]
-    literal = min(found, key=lambda one: one.span[1] - one.span[0], default=None)
+    matching = [literal for literal in source.file.literals if fingerprint(literal) == value]
+    literal = min(matching, key=lambda literal: literal.span[1] - literal.span[0], default=None)
     # An expression around a literal may have the same text.
     if literal is None or any(
-        literal.span[0] < one.span[0] or one.span[1] < literal.span[1] for one in found
+        literal.span[0] < rival.span[0] or rival.span[1] < literal.span[1] for rival in matching
     ):
         return None
     span = byte_span(source.file.text, literal.span)
@@ -301,21 +307,21 @@ def verify_literals(source: TextSource, data: bytes, edits: Sequence[SourceEdit]
         raise ShipError(f"{source.path}: the edited file would not parse.")
     spans: list[tuple[Span, Span]] = []
     shift = 0
-    for edit in sorted(edits, key=lambda one: one.span):
+    for edit in sorted(edits, key=lambda edit: edit.span):
         start = edit.span[0] + shift
         shift += len(edit.new) - len(edit.old)
         spans.append((edit.span, (start, start + len(edit.new))))
     for edit, (_, (start, stop)) in zip(
-        sorted(edits, key=lambda one: one.span), spans, strict=True
+        sorted(edits, key=lambda edit: edit.span), spans, strict=True
     ):
-        made = [
-            one
-            for one in result.file.literals
-            if fingerprint(one) == edit.reads
-            and start == byte_span(result.file.text, one.span)[0]
-            and byte_span(result.file.text, one.span)[1] <= stop
+        literals = [
+            literal
+            for literal in result.file.literals
+            if fingerprint(literal) == edit.reads
+            and start == byte_span(result.file.text, literal.span)[0]
+            and byte_span(result.file.text, literal.span)[1] <= stop
         ]
-        if not made:
+        if not literals:
             raise ShipError(
                 f"{source.path}:{edit.line}: the edit of {edit.target.name!r} would not read back"
                 " as the candidate's text.",
@@ -327,30 +333,34 @@ def verify_literals(source: TextSource, data: bytes, edits: Sequence[SourceEdit]
 
 def _others(source: TextSource, spans: Sequence[Span]) -> list[str]:
     """The literals outside of byte spans."""
-    found = []
+    texts = []
     for literal in source.file.literals:
         start, end = byte_span(source.file.text, literal.span)
         if all(end <= span[0] or start >= span[1] for span in spans):
-            found.append(canonical(literal))
-    return found
+            texts.append(canonical(literal))
+    return texts
 
 
 def holds_edit(
-    base: TextSource, made: TextSlot, target: PatchTarget, old: PromptTemplate, new: PromptTemplate
+    base: TextSource,
+    new_slot: TextSlot,
+    target: PatchTarget,
+    old: PromptTemplate,
+    new: PromptTemplate,
 ) -> bool:
     """Whether a literal is what the edit of another commit's literal gives.
 
     Args:
         base: The file before the edit.
-        made: The literal after it.
+        new_slot: The literal after it.
         target: The literal's fingerprints.
         old: The baseline's template.
         new: The candidate's template.
     """
     slot = literal_at(base, target.before)
     return slot is not None and (
-        any(_gives(base, slot, made, *texts) for texts in _readings(old, new))
-        or _is_part(slot.literal, made.literal, old.text, new.text)
+        any(_gives(base, slot, new_slot, *texts) for texts in _readings(old, new))
+        or _is_part(slot.literal, new_slot.literal, old.text, new.text)
     )
 
 
@@ -376,15 +386,15 @@ def _readings(
 
 
 def _gives(
-    base: TextSource, slot: TextSlot, made: TextSlot, before: TemplateText, after: TemplateText
+    base: TextSource, slot: TextSlot, new_slot: TextSlot, before: TemplateText, after: TemplateText
 ) -> bool:
     """Whether the edit of a literal from one text to another gives a second literal."""
     fits = [fit.match for fit in fits_in(base.file, before)]
-    fit = next((one for one in fits if one.literal.span == slot.literal.span), None)
+    fit = next((fit for fit in fits if fit.literal.span == slot.literal.span), None)
     if fit is None:
         return False
     literal = fit.literal
-    form = same_form(made.literal, literal)
+    form = same_form(new_slot.literal, literal)
     try:
         value = new_value(fit, before, after)
     except Inexpressible:

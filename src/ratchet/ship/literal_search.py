@@ -92,14 +92,14 @@ def find_literal(root: Path, template: PromptTemplate) -> LiteralSearch:
     return result_of(search_tracked(root, text), text)
 
 
-def result_of(found: Found, text: TemplateText) -> LiteralSearch:
+def result_of(matches: Found, text: TemplateText) -> LiteralSearch:
     """What a search for a text found, for a person."""
     return LiteralSearch(
-        tuple(_place(fit, text) for fit in found.fits),
-        tuple(_place(fit, text) for fit in found.copies),
-        _nearest(found),
-        _as_written(found.fits[0], text) if len(found.fits) == 1 else None,
-        tuple(_place(fit, text) for fit in found.generated),
+        tuple(_place(fit, text) for fit in matches.fits),
+        tuple(_place(fit, text) for fit in matches.copies),
+        _nearest(matches),
+        _as_written(matches.fits[0], text) if len(matches.fits) == 1 else None,
+        tuple(_place(fit, text) for fit in matches.generated),
     )
 
 
@@ -117,12 +117,12 @@ def _as_written(fit: Fit, template: TemplateText) -> PromptTemplate:
         values.append(["" if any(map(is_slot, part)) else part])
         pieces.append("")
     pieces[-1] += core[end:] + template.text[start + len(core) :]
-    taken = set(names)
+    used_names = set(names)
     for number, name in enumerate(slot_names(pieces, values)):
         if not names[number]:
             free = (name if n == 1 else f"{name}_{n}" for n in range(1, len(names) + 2))
-            names[number] = next(one for one in free if one not in taken)
-            taken.add(names[number])
+            names[number] = next(free_name for free_name in free if free_name not in used_names)
+            used_names.add(names[number])
     constants = [piece.replace("{", "{{").replace("}", "}}") for piece in pieces]
     slots = ["{" + name + "}" for name in names]
     return PromptTemplate("".join(itertools.chain(*zip(constants, [*slots, ""], strict=True))))
@@ -134,15 +134,15 @@ def search_tracked(root: Path, text: TemplateText, only: str | None = None) -> F
     return search(root, [path for path in paths if only in (None, path)], text)
 
 
-def text_of(template: PromptTemplate, known: tuple[str, ...] = ()) -> TemplateText:
+def text_of(template: PromptTemplate, known_slots: tuple[str, ...] = ()) -> TemplateText:
     """A template as text; raises InputError for one with logic.
 
     Args:
         template: The template.
-        known: Slots of the template that it replaces.
+        known_slots: Slots of the template that it replaces.
     """
     shape = shape_of(template)
-    return TemplateText.of(shape.pieces, shape.slots, known)
+    return TemplateText.of(shape.pieces, shape.slots, known_slots)
 
 
 def verbatim(template: PromptTemplate) -> TemplateText:
@@ -168,15 +168,15 @@ def _place(fit: Fit, template: TemplateText) -> LiteralPlace:
 
 
 def _source(literal: Literal, value: str) -> str:
-    written = ""
+    code = ""
     for character in value:
         number = ord(character) - FIRST_MARK
-        written += literal.slots[number].source if 0 <= number < len(literal.slots) else character
-    return written
+        code += literal.slots[number].source if 0 <= number < len(literal.slots) else character
+    return code
 
 
-def _nearest(found: Found) -> str:
-    near = found.nearest
+def _nearest(matches: Found) -> str:
+    near = matches.nearest
     if near is None:
         return ""
     return f"the nearest is in {near.file.path}:{near.line}: {near.difference}"

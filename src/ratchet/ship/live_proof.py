@@ -40,9 +40,9 @@ def with_live_proofs(text: str, proofs: Sequence[LiveProof], commands: Sequence[
         " | needed | |\n|---|---|---|---|---|---|---|---|---|"
     )
     sentences = [plain(proof.decision.sentence) for proof in proofs if proof.decision.sentence]
-    found = "\n".join(f"- {sentence}" for sentence in sentences)
+    findings = "\n".join(f"- {sentence}" for sentence in sentences)
     parts = ["", "## On live traffic", f"{head}\n{rows}"]
-    details = [found] if found else []
+    details = [findings] if findings else []
     details += ["This recomputes their numbers:", fence("\n".join(commands), "sh")]
     parts.append(folded("What the stages found", *details))
     section = "\n\n".join(parts).removeprefix("\n") + "\n"

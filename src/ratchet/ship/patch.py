@@ -130,10 +130,10 @@ def apply_edits(edits: list[SourceEdit], contents: Mapping[str, bytes]) -> Patch
     files: dict[str, tuple[bytes, bytes]] = {}
     for path in sorted({edit.target.file for edit in edits}):
         mine = sorted((e for e in edits if e.target.file == path), key=lambda edit: edit.span)
-        for one, other in itertools.pairwise(mine):
-            if one.span[1] > other.span[0]:
+        for earlier, later in itertools.pairwise(mine):
+            if earlier.span[1] > later.span[0]:
                 raise ShipError(
-                    f"{path}:{other.line}: {one.target.name!r} and {other.target.name!r} share"
+                    f"{path}:{later.line}: {earlier.target.name!r} and {later.target.name!r} share"
                     " one literal in the source.",
                     hint="Declare each separately.",
                 )
@@ -145,12 +145,12 @@ def _applied(data: bytes, path: str, edits: Sequence[SourceEdit]) -> bytes:
     """A file after its edits: of what is found by its name, by its text, and by its keys."""
     by_text = [edit for edit in edits if edit.target.language]
     by_keys = [edit for edit in edits if edit.target.format]
-    named = [edit for edit in edits if not (edit.target.language or edit.target.format)]
-    if named:
-        source, data = read_source(data, path), _spliced(data, named)
-        verify(source, data, named)
+    by_name = [edit for edit in edits if not (edit.target.language or edit.target.format)]
+    if by_name:
+        source, data = read_source(data, path), _spliced(data, by_name)
+        verify(source, data, by_name)
     if by_text:
-        moved = [_moved(edit, named) for edit in by_text]
+        moved = [_moved(edit, by_name) for edit in by_text]
         text, data = read_text_source(data, path), _spliced(data, moved)
         verify_literals(text, data, moved)
     if by_keys:
@@ -167,9 +167,13 @@ def _spliced(data: bytes, edits: Sequence[SourceEdit]) -> bytes:
     return data
 
 
-def _moved(edit: SourceEdit, others: Sequence[SourceEdit]) -> SourceEdit:
+def _moved(edit: SourceEdit, applied: Sequence[SourceEdit]) -> SourceEdit:
     """An edit in the file that others have been applied to."""
-    shift = sum(len(one.new) - len(one.old) for one in others if one.span < edit.span)
+    shift = sum(
+        len(applied_edit.new) - len(applied_edit.old)
+        for applied_edit in applied
+        if applied_edit.span < edit.span
+    )
     return dataclasses.replace(edit, span=(edit.span[0] + shift, edit.span[1] + shift))
 
 
@@ -259,13 +263,19 @@ def _undeclared_edit(
         raise ShipError(
             f"Resource {declaration.name!r} is not a prompt; only prompts are found by their text."
         )
-    named = _named_in_script(declaration, root)
-    if named is None:
+    place = _named_in_script(declaration, root)
+    if place is None:
         return literal_edit(undeclared_prompt(declaration, old, new, root), old, new, root)
-    _check_shape(f"{named[0]}:{declaration.line}", declaration.name, old, new)
+    _check_shape(f"{place[0]}:{declaration.line}", declaration.name, old, new)
     refusal = f"Prompt {declaration.name!r} cannot be patched:"
     prompt = declared_prompt(
-        declaration.name, old, new, expression=named, refusal=refusal, file=named[0], kept=True
+        declaration.name,
+        old,
+        new,
+        expression=place,
+        refusal=refusal,
+        file=place[0],
+        keeps_ends=True,
     )
     return literal_edit(prompt, old, new, root)
 
@@ -277,9 +287,9 @@ def _named_in_script(declaration: Declaration, root: Path) -> tuple[str, tuple[i
     file = Path(declaration.file).resolve()
     if not file.is_relative_to(root):
         return None
-    for one in declared_prompts(root, [file]):
-        if one.name == declaration.name:
-            return file.relative_to(root).as_posix(), one.span
+    for prompt in declared_prompts(root, [file]):
+        if prompt.name == declaration.name:
+            return file.relative_to(root).as_posix(), prompt.span
     return None
 
 
@@ -309,8 +319,8 @@ def _check_untouched(
             raise changed_since(f"{target.file}:{slot.line}: {name}.{key}", None)
 
 
-def _agree(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    return one.keys() == other.keys() and all(same_value(one[key], other[key]) for key in one)
+def _agree(left: Mapping[str, Any], right: Mapping[str, Any]) -> bool:
+    return left.keys() == right.keys() and all(same_value(left[key], right[key]) for key in left)
 
 
 def _edits(
@@ -347,14 +357,14 @@ def _edits(
                     f"{source.path}:{slot.line}: {name}.{key} already holds the candidate's value.",
                     hint="It seems to be merged; see `ratchet releases`.",
                 )
-            found = slot.value if target.kind in ("params", "model") else None
-            raise changed_since(f"{source.path}:{slot.line}: {name}.{key}", found)
+            present = slot.value if target.kind in ("params", "model") else None
+            raise changed_since(f"{source.path}:{slot.line}: {name}.{key}", present)
         if not differs:
             continue
         read = read_by(source, slot, root)
         if read is not None and read.format:
-            made = config_edit(read, target, key, old, new, root, as_float=slot.as_float)
-            edits.append(made)
+            edit = config_edit(read, target, key, old, new, root, as_float=slot.as_float)
+            edits.append(edit)
             continue
         if (
             isinstance(old, PromptTemplate)
@@ -417,7 +427,9 @@ def _diff(path: str, old: bytes, new: bytes) -> str:
     lines = [
         [line + "\n" for line in part[:-1]] + ([part[-1]] if part[-1] else []) for part in both
     ]
-    written: list[str] = []
+    diff_lines: list[str] = []
     for line in difflib.unified_diff(lines[0], lines[1], f"a/{path}", f"b/{path}"):
-        written.append(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n")
-    return "".join(written)
+        diff_lines.append(
+            line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
+        )
+    return "".join(diff_lines)

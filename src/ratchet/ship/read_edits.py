@@ -65,27 +65,27 @@ def config_edit(
     source = ConfigSource(data, path, read.format)
     if marker := not_edited(path, data):
         raise ShipError(f"{what} cannot be patched: {marker}.", hint=by_hand)
-    found = find_value(source, read.keys, key)
-    if found is None:
+    slot = find_value(source, read.keys, key)
+    if slot is None:
         raise ShipError(
             f"{what} cannot be patched: it has no place of its own there (an alias, a merged or"
             " repeated key, or none of that name).",
             hint=by_hand,
         )
-    value = float(found.value) if as_float and type(found.value) is int else found.value
+    value = float(slot.value) if as_float and type(slot.value) is int else slot.value
     try:
         if isinstance(old, PromptTemplate) and isinstance(value, str):
             strip = str.strip if read.stripped else str
             if strip(value) != before:
-                raise changed_since(f"{path}:{found.line}: {declared.name}.{key}", None)
+                raise changed_since(f"{path}:{slot.line}: {declared.name}.{key}", None)
             after = _within(value, before, after) if read.stripped else after
         elif same_value(value, after):
             raise ShipError(
-                f"{path}:{found.line}: {declared.name}.{key} already holds the candidate's value.",
+                f"{path}:{slot.line}: {declared.name}.{key} already holds the candidate's value.",
                 hint="It seems to be merged; see `ratchet releases`.",
             )
         elif not same_value(value, before):
-            raise changed_since(f"{path}:{found.line}: {declared.name}.{key}", found.value)
+            raise changed_since(f"{path}:{slot.line}: {declared.name}.{key}", slot.value)
     except Inexpressible as error:
         raise ShipError(f"{what} cannot be patched: {error}.", hint=by_hand) from None
     target = PatchTarget(
@@ -96,7 +96,7 @@ def config_edit(
         keys=json.dumps(read.keys),
         slot=key,
     )
-    return value_edit(source, target, found, before, after)
+    return value_edit(source, target, slot, before, after)
 
 
 def _within(value: str, before: str, after: str) -> str:
@@ -131,7 +131,7 @@ def text_edit(
         expression=(source.path, slot.span),
         refusal=f"{source.path}:{slot.line}: {name}.text cannot be patched: {slot.problem}.",
         file=read.file.relative_to(root).as_posix() if read else None,
-        kept=read is not None and not read.stripped,
+        keeps_ends=read is not None and not read.stripped,
     )
     try:
         return literal_edit(prompt, old, new, root)
@@ -154,7 +154,7 @@ def _changed_part(
     source: SourceFile, slot: SourceSlot, old: str, new: str
 ) -> tuple[Span, str, str] | None:
     """The one constant in an expression whose text alone changes, with its old and new text."""
-    found = []
+    parts = []
     for node in ast.walk(slot.node):
         if not isinstance(node, (ast.Name, ast.Attribute)):
             continue
@@ -164,7 +164,7 @@ def _changed_part(
         except NotLiteral:
             continue
         head, _, tail = old.partition(text) if text and old.count(text) == 1 else ("", "", "")
-        kept = len(head) + len(tail)
-        if kept and kept < len(new) and new.startswith(head) and new.endswith(tail):
-            found.append((source.span(value), text, new[len(head) : len(new) - len(tail)]))
-    return found[0] if len(found) == 1 else None
+        unchanged = len(head) + len(tail)
+        if unchanged and unchanged < len(new) and new.startswith(head) and new.endswith(tail):
+            parts.append((source.span(value), text, new[len(head) : len(new) - len(tail)]))
+    return parts[0] if len(parts) == 1 else None

@@ -98,34 +98,34 @@ def ship(
 
     tip = repository.commit_of(f"refs/heads/{branch}")
     if tip:
-        made = _existing(repository, branch, tip, baseline, candidate)
+        prepared = _existing(repository, branch, tip, baseline, candidate)
     else:
         repository.check_idle()
         repository.check_clean([out_dir, repository.root / repository.prefix / ".ratchet"])
-        made = _new_commit(
+        prepared = _new_commit(
             repository, baseline, candidate, declarations, decision, experiment_id, now
         )
     text_path = out_dir.resolve() / (branch.replace("/", "-") + ".md")
     release = Release(
-        id=content_hash([experiment_id, candidate.id, made.commit]),
+        id=content_hash([experiment_id, candidate.id, prepared.commit]),
         experiment_id=experiment_id,
         candidate_id=candidate.id,
         baseline_id=baseline.id,
         state="branched",
         repo=str(repository.root),
         branch=branch,
-        base=made.base,
-        commit=made.commit,
+        base=prepared.base,
+        commit=prepared.commit,
         pull_request=str(text_path),
         evidence=str(evidence_path.resolve()),
-        created_at=repository.committed_at(made.commit),
+        created_at=repository.committed_at(prepared.commit),
         draft=draft,
     )
     # A draft may have been compared on more tasks since.
-    if tip and not draft and _is_written(text_path, made.commit):
+    if tip and not draft and _is_written(text_path, prepared.commit):
         return release
-    unchecked = _check_declared(repository, made, candidate, declarations, agent_entry, tests)
-    report = run_tests(repository, made.commit, made.base, tests)
+    unchecked = _check_declared(repository, prepared, candidate, declarations, agent_entry, tests)
+    report = run_tests(repository, prepared.commit, prepared.base, tests)
     if report.outcome not in ("passed", "not_configured"):
         outcome = f"The branch {branch} stays as it is." if tip else "No branch was made."
         hint = report.hint()
@@ -134,8 +134,8 @@ def ship(
         )
     text = pull_request(
         branch=branch,
-        base=made.base,
-        commit=made.commit,
+        base=prepared.base,
+        commit=prepared.commit,
         baseline=baseline,
         candidate=candidate,
         decision=decision,
@@ -144,7 +144,7 @@ def ship(
         experiment_id=experiment_id,
         release_id=release.id,
         agent_entry=agent_entry,
-        diff=diff_files(made.files),
+        diff=diff_files(prepared.files),
         tests=report,
         notes=[*notes, *filter(None, [unchecked])],
         server_url=server_url,
@@ -152,7 +152,7 @@ def ship(
     )
     write_text_file(text_path, text)
     # The second reference protects the commit when the branch is deleted or squashed.
-    if not tip and not repository.create_branch(branch, made.commit, release_ref(release.id)):
+    if not tip and not repository.create_branch(branch, prepared.commit, release_ref(release.id)):
         raise Conflict(
             f"Another process made the branch {branch} at the same time.",
             hint="Run the same command again: it finds that branch.",
@@ -205,7 +205,7 @@ def _new_commit(
 
 def _check_declared(
     repository: Repository,
-    made: _Made,
+    prepared: _Made,
     candidate: Candidate,
     declarations: Mapping[str, Declaration],
     agent_entry: str,
@@ -214,13 +214,13 @@ def _check_declared(
     """Import the agent, if a value of its declarations was changed somewhere else."""
     elsewhere = {
         target.name: candidate.resources[target.name]
-        for target in targets_of(repository, made.commit)
+        for target in targets_of(repository, prepared.commit)
         if (target.language or target.format) and declarations[target.name].located_by == "name"
     }
     if not elsewhere:
         return ""
     module = agent_entry.partition(":")[0]
-    return check_declared(repository, made.commit, made.base, module, elsewhere, tests)
+    return check_declared(repository, prepared.commit, prepared.base, module, elsewhere, tests)
 
 
 def _existing(

@@ -100,12 +100,12 @@ class Remote:
         Raises:
             ShipError: There is no such remote.
         """
-        known = self.repository.text("remote").split()
-        if self.name not in known:
-            others = f"; it has {', '.join(known)}" if known else ""
+        remotes = self.repository.text("remote").split()
+        if self.name not in remotes:
+            listing = f"; it has {', '.join(remotes)}" if remotes else ""
             raise ShipError(
-                f"The repository {self.repository.root} has no remote {self.name!r}{others}.",
-                hint="Name one as remote under [ship]." if known else "Add one: git remote add.",
+                f"The repository {self.repository.root} has no remote {self.name!r}{listing}.",
+                hint="Name one as remote under [ship]." if remotes else "Add one: git remote add.",
             )
         return self.repository.text("remote", "get-url", "--push", self.name)
 
@@ -118,14 +118,14 @@ class Remote:
         """
         wanted = [f"refs/heads/{branch}" for branch in branches]
         listed = self._git("ls-remote", "--symref", self.name, "HEAD", *wanted)
-        default, found = "", {}
+        default, tips = "", {}
         for line in listed.splitlines():
             value, _, ref = line.partition("\t")
             if ref == "HEAD" and value.startswith("ref: refs/heads/"):
                 default = value.removeprefix("ref: refs/heads/")
             elif ref.startswith("refs/heads/"):
-                found[ref.removeprefix("refs/heads/")] = value
-        return RemoteTips(default, found)
+                tips[ref.removeprefix("refs/heads/")] = value
+        return RemoteTips(default, tips)
 
     def fetch(self, branch: str) -> str:
         """Fetch a branch without moving any of the user's references; return its tip.
@@ -134,7 +134,7 @@ class Remote:
             ForgeUnavailable: The remote cannot be reached.
             ShipError: It refuses, or has no such branch.
         """
-        kept = f"refs/ratchet/remotes/{self.name}/{branch}"
+        tracking_ref = f"refs/ratchet/remotes/{self.name}/{branch}"
         self._git(
             "fetch",
             "--quiet",
@@ -143,9 +143,9 @@ class Remote:
             "--no-write-fetch-head",
             "--refmap=",
             self.name,
-            f"+refs/heads/{branch}:{kept}",
+            f"+refs/heads/{branch}:{tracking_ref}",
         )
-        tip = self.repository.commit_of(kept)
+        tip = self.repository.commit_of(tracking_ref)
         assert tip is not None
         return tip
 
@@ -210,35 +210,35 @@ class Remote:
         )
 
     def _error(self, arguments: Sequence[str], stderr: str) -> ShipError:
-        said = without_credentials(" ".join(stderr.split()))[-600:]
-        lower = said.lower()
+        complaint = without_credentials(" ".join(stderr.split()))[-600:]
+        lower = complaint.lower()
         place = f"The remote {self.name} ({without_credentials(self.url())})"
         if any(text in lower for text in _RULES):
             return ShipError(
-                f"{place} refuses the branch by its rules: {said}",
+                f"{place} refuses the branch by its rules: {complaint}",
                 hint=f"Allow branches named {BRANCHES}… there.",
             )
         if any(text in lower for text in _CREDENTIALS):
             return ShipError(
-                f"{place} does not accept git's credentials: {said}",
+                f"{place} does not accept git's credentials: {complaint}",
                 hint="Pushing uses your own git: make `git push` work here without a prompt, by a"
                 " credential helper or an ssh key.",
             )
         if any(text in lower for text in _PERMISSION):
             return ShipError(
-                f"{place} does not let you push: {said}", hint="Ask for write access to it."
+                f"{place} does not let you push: {complaint}", hint="Ask for write access to it."
             )
         if any(text in lower for text in _AWAY):
-            return self._away(f"cannot be reached: {said}")
+            return self._away(f"cannot be reached: {complaint}")
         if any(text in lower for text in _MISSING):
             return ShipError(
-                f"{place} is not there, or hidden from you: {said}",
+                f"{place} is not there, or hidden from you: {complaint}",
                 hint="Check its address: git remote -v.",
             )
         if "[rejected]" in lower or "non-fast-forward" in lower or "fetch first" in lower:
             return ShipError(
-                f"{place} has other commits on that branch, so nothing was pushed: {said}",
+                f"{place} has other commits on that branch, so nothing was pushed: {complaint}",
                 hint="Nothing is ever pushed by force. Delete the branch there if nobody needs it.",
             )
         verb = next(a for a in arguments if not a.startswith("-") and "=" not in a)
-        return ShipError(f"git {verb} failed at {place[4:]}: {said}")
+        return ShipError(f"git {verb} failed at {place[4:]}: {complaint}")

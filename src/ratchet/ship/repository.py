@@ -153,8 +153,10 @@ class Repository:
         Args:
             paths: Only of these; of all by default.
         """
-        asked = ["--", *paths] if paths else []
-        output = self._run("status", "--porcelain=v1", "-z", "--untracked-files=all", *asked).stdout
+        pathspec = ["--", *paths] if paths else []
+        output = self._run(
+            "status", "--porcelain=v1", "-z", "--untracked-files=all", *pathspec
+        ).stdout
         entries = iter(os.fsdecode(output).split("\0"))
         for entry in entries:
             if not entry:
@@ -167,21 +169,21 @@ class Repository:
     def ignored(self, paths: Sequence[str]) -> list[str]:
         """Those of some paths, relative to the root, that git ignores."""
         stdin = b"".join(b"./" + os.fsencode(path) + b"\0" for path in paths)
-        done = self._run(
+        completed = self._run(
             *("check-ignore", "-z", "--stdin"),
             stdin=stdin,
             ok=(0, 1),
             environment={"GIT_LITERAL_PATHSPECS": "0"},  # which this command refuses
         )
-        ignored = os.fsdecode(done.stdout).split("\0")
+        ignored = os.fsdecode(completed.stdout).split("\0")
         return [path.removeprefix("./") for path in ignored if path]
 
     def commit_of(self, revision: str) -> str | None:
         """Full hash of the commit that a revision names, or None."""
-        found = self._run(
+        completed = self._run(
             "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}", ok=(0, 1, 128)
         )
-        return found.stdout.decode().strip() or None
+        return completed.stdout.decode().strip() or None
 
     def head(self) -> str:
         """Full hash of HEAD."""
@@ -202,20 +204,22 @@ class Repository:
 
     def head_branch(self) -> str | None:
         """The current branch, or None when HEAD is detached."""
-        found = self._run("symbolic-ref", "--quiet", "--short", "HEAD", ok=(0, 1))
-        return found.stdout.decode().strip() or None
+        completed = self._run("symbolic-ref", "--quiet", "--short", "HEAD", ok=(0, 1))
+        return completed.stdout.decode().strip() or None
 
     def is_ancestor(self, commit: str, of: str) -> bool:
         """Whether a commit is in another's history."""
         return self._run("merge-base", "--is-ancestor", commit, of, ok=(0, 1)).returncode == 0
 
-    def merge_base(self, one: str, other: str) -> str:
+    def merge_base(self, left: str, right: str) -> str:
         """Full hash of the best common ancestor of two commits that have one."""
-        return self.text("merge-base", one, other)
+        return self.text("merge-base", left, right)
 
     def checked_out_at(self, branch: str) -> Path | None:
         """The work tree that has a branch checked out, or None."""
-        return next((folder for folder, found in self.worktrees() if found == branch), None)
+        return next(
+            (folder for folder, checked_out in self.worktrees() if checked_out == branch), None
+        )
 
     def blob(self, commit: str, path: str) -> Blob | None:
         """A file of a commit, or None."""
@@ -229,17 +233,17 @@ class Repository:
     def tracked_files(self) -> list[str]:
         """Regular files of the index below the opened folder, relative to it, sorted."""
         listed = os.fsdecode(self._run("ls-files", "-z", "--stage").stdout).split("\0")
-        found = set()
+        files = set()
         for entry in listed:
             meta, _, path = entry.partition("\t")
             if meta.startswith("100") and path.startswith(self.prefix):
-                found.add(path.removeprefix(self.prefix))
-        return sorted(found)
+                files.add(path.removeprefix(self.prefix))
+        return sorted(files)
 
     def content(self, commit: str, path: str) -> bytes | None:
         """Bytes of a file in a commit, as git stores them, or None."""
-        found = self.blob(commit, path)
-        return self._run("cat-file", "blob", found.hash).stdout if found else None
+        blob = self.blob(commit, path)
+        return self._run("cat-file", "blob", blob.hash).stdout if blob else None
 
     def message(self, commit: str) -> str:
         """A commit's message."""
@@ -262,8 +266,8 @@ class Repository:
         """
         options = ["-w"] if write else []
         options += ["--path", path] if path else ["--no-filters"]
-        done = self._run("hash-object", "--stdin", *options, stdin=data)
-        return done.stdout.decode().strip()
+        completed = self._run("hash-object", "--stdin", *options, stdin=data)
+        return completed.stdout.decode().strip()
 
     def store_commit(
         self,
@@ -292,15 +296,15 @@ class Repository:
             "GIT_AUTHOR_DATE": f"@{int(now)} +0000",
             "GIT_COMMITTER_DATE": f"@{int(now)} +0000",
         }
-        done = self._run(
+        completed = self._run(
             *self._identity(),
             "commit-tree",
-            *(part for each in parents or [parent] for part in ("-p", each)),
+            *(part for ancestor in parents or [parent] for part in ("-p", ancestor)),
             tree,
             stdin=message.encode(),
             environment=dates,
         )
-        return done.stdout.decode().strip()
+        return completed.stdout.decode().strip()
 
     def _replaced(self, tree: str, parts: Sequence[str], blob: Blob | None) -> str:
         # Tree by tree instead of through an index: a killed process leaves no temporary file.
@@ -312,16 +316,16 @@ class Repository:
                 inner = meta.decode().split()[2]
             elif entry:
                 lines.append(entry)
-        made = f"{blob.mode} blob {blob.hash}" if blob else ""
+        tree_entry = f"{blob.mode} blob {blob.hash}" if blob else ""
         if len(parts) > 1:
             folder = self._replaced(inner, parts[1:], blob)
-            made = f"040000 tree {folder}" if folder else ""
-        if made:
-            lines.append(f"{made}\t".encode() + os.fsencode(parts[0]))
+            tree_entry = f"040000 tree {folder}" if folder else ""
+        if tree_entry:
+            lines.append(f"{tree_entry}\t".encode() + os.fsencode(parts[0]))
         if not lines and blob is None:
             return ""  # git has no empty folders
-        done = self._run("mktree", "-z", "--missing", stdin=b"\0".join(lines))
-        return done.stdout.decode().strip()
+        completed = self._run("mktree", "-z", "--missing", stdin=b"\0".join(lines))
+        return completed.stdout.decode().strip()
 
     def create_branch(self, branch: str, commit: str, keep: str | None = None) -> bool:
         """Create a branch; return False when one of that name exists.
@@ -339,12 +343,12 @@ class Repository:
         orders = f"create refs/heads/{branch} {commit}\n"
         if keep:
             orders += f"update {keep} {commit}\n"
-        done = self._run("update-ref", "--stdin", stdin=orders.encode(), ok=(0, 1, 128))
-        if not done.returncode:
+        completed = self._run("update-ref", "--stdin", stdin=orders.encode(), ok=(0, 1, 128))
+        if not completed.returncode:
             return True
         if self.commit_of(f"refs/heads/{branch}"):
             return False
-        stderr = done.stderr.decode(errors="replace").strip()
+        stderr = completed.stderr.decode(errors="replace").strip()
         folder = branch.partition("/")[0]
         raise ShipError(
             f"git cannot create the branch {branch}: {stderr}",
@@ -356,8 +360,8 @@ class Repository:
     def switch(self, branch: str, *, detach: bool = False) -> str:
         """Check out a branch, or a detached commit; return why git would not, or nothing."""
         how = "--detach" if detach else "--no-guess"
-        done = self._run("switch", "--quiet", how, branch, ok=(0, 1, 128))
-        return done.stderr.decode(errors="replace").strip() if done.returncode else ""
+        completed = self._run("switch", "--quiet", how, branch, ok=(0, 1, 128))
+        return completed.stderr.decode(errors="replace").strip() if completed.returncode else ""
 
     def delete_ref(self, name: str, tip: str) -> None:
         """Delete a reference if it still points at `tip`; raise ShipError otherwise."""
@@ -369,13 +373,13 @@ class Repository:
 
     def worktrees(self) -> list[tuple[Path, str]]:
         """(folder, checked out branch or an empty string) of every work tree."""
-        found: list[tuple[Path, str]] = []
+        worktrees: list[tuple[Path, str]] = []
         for line in os.fsdecode(self._run("worktree", "list", "--porcelain").stdout).split("\n"):
             if line.startswith("worktree "):
-                found.append((Path(line.removeprefix("worktree ")), ""))
-            elif line.startswith("branch refs/heads/") and found:
-                found[-1] = (found[-1][0], line.removeprefix("branch refs/heads/"))
-        return found
+                worktrees.append((Path(line.removeprefix("worktree ")), ""))
+            elif line.startswith("branch refs/heads/") and worktrees:
+                worktrees[-1] = (worktrees[-1][0], line.removeprefix("branch refs/heads/"))
+        return worktrees
 
     def prune_worktrees(self) -> None:
         """Remove the records of work trees whose folders are gone."""
@@ -383,9 +387,9 @@ class Repository:
 
     def _identity(self) -> list[str]:
         """The user's own git identity, or Ratchet's when none is configured."""
-        done = self._run("var", "GIT_COMMITTER_IDENT", ok=(0, 1, 128), strict_identity=True)
+        completed = self._run("var", "GIT_COMMITTER_IDENT", ok=(0, 1, 128), strict_identity=True)
         author = self._run("var", "GIT_AUTHOR_IDENT", ok=(0, 1, 128), strict_identity=True)
-        if not done.returncode and not author.returncode:
+        if not completed.returncode and not author.returncode:
             return []
         return ["-c", "user.name=Ratchet", "-c", "user.email=ratchet@localhost"]
 
@@ -404,7 +408,7 @@ class Repository:
         options = [part for setting in settings for part in ("-c", setting)]
         command = ["git", *options, *arguments]
         try:
-            done = subprocess.run(
+            completed = subprocess.run(
                 command,
                 cwd=self.root,
                 input=stdin if stdin is not None else b"",
@@ -422,10 +426,10 @@ class Repository:
                 f"git {_verb(arguments)} in {self.root} took longer than {_TIMEOUT_S:.0f} s.",
                 hint="Does another process hold the repository?",
             ) from None
-        if done.returncode not in ok:
-            stderr = done.stderr.decode(errors="replace").strip()
+        if completed.returncode not in ok:
+            stderr = completed.stderr.decode(errors="replace").strip()
             raise ShipError(f"git {_verb(arguments)} failed in {self.root}: {stderr}")
-        return done
+        return completed
 
 
 def check_clean(repo: Path, ignoring: Sequence[Path] = ()) -> None:
@@ -449,13 +453,13 @@ def _verb(arguments: Sequence[str]) -> str:
     return next((a for a in arguments if not a.startswith("-") and "=" not in a), "")
 
 
-def git_environment(kept: Sequence[str] = _KEPT_GIT_VARIABLES) -> dict[str, str]:
+def git_environment(kept_prefixes: Sequence[str] = _KEPT_GIT_VARIABLES) -> dict[str, str]:
     """This process's environment without git's variables, except those that are kept."""
     # Variables such as GIT_DIR, set when Ratchet runs in a git hook, would redirect every command.
     inherited = {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith("GIT_") or name.startswith(tuple(kept))
+        if not name.startswith("GIT_") or name.startswith(tuple(kept_prefixes))
     }
     fixed = {
         "GIT_TERMINAL_PROMPT": "0",

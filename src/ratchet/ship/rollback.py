@@ -184,17 +184,17 @@ def _holds(repository: Repository, head: str, release: Release) -> str:
     try:
         changes = changes_of(repository, release.base, release.commit)
         states = [
-            (state, [slots_at(repository, head, c.target, value).get(c.key) for c, value in each])
-            for state, each in (
+            (state, [slots_at(repository, head, c.target, value).get(c.key) for c, value in pairs])
+            for state, pairs in (
                 ("new", [(c, c.target.after) for c in changes]),
                 ("old", [(c, c.target.before) for c in changes]),
             )
         ]
     except ShipError:
         return "other"
-    for state, found in states:
+    for state, slots in states:
         theirs = [(c.commit if state == "new" else c.base)[1].value for c in changes]
-        values = [slot[1].value if slot else None for slot in found]
+        values = [slot[1].value if slot else None for slot in slots]
         if all(same_value(a, b) for a, b in zip(values, theirs, strict=True)):
             return state
     return "other"

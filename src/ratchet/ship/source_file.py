@@ -53,8 +53,8 @@ class SourceFile:
     def line_end(self, line: int) -> int:
         """Byte offset of the end of a 1-based line, before its line ending."""
         start = self.starts[line - 1]
-        found = _NEWLINE.search(self.data, start)
-        return found.start() if found else len(self.data)
+        match = _NEWLINE.search(self.data, start)
+        return match.start() if match else len(self.data)
 
     def text(self, span: Span) -> str:
         """The text of a byte span."""
@@ -107,8 +107,8 @@ def read_source(data: bytes, path: str) -> SourceFile:
         raise ShipError(f"{path} is not utf-8: {error}.", hint="Save it as utf-8.") from None
     except (SyntaxError, ValueError, RecursionError) as error:
         raise ShipError(f"{path} does not parse: {error}.") from None
-    ends = [found.end() for found in _NEWLINE.finditer(data)]
-    endings = [found.group() for found in _NEWLINE.finditer(data)]
+    ends = [match.end() for match in _NEWLINE.finditer(data)]
+    endings = [match.group() for match in _NEWLINE.finditer(data)]
     newline = max(set(endings), key=endings.count, default=b"\n").decode()
     return SourceFile(
         path=path,

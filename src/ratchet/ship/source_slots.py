@@ -85,8 +85,8 @@ def find_slots(
         slots["model"] = _value_slot(source, "model", value)
     for keyword in call.keywords:
         if keyword.arg is None:
-            given, _ = follow(source, keyword.value)
-            for key, entry in _entries(given):
+            mapping, _ = follow(source, keyword.value)
+            for key, entry in _entries(mapping):
                 slots.setdefault(key, _value_slot(source, key, entry))
             continue
         if keyword.arg in slots:
@@ -123,25 +123,25 @@ def declaring_line(source: SourceFile, kind: str, name: str, qualname: str | Non
 
 
 def _find_call(source: SourceFile, kind: str, name: str) -> ast.Call:
-    found = [
+    calls = [
         node
         for node in ast.walk(source.tree)
         if isinstance(node, ast.Call)
         and source.is_ratchet(node.func, kind)
         and _names(source, node) == name
     ]
-    if not found:
+    if not calls:
         raise ShipError(
             f'{source.path} holds no ratchet.{kind}("{name}", …) that can be found by reading it.',
             hint="Write the name as a string literal, and call it through `import ratchet`.",
         )
-    if len(found) > 1:
-        lines = ", ".join(str(node.lineno) for node in found)
+    if len(calls) > 1:
+        lines = ", ".join(str(node.lineno) for node in calls)
         raise ShipError(
             f'{source.path} declares ratchet.{kind}("{name}", …) more than once: lines {lines}.',
             hint="Keep one of them.",
         )
-    return found[0]
+    return calls[0]
 
 
 def _names(source: SourceFile, call: ast.Call) -> str | None:
@@ -224,9 +224,9 @@ def follow(source: SourceFile, node: ast.expr) -> tuple[ast.expr, str]:
             return node, ""
     elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
         classes = [
-            one
-            for one in source.tree.body
-            if isinstance(one, ast.ClassDef) and one.name == node.value.id
+            statement
+            for statement in source.tree.body
+            if isinstance(statement, ast.ClassDef) and statement.name == node.value.id
         ]
         if len(classes) != 1 or _bindings(source.tree, node.value.id) != 1:
             return node, ""
@@ -239,15 +239,15 @@ def follow(source: SourceFile, node: ast.expr) -> tuple[ast.expr, str]:
         if (isinstance(statement, ast.Assign) and _is_name(statement.targets, name))
         or (isinstance(statement, ast.AnnAssign) and _is_name([statement.target], name))
     ]
-    written = ast.unparse(node)
+    dotted = ast.unparse(node)
     if len(values) != 1 or values[0] is None or _bindings(owner, name) != 1:
         where = f"class {owner.name}" if isinstance(owner, ast.ClassDef) else "the file"
-        return node, f"the name {written} is not assigned exactly once at the top of {where}"
+        return node, f"the name {dotted} is not assigned exactly once at the top of {where}"
     uses = [
-        other.lineno
-        for other in ast.walk(source.tree)
-        if (isinstance(other, ast.Name) and other.id == name and isinstance(other.ctx, ast.Load))
-        or (isinstance(node, ast.Attribute) and _sets_or_reads(other, name))
+        use.lineno
+        for use in ast.walk(source.tree)
+        if (isinstance(use, ast.Name) and use.id == name and isinstance(use.ctx, ast.Load))
+        or (isinstance(node, ast.Attribute) and _sets_or_reads(use, name))
     ]
     if len(uses) > 1:
         lines = sorted(set(uses))
@@ -256,7 +256,7 @@ def follow(source: SourceFile, node: ast.expr) -> tuple[ast.expr, str]:
             if len(lines) > 1
             else f"twice on line {lines[0]}"
         )
-        return values[0], f"the constant {written} is used {on}"
+        return values[0], f"the constant {dotted} is used {on}"
     return values[0], ""
 
 
@@ -278,8 +278,8 @@ def _bindings(tree: ast.AST, name: str) -> int:
     count = 0
     for node in ast.walk(tree):
         match node:
-            case ast.Name(id=found, ctx=ast.Store() | ast.Del()) | ast.arg(arg=found):
-                count += found == name
+            case ast.Name(id=bound, ctx=ast.Store() | ast.Del()) | ast.arg(arg=bound):
+                count += bound == name
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
                 count += node.name == name
             case ast.alias():
@@ -342,18 +342,18 @@ def find_function(source: SourceFile, qualname: str) -> FunctionNode:
     Raises:
         ShipError: There is none, or more than one.
     """
-    found = [node for name, node in _functions(source.tree, "") if name == qualname]
-    if not found:
+    functions = [node for name, node in _functions(source.tree, "") if name == qualname]
+    if not functions:
         raise ShipError(
             f"{source.path} holds no function {qualname}.", hint="Was it renamed or moved?"
         )
-    if len(found) > 1:
-        lines = ", ".join(str(node.lineno) for node in found)
+    if len(functions) > 1:
+        lines = ", ".join(str(node.lineno) for node in functions)
         raise ShipError(
             f"{source.path} defines {qualname} more than once: lines {lines}.",
             hint="Keep one of them.",
         )
-    return found[0]
+    return functions[0]
 
 
 def _functions(node: ast.AST, prefix: str) -> Iterator[tuple[str, FunctionNode]]:

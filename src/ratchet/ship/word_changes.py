@@ -27,33 +27,33 @@ def word_changes(before: str, after: str) -> list[WordChange]:
         after: The second.
     """
     pattern = r"\w+|\s+|[^\w\s]"
-    one, other = re.findall(pattern, before), re.findall(pattern, after)
-    head = _common_prefix(one, other)
-    tail = _common_prefix(one[head:][::-1], other[head:][::-1])
-    begin, end = "".join(one[:head]), "".join(one[len(one) - tail :])
-    one, other = one[head : len(one) - tail], other[head : len(other) - tail]
-    are_many = len(one) + len(other) > MAX_WORDS
+    old, new = re.findall(pattern, before), re.findall(pattern, after)
+    head = _common_prefix(old, new)
+    tail = _common_prefix(old[head:][::-1], new[head:][::-1])
+    begin, end = "".join(old[:head]), "".join(old[len(old) - tail :])
+    old, new = old[head : len(old) - tail], new[head : len(new) - tail]
+    are_many = len(old) + len(new) > MAX_WORDS
     if are_many:
-        one = "".join(one).splitlines(keepends=True)
-        other = "".join(other).splitlines(keepends=True)
+        old = "".join(old).splitlines(keepends=True)
+        new = "".join(new).splitlines(keepends=True)
     # Common lines carry no information in a long text, and would take minutes to match.
-    matcher = difflib.SequenceMatcher(None, one, other, autojunk=are_many)
+    matcher = difflib.SequenceMatcher(None, old, new, autojunk=are_many)
     changes: list[WordChange] = [("same", begin)]
     for op, i, j, k, m in matcher.get_opcodes():
         if op == "equal":
-            changes.append(("same", "".join(one[i:j])))
+            changes.append(("same", "".join(old[i:j])))
             continue
-        changes.extend((("out", "".join(one[i:j])), ("in", "".join(other[k:m]))))
+        changes.extend((("out", "".join(old[i:j])), ("in", "".join(new[k:m]))))
     changes.append(("same", end))
     return [change for change in _joined(changes) if change[1]]
 
 
-def _common_prefix(one: Sequence[str], other: Sequence[str]) -> int:
+def _common_prefix(left_parts: Sequence[str], right_parts: Sequence[str]) -> int:
     """Length of the common prefix."""
-    for number, (left, right) in enumerate(zip(one, other, strict=False)):
+    for number, (left, right) in enumerate(zip(left_parts, right_parts, strict=False)):
         if left != right:
             return number
-    return min(len(one), len(other))
+    return min(len(left_parts), len(right_parts))
 
 
 def _joined(changes: Sequence[WordChange]) -> Iterator[WordChange]:
@@ -78,7 +78,7 @@ def _joined(changes: Sequence[WordChange]) -> Iterator[WordChange]:
 
 def folded(changes: Sequence[WordChange], context: int = CONTEXT) -> list[WordChange]:
     """Shorten long unchanged stretches by cutting their middle."""
-    shown: list[WordChange] = []
+    pieces: list[WordChange] = []
     for number, (op, text) in enumerate(changes):
         head = context if number else 0
         tail = context if number + 1 < len(changes) else 0
@@ -86,5 +86,5 @@ def folded(changes: Sequence[WordChange], context: int = CONTEXT) -> list[WordCh
             left_out = len(text) - head - tail
             middle = f" […{counted(left_out, 'unchanged character')}…] "
             text = text[:head] + middle + (text[-tail:] if tail else "")
-        shown.append((op, text))
-    return shown
+        pieces.append((op, text))
+    return pieces

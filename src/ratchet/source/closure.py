@@ -52,10 +52,10 @@ class _Needs:
         self.changes: dict[str, list[int]] = defaultdict(list)
         self.stars: list[int] = []
         self.imports = [
-            one
+            imported
             for statement in module.tree.body
             if not isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
-            for one in imports_of(module, [statement])
+            for imported in imports_of(module, [statement])
         ]
         for number, statement in enumerate(module.tree.body):
             if _is_main(statement):
@@ -75,7 +75,7 @@ def closure_of(
     name: str,
     leave_out: LeaveOut = lambda module, statement: "",
     *,
-    whole: bool = False,
+    whole_modules: bool = False,
 ) -> Closure:
     """Compute what a name of a module needs.
 
@@ -84,13 +84,13 @@ def closure_of(
         module: The module.
         name: A top-level name: the function's, or its class's.
         leave_out: Reason for not following a statement; empty to follow it.
-        whole: Keep every statement of each needed module. Modules with circular imports load in one
-            order only, and pruning may change it.
+        whole_modules: Keep every statement of each needed module. Modules with circular imports
+            load in one order only, and pruning may change it.
 
     Raises:
         InputError: The module has no such name.
     """
-    search = _Search(tree, leave_out, whole)
+    search = _Search(tree, leave_out, whole_modules)
     if not search.require(module, name):
         raise InputError(f"{module.file} has no {name!r} at its top.")
     return search.run()
@@ -136,8 +136,8 @@ class _Search:
         needs = self._of(module)
         numbers = needs.binds.get(name, [])
         if not numbers:
-            made = self._from_module_getattr(module, name)
-            return self._from_star(module, name) or made
+            from_getattr = self._from_module_getattr(module, name)
+            return self._from_star(module, name) or from_getattr
         self.required.add((module.file, name))
         for number in [*numbers, *needs.changes.get(name, [])]:
             self._take(module, number)
@@ -198,8 +198,8 @@ class _Search:
 
     def _follow(self, module: Module, statement: ast.stmt) -> None:
         inner = list(imports_of(module, [statement]))
-        for one in inner:
-            self._import(module, one)
+        for imported in inner:
+            self._import(module, imported)
         if _is_import(statement):
             return
         needs = self._of(module)
@@ -216,34 +216,42 @@ class _Search:
                     continue
                 self.missing.add(MissingName(self._shown(module.file), name))
         self._imported_by_name(module, statement)
-        for one in [*inner, *needs.imports]:
-            if one.bound and one.bound != "*" and (one in inner or one.bound in used):
-                dotted = self._module_bound(one)
+        for imported in [*inner, *needs.imports]:
+            if (
+                imported.bound
+                and imported.bound != "*"
+                and (imported in inner or imported.bound in used)
+            ):
+                dotted = self._module_bound(imported)
                 if dotted:
-                    self._take_from(dotted, statement, one.bound)
+                    self._take_from(dotted, statement, imported.bound)
 
-    def _import(self, module: Module, one: Import) -> None:
+    def _import(self, module: Module, imported: Import) -> None:
         """Add what an import loads."""
-        if one.module == "__future__":
+        if imported.module == "__future__":
             return
-        origin = self.tree.module(one.module)
+        origin = self.tree.module(imported.module)
         if origin is None:
-            if self.tree.is_folder(one.module):  # a package without an __init__.py
-                below = self.tree.module(f"{one.module}.{one.name}") if one.name else None
+            if self.tree.is_folder(imported.module):  # a package without an __init__.py
+                below = (
+                    self.tree.module(f"{imported.module}.{imported.name}")
+                    if imported.name
+                    else None
+                )
                 if below is not None:
                     self._of(below)
             else:
-                self.outside[one.module].add(self._shown(module.file))
+                self.outside[imported.module].add(self._shown(module.file))
             return
         self._of(origin)
-        if not one.name or one.name == "*":
+        if not imported.name or imported.name == "*":
             return  # its needed parts are required by name
-        if origin.file == module.file or not self.require(origin, one.name):
-            below = self.tree.module(f"{one.module}.{one.name}")
+        if origin.file == module.file or not self.require(origin, imported.name):
+            below = self.tree.module(f"{imported.module}.{imported.name}")
             if below is not None:
                 self._of(below)
             elif origin.file != module.file:
-                self.missing.add(MissingName(self._shown(origin.file), one.name))
+                self.missing.add(MissingName(self._shown(origin.file), imported.name))
 
     def _imported_by_name(self, module: Module, statement: ast.stmt) -> None:
         """Add what `import_module(…)` may load: the module it names, or the whole folder."""
@@ -253,38 +261,38 @@ class _Search:
             called = node.func.attr if isinstance(node.func, ast.Attribute) else ""
             if "import_module" not in (called, getattr(node.func, "id", "")):
                 continue
-            given = node.args[0]
-            if isinstance(given, ast.Constant) and isinstance(given.value, str):
-                dotted = given.value
+            argument = node.args[0]
+            if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
+                dotted = argument.value
                 if dotted.startswith("."):
                     dotted = f"{module.package}{dotted}" if module.package else dotted[1:]
-                named = self.tree.module(dotted)
-                if named is not None:
-                    self.whole(named)
+                imported_module = self.tree.module(dotted)
+                if imported_module is not None:
+                    self.whole(imported_module)
                 continue
             for file in sorted(module.file.parent.glob("*.py")):
                 beside = self.tree.read(file)
                 if beside is not None and beside.file != module.file:
                     self.whole(beside)
 
-    def _module_bound(self, one: Import) -> str:
+    def _module_bound(self, imported: Import) -> str:
         """Dotted name of the repository's module that an import binds; empty for other imports."""
-        dotted = one.module
-        if one.name:
-            origin = self.tree.module(one.module)
-            if origin is not None and self._of(origin).binds.get(one.name):
+        dotted = imported.module
+        if imported.name:
+            origin = self.tree.module(imported.module)
+            if origin is not None and self._of(origin).binds.get(imported.name):
                 return ""
-            dotted = f"{one.module}.{one.name}"
-        known = self.tree.find(dotted) is not None or self.tree.is_folder(dotted)
-        return dotted if known else ""
+            dotted = f"{imported.module}.{imported.name}"
+        is_module = self.tree.find(dotted) is not None or self.tree.is_folder(dotted)
+        return dotted if is_module else ""
 
     def _take_from(self, dotted: str, statement: ast.stmt, bound: str) -> None:
         """Add what a statement uses of a module, or the whole module if undeterminable."""
         for chain in chains(statement, bound):
             at = dotted
             for attribute in chain:
-                here = self.tree.module(at)
-                if here is not None and self.require(here, attribute):
+                owner = self.tree.module(at)
+                if owner is not None and self.require(owner, attribute):
                     break
                 at = f"{at}.{attribute}"
                 below = self.tree.module(at)
@@ -293,9 +301,9 @@ class _Search:
                 elif not self.tree.is_folder(at):
                     break
             else:
-                here = self.tree.module(at)
-                if here is not None:
-                    self.whole(here)
+                owner = self.tree.module(at)
+                if owner is not None:
+                    self.whole(owner)
 
     def _shown(self, file: Path) -> str:
         return file.relative_to(self.tree.root).as_posix()

@@ -85,9 +85,9 @@ def origins_of(module: Module) -> Mapping[str, str]:
         if not isinstance(s, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
     ]
     return {
-        one.bound: f"{one.module}.{one.name}" if one.name else one.module
-        for one in imports_of(module, top)
-        if one.bound
+        imported.bound: f"{imported.module}.{imported.name}" if imported.name else imported.module
+        for imported in imports_of(module, top)
+        if imported.bound
     }
 
 

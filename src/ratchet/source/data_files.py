@@ -42,14 +42,14 @@ def data_files(
         private: Files that are never staged, such as the task file with its expected answers.
     """
     hidden = {file.resolve() for file in private}
-    found: dict[Path, DataFile] = {}
+    by_file: dict[Path, DataFile] = {}
     for statement in statements:
         for name, in_path in _names(statement):
             for base in (module.file.parent, root):
                 for file in _existing(base, name, root, folders=in_path):
-                    if file.suffix != ".py" and file not in found:
-                        found[file] = DataFile(file, _refusal(file, root, hidden))
-    return sorted(found.values(), key=lambda named: named.file)
+                    if file.suffix != ".py" and file not in by_file:
+                        by_file[file] = DataFile(file, _refusal(file, root, hidden))
+    return sorted(by_file.values(), key=lambda data_file: data_file.file)
 
 
 def _refusal(file: Path, root: Path, hidden: set[Path]) -> str:
@@ -104,14 +104,14 @@ def _existing(base: Path, name: str, root: Path, *, folders: bool) -> Iterator[P
     if not folders and "/" not in name and not (1 < len(suffix) <= _SUFFIX):
         return  # any word might be a file name
     try:
-        named = (base / name).resolve()
-        if not named.is_relative_to(root) or named in (root, base):
+        path = (base / name).resolve()
+        if not path.is_relative_to(root) or path in (root, base):
             return
-        if named.is_file():
-            yield named
-        elif folders and named.is_dir():
-            inside = sorted(file for file in named.rglob("*") if file.is_file())
-            if len(inside) <= MAX_FILES and not (named / "__init__.py").exists():
+        if path.is_file():
+            yield path
+        elif folders and path.is_dir():
+            inside = sorted(file for file in path.rglob("*") if file.is_file())
+            if len(inside) <= MAX_FILES and not (path / "__init__.py").exists():
                 yield from (file for file in inside if "__pycache__" not in file.parts)
     except (OSError, ValueError):
         return

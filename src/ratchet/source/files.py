@@ -45,12 +45,12 @@ def why_skipped(folder: str, name: str) -> str:
         folder: Where it is.
         name: Its name.
     """
-    whole = os.path.join(folder, name)
-    if name in PACKAGES or is_environment(whole):
+    path = os.path.join(folder, name)
+    if name in PACKAGES or is_environment(path):
         return "installed packages"
     if name in VENDORED:
         return "vendored copy"
-    if name in BUILT and not os.path.exists(os.path.join(whole, "__init__.py")):
+    if name in BUILT and not os.path.exists(os.path.join(path, "__init__.py")):
         return "build output"
     return "hidden" if name.startswith(".") else ""
 

@@ -19,5 +19,5 @@ def generated_notice(text: str, comments: tuple[str, ...] = ("#",)) -> str:
         comments: What comment lines begin with.
     """
     lines = text.splitlines()[:20]
-    found = _NOTICE.search("\n".join(line for line in lines if line.lstrip().startswith(comments)))
-    return found.group() if found else ""
+    match = _NOTICE.search("\n".join(line for line in lines if line.lstrip().startswith(comments)))
+    return match.group() if match else ""

@@ -48,7 +48,7 @@ def declared_prompts(root: Path, files: Iterable[Path]) -> list[JavascriptPrompt
         root: The folder that they are read from, resolved.
         files: Files of it; those in other languages, and tests, are passed over.
     """
-    found: dict[str, JavascriptPrompt] = {}
+    prompts: dict[str, JavascriptPrompt] = {}
     for file in files:
         path = file.relative_to(root).as_posix()
         if (
@@ -60,9 +60,9 @@ def declared_prompts(root: Path, files: Iterable[Path]) -> list[JavascriptPrompt
         text = read_text(file, root)
         if text is None or PACKAGE not in text:
             continue
-        for one in _declared(file, text):
-            found.setdefault(one.name, one)
-    return list(found.values())
+        for prompt in _declared(file, text):
+            prompts.setdefault(prompt.name, prompt)
+    return list(prompts.values())
 
 
 def text_at(path: str, data: bytes, span: tuple[int, int]) -> str | None:
@@ -86,13 +86,17 @@ def _declared(file: Path, text: str) -> Iterator[JavascriptPrompt]:
         return
     literals = _literals(grammar, text)
     for node in nodes:
-        function, given = (node.child_by_field_name(key) for key in ("function", "arguments"))
-        if node.type != "call_expression" or function is None or given is None:
+        function, argument_list = (
+            node.child_by_field_name(key) for key in ("function", "arguments")
+        )
+        if node.type != "call_expression" or function is None or argument_list is None:
             continue
-        arguments = [one for one in given.named_children if one.type != "comment"]
+        arguments = [
+            argument for argument in argument_list.named_children if argument.type != "comment"
+        ]
         if source.source(function) not in names or len(arguments) < 2:
             continue
-        spans = [byte_span(text, source.span(one)) for one in arguments[:2]]
+        spans = [byte_span(text, source.span(argument)) for argument in arguments[:2]]
         name, literal = (literals.get(span) for span in spans)
         if name is None or literal is None or name.slots or literal.slots:
             continue
@@ -107,24 +111,26 @@ def _declared(file: Path, text: str) -> Iterator[JavascriptPrompt]:
 
 def _names(source: SourceText, node: Node) -> Iterator[str]:
     """What the package's `prompt` is called, by one statement."""
-    written = source.source(node)
+    statement = source.source(node)
     if node.type == "import_statement" or (
-        node.type == "variable_declarator" and re.search(r"=\s*require\s*\(", written)
+        node.type == "variable_declarator" and re.search(r"=\s*require\s*\(", statement)
     ):
-        origin = re.search(rf"""["']{re.escape(PACKAGE)}["']""", written)
+        origin = re.search(rf"""["']{re.escape(PACKAGE)}["']""", statement)
         if origin is None:
             return
-        if whole := re.match(r"(?:import\s+(?:\*\s+as\s+)?)?([\w$]+)\s*(?:=|from|,)", written):
-            yield f"{whole[1]}.prompt"
-        if listed := re.search(r"\{([^}]*)\}", written):
-            for one in listed[1].split(","):
-                if named := re.fullmatch(r"\s*prompt(?:\s*(?:\bas\b|:)\s*([\w$]+))?\s*", one):
-                    yield named[1] or "prompt"
+        if namespace := re.match(
+            r"(?:import\s+(?:\*\s+as\s+)?)?([\w$]+)\s*(?:=|from|,)", statement
+        ):
+            yield f"{namespace[1]}.prompt"
+        if listed := re.search(r"\{([^}]*)\}", statement):
+            for specifier in listed[1].split(","):
+                if match := re.fullmatch(r"\s*prompt(?:\s*(?:\bas\b|:)\s*([\w$]+))?\s*", specifier):
+                    yield match[1] or "prompt"
 
 
 @functools.lru_cache(maxsize=4)
 def _literals(grammar: Grammar, text: str) -> dict[tuple[int, int], Literal]:
-    return {byte_span(text, one.span): one for one in grammar.read(text)[0]}
+    return {byte_span(text, literal.span): literal for literal in grammar.read(text)[0]}
 
 
 def _value(literal: Literal) -> str:

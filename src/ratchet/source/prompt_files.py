@@ -37,20 +37,20 @@ def declared_prompts(root: Path, files: Iterable[PromptFile]) -> dict[str, Decla
         InputError: A file or a field is missing, is no text, or cannot be changed by itself; or two
             prompts have one name.
     """
-    found: dict[str, Declaration] = {}
-    for given in files:
-        path = path_of(root, given)
+    declarations: dict[str, Declaration] = {}
+    for prompt_file in files:
+        path = path_of(root, prompt_file)
         data = original_bytes(path)
-        for field in given.fields or ("",):
-            declaration = _declaration(given, field, path, data)
-            other = found.setdefault(declaration.name, declaration)
-            if other is not declaration:
+        for field in prompt_file.fields or ("",):
+            declaration = _declaration(prompt_file, field, path, data)
+            earlier = declarations.setdefault(declaration.name, declaration)
+            if earlier is not declaration:
                 raise InputError(
                     f"Two prompts of [[prompt_files]] are named {declaration.name!r}: one in"
-                    f" {other.file}, one in {path}.",
+                    f" {earlier.file}, one in {path}.",
                     hint='Give one of the files another first part: name = "…".',
                 )
-    return found
+    return declarations
 
 
 def rendered(
@@ -101,10 +101,10 @@ def with_text(data: bytes, declaration: Declaration, text: str) -> bytes:
     if declaration.keys:
         form = format_of(path)
         place = place_of(content, form, declaration.keys)
-        made = place and replaced(content, form, declaration.keys, place, text)
-        if not made:
+        changed = place and replaced(content, form, declaration.keys, place, text)
+        if not changed:
             raise InputError(f"{refusal} no notation of {form.upper()} reads back as it there.")
-        (start, stop), written = made
+        (start, stop), source = changed
     else:
         literal = whole_text(content)
         assert literal is not None  # it was declared
@@ -112,8 +112,8 @@ def with_text(data: bytes, declaration: Declaration, text: str) -> bytes:
             edit = replacement(content, literal, text, read)
         except Inexpressible as error:
             raise InputError(f"{refusal} {error}.") from None
-        (start, stop), written = edit.span, edit.source
-    return (content[:start] + written + content[stop:]).encode()
+        (start, stop), source = edit.span, edit.source
+    return (content[:start] + source + content[stop:]).encode()
 
 
 def whole_text(content: str) -> Literal | None:
@@ -124,21 +124,21 @@ def whole_text(content: str) -> Literal | None:
     return literals[-1] if literals else None
 
 
-def path_of(root: Path, given: PromptFile) -> Path:
+def path_of(root: Path, prompt_file: PromptFile) -> Path:
     """The real path of a file of prompts.
 
     Raises:
         InputError: There is no such file in the project.
     """
-    path = Path(os.path.realpath(root / given.path))
+    path = Path(os.path.realpath(root / prompt_file.path))
     if not path.is_relative_to(os.path.realpath(root)):
         raise InputError(
-            f"[[prompt_files]] names {given.path!r}, which is outside the project {root}.",
+            f"[[prompt_files]] names {prompt_file.path!r}, which is outside the project {root}.",
             hint="Name files of the project.",
         )
     if not path.is_file():
         raise InputError(
-            f"[[prompt_files]] names {given.path!r}, and there is no such file in {root}.",
+            f"[[prompt_files]] names {prompt_file.path!r}, and there is no such file in {root}.",
             hint="Correct its path in ratchet.toml, or remove it there.",
         )
     return path
@@ -151,66 +151,68 @@ def format_of(path: str) -> str:
     return FORMATS.get(PurePosixPath(path).suffix.lower().removeprefix("."), "")
 
 
-def _declaration(given: PromptFile, field: str, path: Path, data: bytes) -> Declaration:
+def _declaration(prompt_file: PromptFile, field: str, path: Path, data: bytes) -> Declaration:
     content = data.decode()
     keys: tuple[str | int, ...] = ()
     line = 1
     if field:
-        text, keys, line = _field(given, field, content)
+        text, keys, line = _field(prompt_file, field, content)
     else:
         literal = whole_text(content)
         assert literal is not None  # decoded text holds no half of a UTF-16 pair
         text, line = literal.value, content.count("\n", 0, literal.span[0]) + 1
-    name = given.prompt_name(keys)
+    name = prompt_file.prompt_name(keys)
     try:
-        template = PromptTemplate(text, given.engine or _engine(text, path))
+        template = PromptTemplate(text, prompt_file.engine or _engine(text, path))
     except InputError as error:
-        raise InputError(f"{given.path}: {name}: {error.message}", hint=error.hint) from None
+        raise InputError(f"{prompt_file.path}: {name}: {error.message}", hint=error.hint) from None
     return Declaration(name, template, str(path), line, located_by="file", keys=keys)
 
 
-def _field(given: PromptFile, field: str, content: str) -> tuple[str, tuple[str | int, ...], int]:
+def _field(
+    prompt_file: PromptFile, field: str, content: str
+) -> tuple[str, tuple[str | int, ...], int]:
     """Text, keys and line of a field."""
     from ratchet.source.literals.data_values import parse, place_of, value_at
 
-    form = format_of(given.path)
+    form = format_of(prompt_file.path)
     if not form:
         raise InputError(
-            f"[[prompt_files]] names fields of {given.path!r}, which is no YAML, TOML or"
+            f"[[prompt_files]] names fields of {prompt_file.path!r}, which is no YAML, TOML or"
             " JSON file.",
             hint="Leave out fields: the whole file is one prompt then.",
         )
     try:
         parsed = parse(content, form)
     except ValueError as error:
-        raise InputError(f"{given.path} is not {form.upper()}: {error}.") from None
-    keys = _keys(given, field, parsed)
+        raise InputError(f"{prompt_file.path} is not {form.upper()}: {error}.") from None
+    keys = _keys(prompt_file, field, parsed)
     value = value_at(parsed, keys)
     if not isinstance(value, str):
         raise InputError(
-            f"{given.path}: the field {field!r} is no text; it is {type(value).__name__}.",
+            f"{prompt_file.path}: the field {field!r} is no text; it is {type(value).__name__}.",
             hint="Name fields that hold prompts.",
         )
     place = place_of(content, form, keys)
     if place is None:
         raise InputError(
-            f"{given.path}: the field {field!r} has no place of its own in the file: it is an alias"
-            " or a merged or repeated key, which other values share.",
+            f"{prompt_file.path}: the field {field!r} has no place of its own in the file: it is an"
+            " alias or a merged or repeated key, which other values share.",
             hint="Write its text out there, or leave the field out of ratchet.toml.",
         )
     return value, keys, content.count("\n", 0, place[0]) + 1
 
 
-def _keys(given: PromptFile, field: str, parsed: object) -> tuple[str | int, ...]:
+def _keys(prompt_file: PromptFile, field: str, parsed: object) -> tuple[str | int, ...]:
     """The keys of a field, whose keys may hold dots themselves."""
-    found = _path_to(parsed, field.split("."))
-    if found is None:
-        known = ", ".join(_texts_in(parsed)[:_SHOWN]) or "none"
+    keys = _path_to(parsed, field.split("."))
+    if keys is None:
+        texts = ", ".join(_texts_in(parsed)[:_SHOWN]) or "none"
         raise InputError(
-            f"{given.path} has no field {field!r}. Its texts are: {known}.",
+            f"{prompt_file.path} has no field {field!r}. Its texts are: {texts}.",
             hint="Correct fields under [[prompt_files]] in ratchet.toml.",
         )
-    return tuple(found)
+    return tuple(keys)
 
 
 def _path_to(value: object, parts: Sequence[str]) -> list[str | int] | None:
@@ -218,14 +220,14 @@ def _path_to(value: object, parts: Sequence[str]) -> list[str | int] | None:
         return []
     if isinstance(value, list):
         inside = parts[0].isdigit() and int(parts[0]) < len(value)
-        rest = _path_to(value[int(parts[0])], parts[1:]) if inside else None
-        return None if rest is None else [int(parts[0]), *rest]
+        tail = _path_to(value[int(parts[0])], parts[1:]) if inside else None
+        return None if tail is None else [int(parts[0]), *tail]
     for size in range(1, len(parts) + 1) if isinstance(value, dict) else ():
         key = ".".join(parts[:size])
         if key in value:  # type: ignore[operator]
-            rest = _path_to(value[key], parts[size:])  # type: ignore[index]
-            if rest is not None:
-                return [key, *rest]
+            tail = _path_to(value[key], parts[size:])  # type: ignore[index]
+            if tail is not None:
+                return [key, *tail]
     return None
 
 

@@ -41,7 +41,7 @@ def related_tests(tree: SourceTree, file: Path, function: str) -> list[TestFile]
         file: The module's file.
         function: The function's bare name.
     """
-    found = []
+    test_files = []
     for test in tree.files:
         if not _TEST_FILE.fullmatch(test.name):
             continue
@@ -58,25 +58,27 @@ def related_tests(tree: SourceTree, file: Path, function: str) -> list[TestFile]
                 for a in getattr(n, "names", [])
                 if isinstance(a, ast.alias)
             }
-            found.append(TestFile(test, _kind(module), distance, function in names))
-    nearest = min((one.distance for one in found), default=0)
+            test_files.append(TestFile(test, _kind(module), distance, function in names))
+    nearest = min((test_file.distance for test_file in test_files), default=0)
     # In a package whose __init__ imports everything, every test loads every module.
-    near = [one for one in found if one.mentions or one.distance == 1]
-    near = near or [one for one in found if one.distance == nearest]
-    return sorted(near, key=lambda one: (not one.mentions, one.distance, one.file))
+    near = [test_file for test_file in test_files if test_file.mentions or test_file.distance == 1]
+    near = near or [test_file for test_file in test_files if test_file.distance == nearest]
+    return sorted(
+        near, key=lambda test_file: (not test_file.mentions, test_file.distance, test_file.file)
+    )
 
 
 def _distance(tree: SourceTree, start: Iterable[Module], target: Path) -> int | None:
     waiting = deque((module, 0) for module in start)
-    seen = {module.file for module, _ in waiting}
+    visited = {module.file for module, _ in waiting}
     while waiting:
         module, distance = waiting.popleft()
         for file in tree.loads(module):
             if file == target:
                 return distance + 1
-            if file in seen:
+            if file in visited:
                 continue
-            seen.add(file)
+            visited.add(file)
             loaded = tree.read(file)
             if loaded is not None:
                 waiting.append((loaded, distance + 1))
@@ -84,14 +86,14 @@ def _distance(tree: SourceTree, start: Iterable[Module], target: Path) -> int | 
 
 
 def _conftests(tree: SourceTree, test: Path) -> list[Module]:
-    found = []
+    conftests = []
     for folder in test.parents:
         module = tree.read(folder / "conftest.py") if (folder / "conftest.py").is_file() else None
         if module is not None:
-            found.append(module)
+            conftests.append(module)
         if folder == tree.root:
             break
-    return found
+    return conftests
 
 
 def _kind(module: Module) -> Kind:

@@ -58,12 +58,12 @@ def read_lines(name: str) -> list[tuple[int, str]]:
 def load(module: str, qualname: str) -> tuple[Any, Any]:
     """Load the function as stored in its class, and that class, if any."""
     owner: Any = None
-    found: Any = importlib.import_module(module)
+    target: Any = importlib.import_module(module)
     for part in qualname.split("."):
-        owner, found = (found if isinstance(found, type) else None), getattr(found, part)
-    if isinstance(found, property):
-        found = found.fget
-    return found, owner
+        owner, target = (target if isinstance(target, type) else None), getattr(target, part)
+    if isinstance(target, property):
+        target = target.fget
+    return target, owner
 
 
 def run(function: Any, owner: Any, qualname: str, line: str) -> dict[str, Any]:

@@ -91,7 +91,7 @@ def stage(
     folder: Path,
     *,
     private: Iterable[Path] = (),
-    whole: bool = False,
+    whole_modules: bool = False,
 ) -> StagedFunction:
     """Write a function with its dependencies into a folder. Idempotent.
 
@@ -102,7 +102,7 @@ def stage(
         target: The function.
         folder: Destination; it is created. It may only contain previously staged files.
         private: Files that are never staged.
-        whole: Stage needed modules whole, for when pruned ones do not load.
+        whole_modules: Stage needed modules whole, for when pruned ones do not load.
 
     Raises:
         InputError: The folder contains other files, or the function is nested in another function.
@@ -111,7 +111,7 @@ def stage(
     module = tree.read(target.file)
     if module is None or "<locals>" in target.qualname:
         raise InputError(f"{target.module}:{target.qualname} cannot be staged.")
-    closure = closure_of(tree, module, target.top, held_open, whole=whole)
+    closure = closure_of(tree, module, target.top, held_open, whole_modules=whole_modules)
     sources = _sources(tree, closure)
     left_out = _left_out(tree, closure)
     data: dict[str, Path] = {}
@@ -119,16 +119,16 @@ def stage(
         of = tree.read(file)
         if of is None:
             continue
-        for named in data_files(tree.root, of, statements, private):
-            shown = named.file.relative_to(tree.root).as_posix()
-            if named.refused:
-                left_out.append(LeftOut(f"the file {shown}", named.refused))
+        for data_file in data_files(tree.root, of, statements, private):
+            relative = data_file.file.relative_to(tree.root).as_posix()
+            if data_file.refused:
+                left_out.append(LeftOut(f"the file {relative}", data_file.refused))
             else:
-                data[shown] = named.file
+                data[relative] = data_file.file
     packages, absent = _packages(closure)
     left_out += absent
     path = [f.relative_to(tree.root).as_posix() for f in tree.path]
-    written = {name: text.encode() for name, text in sources.items()}
+    contents = {name: text.encode() for name, text in sources.items()}
     manifest = {
         "target": {
             "name": target.name,
@@ -137,13 +137,13 @@ def stage(
             "path": path,
         },
         "packages": packages,
-        "left_out": [[one.what, one.why] for one in sorted(set(left_out))],
+        "left_out": [[omission.what, omission.why] for omission in sorted(set(left_out))],
     }
-    written["run.py"] = (Path(__file__).with_name("staged_run.py")).read_bytes()
-    written["requirements.txt"] = _requirements(packages).encode()
+    contents["run.py"] = (Path(__file__).with_name("staged_run.py")).read_bytes()
+    contents["requirements.txt"] = _requirements(packages).encode()
     if any(closure.left_out.values()):
-        written[f"{path[0]}/{LEFT_OUT}".removeprefix("./")] = _LEFT_OUT_SOURCE.encode()
-    _write(folder, written, data, manifest, _first_case(module, target))
+        contents[f"{path[0]}/{LEFT_OUT}".removeprefix("./")] = _LEFT_OUT_SOURCE.encode()
+    _write(folder, contents, data, manifest, _first_case(module, target))
     lines = sum(text.count("\n") for text in sources.values())
     before = sum(m.text.count("\n") for f in closure.statements if (m := tree.read(f)))
     return StagedFunction(
@@ -222,16 +222,19 @@ def _stand_in(statement: ast.stmt, why: str) -> str:
 
 
 def _left_out(tree: SourceTree, closure: Closure) -> list[LeftOut]:
-    found = [
+    left_out = [
         LeftOut(f"{ast.unparse(statement).splitlines()[0][:120]} ({_shown(tree, file)})", why)
         for file, statements in closure.left_out.items()
         for statement, why in statements.items()
     ]
-    found += [
-        LeftOut(f"{one.name} ({one.file})", "it is not defined in the source, perhaps dynamically")
-        for one in closure.missing
+    left_out += [
+        LeftOut(
+            f"{missing.name} ({missing.file})",
+            "it is not defined in the source, perhaps dynamically",
+        )
+        for missing in closure.missing
     ]
-    return found
+    return left_out
 
 
 def _shown(tree: SourceTree, file: Path) -> str:
@@ -326,18 +329,18 @@ def _guess(annotation: ast.expr | None) -> object:
 
 def _write(
     folder: Path,
-    written: Mapping[str, bytes],
+    contents: Mapping[str, bytes],
     data: Mapping[str, Path],
     manifest: dict[str, object],
     first_case: str,
 ) -> None:
     before = _staged_before(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    kept = {*written, *data, MANIFEST}
-    for name in before - kept:
+    current_files = {*contents, *data, MANIFEST}
+    for name in before - current_files:
         (folder / name).unlink(missing_ok=True)
     sums: dict[str, str] = {}
-    for name, content in written.items():
+    for name, content in contents.items():
         file = folder / name
         file.parent.mkdir(parents=True, exist_ok=True)
         if not file.is_file() or file.read_bytes() != content:

@@ -37,22 +37,22 @@ def targets_in(tree: SourceTree) -> list[FoundTarget]:
     Raises:
         InputError: A comment marker has no partner.
     """
-    found: list[FoundTarget] = []
+    targets: list[FoundTarget] = []
     for file in tree.files:
         module = tree.read(file)
         if module is None:
             continue
         mine = list(_decorated(module)) if "evolve" in module.text else []
         if START in module.text:
-            known = {target.qualname for target in mine}
+            qualnames = {target.qualname for target in mine}
             where = file.relative_to(tree.root).as_posix()
             mine += (
                 _target(module, marked.qualname, marked.qualname, marked.line)
                 for marked in marked_functions(module.text, where)
-                if marked.qualname not in known
+                if marked.qualname not in qualnames
             )
-        found += mine
-    return found
+        targets += mine
+    return targets
 
 
 def target_named(tree: SourceTree, name: str) -> FoundTarget:
@@ -63,18 +63,18 @@ def target_named(tree: SourceTree, name: str) -> FoundTarget:
     """
     if ":" in name:
         return _function_named(tree, name)
-    known = targets_in(tree)
-    found = [target for target in known if target.name == name]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        places = ", ".join(f"{t.module}:{t.qualname}" for t in found)
+    targets = targets_in(tree)
+    matches = [target for target in targets if target.name == name]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        places = ", ".join(f"{t.module}:{t.qualname}" for t in matches)
         raise InputError(
             f"Several targets are named {name!r}: {places}.", hint="Name one of these."
         )
-    near = difflib.get_close_matches(name, [t.name for t in known], n=1)
-    there = ", ".join(sorted(t.name for t in known)[:20]) or "none"
-    meant = f" Did you mean {near[0]!r}?" if near else f" Targets here: {there}."
+    near = difflib.get_close_matches(name, [t.name for t in targets], n=1)
+    names = ", ".join(sorted(t.name for t in targets)[:20]) or "none"
+    meant = f" Did you mean {near[0]!r}?" if near else f" Targets here: {names}."
     raise InputError(
         f"No function of {tree.root} that evolves is named {name!r}.{meant}",
         hint="Any other function is named as MODULE:FUNCTION.",
@@ -89,10 +89,10 @@ def _function_named(tree: SourceTree, name: str) -> FoundTarget:
     module = tree.read(file.resolve())
     if module is None:
         raise InputError(f"{file} does not parse.")
-    for known, node in _functions(module.tree, ""):
-        if known == qualname:
+    for function_name, node in _functions(module.tree, ""):
+        if function_name == qualname:
             return _target(module, qualname.rpartition(".")[2], qualname, node.lineno)
-    names = [known for known, _ in _functions(module.tree, "")]
+    names = [function_name for function_name, _ in _functions(module.tree, "")]
     near = difflib.get_close_matches(qualname, names, n=1)
     meant = f" Did you mean {near[0]!r}?" if near else ""
     raise InputError(f"{where} has no function {qualname!r}.{meant}")
@@ -118,8 +118,11 @@ def _decorated(module: Module) -> Iterator[FoundTarget]:
 def _given_name(decorator: ast.expr) -> str:
     if not isinstance(decorator, ast.Call):
         return ""
-    given = [*decorator.args[:1], *(k.value for k in decorator.keywords if k.arg == "name")]
-    for value in given:
+    name_arguments = [
+        *decorator.args[:1],
+        *(k.value for k in decorator.keywords if k.arg == "name"),
+    ]
+    for value in name_arguments:
         if isinstance(value, ast.Constant) and isinstance(value.value, str):
             return value.value
     return ""

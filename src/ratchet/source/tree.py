@@ -67,16 +67,16 @@ class SourceTree:
         Raises:
             InputError: There are too many to be a repository's own.
         """
-        found: list[Path] = []
+        python_files: list[Path] = []
         for file in walk(self.root):
             if file.suffix == ".py":
-                found.append(file)
-            if len(found) > MAX_FILES:
+                python_files.append(file)
+            if len(python_files) > MAX_FILES:
                 raise InputError(
                     f"{self.root} holds more than {MAX_FILES} Python files.",
                     hint="Name a smaller folder with -C.",
                 )
-        return found
+        return python_files
 
     def find(self, dotted: str) -> Path | None:
         """File of a module by its dotted name, or None when it is not in this folder."""
@@ -168,11 +168,11 @@ def absolute(module: Module, node: ast.ImportFrom) -> str:
 
 
 def _loaded_by(tree: SourceTree, module: Module) -> frozenset[Path]:
-    found: set[Path] = set()
-    for one in imports_of(module):
-        names = [one.module]
-        if one.name and one.name != "*":
-            names.append(f"{one.module}.{one.name}")
+    loaded: set[Path] = set()
+    for imported in imports_of(module):
+        names = [imported.module]
+        if imported.name and imported.name != "*":
+            names.append(f"{imported.module}.{imported.name}")
         for name in names:
             parts = name.split(".")
             for end in range(1, len(parts) + 1):
@@ -182,5 +182,5 @@ def _loaded_by(tree: SourceTree, module: Module) -> frozenset[Path]:
                     beside = module.file.with_name(f"{parts[0]}.py")
                     file = beside if beside.is_file() else None
                 if file is not None:
-                    found.add(file)
-    return frozenset(found - {module.file})
+                    loaded.add(file)
+    return frozenset(loaded - {module.file})

@@ -104,8 +104,10 @@ def confusion(verdicts: Sequence[bool], labels: Sequence[bool]) -> Confusion:
         InputError: The lists differ in length.
     """
     _same_length(verdicts, labels)
-    found = Counter((bool(v), bool(y)) for v, y in zip(verdicts, labels, strict=True))
-    return Confusion(found[True, True], found[True, False], found[False, True], found[False, False])
+    counts = Counter((bool(v), bool(y)) for v, y in zip(verdicts, labels, strict=True))
+    return Confusion(
+        counts[True, True], counts[True, False], counts[False, True], counts[False, False]
+    )
 
 
 def kappa(
@@ -204,22 +206,22 @@ def calibration_curve(
     _same_length(scores, labels)
     cases = sorted(zip(scores, labels, strict=True))
     size = max(1, -(-len(cases) // bins))
-    made: list[list[tuple[float, float]]] = []
+    binned: list[list[tuple[float, float]]] = []
     for case in cases:
-        if made and (len(made[-1]) < size or made[-1][-1][0] == case[0]):
-            made[-1].append(case)
+        if binned and (len(binned[-1]) < size or binned[-1][-1][0] == case[0]):
+            binned[-1].append(case)
         else:
-            made.append([case])
+            binned.append([case])
     return tuple(
         CalibrationBin(
-            sum(s for s, _ in each) / len(each),
+            sum(s for s, _ in group) / len(group),
             IntervalEstimate(
-                sum(y for _, y in each) / len(each),
-                *wilson(sum(y for _, y in each), len(each), level),
-                len(each),
+                sum(y for _, y in group) / len(group),
+                *wilson(sum(y for _, y in group), len(group), level),
+                len(group),
             ),
         )
-        for each in made
+        for group in binned
     )
 
 
@@ -229,18 +231,18 @@ def calibration_error(curve: Sequence[CalibrationBin]) -> float | None:
     Returns:
         A number in [0, 1]; None for an empty curve.
     """
-    n = sum(each.label.n for each in curve)
+    n = sum(point.label.n for point in curve)
     if not n:
         return None
-    return sum(abs(each.score - each.label.value) * each.label.n for each in curve) / n
+    return sum(abs(point.score - point.label.value) * point.label.n for point in curve) / n
 
 
 def _wins(of: Sequence[float], against: Sequence[float]) -> list[float]:
     """For each value, how many of the others it exceeds; ties count one half."""
     from bisect import bisect_left, bisect_right
 
-    others = sorted(against)
-    return [(bisect_left(others, v) + bisect_right(others, v)) / 2.0 for v in of]
+    ordered = sorted(against)
+    return [(bisect_left(ordered, v) + bisect_right(ordered, v)) / 2.0 for v in of]
 
 
 def _variance(values: Sequence[float]) -> float:

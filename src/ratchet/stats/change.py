@@ -44,8 +44,8 @@ class FallDetector(msgspec.Struct, kw_only=True):
     def value(self) -> float:
         """The average M."""
         total = 0.0
-        for each in self.sums:
-            total += each
+        for term in self.sums:
+            total += term
         return total / len(self.sums)
 
     def observe(self, number: float) -> None:

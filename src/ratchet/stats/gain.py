@@ -37,9 +37,9 @@ class GainEstimate(msgspec.Struct, frozen=True):
         count = len(differences)
         if not count:
             return self
-        known, new = 1.0 / self.error**2, count / second_moment(differences)
-        mean = (known * self.gain + new * fsum(differences) / count) / (known + new)
-        return GainEstimate(mean, sqrt(1.0 / (known + new)), self.tasks + count)
+        prior, new = 1.0 / self.error**2, count / second_moment(differences)
+        mean = (prior * self.gain + new * fsum(differences) / count) / (prior + new)
+        return GainEstimate(mean, sqrt(1.0 / (prior + new)), self.tasks + count)
 
 
 def may_gain(differences: Sequence[float]) -> bool:
@@ -52,8 +52,8 @@ def may_gain(differences: Sequence[float]) -> bool:
     if not any(differences):
         return False  # nothing tells it from the source
     mean = fsum(differences) / count
-    rest = fsum((one - mean) ** 2 for one in differences)
-    error = sqrt(rest / (count - 1) / count) if count > 1 else 0.0
+    squares = fsum((difference - mean) ** 2 for difference in differences)
+    error = sqrt(squares / (count - 1) / count) if count > 1 else 0.0
     return mean + error > 0.0
 
 
@@ -62,10 +62,10 @@ def is_clear(differences: Sequence[float]) -> bool:
 
     For changes that cost something wherever they are shipped, such as the tokens of examples.
     """
-    return any(differences) and not may_gain([-one for one in differences])
+    return any(differences) and not may_gain([-difference for difference in differences])
 
 
 def second_moment(differences: Sequence[float]) -> float:
     """Mean square of differences, as an e-process estimates it for its bets; never 0."""
-    squares = fsum(one * one for one in differences)
+    squares = fsum(difference * difference for difference in differences)
     return (PRIOR_SQUARE * PRIOR_WEIGHT + squares) / (PRIOR_WEIGHT + len(differences))

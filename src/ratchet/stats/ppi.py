@@ -68,7 +68,7 @@ def predicted_mean(
     Raises:
         InputError: There are fewer than 2 labels, or labels and scores differ in number.
     """
-    n, rest = len(labels), len(unlabelled)
+    n, judged = len(labels), len(unlabelled)
     if n != len(scores):
         raise InputError(
             f"There are {counted(n, 'label')} and {counted(len(scores), 'score')} of the same"
@@ -83,21 +83,21 @@ def predicted_mean(
     bias = mean_score - mean_label
     if proportion and n < FEWEST:
         low, high = wilson(min(max(sum(labels), 0.0), n), n, level)
-        return PredictionPowered(mean_label, low, high, 0.0, n, rest, (low, high), bias)
+        return PredictionPowered(mean_label, low, high, 0.0, n, judged, (low, high), bias)
     weight = _weight(labels, scores, unlabelled)
     value = mean_label
     if weight:
         value += weight * (_mean(unlabelled) - mean_score)
         errors = [y - weight * s for y, s in zip(labels, scores, strict=True)]
-        of_rest = weight * weight * _covariance(unlabelled, unlabelled) / rest
+        of_rest = weight * weight * _covariance(unlabelled, unlabelled) / judged
         of_labels = _covariance(errors, errors) / n
         error = of_rest + of_labels
         # One degree of freedom less than without a judge: the weight is estimated, too.
         half = t_quantile(0.5 + level / 2.0, max(1, n - 2)) * sqrt(error)
     low, high = value - half, value + half
     if proportion:
-        value, low, high = (min(1.0, max(0.0, each)) for each in (value, low, high))
-    return PredictionPowered(value, low, high, weight, n, rest, classical, bias)
+        value, low, high = (min(1.0, max(0.0, bound)) for bound in (value, low, high))
+    return PredictionPowered(value, low, high, weight, n, judged, classical, bias)
 
 
 def _weight(labels: Sequence[float], scores: Sequence[float], unlabelled: Sequence[float]) -> float:

@@ -127,13 +127,13 @@ class Store:
         def work(connection: Connection) -> dict[str, Any]:
             status = tables.rollouts.c.status
             by_status = select(status, func.count()).group_by(status).order_by(status)
-            found: dict[str, Any] = {
+            counts: dict[str, Any] = {
                 "rollouts": {r[0]: r[1] for r in connection.execute(by_status)}
             }
             for name in ("candidates", "datasets", "experiments", "releases"):
                 table = tables.metadata.tables[name]
-                found[name] = connection.scalar(select(func.count()).select_from(table))
-            return found
+                counts[name] = connection.scalar(select(func.count()).select_from(table))
+            return counts
 
         return {**self._database.read(work), "run": self.runs.latest()}
 

@@ -162,14 +162,14 @@ def _found(connection: Connection, which: str) -> Key:
     alive = [
         _key(row) for row in connection.execute(select(keys).where(keys.c.revoked_at.is_(None)))
     ]
-    found = [key for key in alive if key.name == name]
-    found = found or [key for key in alive if name and key.id.startswith(name)]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        ids = ", ".join(key.id for key in found)
+    matches = [key for key in alive if key.name == name]
+    matches = matches or [key for key in alive if name and key.id.startswith(name)]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        ids = ", ".join(key.id for key in matches)
         raise InputError(
-            f"{which!r} names {counted(len(found), 'key')}: {ids}.", hint="Name one by its id."
+            f"{which!r} names {counted(len(matches), 'key')}: {ids}.", hint="Name one by its id."
         )
     if name.startswith(PREFIX):
         raise InputError(

@@ -37,17 +37,19 @@ class Agents:
         """List the settings of every agent that has any or was activated, by name."""
 
         def work(connection: Connection) -> builtins.list[AgentSettings]:
-            known = {row.name: _decode(row.body) for row in connection.execute(select(agents))}
+            settings_by_name = {
+                row.name: _decode(row.body) for row in connection.execute(select(agents))
+            }
             for name in connection.scalars(select(activations.c.agent).distinct()):
-                known.setdefault(name, AgentSettings(name=name))
-            return [known[name] for name in sorted(known)]
+                settings_by_name.setdefault(name, AgentSettings(name=name))
+            return [settings_by_name[name] for name in sorted(settings_by_name)]
 
         return self._database.read(work)
 
     def active(self, name: str) -> Activation | None:
         """Return the newest activation, or None when the agent runs its own source."""
-        found = self.history(name, limit=1)
-        return found[0] if found and found[0].candidate_id else None
+        newest = self.history(name, limit=1)
+        return newest[0] if newest and newest[0].candidate_id else None
 
     def activate(self, activation: Activation) -> None:
         """Make a candidate active for an agent; activating the same one again changes nothing.

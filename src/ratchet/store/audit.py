@@ -63,7 +63,7 @@ class Audit:
         query = query.order_by(audit.c.seq.desc()).limit(limit + 1)
         rows = self._database.read(lambda c: c.execute(query).all())
         page = rows[:limit]
-        shown = [
+        audit_rows = [
             AuditRow(
                 at=row.at,
                 key_id=row.key_id,
@@ -74,4 +74,4 @@ class Audit:
             )
             for row in page
         ]
-        return shown, str(page[-1].seq) if len(rows) > limit and page else None
+        return audit_rows, str(page[-1].seq) if len(rows) > limit and page else None

@@ -48,11 +48,11 @@ def count_costs(connection: Connection, seqs: Collection[int]) -> None:
     miss the other's.
     """
     for chunk in chunks(list(seqs)):
-        found: dict[int, dict[int, list[SpanUsage]]] = {seq: {} for seq in chunk}
+        usages: dict[int, dict[int, list[SpanUsage]]] = {seq: {} for seq in chunk}
         for seq, fence, *usage in connection.execute(_SPANS, {"seqs": chunk}):
-            found[seq].setdefault(fence, []).append(SpanUsage(*usage))
+            usages[seq].setdefault(fence, []).append(SpanUsage(*usage))
         rows = []
-        for seq, attempts in found.items():
+        for seq, attempts in usages.items():
             cost = total_cost(total_of(attempt).cost for attempt in attempts.values())
             rows.append({"at": seq, "new_known_usd": cost.known_usd, "new_unpriced": cost.unpriced})
         connection.execute(_SET, rows)

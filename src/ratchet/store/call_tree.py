@@ -27,23 +27,23 @@ def digest_of(ids: bytes) -> bytes:
     return hashlib.sha256(ids).digest()[:16]
 
 
-def base_of(prompt: bytes, known: Mapping[tuple[int, bytes], str]) -> KnownPrefix | None:
+def base_of(prompt: bytes, by_digest: Mapping[tuple[int, bytes], str]) -> KnownPrefix | None:
     """The longest of the known token sequences that a prompt begins with.
 
     Args:
         prompt: Packed ids.
-        known: Transition by size and digest of its prompt and response.
+        by_digest: Transition by size and digest of its prompt and response.
     """
-    found = None
+    longest = None
     hashing, at = hashlib.sha256(), 0
-    for size in sorted({size for size, _ in known if 0 < size <= len(prompt) // ID_BYTES}):
+    for size in sorted({size for size, _ in by_digest if 0 < size <= len(prompt) // ID_BYTES}):
         end = size * ID_BYTES
         hashing.update(prompt[at:end])
         at = end
-        id = known.get((size, hashing.digest()[:16]))
+        id = by_digest.get((size, hashing.digest()[:16]))
         if id is not None:
-            found = KnownPrefix(id, size)
-    return found
+            longest = KnownPrefix(id, size)
+    return longest
 
 
 def call_of(id: str) -> str:
@@ -58,32 +58,34 @@ def in_order(transitions: Iterable[Transition]) -> list[Transition]:
     that strips a model's earlier thoughts, the call begins a branch. So does a call of another
     role, or of an engine with another tokenizer.
     """
-    ordered = sorted(transitions, key=lambda one: (one.started_ns, one.id))
+    ordered = sorted(transitions, key=lambda transition: (transition.started_ns, transition.id))
     index: dict[str, int] = {}
-    for one in ordered:
-        index.setdefault(call_of(one.id), len(index))
+    for transition in ordered:
+        index.setdefault(call_of(transition.id), len(index))
     earlier: dict[tuple[str, str], list[tuple[bytes, Transition]]] = {}
     placed: list[Transition] = []
-    for one in ordered:
-        same = earlier.setdefault((one.role, one.tokenizer), [])
-        parent = None if one.drop else _parent(one, same)
+    for transition in ordered:
+        same = earlier.setdefault((transition.role, transition.tokenizer), [])
+        parent = None if transition.drop else _parent(transition, same)
         placed.append(
-            msgspec.structs.replace(one, call_index=index[call_of(one.id)], parent=parent)
+            msgspec.structs.replace(
+                transition, call_index=index[call_of(transition.id)], parent=parent
+            )
         )
-        if not one.drop:
-            same.append((one.prompt_ids + one.response_ids, one))
+        if not transition.drop:
+            same.append((transition.prompt_ids + transition.response_ids, transition))
     return placed
 
 
-def _parent(one: Transition, earlier: Sequence[tuple[bytes, Transition]]) -> str | None:
+def _parent(transition: Transition, earlier: Sequence[tuple[bytes, Transition]]) -> str | None:
     best: tuple[int, str] | None = None
-    prompt, call = one.prompt_ids, call_of(one.id)
-    for ids, other in earlier:
+    prompt, call = transition.prompt_ids, call_of(transition.id)
+    for ids, previous in earlier:
         if (
             ids
             and (best is None or len(ids) >= best[0])
             and prompt.startswith(ids)
-            and call_of(other.id) != call
+            and call_of(previous.id) != call
         ):
-            best = (len(ids), other.id)
+            best = (len(ids), previous.id)
     return None if best is None else best[1]

@@ -56,43 +56,49 @@ class Candidates:
         Raises:
             InputError: There is none.
         """
-        found = self._database.read(lambda c: self._load(c, candidates.c.id == id))
-        if not found:
+        loaded = self._database.read(lambda c: self._load(c, candidates.c.id == id))
+        if not loaded:
             raise InputError(
                 f"The store has no candidate {id!r}.",
                 hint="A shortened id is looked up with `find`.",
             )
-        return found[0]
+        return loaded[0]
 
     def origins(self, candidate: Candidate) -> list[Candidate]:
         """Return the first ancestors of a candidate: itself if it has no parents.
 
         Ancestors that are not stored are left out.
         """
-        found: dict[str, Candidate] = {candidate.id: candidate}
+        ancestors: dict[str, Candidate] = {candidate.id: candidate}
         new = {candidate.id: candidate}
         while new:
-            ids = {parent for one in new.values() for parent in one.parents} - found.keys()
-            new = {one.id: one for one in self._of(ids)}
-            found |= new
-        return [one for one in found.values() if not one.parents]
+            ids = {
+                parent for ancestor in new.values() for parent in ancestor.parents
+            } - ancestors.keys()
+            new = {ancestor.id: ancestor for ancestor in self._of(ids)}
+            ancestors |= new
+        return [ancestor for ancestor in ancestors.values() if not ancestor.parents]
 
     def _of(self, ids: Collection[str]) -> list[Candidate]:
         conditions = [candidates.c.id.in_(chunk) for chunk in chunks(sorted(ids), 100)]
         return self._database.read(
-            lambda connection: [one for each in conditions for one in self._load(connection, each)]
+            lambda connection: [
+                candidate
+                for condition in conditions
+                for candidate in self._load(connection, condition)
+            ]
         )
 
     def known(self, ids: Collection[str]) -> set[str]:
         """Return the ids that are stored."""
 
         def work(connection: Connection) -> set[str]:
-            found: set[str] = set()
+            stored_ids: set[str] = set()
             for chunk in chunks(sorted(ids)):
-                found.update(
+                stored_ids.update(
                     connection.scalars(select(candidates.c.id).where(candidates.c.id.in_(chunk)))
                 )
-            return found
+            return stored_ids
 
         return self._database.read(work)
 

@@ -98,9 +98,9 @@ class Conversations:
         def work(connection: Connection) -> tuple[builtins.list[Conversation], str | None]:
             rows = connection.execute(query).all()
             page = rows[:limit]
-            found = _figures(connection, [(row.conversation_id, row.agent) for row in page])
+            figures = _figures(connection, [(row.conversation_id, row.agent) for row in page])
             more = len(rows) > limit and page
-            return found, cursor_of((page[-1].start_ns, page[-1].seq)) if more else None
+            return figures, cursor_of((page[-1].start_ns, page[-1].seq)) if more else None
 
         return self._database.read(work)
 
@@ -141,14 +141,14 @@ class Conversations:
         def work(
             connection: Connection,
         ) -> tuple[Conversation, list[ConversationStep], bool] | None:
-            found = _one(connection, conversation_id)
-            if found is None:
+            conversation = _one(connection, conversation_id)
+            if conversation is None:
                 return None
             rows = connection.execute(query).all()
             newest, texts = read_texts(connection, rows[:MOST_SPANS])
             values = {number: _parsed(text) for number, text in texts.items()}
             steps = [_step(row, texts, values) for row in reversed(newest)]
-            return found, steps, len(rows) > MOST_SPANS
+            return conversation, steps, len(rows) > MOST_SPANS
 
         read = self._database.read(work)
         if read is None:
@@ -231,20 +231,22 @@ def _one(connection: Connection, id: str) -> Conversation | None:
 
 
 def _figures(
-    connection: Connection, found: Sequence[tuple[str, str]]
+    connection: Connection, ids_and_agents: Sequence[tuple[str, str]]
 ) -> builtins.list[Conversation]:
     """Summarise conversations; each is given with its agent."""
-    ids = [id for id, _ in found]
+    ids = [id for id, _ in ids_and_agents]
     if not ids:
         return []
     mine = (_HEADS, _IN_CONVERSATIONS, spans.c.conversation_id.in_(ids))
-    counted = select(
+    count_query = select(
         spans.c.conversation_id,
         func.count(distinct(spans.c.trace_id)),
         func.min(spans.c.start_ns),
         func.max(spans.c.start_ns),
     ).where(*mine)
-    counts = {row[0]: row for row in connection.execute(counted.group_by(spans.c.conversation_id))}
+    counts = {
+        row[0]: row for row in connection.execute(count_query.group_by(spans.c.conversation_id))
+    }
     # Feedback that also names a trace is counted with the trace.
     of_them = feedback_of(connection, feedback.c.conversation_id, set(ids), NAMES_NO_TRACE)
     turns = select(spans.c.conversation_id, spans.c.trace_id).where(*mine).distinct().subquery()
@@ -255,7 +257,7 @@ def _figures(
     )
     by_turns = {row[0]: FeedbackFigures(row[1], row[2]) for row in connection.execute(of_turns)}
     found_conversations = []
-    for id, agent in found:
+    for id, agent in ids_and_agents:
         figures = combined_feedback(of_them.get(id), by_turns.get(id))
         _, number, start_ns, last_ns = counts[id]
         found_conversations.append(

@@ -41,10 +41,10 @@ def counted_once(used: Sequence[Used], parents: Mapping[str, str | None]) -> lis
         used: All records of one trace or attempt, with their known prices.
         parents: Parent of each span, including spans without usage.
     """
-    calls = [one for one in used if not one.whole] or list(used)
+    calls = [record for record in used if not record.whole] or list(used)
     if len(calls) < 2:
         return calls
-    by_id = {one.span_id: one for one in calls}
+    by_id = {record.span_id: record for record in calls}
     above = _above(by_id, parents)
     _match(by_id, above)
     order = _outermost_first(by_id, above)
@@ -63,7 +63,9 @@ def counted_once(used: Sequence[Used], parents: Mapping[str, str | None]) -> lis
     for id in order:
         parent = above[id]
         covered[id] = parent is not None and (covered[parent] or wins[parent])
-    return [one for one in by_id.values() if wins[one.span_id] and not covered[one.span_id]]
+    return [
+        record for record in by_id.values() if wins[record.span_id] and not covered[record.span_id]
+    ]
 
 
 def _rank(call: ModelCall) -> int:
@@ -76,19 +78,19 @@ def _rank(call: ModelCall) -> int:
 def _above(by_id: Mapping[str, Used], parents: Mapping[str, str | None]) -> dict[str, str | None]:
     """Nearest record above each one, across spans without usage."""
     nearest: dict[str, str | None] = {}
-    for one in by_id.values():
-        path = [one.span_id]
-        seen = {one.span_id}
-        at = one.parent_id
-        while at is not None and at not in by_id and at not in nearest and at not in seen:
-            seen.add(at)
+    for record in by_id.values():
+        path = [record.span_id]
+        visited = {record.span_id}
+        at = record.parent_id
+        while at is not None and at not in by_id and at not in nearest and at not in visited:
+            visited.add(at)
             path.append(at)
             at = parents.get(at)
         # Cyclic parents come from a faulty library; treat them as having none above.
-        found = None if at is None or at in seen else at if at in by_id else nearest[at]
+        ancestor = None if at is None or at in visited else at if at in by_id else nearest[at]
         for id in path[1:]:
-            nearest[id] = found
-        nearest[one.span_id] = found
+            nearest[id] = ancestor
+        nearest[record.span_id] = ancestor
     above = {id: nearest[id] for id in by_id}
     sound: set[str] = set()
     for id in by_id:
@@ -116,20 +118,26 @@ def _outermost_first(by_id: Mapping[str, Used], above: Mapping[str, str | None])
 def _match(by_id: Mapping[str, Used], above: dict[str, str | None]) -> None:
     """Place each unmatched gateway record below the client's record of the same call."""
     has_below = set(above.values())
-    clients = [one for one in by_id.values() if not one.gateway and one.span_id not in has_below]
-    alone = [one for one in by_id.values() if one.gateway and above[one.span_id] is None]
+    clients = [
+        record
+        for record in by_id.values()
+        if not record.gateway and record.span_id not in has_below
+    ]
+    alone = [
+        record for record in by_id.values() if record.gateway and above[record.span_id] is None
+    ]
     for same in (_same_output, _one_without_tokens):
         left: list[Used] = []
         for record in alone:
             fitting = (
-                one
-                for one in clients
-                if same(one.call, record.call) and not _lies_below(one, record, above)
+                client
+                for client in clients
+                if same(client.call, record.call) and not _lies_below(client, record, above)
             )
             # Input tokens break a tie; libraries count cached tokens differently.
             client = min(
                 fitting,
-                key=lambda one: one.call.input_tokens != record.call.input_tokens,
+                key=lambda client: client.call.input_tokens != record.call.input_tokens,
                 default=None,
             )
             if client is None:
@@ -140,29 +148,33 @@ def _match(by_id: Mapping[str, Used], above: dict[str, str | None]) -> None:
         alone = left
 
 
-def _lies_below(one: Used, other: Used, above: Mapping[str, str | None]) -> bool:
-    at = above[one.span_id]
-    while at is not None and at != other.span_id:
+def _lies_below(client: Used, record: Used, above: Mapping[str, str | None]) -> bool:
+    at = above[client.span_id]
+    while at is not None and at != record.span_id:
         at = above[at]
     return at is not None
 
 
-def _same_output(one: ModelCall, other: ModelCall) -> bool:
-    return one.output_tokens == other.output_tokens and _same_model(one.model, other.model)
+def _same_output(client: ModelCall, gateway: ModelCall) -> bool:
+    return client.output_tokens == gateway.output_tokens and _same_model(
+        client.model, gateway.model
+    )
 
 
-def _one_without_tokens(one: ModelCall, other: ModelCall) -> bool:
-    return (not _has_tokens(one) or not _has_tokens(other)) and _same_model(one.model, other.model)
+def _one_without_tokens(client: ModelCall, gateway: ModelCall) -> bool:
+    return (not _has_tokens(client) or not _has_tokens(gateway)) and _same_model(
+        client.model, gateway.model
+    )
 
 
 def _has_tokens(call: ModelCall) -> bool:
     return bool(call.input_tokens or call.output_tokens)
 
 
-def _same_model(one: str, other: str) -> bool:
+def _same_model(first: str, second: str) -> bool:
     """Whether two names mean the same model: an answer adds the version that a request omits."""
-    one, other = (_VERSION.sub("", name.rpartition("/")[2]) for name in (one, other))
-    return one == other or not one or not other
+    first, second = (_VERSION.sub("", name.rpartition("/")[2]) for name in (first, second))
+    return first == second or not first or not second
 
 
 _VERSION = re.compile(r"[-@:](latest|[0-9]{3}[0-9-]*)$")

@@ -87,10 +87,10 @@ class Cycles:
                 }
                 connection.execute(insert(cycle_transitions), move)
             self._outbox.add(connection, actions)
-            for day, purpose, taken in spent:
-                amounts = msgspec.structs.asdict(taken)
-                known = {"agent": cycle.agent, "day": day, "purpose": f"{cycle.id}/{purpose}"}
-                connection.execute(self._upsert_spending, {**known, **amounts})
+            for day, purpose, spending in spent:
+                amounts = msgspec.structs.asdict(spending)
+                key = {"agent": cycle.agent, "day": day, "purpose": f"{cycle.id}/{purpose}"}
+                connection.execute(self._upsert_spending, {**key, **amounts})
 
         self._database.write(work)
 
@@ -115,25 +115,25 @@ class Cycles:
                 f" {allowed} may follow."
             )
         if stored is None:
-            other = connection.execute(
+            other_id = connection.execute(
                 select(cycles.c.id).where(cycles.c.agent == cycle.agent, ~_ended()).limit(1)
             ).scalar()
-            if other is not None:
+            if other_id is not None:
                 raise Conflict(
-                    f"{cycle.agent} has another cycle that has not ended, {other[:12]}.",
+                    f"{cycle.agent} has another cycle that has not ended, {other_id[:12]}.",
                     hint="Let it end, or end it: ratchet autopilot stop.",
                 )
 
     def underway(self, agent: str) -> Cycle | None:
         """Return the agent's cycle that has not ended, or None."""
         mine = select(cycles.c.body).where(cycles.c.agent == agent, ~_ended())
-        found = self._select(mine.order_by(cycles.c.seq.desc()).limit(1))
-        return found[0] if found else None
+        newest = self._select(mine.order_by(cycles.c.seq.desc()).limit(1))
+        return newest[0] if newest else None
 
     def get(self, id: str) -> Cycle | None:
         """Return a cycle, or None."""
-        found = self._select(select(cycles.c.body).where(cycles.c.id == id))
-        return found[0] if found else None
+        matches = self._select(select(cycles.c.body).where(cycles.c.id == id))
+        return matches[0] if matches else None
 
     def find(self, prefix: str) -> builtins.list[Cycle]:
         """Find by id prefix, oldest first, at most a hundred."""
@@ -157,16 +157,16 @@ class Cycles:
         rows = self._database.read(lambda c: c.execute(query).scalars().all())
         return [_decode_transition(body) for body in rows]
 
-    def spend(self, agent: str, day: str, purpose: str, taken: Spending) -> None:
+    def spend(self, agent: str, day: str, purpose: str, spending: Spending) -> None:
         """Store what was taken of a day's budget for a purpose that is no move of a cycle.
 
         Args:
             agent: The agent.
             day: The day, YYYY-MM-DD.
             purpose: What it was taken for.
-            taken: What was taken for it in all.
+            spending: What was taken for it in all.
         """
-        row = {"agent": agent, "day": day, "purpose": purpose, **msgspec.structs.asdict(taken)}
+        row = {"agent": agent, "day": day, "purpose": purpose, **msgspec.structs.asdict(spending)}
         self._database.write(lambda connection: connection.execute(self._upsert_spending, row))
 
     def spent(self, agent: str, day: str) -> Spending:

@@ -119,10 +119,10 @@ class Datasets:
         Raises:
             InputError: There is none.
         """
-        found = self._database.read(lambda c: _load(c, datasets.c.version == version))
-        if found is None:
+        dataset = self._database.read(lambda c: _load(c, datasets.c.version == version))
+        if dataset is None:
             raise InputError(f"The store has no dataset of version {version!r}.")
-        return found
+        return dataset
 
     def latest(self, name: str) -> Dataset | None:
         """Return the dataset last stored under a name, or None."""
@@ -140,8 +140,8 @@ class Datasets:
         if prefix:
             mine &= starts_with(datasets.c.version, prefix)
             query = select(datasets.c.version).where(mine).limit(2)
-            found = self._database.read(lambda c: c.scalars(query).all())
-            if len(found) > 1:
+            versions = self._database.read(lambda c: c.scalars(query).all())
+            if len(versions) > 1:
                 raise InputError(
                     f"Several versions of the dataset {own!r} begin with {prefix!r}.",
                     hint="Give more digits.",
@@ -163,29 +163,30 @@ class Datasets:
                 query = query.where(dataset_tasks.c.version.in_(chunk))
                 for content, split in connection.execute(query):
                     splits.setdefault(content, set()).add(split)
-            found: builtins.list[tuple[Any, set[Split]]] = []
+            inputs: builtins.list[tuple[Any, set[Split]]] = []
             for chunk in chunks(sorted(splits)):
                 own = select(tasks.c.content, tasks.c.input).where(tasks.c.content.in_(chunk))
-                found += [(value, splits[content]) for content, value in connection.execute(own)]
-            return found
+                inputs += [(value, splits[content]) for content, value in connection.execute(own)]
+            return inputs
 
         return self._database.read(work)
 
     def list(self) -> builtins.list[DatasetSummary]:
         """Summarise the latest version of each dataset, sorted by name."""
-        found: dict[str, DatasetSummary] = {}
-        counted: Counter[str] = Counter()
+        latest: dict[str, DatasetSummary] = {}
+        version_counts: Counter[str] = Counter()
         for summary in self._summaries(None):
-            found.setdefault(summary.name, summary)
-            counted[summary.name] += 1
+            latest.setdefault(summary.name, summary)
+            version_counts[summary.name] += 1
         return [
-            msgspec.structs.replace(found[name], versions=counted[name]) for name in sorted(found)
+            msgspec.structs.replace(latest[name], versions=version_counts[name])
+            for name in sorted(latest)
         ]
 
     def history(self, name: str) -> builtins.list[DatasetSummary]:
         """Summarise the versions of a dataset, the latest first."""
-        found = self._summaries(name)
-        return [msgspec.structs.replace(one, versions=len(found)) for one in found]
+        summaries = self._summaries(name)
+        return [msgspec.structs.replace(summary, versions=len(summaries)) for summary in summaries]
 
     def _summaries(self, name: str | None) -> builtins.list[DatasetSummary]:
         query = select(datasets).order_by(datasets.c.put_at.desc(), datasets.c.seq.desc())
@@ -242,8 +243,8 @@ def _load(connection: Connection, condition: Any) -> Dataset | None:
     return Dataset(
         name=head.name,
         tasks=tuple(
-            Task(i, given, expected, extra, msgspec.convert(origin, Origin))
-            for i, _, given, expected, extra, origin in rows
+            Task(i, task_input, expected, extra, msgspec.convert(origin, Origin))
+            for i, _, task_input, expected, extra, origin in rows
         ),
         splits={row[0]: row[1] for row in rows},
         provenance=head.provenance,

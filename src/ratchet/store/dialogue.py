@@ -127,9 +127,9 @@ class _Tree:
 
     def above(self, step: ConversationStep) -> Iterator[ConversationStep]:
         """Ancestors of a step, nearest first."""
-        seen = {step.span_id}
-        while step.parent_id is not None and step.parent_id not in seen:
-            seen.add(step.parent_id)
+        visited = {step.span_id}
+        while step.parent_id is not None and step.parent_id not in visited:
+            visited.add(step.parent_id)
             parent = self._known.get((step.trace_id, step.parent_id))
             if parent is None:
                 return
@@ -143,21 +143,23 @@ class _Tree:
     def position(self, step: ConversationStep) -> _Position:
         """Return the lane of a call."""
         around = self._around(step)
-        agents = (one for one in around if one.call.operation != _TOOL)
-        agent = _name(step) or next((_name(one) or one.name for one in agents), "")
-        within_tool = any(one.call.operation == _TOOL for one in around)
+        agents = (ancestor for ancestor in around if ancestor.call.operation != _TOOL)
+        agent = _name(step) or next(
+            (_name(agent_step) or agent_step.name for agent_step in agents), ""
+        )
+        within_tool = any(ancestor.call.operation == _TOOL for ancestor in around)
         # An agent that only wraps another one makes no calls of its own.
-        if within_tool or any(_key(one) in self._direct for one in around[1:]):
+        if within_tool or any(_key(ancestor) in self._direct for ancestor in around[1:]):
             return _Position(_key(around[0]), agent)
         return _Position(("", ""), agent)
 
     def _around(self, step: ConversationStep) -> list[ConversationStep]:
-        return [one for one in self.above(step) if _is_around(one.call.operation)]
+        return [ancestor for ancestor in self.above(step) if _is_around(ancestor.call.operation)]
 
     def _belongs(self, step: ConversationStep) -> bool:
-        for one in (step, *self.above(step)):
-            if one.conversation_id:
-                return one.conversation_id == self._conversation_id
+        for ancestor in (step, *self.above(step)):
+            if ancestor.conversation_id:
+                return ancestor.conversation_id == self._conversation_id
         return True
 
 
@@ -215,11 +217,13 @@ class _Lane:
     def _place_history(self, sent: list[_Entry]) -> int:
         """Add the new messages of a request; return the position of its answer."""
         log = self._log
-        known = len(log)
-        if [entry.fingerprint for entry in sent[:known]] == [entry.fingerprint for entry in log]:
-            log += sent[known:]
+        known_count = len(log)
+        if [entry.fingerprint for entry in sent[:known_count]] == [
+            entry.fingerprint for entry in log
+        ]:
+            log += sent[known_count:]
             return len(log)
-        shift, skip = max(0, known - _ALIGNED), max(0, len(sent) - _ALIGNED)
+        shift, skip = max(0, known_count - _ALIGNED), max(0, len(sent) - _ALIGNED)
         blocks = SequenceMatcher(
             None,
             [entry.fingerprint for entry in log[shift:]],
@@ -265,29 +269,34 @@ def _unknown(sent: Sequence[_Entry], passed: Sequence[_Entry]) -> list[_Entry]:
 
     An answer may be resent in another form than it was given in: it matches one of the same role.
     """
-    others = list(passed)
+    unmatched = list(passed)
     new: list[_Entry] = []
     for entry in sent:
-        if entry.role != "user" and others and not new:
-            same = next((n for n, other in enumerate(others) if other.role == entry.role), None)
+        if entry.role != "user" and unmatched and not new:
+            same = next(
+                (n for n, passed_entry in enumerate(unmatched) if passed_entry.role == entry.role),
+                None,
+            )
             if same is not None:
-                del others[: same + 1]
+                del unmatched[: same + 1]
                 continue
         new.append(entry)
     return new
 
 
 def _in_order(
-    lanes: Iterable[_Lane], rest: Sequence[ConversationMessage]
+    lanes: Iterable[_Lane], other_messages: Sequence[ConversationMessage]
 ) -> list[ConversationMessage]:
     """All messages by time; within a lane in its own order, regardless of clocks."""
-    timed: list[tuple[int, ConversationMessage]] = [(message.at_ns, message) for message in rest]
+    timed: list[tuple[int, ConversationMessage]] = [
+        (message.at_ns, message) for message in other_messages
+    ]
     for lane in lanes:
         latest = -(2**63)
         for entry in lane.entries():
             latest = max(latest, entry.message.at_ns)
             timed.append((latest, entry.message))
-    timed.sort(key=lambda one: one[0])
+    timed.sort(key=lambda timed_message: timed_message[0])
     return [message for _, message in timed]
 
 

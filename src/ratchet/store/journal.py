@@ -52,19 +52,19 @@ class Journal:
 
         def work(connection: Connection) -> dict[str, Any]:
             connection.execute(self._insert, rows)
-            found: dict[str, Any] = {}
+            bodies: dict[str, Any] = {}
             for chunk in chunks([key for key, _, _ in entries]):
                 query = select(journal.c.key, journal.c.body)
                 query = query.where(journal.c.run_id == run_id, journal.c.key.in_(chunk))
-                found.update((key, body) for key, body in connection.execute(query))
-            return found
+                bodies.update((key, body) for key, body in connection.execute(query))
+            return bodies
 
         return self._database.write(work)
 
     def get(self, run_id: str, key: str, default: Any = None) -> Any:
         """Return the body of a key, or `default`."""
-        found = self._database.read(lambda c: c.execute(_body(run_id, key)).first())
-        return default if found is None else found[0]
+        row = self._database.read(lambda c: c.execute(_body(run_id, key)).first())
+        return default if row is None else row[0]
 
     def read(self, run_id: str, since: float | None = None) -> list[tuple[str, Any]]:
         """Return every key and body of the run, oldest first; or those since a time."""

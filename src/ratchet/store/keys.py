@@ -24,17 +24,17 @@ def keys_of(connection: Connection, ids: Iterable[str]) -> dict[str, int]:
         InputError: An id is unknown.
     """
     stored = {id: clean(id) for id in ids}
-    found: dict[str, int] = {}
+    seqs: dict[str, int] = {}
     for chunk in chunks(list(dict.fromkeys(stored.values()))):
         query = select(rollouts.c.id, rollouts.c.seq).where(rollouts.c.id.in_(chunk))
-        found.update((row[0], row[1]) for row in connection.execute(query))
+        seqs.update((row[0], row[1]) for row in connection.execute(query))
     for id, as_stored in stored.items():
-        if as_stored not in found:
+        if as_stored not in seqs:
             raise InputError(
                 f"The store has no rollout {id!r}.",
                 hint="Create the rollout before its spans and scores are added.",
             )
-    return {id: found[as_stored] for id, as_stored in stored.items()}
+    return {id: seqs[as_stored] for id, as_stored in stored.items()}
 
 
 def hold(connection: Connection, ids: Iterable[str]) -> dict[str, LockedRollout]:
@@ -44,8 +44,8 @@ def hold(connection: Connection, ids: Iterable[str]) -> dict[str, LockedRollout]
     other instead of deadlocking. Ids that are unknown are left out.
     """
     stored = {id: clean(id) for id in ids}
-    held: dict[str, LockedRollout] = {}
+    locked: dict[str, LockedRollout] = {}
     for chunk in chunks(sorted(set(stored.values()))):
         rows = connection.execute(LOCK, {"ids": chunk})
-        held.update((id, LockedRollout(*state)) for id, *state in rows)
-    return {id: held[as_stored] for id, as_stored in stored.items() if as_stored in held}
+        locked.update((id, LockedRollout(*state)) for id, *state in rows)
+    return {id: locked[as_stored] for id, as_stored in stored.items() if as_stored in locked}

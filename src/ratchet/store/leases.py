@@ -42,10 +42,10 @@ class Leases:
         def work(connection: Connection) -> Lease | None:
             row = {"name": name, "holder": "", "fence": 0, "expires_at": 0.0}
             connection.execute(self._insert, row)
-            held = connection.execute(select(leases).where(mine).with_for_update()).one()
-            if held.holder != holder and held.holder and held.expires_at > now:
+            lease = connection.execute(select(leases).where(mine).with_for_update()).one()
+            if lease.holder != holder and lease.holder and lease.expires_at > now:
                 return None
-            fence = held.fence if held.holder == holder else held.fence + 1
+            fence = lease.fence if lease.holder == holder else lease.fence + 1
             connection.execute(
                 update(leases).where(mine).values(holder=holder, fence=fence, expires_at=until)
             )

@@ -39,23 +39,23 @@ class StatusChange(NamedTuple):
     error: str
 
 
-def end_of(held: LockedRollout, status: AttemptStatus, error: str) -> StatusChange:
+def end_of(rollout: LockedRollout, status: AttemptStatus, error: str) -> StatusChange:
     """Decide the new state of a running rollout whose attempt ended with `status`.
 
     A failed attempt counts as a failure and is retried while attempts are left. One whose runner
     disappeared is retried without counting. MAX_DELIVERIES limits both.
     """
-    failures = held.failures + (status in SPOILED)
-    spoiled_for_good = status in SPOILED and failures >= held.max_attempts
+    failures = rollout.failures + (status in SPOILED)
+    spoiled_for_good = status in SPOILED and failures >= rollout.max_attempts
     if spoiled_for_good or status in REPORTABLE - SPOILED:
         change = StatusChange(cast(RolloutStatus, status), failures, error)
-    elif held.fence < MAX_DELIVERIES:
+    elif rollout.fence < MAX_DELIVERIES:
         change = StatusChange("queued", failures, "")
     else:
         last = f" The last attempt: {error}" if error else ""
-        error = f"Claimed {held.fence} times without a result.{last}"
+        error = f"Claimed {rollout.fence} times without a result.{last}"
         change = StatusChange("crashed", failures, error)
-    require(held.status, change.status)
+    require(rollout.status, change.status)
     return change
 
 

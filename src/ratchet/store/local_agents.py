@@ -196,9 +196,9 @@ class LocalAgents:
 
     def _publish(self, agent: str) -> None:
         path = live_file(self._place.folder, agent, self._place.address)
-        known = read_bundle(path, LiveVersions)
-        changed = self._store.traffic.versions(agent, "" if known is None else known.tag)
-        versions = changed or known
+        current = read_bundle(path, LiveVersions)
+        changed = self._store.traffic.versions(agent, "" if current is None else current.tag)
+        versions = changed or current
         assert versions is not None  # without a tag there is an answer
         if self._prompt_files is not None:
             # First, so that an agent that sees the release finds its files.
@@ -213,8 +213,8 @@ class LocalAgents:
     def _published(self) -> list[str]:
         """Agents that have a file, though perhaps no release any more."""
         ending = f"-{destination_digest(self._place.address)}.json"
-        found = (self._place.folder / "live").glob(f"*{ending}")
-        return [path.name.removesuffix(ending) for path in found]
+        paths = (self._place.folder / "live").glob(f"*{ending}")
+        return [path.name.removesuffix(ending) for path in paths]
 
     def _touch(self) -> None:
         """Take in what they recorded, and say what they should run; what fails is told once."""

@@ -39,8 +39,8 @@ def redacted(url: URL) -> str:
     if url.get_backend_name() == "sqlite":
         return str(url.database)
     hidden = {key: "***" for key in url.query if key in _SECRETS}
-    shown = url.set(drivername="postgresql").update_query_dict(hidden)
-    return shown.render_as_string(hide_password=True)
+    safe_url = url.set(drivername="postgresql").update_query_dict(hidden)
+    return safe_url.render_as_string(hide_password=True)
 
 
 def _sqlite(url: URL) -> URL:

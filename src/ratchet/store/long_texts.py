@@ -64,19 +64,19 @@ def has_long_text(attributes: Mapping[str, Any]) -> bool:
 
 def separated(attributes: Mapping[str, Any]) -> tuple[Mapping[str, Any], LongTexts]:
     """Separate the long texts of attributes, which become None, and what describes the sender."""
-    found: LongTexts = {}
+    long_texts: LongTexts = {}
     for key, value in attributes.items():
         if key and value.__class__ is str and len(value) >= LEAST_LIST:
             long = _items(value)
             if long is not None:
-                found[key] = long
-    short = {**attributes, **dict.fromkeys(found)}
+                long_texts[key] = long
+    short = {**attributes, **dict.fromkeys(long_texts)}
     sender = dict(takewhile(_describes_sender, short.items()))
-    if sender and found.keys().isdisjoint(sender):
-        found[""] = JsonItems(_OBJECT, [encode(sender).encode()])
+    if sender and long_texts.keys().isdisjoint(sender):
+        long_texts[""] = JsonItems(_OBJECT, [encode(sender).encode()])
         for key in sender:
             del short[key]
-    return short, found
+    return short, long_texts
 
 
 def _describes_sender(attribute: tuple[str, Any]) -> bool:
@@ -105,14 +105,14 @@ def restored(
         references: Which texts they are.
         texts: Texts by number.
     """
-    whole = dict(attributes)
+    complete = dict(attributes)
     for key, (separator, numbers) in references.items():
         items = [texts[number] for number in numbers]
         if separator == _OBJECT:
-            whole = decode(items[0]) | whole
+            complete = decode(items[0]) | complete
         else:
-            whole[key] = json_items.join(separator, items) if separator else items[0]
-    return whole
+            complete[key] = json_items.join(separator, items) if separator else items[0]
+    return complete
 
 
 def references_text(references: References) -> str:
@@ -139,5 +139,8 @@ def references_of(stored: str) -> References:
 def numbers_in(stored: Iterable[str]) -> set[int]:
     """Numbers of the texts that spans refer to, given their columns `texts`."""
     return {
-        number for one in stored for _, listed in references_of(one).values() for number in listed
+        number
+        for stored_text in stored
+        for _, listed in references_of(stored_text).values()
+        for number in listed
     }

@@ -17,9 +17,9 @@ def messages_in(value: Any) -> tuple[list[dict[str, Any]], bool]:
     Returns:
         The messages, and whether some are missing because the attribute was truncated.
     """
-    found, cut = _listed(value)
+    listed, cut = _listed(value)
     messages: list[dict[str, Any]] = []
-    for raw in found:
+    for raw in listed:
         if not isinstance(raw, dict) or ("role" not in raw and "parts" not in raw):
             continue
         role = raw.get("role")
@@ -48,26 +48,26 @@ def _listed(value: Any) -> tuple[list[Any], bool]:
     if not isinstance(value, str) or not value.strip():
         return [], False
     try:
-        found = msgspec.json.decode(value)
+        decoded = msgspec.json.decode(value)
     except (msgspec.DecodeError, RecursionError, UnicodeError):
         return _beginning(value), True
-    return _listed(found) if not isinstance(found, str) else ([], False)
+    return _listed(decoded) if not isinstance(decoded, str) else ([], False)
 
 
 def _beginning(text: str) -> list[Any]:
     """Parse the complete items of a truncated JSON list."""
-    found: list[Any] = []
+    complete: list[Any] = []
     decoder = json.JSONDecoder()
     at = text.find("[") + 1
     while 0 < at < len(text):
         while at < len(text) and text[at] in " \t\r\n,":
             at += 1
         try:
-            one, at = decoder.raw_decode(text, at)
+            member, at = decoder.raw_decode(text, at)
         except (ValueError, RecursionError):
             break
-        found.append(one)
-    return found
+        complete.append(member)
+    return complete
 
 
 def instructions_in(value: Any) -> Iterator[str]:
@@ -91,12 +91,12 @@ def words_of(value: Any) -> str:
     if not isinstance(value, str):
         return "" if value is None else plain(value)
     try:
-        found = msgspec.json.decode(value)
+        decoded = msgspec.json.decode(value)
     except (msgspec.DecodeError, RecursionError, UnicodeError):
         return value
-    if isinstance(found, dict) and len(found) == 1:
-        (found,) = found.values()
-    return found if isinstance(found, str) else value
+    if isinstance(decoded, dict) and len(decoded) == 1:
+        (decoded,) = decoded.values()
+    return decoded if isinstance(decoded, str) else value
 
 
 def plain(value: Any) -> str:

@@ -46,8 +46,8 @@ class Outbox:
 
     def get(self, key: str) -> CycleAction | None:
         """Return an action, or None."""
-        found = self._select(select(cycle_actions.c.body).where(cycle_actions.c.key == key))
-        return found[0] if found else None
+        matches = self._select(select(cycle_actions.c.body).where(cycle_actions.c.key == key))
+        return matches[0] if matches else None
 
     def list(self, cycle_id: str) -> builtins.list[CycleAction]:
         """Return a cycle's actions, oldest first."""

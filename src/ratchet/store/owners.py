@@ -26,11 +26,11 @@ class Owners:
         """Queues of rollouts; unknown ids are omitted."""
 
         def work(connection: Connection) -> set[str]:
-            found: set[str] = set()
+            owners: set[str] = set()
             for chunk in chunks(sorted({clean(id) for id in ids})):
                 query = select(rollouts.c.queue).where(rollouts.c.id.in_(chunk)).distinct()
-                found.update(connection.scalars(query))
-            return found
+                owners.update(connection.scalars(query))
+            return owners
 
         return self._database.read(work)
 

@@ -106,8 +106,8 @@ class SpanPartitions:
             at_s = now
             if at_s is None:
                 at_s = float(connection.scalar(text("SELECT extract(epoch FROM now())")) or 0)
-            found = _read(connection)
-            last_ns = found[-1].end_ns if found else None
+            partitions = _read(connection)
+            last_ns = partitions[-1].end_ns if partitions else None
             return int(at_s * 1e9), periods_ahead(last_ns, int(at_s * 1e9), period_ns)
 
         def work(connection: Connection) -> list[str]:
@@ -138,7 +138,7 @@ class SpanPartitions:
             _lock(connection, PARTITION_LOCK)
             if connection.scalar(_DETACHED) is not None:
                 return True
-            old = [one for one in _read(connection) if one.end_ns <= before_ns]
+            old = [partition for partition in _read(connection) if partition.end_ns <= before_ns]
             if old:
                 connection.execute(_HURRY)
                 connection.execute(text(f"ALTER TABLE {LIVE} DETACH PARTITION {old[0].name}"))
@@ -192,25 +192,25 @@ def periods_ahead(last_ns: int | None, now_ns: int, period_ns: int) -> list[Peri
     """
     current_ns = now_ns // period_ns * period_ns
     until_ns = current_ns + (1 + AHEAD) * period_ns
-    found: list[Period] = []
+    periods: list[Period] = []
     if last_ns is None or last_ns < current_ns:
-        found.append((last_ns, current_ns))
+        periods.append((last_ns, current_ns))
         last_ns = current_ns
     while last_ns < until_ns:
         end_ns = (last_ns // period_ns + 1) * period_ns
-        found.append((last_ns, end_ns))
+        periods.append((last_ns, end_ns))
         last_ns = end_ns
-    return found
+    return periods
 
 
 def _read(connection: Connection) -> list[Partition]:
-    found = []
+    partitions = []
     for name, bounds in connection.execute(_PARTITIONS):
         match = _BOUNDS.search(bounds)
         if match is not None:
             begin, end = match.groups()
-            found.append(Partition(name, None if begin is None else int(begin), int(end)))
-    return sorted(found, key=lambda one: one.end_ns)
+            partitions.append(Partition(name, None if begin is None else int(begin), int(end)))
+    return sorted(partitions, key=lambda partition: partition.end_ns)
 
 
 def _lock(connection: Connection, number: int) -> None:
@@ -220,16 +220,16 @@ def _lock(connection: Connection, number: int) -> None:
 def _make(connection: Connection, periods: list[Period], now_ns: int) -> list[str]:
     fill = text(f"SELECT count(*) FROM (SELECT 1 FROM {DEFAULT} LIMIT {MOVED + 1}) AS few")  # noqa: S608
     past = [period for period in periods if period[0] is None or period[0] <= now_ns]
-    made = []
+    created = []
     connection.execute(_HURRY)
     if past and connection.scalar(fill) > MOVED:
         # The store grew without a server: moving that many spans would block it for minutes.
-        made.append(_adopt(connection, (past[0][0], past[-1][1])))
+        created.append(_adopt(connection, (past[0][0], past[-1][1])))
         periods = periods[len(past) :]
     for begin_ns, _ in periods:
         name = _name_of(begin_ns)
         connection.execute(text(f"CREATE TABLE {name} (LIKE {MODEL} INCLUDING ALL)"))
-        made.append(name)
+        created.append(name)
     # In the order in which writers lock them, which excludes deadlocks. A writer that waited for
     # the default partition alone would then be refused, since its span belongs elsewhere.
     connection.execute(text(f"LOCK TABLE ONLY {LIVE} IN SHARE ROW EXCLUSIVE MODE"))
@@ -238,7 +238,7 @@ def _make(connection: Connection, periods: list[Period], now_ns: int) -> list[st
         name = _name_of(period[0])
         _move(connection, _within(period), DEFAULT, name)
         _attach(connection, name, period)
-    return made
+    return created
 
 
 def _adopt(connection: Connection, period: Period) -> str:

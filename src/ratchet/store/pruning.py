@@ -96,10 +96,10 @@ class Pruning:
                 .order_by(keys.c.seq)
                 .limit(limit)
             )
-            found = list(connection.scalars(over))
-            for some in chunks(found):
+            seqs = list(connection.scalars(over))
+            for some in chunks(seqs):
                 connection.execute(delete(keys).where(keys.c.seq.in_(some)))
-            return PruningStep(len(found), found[-1] if len(found) == limit else None)
+            return PruningStep(len(seqs), seqs[-1] if len(seqs) == limit else None)
 
         return self._database.write(work, patience_s=PATIENCE_S)
 
@@ -143,13 +143,13 @@ class Pruning:
             gone = 0
             for table in (spans, transitions):
                 their_seqs = select(table.c.seq).where(table.c.rollout_seq.in_(old)).limit(limit)
-                found = connection.scalars(their_seqs).all()
-                for chunk in chunks(found):
+                seqs = connection.scalars(their_seqs).all()
+                for chunk in chunks(seqs):
                     # Their rollouts name the partition of spans on Postgres.
                     theirs = table.c.seq.in_(chunk), table.c.rollout_seq.in_(old)
                     connection.execute(delete(table).where(*theirs))
-                gone += len(found)
-                if len(found) == limit:
+                gone += len(seqs)
+                if len(seqs) == limit:
                     # More are left: examine the same rollouts again. They are deleted after these.
                     return PruningStep(gone, after)
             for table in (scores, attempts):
@@ -261,8 +261,8 @@ class Pruning:
             connection.execute(delete(dataset_tasks).where(mine, dataset_tasks.c.position <= last))
             gone = len(rows)
             for chunk in chunks(sorted({row.content for row in rows})):
-                held = exists().where(dataset_tasks.c.content == tasks.c.content)
-                lone = tasks.c.content.in_(chunk), ~held
+                referenced = exists().where(dataset_tasks.c.content == tasks.c.content)
+                lone = tasks.c.content.in_(chunk), ~referenced
                 gone += connection.execute(delete(tasks).where(*lone)).rowcount
             return PruningStep(gone, after + 1)
 
@@ -280,10 +280,10 @@ class Pruning:
             limit: Traces to examine.
         """
         ended_ns = int(before * 1e9)
-        found, following = self._database.read(
+        trace_keys, following = self._database.read(
             lambda c: left_traces(c, ended_ns, after, limit), patience_s=PATIENCE_S
         )
-        if not found:
+        if not trace_keys:
             return PruningStep(0, following)
 
         def work(connection: Connection) -> PruningStep:
@@ -291,7 +291,7 @@ class Pruning:
                 return PruningStep(0, None)
             if not self._database.is_sqlite and not lock_texts(connection):
                 return PruningStep(0, None)
-            return PruningStep(release_texts(connection, found), following)
+            return PruningStep(release_texts(connection, trace_keys), following)
 
         return self._database.write(work, patience_s=PATIENCE_S)
 
@@ -299,15 +299,15 @@ class Pruning:
         self, connection: Connection, run_ids: Collection[str], before: float
     ) -> set[str]:
         """Return those of the runs whose journal is no longer needed."""
-        known: set[str] = set()
+        known_ids: set[str] = set()
         ended: set[str] = set()
         for chunk in chunks(sorted(run_ids)):
             query = select(runs.c.id, runs.c.stage, runs.c.updated_at).where(runs.c.id.in_(chunk))
             for row in connection.execute(query):
-                known.add(row.id)
+                known_ids.add(row.id)
                 if row.stage in OVER and row.updated_at < before:
                     ended.add(row.id)
-        for chunk in chunks(sorted(set(run_ids) - known)):
+        for chunk in chunks(sorted(set(run_ids) - known_ids)):
             newest = func.max(journal.c.created_at)
             query = select(journal.c.run_id).where(journal.c.run_id.in_(chunk))
             query = query.group_by(journal.c.run_id).having(newest < before)
@@ -334,8 +334,8 @@ class Pruning:
         def work(connection: Connection) -> PruningStep:
             if not self._is_mine(connection):
                 return PruningStep(0, None)
-            done = connection.execute(delete(table).where(table.c.seq.in_(old)))
-            return PruningStep(done.rowcount, following)
+            deleted = connection.execute(delete(table).where(table.c.seq.in_(old)))
+            return PruningStep(deleted.rowcount, following)
 
         return self._database.write(work, patience_s=PATIENCE_S)
 
@@ -355,11 +355,11 @@ class Pruning:
         parts = sorted({part for purpose in purposes for part in purpose.split("/")[1:]})
 
         def work(connection: Connection) -> dict[str, Stage]:
-            found: dict[str, Stage] = {}
+            stages: dict[str, Stage] = {}
             for chunk in chunks(parts):
                 query = select(runs.c.id, runs.c.stage).where(runs.c.id.in_(chunk))
-                found.update((row.id, row.stage) for row in connection.execute(query))
-            return found
+                stages.update((row.id, row.stage) for row in connection.execute(query))
+            return stages
 
         return self._database.read(work, patience_s=PATIENCE_S)
 

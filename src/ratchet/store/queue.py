@@ -101,11 +101,11 @@ class Queue:
         only = queues[0] if len(queues) == 1 and not queues[0].endswith(EVERY) else None
 
         def work(connection: Connection) -> list[list[Claim]]:
-            taken: list[list[Claim]] = [[] for _ in requests]
+            claims: list[list[Claim]] = [[] for _ in requests]
             self._expire(connection, now, only, ())
             rows = self._turns.take(connection, queues, len(slots))
             if not rows:
-                return taken
+                return claims
             for row in rows:
                 require(row.status, "running")
             until = now + lease_s
@@ -115,8 +115,8 @@ class Queue:
             connection.execute(NEW_ATTEMPT, new)
             for slot, row in served:
                 fence = row.fence + 1
-                taken[slot].append(Claim(rollout_of(row, "running", fence), fence, until))
-            return taken
+                claims[slot].append(Claim(rollout_of(row, "running", fence), fence, until))
+            return claims
 
         return self._database.write(work)
 
@@ -132,8 +132,8 @@ class Queue:
         def work(connection: Connection) -> set[Pair]:
             running = _running_of(connection, pairs)
             rows = [
-                {"at": one.seq, "at_fence": one.fence, "until": now + lease_s}
-                for one in running.values()
+                {"at": rollout.seq, "at_fence": rollout.fence, "until": now + lease_s}
+                for rollout in running.values()
             ]
             if rows:
                 connection.execute(PROLONG, rows)
@@ -201,8 +201,8 @@ class Queue:
 
         def work(connection: Connection) -> set[Pair]:
             mine = _running_of(connection, pairs)
-            taken = list(mine.values())
-            _take_back(connection, taken, "released", "Released by its runner.", now)
+            locked = list(mine.values())
+            _take_back(connection, locked, "released", "Released by its runner.", now)
             return set(mine)
 
         return self._database.write(work)
@@ -232,13 +232,16 @@ class Queue:
             return 0
 
         def work(connection: Connection) -> int:
-            held = hold(connection, ids)
-            going = [one for one in held.values() if one.status not in FINAL]
-            for one in going:
-                require(one.status, "cancelled")
-            running = [one for one in going if one.status == "running"]
+            locked = hold(connection, ids)
+            going = [rollout for rollout in locked.values() if rollout.status not in FINAL]
+            for rollout in going:
+                require(rollout.status, "cancelled")
+            running = [rollout for rollout in going if rollout.status == "running"]
             _end_attempts(connection, running, "cancelled", "Cancelled.", now)
-            rows = [ended(one, StatusChange("cancelled", one.failures, ""), now) for one in going]
+            rows = [
+                ended(rollout, StatusChange("cancelled", rollout.failures, ""), now)
+                for rollout in going
+            ]
             if rows:
                 connection.execute(END, rows)
             return len(rows)
@@ -276,27 +279,27 @@ class Queue:
         return self._database.read(lambda c: [attempt_of(row) for row in c.execute(query)])
 
     def _finish(self, connection: Connection, outcomes: Sequence[Outcome], now: float) -> Answers:
-        held = hold(connection, (o.rollout_id for o in outcomes))
+        locked = hold(connection, (o.rollout_id for o in outcomes))
         answers: Answers = {}
         accepted: list[tuple[Outcome, LockedRollout, StatusChange]] = []
         for outcome in outcomes:
             pair = (outcome.rollout_id, outcome.fence)
-            one = held.get(outcome.rollout_id)
-            if pair in answers or one is None or not one.runs(outcome.fence):
+            rollout = locked.get(outcome.rollout_id)
+            if pair in answers or rollout is None or not rollout.runs(outcome.fence):
                 answers.setdefault(pair, None)
                 continue
-            change = end_of(one, outcome.status, outcome.error)
+            change = end_of(rollout, outcome.status, outcome.error)
             answers[pair] = change.status
-            accepted.append((outcome, one, change))
+            accepted.append((outcome, rollout, change))
         if not accepted:
             return answers
-        connection.execute(END_ATTEMPT, [attempt_end(o, held) for o, held, _ in accepted])
+        connection.execute(END_ATTEMPT, [attempt_end(o, rollout) for o, rollout, _ in accepted])
         again = [requeued(h, ch, o.cost_usd) for o, h, ch in accepted if ch.status == "queued"]
         final = [(o, h, ch) for o, h, ch in accepted if ch.status in FINAL]
         if again:
             connection.execute(REQUEUE, again)
         if final:
-            connection.execute(END, [finished(*one) for one in final])
+            connection.execute(END, [finished(*ending) for ending in final])
         self._spans.add_all(
             connection, ((h.seq, h.fence, span) for o, h, _ in accepted for span in o.spans)
         )
@@ -317,30 +320,36 @@ class Queue:
         if not late and not gone:
             return []
         # These were read before locking: check again, since some may have ended or been extended.
-        held = hold(connection, late | gone)
-        leases = _leases(connection, held.values())
-        only_gone = {id: one for id, one in held.items() if id in gone and one.seq in leases}
+        locked = hold(connection, late | gone)
+        leases = _leases(connection, locked.values())
+        only_gone = {
+            id: rollout for id, rollout in locked.items() if id in gone and rollout.seq in leases
+        }
         only_late = {
-            id: one
-            for id, one in held.items()
-            if id not in gone and one.seq in leases and leases[one.seq] <= now
+            id: rollout
+            for id, rollout in locked.items()
+            if id not in gone and rollout.seq in leases and leases[rollout.seq] <= now
         }
         _take_back(connection, list(only_late.values()), "expired", "Its lease ran out.", now)
         _take_back(connection, list(only_gone.values()), "expired", "Its worker disappeared.", now)
-        taken = only_late | only_gone
-        return sorted(taken, key=lambda id: taken[id].seq)
+        expired = only_late | only_gone
+        return sorted(expired, key=lambda id: expired[id].seq)
 
 
 def _running_of(connection: Connection, pairs: Sequence[Pair]) -> dict[Pair, LockedRollout]:
     """Lock the rollouts of attempts; return those whose attempt is running."""
-    held = hold(connection, (id for id, _ in pairs))
-    return {(id, fence): one for id, fence in pairs if (one := held.get(id)) and one.runs(fence)}
+    locked = hold(connection, (id for id, _ in pairs))
+    return {
+        (id, fence): rollout
+        for id, fence in pairs
+        if (rollout := locked.get(id)) and rollout.runs(fence)
+    }
 
 
-def _leases(connection: Connection, held: Iterable[LockedRollout]) -> dict[int, float]:
+def _leases(connection: Connection, locked: Iterable[LockedRollout]) -> dict[int, float]:
     """Lease expiry by seq, in Unix seconds, of rollouts with a running attempt."""
     leases: dict[int, float] = {}
-    for chunk in chunks([one.seq for one in held]):
+    for chunk in chunks([rollout.seq for rollout in locked]):
         rows = connection.execute(LEASES, {"seqs": chunk})
         leases.update((seq, until) for seq, until in rows)
     return leases
@@ -348,16 +357,18 @@ def _leases(connection: Connection, held: Iterable[LockedRollout]) -> dict[int, 
 
 def _take_back(
     connection: Connection,
-    taken: Sequence[LockedRollout],
+    locked: Sequence[LockedRollout],
     status: AttemptStatus,
     error: str,
     now: float,
 ) -> None:
     """End attempts that no executor reported on, and queue their rollouts again."""
-    _end_attempts(connection, taken, status, error, now)
-    changes = [(one, end_of(one, status, error)) for one in taken]
-    again = [requeued(one, change, 0.0) for one, change in changes if change.status == "queued"]
-    over = [ended(one, change, now) for one, change in changes if change.status != "queued"]
+    _end_attempts(connection, locked, status, error, now)
+    changes = [(rollout, end_of(rollout, status, error)) for rollout in locked]
+    again = [
+        requeued(rollout, change, 0.0) for rollout, change in changes if change.status == "queued"
+    ]
+    over = [ended(rollout, change, now) for rollout, change in changes if change.status != "queued"]
     if again:
         connection.execute(REQUEUE, again)
     if over:
@@ -371,14 +382,14 @@ def _end_attempts(
     error: str,
     now: float,
 ) -> None:
-    rows = [attempt_stop(one, status, error, now) for one in running]
+    rows = [attempt_stop(rollout, status, error, now) for rollout in running]
     if rows:
         connection.execute(END_ATTEMPT, rows)
 
 
 def _already_written(connection: Connection, outcomes: Sequence[Outcome]) -> Answers:
     """Return the status after those outcomes that are stored exactly as reported."""
-    found: Answers = {}
+    answers: Answers = {}
     for outcome in outcomes:
         query = (
             select(attempts.c.status, attempts.c.ended_at, rollouts.c.status)
@@ -388,5 +399,5 @@ def _already_written(connection: Connection, outcomes: Sequence[Outcome]) -> Ans
         )
         row = connection.execute(query).first()
         if row is not None and tuple(row[:2]) == (outcome.status, outcome.ended_at):
-            found[outcome.rollout_id, outcome.fence] = row[2]
-    return found
+            answers[outcome.rollout_id, outcome.fence] = row[2]
+    return answers

@@ -110,9 +110,9 @@ class Recordings:
 
         def work(connection: Connection) -> tuple[builtins.list[TraceRecording], int, str | None]:
             usage = criteria.min_cost_usd is not None
-            found, more = page_of(connection, criteria, limit, after, usage=usage)
-            read = {key: trace for key, trace in found.items() if wanted(trace)}
-            return _recordings(connection, read), len(found), more
+            page, more = page_of(connection, criteria, limit, after, usage=usage)
+            read = {key: trace for key, trace in page.items() if wanted(trace)}
+            return _recordings(connection, read), len(page), more
 
         return self._database.read(work)
 
@@ -144,8 +144,8 @@ class Recordings:
         after = None if cursor is None else position_of(cursor)
 
         def work(connection: Connection) -> tuple[builtins.list[TraceRecording], str | None]:
-            found, places = oldest_of(connection, criteria, limit, after, price)
-            recordings = _by_key(connection, found)
+            oldest, places = oldest_of(connection, criteria, limit, after, price)
+            recordings = _by_key(connection, oldest)
             page: builtins.list[TraceRecording] = []
             last = after
             for key, place in places.items():
@@ -172,21 +172,21 @@ def _by_key(
     if not traces:
         return {}
     chosen = _chosen(connection, list(traces))
-    numbers = sorted({n for one in chosen.values() for n in one if n is not None})
+    numbers = sorted({n for choice in chosen.values() for n in choice if n is not None})
     by_number = _numbered(connection, numbers)
     silent = [
         key
-        for key, one in chosen.items()
-        if one.root in by_number and not states_input(by_number[one.root])
+        for key, choice in chosen.items()
+        if choice.root in by_number and not states_input(by_number[choice.root])
     ]
     called = _agent_calls(connection, silent)
     items = _feedback_of(connection, [trace for trace in traces.values() if trace.feedback])
-    found: dict[SummaryKey, TraceRecording] = {}
+    recordings: dict[SummaryKey, TraceRecording] = {}
     for key, trace in traces.items():
         root, first, last, unfinished = chosen[key] if key in chosen else _Chosen(0, None, None)
         if root not in by_number:
             continue
-        found[key] = TraceRecording(
+        recordings[key] = TraceRecording(
             trace=trace,
             root=by_number[root],
             call=called.get(key),
@@ -195,17 +195,17 @@ def _by_key(
             feedback=tuple(items.get(trace.trace_id, ())),
             unfinished=by_number.get(unfinished) if unfinished is not None else None,
         )
-    return found
+    return recordings
 
 
 def _numbered(connection: Connection, numbers: Sequence[int]) -> dict[int, Span]:
-    found: dict[int, Span] = {}
+    by_number: dict[int, Span] = {}
     for chunk in chunks(numbers):
         rows = connection.execute(select(spans).where(spans.c.seq.in_(chunk))).all()
         # One row at a time: on Postgres a span may be deleted after its row was read.
         for row in rows:
-            found.update((row.seq, span) for span in spans_of(connection, [row]))
-    return found
+            by_number.update((row.seq, span) for span in spans_of(connection, [row]))
+    return by_number
 
 
 def _agent_calls(connection: Connection, keys: Sequence[SummaryKey]) -> dict[SummaryKey, Span]:
@@ -223,8 +223,8 @@ def _agent_calls(connection: Connection, keys: Sequence[SummaryKey]) -> dict[Sum
         spans.c.end_ns,
     )
     # As attributes are written; quotes within a text are escaped there.
-    written = f'"{OPERATION}":"{_AGENT}"'
-    stated = type_coerce(spans.c.attributes, Text).contains(written, autoescape=True)
+    agent_operation = f'"{OPERATION}":"{_AGENT}"'
+    stated = type_coerce(spans.c.attributes, Text).contains(agent_operation, autoescape=True)
     of: dict[SummaryKey, builtins.list[Any]] = {}
     for row in connection.execute(light.where(among(keys), stated)):
         of.setdefault(SummaryKey(row.rollout_seq, row.fence, row.trace_id), []).append(row)
@@ -285,7 +285,7 @@ def _feedback_of(
     connection: Connection, traces: Sequence[Trace]
 ) -> dict[str, builtins.list[Feedback]]:
     """Feedback by trace: about the trace, and what names only its conversation or rollout."""
-    found: dict[str, dict[int, Feedback]] = {}
+    by_trace: dict[str, dict[int, Feedback]] = {}
     for column, name, conditions in (
         (feedback.c.trace_id, "trace_id", ()),
         (feedback.c.conversation_id, "conversation_id", (NAMES_NO_TRACE,)),
@@ -301,8 +301,8 @@ def _feedback_of(
                 query.where(column.in_(chunk), *conditions)
             ):
                 for trace_id in about[subject]:
-                    found.setdefault(trace_id, {})[seq] = _feedback(body)
+                    by_trace.setdefault(trace_id, {})[seq] = _feedback(body)
     return {
         trace_id: [items[seq] for seq in sorted(items, reverse=True)]
-        for trace_id, items in found.items()
+        for trace_id, items in by_trace.items()
     }

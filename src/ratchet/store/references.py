@@ -45,13 +45,13 @@ def used_candidates(connection: Connection, ids: Collection[str]) -> set[str]:
     or got a share of its traffic, and the ancestors of these; candidates with rollouts; and those
     that were checked or tested in a run that may resume.
     """
-    named: set[str] = set(connection.scalars(select(activations.c.candidate_id).distinct()))
-    named.update(connection.scalars(select(traffic_splits.c.candidate_id).distinct()))
+    candidate_ids: set[str] = set(connection.scalars(select(activations.c.candidate_id).distinct()))
+    candidate_ids.update(connection.scalars(select(traffic_splits.c.candidate_id).distinct()))
     for table in (runs, experiments, releases):
         for body in connection.scalars(select(table.c.body)):
-            one = _decode(body)
-            named |= {one.baseline_id, one.best_id, one.candidate_id}
-    used = _with_ancestors(connection, named) & set(ids)
+            record = _decode(body)
+            candidate_ids |= {record.baseline_id, record.best_id, record.candidate_id}
+    used = _with_ancestors(connection, candidate_ids) & set(ids)
     left = sorted(set(ids) - used)
     for chunk in chunks(left):
         query = select(rollouts_table.c.candidate_id).distinct()
@@ -71,26 +71,26 @@ def used_datasets(connection: Connection) -> set[str]:
 
 
 def _with_ancestors(connection: Connection, ids: set[str]) -> set[str]:
-    found: set[str] = set()
+    ancestors: set[str] = set()
     new = ids
     while new:
-        found |= new
+        ancestors |= new
         parents: set[str] = set()
         for chunk in chunks(sorted(new)):
             rows: Any = connection.scalars(
                 select(candidates.c.parents).where(candidates.c.id.in_(chunk))
             )
             parents.update(parent for row in rows for parent in row)
-        new = parents - found
-    return found
+        new = parents - ancestors
+    return ancestors
 
 
 def _judged(connection: Connection, ids: Collection[str]) -> set[str]:
     going_on = connection.scalars(select(runs.c.id).where(runs.c.stage.not_in(OVER))).all()
-    found: set[str] = set()
+    judged_ids: set[str] = set()
     for run_id in going_on if ids else ():
         for chunk in chunks([f"{stage}/{id}" for id in ids for stage in ("check", "test")]):
             query = select(journal.c.key).where(journal.c.run_id == run_id)
             keys = connection.scalars(query.where(journal.c.key.in_(chunk)))
-            found.update(key.partition("/")[2] for key in keys)
-    return found
+            judged_ids.update(key.partition("/")[2] for key in keys)
+    return judged_ids

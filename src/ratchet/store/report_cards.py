@@ -35,8 +35,8 @@ class ReportCards:
 
     def latest(self, evaluator: str, version: str) -> ReportCard | None:
         """Return the newest card of a version of an evaluator, without its outputs; or None."""
-        found = self.list(evaluator=evaluator, version=version, limit=1)
-        return found[0] if found else None
+        cards = self.list(evaluator=evaluator, version=version, limit=1)
+        return cards[0] if cards else None
 
     def get(self, id: str) -> ReportCard | None:
         """Return the card with an id, or None."""

@@ -55,8 +55,8 @@ class NounRepository(ABC, Generic[Noun]):
 
     def get(self, id: str) -> Noun | None:
         """Return the struct with an id, or None."""
-        found = self._select(select(self.table.c.body).where(self.table.c.id == id))
-        return found[0] if found else None
+        matches = self._select(select(self.table.c.body).where(self.table.c.id == id))
+        return matches[0] if matches else None
 
     def find(self, prefix: str) -> builtins.list[Noun]:
         """Find by id prefix, oldest first, at most a hundred."""
@@ -72,8 +72,8 @@ class NounRepository(ABC, Generic[Noun]):
 
     def latest(self) -> Noun | None:
         """Return the newest, or None when there is none."""
-        found = self.list(1)
-        return found[0] if found else None
+        newest = self.list(1)
+        return newest[0] if newest else None
 
     def _newest_first(self) -> Sequence[Any]:
         return (self.table.c.seq.desc(),)

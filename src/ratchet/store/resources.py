@@ -46,13 +46,13 @@ class Resources:
         Raises:
             InputError: There is none.
         """
-        found = self._database.read(lambda c: self.get_all(c, [version]))
-        if version not in found:
+        by_version = self._database.read(lambda c: self.get_all(c, [version]))
+        if version not in by_version:
             raise InputError(
                 f"The store has no resource of version {version!r}.",
                 hint="Versions are listed by `versions(name)`.",
             )
-        return found[version]
+        return by_version[version]
 
     def versions(self, name: str) -> list[tuple[str, float]]:
         """List a name's versions with the Unix time each was first stored, oldest first."""
@@ -72,10 +72,10 @@ class Resources:
         return self._database.read(lambda c: list(c.scalars(query)))
 
     def put_all(
-        self, connection: Connection, named: Mapping[str, Resource], now: float
+        self, connection: Connection, resources_by_name: Mapping[str, Resource], now: float
     ) -> dict[str, str]:
         """Store resources in an open transaction; return the version by name."""
-        versions = {name: version_of(resource) for name, resource in named.items()}
+        versions = {name: version_of(resource) for name, resource in resources_by_name.items()}
         rows: list[dict[str, Any]] = [
             {
                 "version": versions[name],
@@ -83,7 +83,7 @@ class Resources:
                 "body": encode(resource),
                 "created_at": now,
             }
-            for name, resource in named.items()
+            for name, resource in resources_by_name.items()
         ]
         names = [{"name": n, "version": v, "created_at": now} for n, v in versions.items()]
         if rows:
@@ -93,10 +93,12 @@ class Resources:
 
     def get_all(self, connection: Connection, versions: Collection[str]) -> dict[str, Resource]:
         """Return those of the versions that are stored, in an open transaction."""
-        found: dict[str, Resource] = {}
+        by_version: dict[str, Resource] = {}
         for chunk in chunks(list(versions)):
             query = select(resources.c.version, resources.c.body).where(
                 resources.c.version.in_(chunk)
             )
-            found.update((version, _decode(body)) for version, body in connection.execute(query))
-        return found
+            by_version.update(
+                (version, _decode(body)) for version, body in connection.execute(query)
+            )
+        return by_version

@@ -57,24 +57,24 @@ class Rollouts(Queue):
         stored = {id: clean(id) for id in ids}
 
         def work(connection: Connection) -> dict[str, Rollout]:
-            found: dict[str, Rollout] = {}
+            by_id: dict[str, Rollout] = {}
             for chunk in chunks(list(dict.fromkeys(stored.values()))):
                 query = select(rollouts).where(rollouts.c.id.in_(chunk))
-                found.update((row.id, rollout_of(row)) for row in connection.execute(query))
-            return found
+                by_id.update((row.id, rollout_of(row)) for row in connection.execute(query))
+            return by_id
 
-        found = self._database.read(work)
-        return {id: found[as_stored] for id, as_stored in stored.items() if as_stored in found}
+        by_id = self._database.read(work)
+        return {id: by_id[as_stored] for id, as_stored in stored.items() if as_stored in by_id}
 
     def statuses(self, ids: Sequence[str]) -> dict[str, RolloutStatus]:
         """Return the status of rollouts by id; unknown ids are omitted."""
 
         def work(connection: Connection) -> dict[str, RolloutStatus]:
-            found: dict[str, RolloutStatus] = {}
+            statuses: dict[str, RolloutStatus] = {}
             for chunk in chunks(list(dict.fromkeys(clean(id) for id in ids))):
                 query = select(rollouts.c.id, rollouts.c.status).where(rollouts.c.id.in_(chunk))
-                found.update((row[0], row[1]) for row in connection.execute(query))
-            return found
+                statuses.update((row[0], row[1]) for row in connection.execute(query))
+            return statuses
 
         return self._database.read(work)
 
@@ -169,9 +169,9 @@ class Rollouts(Queue):
         ).where(*conditions, _UNKNOWN)
 
         def work(connection: Connection) -> Cost:
-            known = float(connection.execute(of_known).scalar() or 0.0)
+            known_usd = float(connection.execute(of_known).scalar() or 0.0)
             unknown = total_cost(cost_of(row) for row in connection.execute(of_unknown))
-            return Cost(known_usd=known, unpriced=unknown.unpriced)
+            return Cost(known_usd=known_usd, unpriced=unknown.unpriced)
 
         return self._database.read(work)
 
@@ -207,13 +207,13 @@ def _of_purpose(
         return [starts_with(rollouts.c.purpose, prefix)]
     newest = (
         select(rollouts.c.seq)
-        .where(rollouts.c.purpose == one, *conditions)
+        .where(rollouts.c.purpose == purpose, *conditions)
         .order_by(rollouts.c.seq.desc())
         .limit(most)
         .subquery()
-        for one in purposes
+        for purpose in purposes
     )
-    lists = [select(each.c.seq) for each in newest]
+    lists = [select(subquery.c.seq) for subquery in newest]
     return [rollouts.c.seq.in_(union_all(*lists))] if lists else [false()]
 
 

@@ -53,13 +53,13 @@ def prepare(database: Database, *, patience_s: float = 0.0) -> None:
         StoreError: The database is newer than this Ratchet, older than its first release, belongs
             to another program, is damaged, or cannot be reached or written.
     """
-    found = (
+    version = (
         _sqlite_version(database.location)
         if database.is_sqlite
         else database.read(_version_on, patience_s=patience_s)
     )
-    _refuse_unknown(found, database.location)
-    if found != VERSIONS[-1]:
+    _refuse_unknown(version, database.location)
+    if version != VERSIONS[-1]:
         database.write(
             lambda connection: _upgrade(connection, database.location), patience_s=patience_s
         )
@@ -122,38 +122,38 @@ def _read_sqlite(path: str) -> str | None:
                 hint="It was left as it is. Name another file.",
             )
         close_files(Path(f"{path}{end}") for end in ("", "-wal", "-shm"))
-        found = None
+        version = None
         if names:
             row = connection.execute(f"SELECT version_num FROM {VERSION_TABLE}").fetchone()  # noqa: S608
-            found = str(row[0]) if row else None
-        _refuse_unknown(found, path)
+            version = str(row[0]) if row else None
+        _refuse_unknown(version, path)
         # Persistent in the file.
         if connection.execute("PRAGMA journal_mode = WAL").fetchone() != ("wal",):
             raise StoreError(
                 f"The store {path} is on a file system that several processes cannot share.",
                 hint="Put it on a local disk.",
             )
-        return found
+        return version
 
 
 def _version_on(connection: Connection) -> str | None:
     if not inspect(connection).has_table(VERSION_TABLE):
         return None
-    found = connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()  # noqa: S608
-    return None if found is None else str(found)
+    version = connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()  # noqa: S608
+    return None if version is None else str(version)
 
 
-def _refuse_unknown(found: str | None, location: str) -> None:
-    if found in DEVELOPMENT:
+def _refuse_unknown(version: str | None, location: str) -> None:
+    if version in DEVELOPMENT:
         raise StoreError(
             f"The store {location} was made by a development version of Ratchet (its schema is"
-            f" {found}), and this one cannot upgrade it.",
+            f" {version}), and this one cannot upgrade it.",
             hint="Nothing in it was changed. Name another store or move this one away to begin"
             " anew, or open it with the version that made it.",
         )
-    if found is not None and found not in VERSIONS:
+    if version is not None and version not in VERSIONS:
         raise StoreError(
-            f"The store {location} was made by a newer Ratchet (its schema is {found},"
+            f"The store {location} was made by a newer Ratchet (its schema is {version},"
             f" this one knows up to {VERSIONS[-1]}).",
             hint="Upgrade Ratchet, or name another store.",
         )
@@ -163,11 +163,11 @@ def _upgrade(connection: Connection, location: str) -> None:
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _UPGRADE_LOCK})
     # Another process may have upgraded while this one waited for the lock.
-    found = _version_on(connection)
-    _refuse_unknown(found, location)
-    if found == VERSIONS[-1]:
+    version = _version_on(connection)
+    _refuse_unknown(version, location)
+    if version == VERSIONS[-1]:
         return
-    if found is None and connection.dialect.name == "sqlite":
+    if version is None and connection.dialect.name == "sqlite":
         # What the migrations would make, without importing Alembic: a fifth of a second.
         for statement in SNAPSHOT.read_text().split(";\n"):
             if statement.strip():

@@ -89,8 +89,8 @@ class Scores:
         stored = {id: clean(id) for id in rollout_ids}
 
         def work(connection: Connection) -> dict[str, list[Score]]:
-            found: dict[str, list[Score]] = {id: [] for id in stored.values()}
-            for chunk in chunks(list(found)):
+            by_id: dict[str, list[Score]] = {id: [] for id in stored.values()}
+            for chunk in chunks(list(by_id)):
                 query = (
                     select(scores, rollouts.c.id.label("rollout_id"))
                     .join_from(rollouts, scores, rollouts.c.seq == scores.c.rollout_seq)
@@ -98,11 +98,11 @@ class Scores:
                     .order_by(scores.c.seq)
                 )
                 for row in connection.execute(query):
-                    found[row.rollout_id].append(_score(row))
-            return found
+                    by_id[row.rollout_id].append(_score(row))
+            return by_id
 
-        found = self._database.read(work)
-        return {id: found[as_stored] for id, as_stored in stored.items()}
+        by_id = self._database.read(work)
+        return {id: by_id[as_stored] for id, as_stored in stored.items()}
 
     def means(
         self,
@@ -161,14 +161,14 @@ class Scores:
             values: dict[str, dict[str, float | None]] = {}
             for task, rollout, value in connection.execute(query):
                 values.setdefault(task, {})[rollout] = value
-            return {task: _task_mean(found) for task, found in values.items()}
+            return {task: _task_mean(task_values) for task, task_values in values.items()}
 
         return self._database.read(work)
 
 
 def _task_mean(values: dict[str, float | None]) -> TaskMean:
-    known = [value for value in values.values() if value is not None]
-    return TaskMean(sum(known) / len(known) if known else None, tuple(values))
+    numbers = [value for value in values.values() if value is not None]
+    return TaskMean(sum(numbers) / len(numbers) if numbers else None, tuple(values))
 
 
 def _score(row: Any) -> Score:

@@ -25,9 +25,9 @@ class Settings:
             make: Creates the value; discarded if another process was first.
         """
         query = select(settings.c.value).where(settings.c.name == name)
-        found = self._database.read(lambda c: c.execute(query).scalar())
-        if found is not None:
-            return str(found)
+        setting = self._database.read(lambda c: c.execute(query).scalar())
+        if setting is not None:
+            return str(setting)
         row = {"name": name, "value": make()}
 
         def work(connection: Connection) -> str:

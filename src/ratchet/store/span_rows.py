@@ -116,10 +116,10 @@ def conversation_of(attributes: Mapping[str, Any]) -> str:
 
     An id too long for an index is truncated.
     """
-    named = attributes.get("gen_ai.conversation.id") or attributes.get("session.id")
-    if named is None or named.__class__ is not str:
-        return str(named)[:MAX_ID] if named.__class__ is int else ""
-    return clean(named[:MAX_ID])
+    conversation_id = attributes.get("gen_ai.conversation.id") or attributes.get("session.id")
+    if conversation_id is None or conversation_id.__class__ is not str:
+        return str(conversation_id)[:MAX_ID] if conversation_id.__class__ is int else ""
+    return clean(conversation_id[:MAX_ID])
 
 
 def with_heads(rows: Sequence[Row]) -> list[Row]:
@@ -131,15 +131,15 @@ def with_heads(rows: Sequence[Row]) -> list[Row]:
     first: dict[tuple[int, int, str, str], int] = {}
     # Ids are rarely repeated; only the first such span will be stored.
     has_duplicates = len({row[4] for row in rows}) < len(marked)
-    seen: set[tuple[int, int, str, str]] = set()
+    head_keys: set[tuple[int, int, str, str]] = set()
     last: tuple[int, int, str, str] | None = None
     began = 0
     for number, row in enumerate(marked):
         if has_duplicates:
             own = (row[0], row[1], row[3], row[4])
-            if own in seen:
+            if own in head_keys:
                 continue
-            seen.add(own)
+            head_keys.add(own)
         key = (row[0], row[1], row[3], row[13])
         # Spans of a trace arrive together, and the earliest is often the first.
         if key == last and row[7] >= began:

@@ -143,13 +143,13 @@ class Spans:
             return ReceivedSpans(0, (), 0)
 
         def work(connection: Connection) -> ReceivedSpans:
-            held = hold(connection, {r.rollout_id for r in records if r.rollout_id})
+            locked = hold(connection, {r.rollout_id for r in records if r.rollout_id})
             rows: list[Row] = []
             transitions: list[tuple[int, Transition]] = []
             refused: list[int] = []
             late = 0
             for number, record in enumerate(records):
-                rollout = held.get(record.rollout_id)
+                rollout = locked.get(record.rollout_id)
                 if record.claimed and (rollout is None or not rollout.runs(record.fence)):
                     refused.append(number)
                 elif rollout is None:
@@ -159,7 +159,7 @@ class Spans:
                     rows.append(row_of(rollout.seq, record.fence, "", _late(record.span)))
                 else:
                     rows.append(row_of(rollout.seq, record.fence, "", record.span))
-                    transitions += [(rollout.seq, each) for each in record.transitions]
+                    transitions += [(rollout.seq, transition) for transition in record.transitions]
             new = self._add_rows(connection, with_heads(rows))
             count_costs(connection, billed_in(rows))
             self._transitions.add_all(connection, transitions)
@@ -207,21 +207,21 @@ class Spans:
         stored = {id: clean(id) for id in rollout_ids}
 
         def work(connection: Connection) -> dict[str, list[Span]]:
-            found: dict[str, list[Span]] = {id: [] for id in stored.values()}
-            for chunk in chunks(list(found)):
+            by_id: dict[str, list[Span]] = {id: [] for id in stored.values()}
+            for chunk in chunks(list(by_id)):
                 rows = connection.execute(query.where(rollouts.c.id.in_(chunk))).all()
                 for row, span in zip(rows, spans_of(connection, rows), strict=True):
-                    found[row.rollout_id].append(span)
-            return found
+                    by_id[row.rollout_id].append(span)
+            return by_id
 
-        found = self._database.read(work)
-        return {id: found[as_stored] for id, as_stored in stored.items()}
+        by_id = self._database.read(work)
+        return {id: by_id[as_stored] for id, as_stored in stored.items()}
 
     def of_trace(self, trace_id: str) -> list[Span]:
         """Return the spans of a trace, in order of their start, live ones and those of rollouts."""
         live = select(spans).where(*_ALONE, spans.c.trace_id == trace_id)
-        rest = select(spans).where(_OF_ROLLOUTS, spans.c.trace_id == trace_id)
-        both = union_all(live, rest).subquery()
+        of_rollouts = select(spans).where(_OF_ROLLOUTS, spans.c.trace_id == trace_id)
+        both = union_all(live, of_rollouts).subquery()
         query = select(both).order_by(both.c.start_ns, both.c.seq)
         return self._database.read(lambda c: spans_of(c, c.execute(query)))
 
@@ -326,9 +326,9 @@ class Spans:
                 .order_by(rows.c.seq)
                 .limit(max(limit, _WINDOW))
             )
-            found = connection.execute(window).all()
-            old += [row.seq for row in found if row.end_ns < before_ns]
-            looked_at += len(found)
+            window_rows = connection.execute(window).all()
+            old += [row.seq for row in window_rows if row.end_ns < before_ns]
+            looked_at += len(window_rows)
             if len(old) >= limit or looked_at >= _SEARCH:
                 break
         return old[:limit]
@@ -345,10 +345,10 @@ def _insert(mark: str, count: int) -> str:
 
 
 def _execute(connection: Connection, statement: str, values: Any) -> int:
-    done = connection.exec_driver_sql(
+    cursor = connection.exec_driver_sql(
         statement, values, execution_options={"preserve_rowcount": True}
     )
-    return done.rowcount
+    return cursor.rowcount
 
 
 _LIVE = text("spans.agent > ''")

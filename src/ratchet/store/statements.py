@@ -142,10 +142,10 @@ def new_attempt(row: Any, worker: str, until: float, now: float) -> dict[str, An
     }
 
 
-def attempt_end(outcome: Outcome, held: LockedRollout) -> dict[str, Any]:
+def attempt_end(outcome: Outcome, rollout: LockedRollout) -> dict[str, Any]:
     """The end of an attempt, as its executor reported it."""
     return {
-        "at": held.seq,
+        "at": rollout.seq,
         "at_fence": outcome.fence,
         "new_status": outcome.status,
         "new_ended_at": outcome.ended_at,
@@ -154,27 +154,29 @@ def attempt_end(outcome: Outcome, held: LockedRollout) -> dict[str, Any]:
 
 
 def attempt_stop(
-    held: LockedRollout, status: AttemptStatus, error: str, now: float
+    rollout: LockedRollout, status: AttemptStatus, error: str, now: float
 ) -> dict[str, Any]:
     """The end of a running attempt that no executor reported on."""
     return {
-        "at": held.seq,
-        "at_fence": held.fence,
+        "at": rollout.seq,
+        "at_fence": rollout.fence,
         "new_status": status,
         "new_ended_at": now,
         "new_error": error,
     }
 
 
-def requeued(held: LockedRollout, change: StatusChange, cost_usd: float | None) -> dict[str, Any]:
+def requeued(
+    rollout: LockedRollout, change: StatusChange, cost_usd: float | None
+) -> dict[str, Any]:
     """Requeue a rollout, adding the dollars that the attempt's runner reported."""
-    return {"at": held.seq, "new_failures": change.failures, "new_cost_usd": cost_usd}
+    return {"at": rollout.seq, "new_failures": change.failures, "new_cost_usd": cost_usd}
 
 
-def ended(held: LockedRollout, change: StatusChange, now: float) -> dict[str, Any]:
+def ended(rollout: LockedRollout, change: StatusChange, now: float) -> dict[str, Any]:
     """The end of a rollout that no executor reported on."""
     return {
-        "at": held.seq,
+        "at": rollout.seq,
         "new_status": change.status,
         "new_failures": change.failures,
         "new_cost_usd": 0.0,
@@ -186,10 +188,10 @@ def ended(held: LockedRollout, change: StatusChange, now: float) -> dict[str, An
     }
 
 
-def finished(outcome: Outcome, held: LockedRollout, change: StatusChange) -> dict[str, Any]:
+def finished(outcome: Outcome, rollout: LockedRollout, change: StatusChange) -> dict[str, Any]:
     """The end of a rollout, by the report of its last attempt."""
     return {
-        "at": held.seq,
+        "at": rollout.seq,
         "new_status": change.status,
         "new_failures": change.failures,
         "new_cost_usd": outcome.cost_usd,

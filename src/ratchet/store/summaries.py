@@ -70,15 +70,15 @@ def summaries(
         usage: Sum tokens and costs; without, they are 0.
         failed: Omit traces without an error, which is told before most is read.
     """
-    found: dict[SummaryKey, Trace] = {}
+    by_key: dict[SummaryKey, Trace] = {}
     # Apart, since Postgres has them in different partitions.
     live = [key for key in keys if key.rollout_seq == NO_ROLLOUT]
     attempts = [key for key in keys if key.rollout_seq != NO_ROLLOUT]
     if failed:
         live, attempts = (_failed(connection, part, since_ns) for part in (live, attempts))
     for some in (*chunks(live, MANY), *chunks(attempts, MANY)):
-        found.update(_some(connection, some, price, since_ns, usage))
-    return {key: found[key] for key in keys if key in found}
+        by_key.update(_some(connection, some, price, since_ns, usage))
+    return {key: by_key[key] for key in keys if key in by_key}
 
 
 def _some(
@@ -154,11 +154,11 @@ def _failed(
     connection: Connection, keys: Sequence[SummaryKey], since_ns: int | None
 ) -> list[SummaryKey]:
     """Those traces that have a failed span."""
-    found: list[SummaryKey] = []
+    failed: list[SummaryKey] = []
     for some in chunks(keys, MANY):
         counts = _counts(connection, some, _since(since_ns))
-        found += [key for key in some if key in counts and counts[key][3]]
-    return found
+        failed += [key for key in some if key in counts and counts[key][3]]
+    return failed
 
 
 def among(keys: Iterable[SummaryKey]) -> ColumnElement[bool]:
@@ -236,10 +236,10 @@ def _used(
     connection: Connection, keys: Sequence[SummaryKey], since: _Since
 ) -> dict[SummaryKey, list[Used]]:
     query = select(*_KEY, spans.c.span_id, spans.c.parent_id, spans.c.usage)
-    found: dict[SummaryKey, list[Used]] = {}
+    usages: dict[SummaryKey, list[Used]] = {}
     for row in connection.execute(query.where(among(keys), _USING, *since)):
-        found.setdefault(SummaryKey(*row[:3]), []).append(used_by(row[3], row[4], row[5]))
-    return found
+        usages.setdefault(SummaryKey(*row[:3]), []).append(used_by(row[3], row[4], row[5]))
+    return usages
 
 
 def _parents(
@@ -249,10 +249,10 @@ def _parents(
     if not keys:
         return {}
     query = select(*_KEY, spans.c.span_id, spans.c.parent_id).where(among(keys), *since)
-    found: dict[SummaryKey, dict[str, str | None]] = {}
+    parents: dict[SummaryKey, dict[str, str | None]] = {}
     for row in connection.execute(query):
-        found.setdefault(SummaryKey(*row[:3]), {})[row[3]] = row[4]
-    return found
+        parents.setdefault(SummaryKey(*row[:3]), {})[row[3]] = row[4]
+    return parents
 
 
 def _owners(connection: Connection, keys: Sequence[SummaryKey]) -> dict[int, tuple[str, str]]:
@@ -275,18 +275,18 @@ def feedback_of(
         ids: Ids of the subjects.
         conditions: Further conditions.
     """
-    found: dict[str, FeedbackFigures] = {}
+    figures: dict[str, FeedbackFigures] = {}
     for some in chunks(sorted(ids - {""})):
         query = select(column, func.count(), func.min(feedback.c.value)).where(
             column.in_(some), *conditions
         )
         for row in connection.execute(query.group_by(column)):
-            found[row[0]] = FeedbackFigures(row[1], row[2])
-    return found
+            figures[row[0]] = FeedbackFigures(row[1], row[2])
+    return figures
 
 
 def combined_feedback(*parts: FeedbackFigures | None) -> FeedbackFigures:
     """Merge summaries of feedback about several subjects."""
-    there = [one for one in parts if one is not None]
-    values = [one.worst for one in there if one.worst is not None]
-    return FeedbackFigures(sum(one.number for one in there), min(values) if values else None)
+    present = [part for part in parts if part is not None]
+    values = [part.worst for part in present if part.worst is not None]
+    return FeedbackFigures(sum(part.number for part in present), min(values) if values else None)

@@ -54,7 +54,7 @@ def store_texts(database: Database, connection: Connection, rows: Sequence[Row])
     """
     if all(row.texts.__class__ is str for row in rows):
         return list(rows)
-    done = list(rows)
+    stored_rows = list(rows)
     bodies: dict[bytes, bytes] = {}
     uses: dict[TraceKey, dict[bytes, None]] = {}
     ends: dict[TraceKey, int] = {}
@@ -82,13 +82,13 @@ def store_texts(database: Database, connection: Connection, rows: Sequence[Row])
     ]
     if pairs:
         connection.execute(database.insert_new(text_uses, "trace_seq", "text_seq"), pairs)
-    for at, found in digests.items():
+    for at, digest_lists in digests.items():
         references = {
             key: (separator, [numbers[digest] for digest in listed])
-            for key, (separator, listed) in found.items()
+            for key, (separator, listed) in digest_lists.items()
         }
-        done[at] = done[at]._replace(texts=references_text(references))
-    return done
+        stored_rows[at] = stored_rows[at]._replace(texts=references_text(references))
+    return stored_rows
 
 
 def _numbers(
@@ -107,11 +107,11 @@ def _numbers(
 
 
 def _known(connection: Connection, digests: Sequence[bytes]) -> dict[bytes, int]:
-    found: dict[bytes, int] = {}
+    numbers: dict[bytes, int] = {}
     for chunk in chunks(digests):
         query = select(texts.c.hash, texts.c.seq).where(texts.c.hash.in_(chunk))
-        found.update((bytes(row[0]), row[1]) for row in connection.execute(query))
-    return found
+        numbers.update((bytes(row[0]), row[1]) for row in connection.execute(query))
+    return numbers
 
 
 def _owners(
@@ -121,11 +121,11 @@ def _owners(
     keys = sorted(ends)
     rows = [{**key._asdict(), "end_ns": ends[key]} for key in keys]
     connection.execute(database.insert_new(text_traces, *TraceKey._fields), rows)
-    found: dict[TraceKey, int] = {}
+    seqs: dict[TraceKey, int] = {}
     for chunk in chunks(keys, _KEYS_AT_ONCE):
         query = select(text_traces.c.seq, *_KEY).where(tuple_(*_KEY).in_(chunk))
-        found.update((TraceKey(*row[1:]), row[0]) for row in connection.execute(query))
-    return found
+        seqs.update((TraceKey(*row[1:]), row[0]) for row in connection.execute(query))
+    return seqs
 
 
 def _compressed(body: bytes) -> bytes:
@@ -141,20 +141,23 @@ def read_texts(connection: Connection, rows: Iterable[Any]) -> tuple[list[Any], 
     """
     listed = list(rows)
     needed = [numbers_in([row.texts]) for row in listed]
-    found: dict[int, str] = {}
+    texts_by_number: dict[int, str] = {}
     for chunk in chunks(sorted(set().union(*needed))):
         query = select(texts.c.seq, texts.c.body).where(texts.c.seq.in_(chunk))
         for number, body in connection.execute(query):
-            found[number] = zlib.decompress(body, wbits=-zlib.MAX_WBITS).decode()
-    whole = [row for row, own in zip(listed, needed, strict=True) if own <= found.keys()]
-    return whole, found
+            texts_by_number[number] = zlib.decompress(body, wbits=-zlib.MAX_WBITS).decode()
+    complete = [
+        row for row, own in zip(listed, needed, strict=True) if own <= texts_by_number.keys()
+    ]
+    return complete, texts_by_number
 
 
 def spans_of(connection: Connection, rows: Iterable[Any]) -> list[Span]:
     """Build spans from full rows, with their long texts."""
-    whole, found = read_texts(connection, rows)
+    complete, texts_by_number = read_texts(connection, rows)
     return [
-        span_of(row, restored(row.attributes, references_of(row.texts), found)) for row in whole
+        span_of(row, restored(row.attributes, references_of(row.texts), texts_by_number))
+        for row in complete
     ]
 
 
@@ -200,8 +203,8 @@ def left_traces(
         .limit(limit)
     )
     rows = connection.execute(query).all()
-    found = {row.seq: TraceKey(*row[1:4]) for row in rows if not row.holds}
-    return found, rows[-1].seq if len(rows) == limit else None
+    trace_keys = {row.seq: TraceKey(*row[1:4]) for row in rows if not row.holds}
+    return trace_keys, rows[-1].seq if len(rows) == limit else None
 
 
 def release_texts(connection: Connection, traces: Mapping[int, TraceKey]) -> int:

@@ -112,10 +112,10 @@ class Traces:
 
         def work(connection: Connection) -> tuple[builtins.list[Trace], str | None]:
             if sort == "newest":
-                found, more = page_of(connection, criteria, limit, after, price)
-                return builtins.list(found.values()), more
-            found, more = page_of(connection, criteria, LOOK_BACK, after, price)
-            return first_of(found.values(), sort, limit), more
+                page, more = page_of(connection, criteria, limit, after, price)
+                return builtins.list(page.values()), more
+            page, more = page_of(connection, criteria, LOOK_BACK, after, price)
+            return first_of(page.values(), sort, limit), more
 
         return self._database.read(work)
 
@@ -182,8 +182,8 @@ class Traces:
 
         def work(connection: Connection) -> tuple[Trace, builtins.list[Part]] | None:
             keys = connection.execute(_keys_of(trace_id))
-            found = summaries(connection, [SummaryKey(*row) for row in keys], price)
-            if not found:
+            parts = summaries(connection, [SummaryKey(*row) for row in keys], price)
+            if not parts:
                 return None
             rows = itertools.chain.from_iterable(
                 connection.execute(
@@ -192,10 +192,10 @@ class Traces:
                     .order_by(spans.c.start_ns, spans.c.seq)
                     .limit(limit)
                 )
-                for key in found
+                for key in parts
             )
             ordered = sorted(rows, key=lambda row: (row.start_ns, row.seq))[:limit]
-            return merged_trace(list(found.values())), convert(connection, ordered)
+            return merged_trace(list(parts.values())), convert(connection, ordered)
 
         return self._database.read(work)
 
@@ -207,7 +207,7 @@ class Traces:
         ):
             if id:
                 more, _ = self._feedback.list(**{what: id}, limit=1_000)
-                items += [one for one in more if not one.trace_id]
+                items += [feedback for feedback in more if not feedback.trace_id]
         return items
 
     def activity(
@@ -272,11 +272,14 @@ class Traces:
         """
 
         def work(connection: Connection) -> builtins.list[builtins.list[Trace]]:
-            heads = [_heads(connection, each, limit, None) for each in windows]
-            starts = [head.start_ns for each in heads for head in each]
-            keys = [head.key for each in heads for head in each]
-            found = summaries(connection, keys, price, min(starts, default=None))
-            return [[found[head.key] for head in each if head.key in found] for each in heads]
+            heads = [_heads(connection, window, limit, None) for window in windows]
+            starts = [head.start_ns for window_heads in heads for head in window_heads]
+            keys = [head.key for window_heads in heads for head in window_heads]
+            by_key = summaries(connection, keys, price, min(starts, default=None))
+            return [
+                [by_key[head.key] for head in window_heads if head.key in by_key]
+                for window_heads in heads
+            ]
 
         return self._database.read(work)
 
@@ -329,9 +332,9 @@ class Traces:
                 if criteria.rollouts or row.rollout_seq == 0
             }
             fit = _recording(connection, builtins.list(keys), criteria, None)
-            found = summaries(connection, fit, price)
+            by_key = summaries(connection, fit, price)
             fitting = [
-                trace for trace in found.values() if criteria.names(trace) and criteria.fits(trace)
+                trace for trace in by_key.values() if criteria.names(trace) and criteria.fits(trace)
             ]
             fitting.sort(key=lambda trace: trace.start_ns)
             return fitting, rows[-1].seq if rows else mark
@@ -348,14 +351,14 @@ def _bones(row: Any, price: Price | None) -> SpanSkeleton:
     operation = row.attributes.get(OPERATION)
     call = used_by(row.span_id, row.parent_id, row.usage).call if row.usage else None
     # A span that sums the usage of the calls below it costs nothing itself.
-    known = isinstance(operation, str) and operation
+    is_stated = isinstance(operation, str) and operation
     is_call = call is not None and operation not in SUMS
     cost = cost_of(call, price) if call is not None and is_call else None
     return SpanSkeleton(
         span_id=row.span_id,
         parent_id=row.parent_id,
         name=row.name,
-        operation=operation if known else "chat" if is_call else "step",
+        operation=operation if is_stated else "chat" if is_call else "step",
         start_ns=row.start_ns,
         end_ns=row.end_ns,
         # The default itself, so that it is left out of JSON.
@@ -411,7 +414,7 @@ def page_of(
 
     Without `usage`, tokens and costs are 0.
     """
-    found: dict[SummaryKey, Trace] = {}
+    page: dict[SummaryKey, Trace] = {}
     looked_at = 0
     window = min(limit + 1, _WINDOW)
     while looked_at < LOOK_BACK:
@@ -424,18 +427,18 @@ def page_of(
         for head in heads:
             trace = figures.get(head.key)
             if trace is not None and criteria.fits(trace):
-                if len(found) == limit:
-                    return found, cursor_of(after)
-                found[head.key] = trace
+                if len(page) == limit:
+                    return page, cursor_of(after)
+                page[head.key] = trace
             after = (head.start_ns, head.seq)
         looked_at += len(heads)
         if len(heads) < window:
-            return found, None
+            return page, None
         # Search for rare traces in larger steps. Whether one failed is told by one statement, and
         # the others are for those that did.
-        rare = criteria.errors and 10 * len(found) < looked_at
+        rare = criteria.errors and 10 * len(page) < looked_at
         window = min(LOOK_BACK - looked_at, 5 * _WINDOW) if rare else _WINDOW
-    return found, cursor_of(after)
+    return page, cursor_of(after)
 
 
 def _recording(
@@ -492,12 +495,12 @@ def oldest_of(
     since_ns = heads[0].start_ns - _AROUND_NS if heads else None
     keys = _recording(connection, [head.key for head in heads], criteria, since_ns)
     figures = summaries(connection, keys, price, since_ns)
-    found = {
+    oldest = {
         head.key: figures[head.key]
         for head in heads
         if head.key in figures and criteria.fits(figures[head.key])
     }
-    return found, {head.key: (head.start_ns, head.seq) for head in heads}
+    return oldest, {head.key: (head.start_ns, head.seq) for head in heads}
 
 
 def _query(
@@ -532,7 +535,7 @@ def _query(
     if after is not None:
         edge = tuple_(*after)
         query = query.where(position > edge if oldest else position < edge)
-    return query.order_by(*(order if oldest else (each.desc() for each in order))).limit(limit)
+    return query.order_by(*(order if oldest else (column.desc() for column in order))).limit(limit)
 
 
 def _is_preceded(conversation_id: str | None, *, as_stored: bool = False) -> Any:
@@ -577,10 +580,10 @@ def position_of(cursor: str) -> tuple[int, int]:
     Raises:
         InputError: It is not a cursor.
     """
-    found = _CURSOR.fullmatch(cursor) if cursor.isascii() else None
-    if found is None or not -(2**63) <= int(found[1]) < 2**63:
+    match = _CURSOR.fullmatch(cursor) if cursor.isascii() else None
+    if match is None or not -(2**63) <= int(match[1]) < 2**63:
         raise InputError(
             f"The cursor {cursor[:60]!r} is invalid.",
             hint="Begin without a cursor.",
         )
-    return int(found[1]), int(found[2])
+    return int(match[1]), int(match[2])

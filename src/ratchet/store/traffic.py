@@ -57,8 +57,8 @@ class Traffic:
 
     def split(self, agent: str) -> TrafficSplit | None:
         """Return the split in effect, or None without a canary."""
-        found = self.history(agent, limit=1)
-        return found[0] if found and found[0].experiment_id else None
+        newest = self.history(agent, limit=1)
+        return newest[0] if newest and newest[0].experiment_id else None
 
     def history(self, agent: str, limit: int = 100) -> builtins.list[TrafficSplit]:
         """List an agent's splits, newest first."""
@@ -73,7 +73,7 @@ class Traffic:
     def mark(self) -> tuple[int, int]:
         """Return something else whenever what an agent runs has changed, in one small query."""
         newest = (select(func.max(table.c.seq)) for table in (activations, traffic_splits))
-        query = select(*(each.scalar_subquery() for each in newest))
+        query = select(*(subquery.scalar_subquery() for subquery in newest))
         first, second = self._database.read(lambda c: c.execute(query).one())
         return first or 0, second or 0
 
@@ -88,18 +88,18 @@ class Traffic:
             The versions; None when they are those of the tag. That answer takes two small queries.
         """
         activations = self._agents.history(agent)
-        found = LiveVersions(
+        versions = LiveVersions(
             agent=agent,
             release_id=activations[0].candidate_id if activations else "",
             standing=standing(activations),
             split=self.split(agent),
         )
-        if found.tag == tag:
+        if versions.tag == tag:
             return None
         return msgspec.structs.replace(
-            found,
-            release=self._replaced(found.release_id),
-            candidate=self._replaced(found.split.candidate_id if found.split else ""),
+            versions,
+            release=self._replaced(versions.release_id),
+            candidate=self._replaced(versions.split.candidate_id if versions.split else ""),
         )
 
     def count_units(
@@ -114,17 +114,17 @@ class Traffic:
         Returns:
             For each, whether it is its unit's first.
         """
-        given = [(_digest(unit), trace_id) for unit, trace_id in units]
+        hashed_units = [(_digest(unit), trace_id) for unit, trace_id in units]
         rows = [
             {"experiment_id": experiment_id, "unit": unit, "trace_id": trace_id}
-            for unit, trace_id in given
+            for unit, trace_id in hashed_units
         ]
 
         def work(connection: Connection) -> dict[str, str]:
             for row in rows:
                 connection.execute(self._insert_unit, row)
             first: dict[str, str] = {}
-            for chunk in chunks(sorted({unit for unit, _ in given})):
+            for chunk in chunks(sorted({unit for unit, _ in hashed_units})):
                 query = select(traffic_units.c.unit, traffic_units.c.trace_id).where(
                     traffic_units.c.experiment_id == clean(experiment_id),
                     traffic_units.c.unit.in_(chunk),
@@ -135,7 +135,7 @@ class Traffic:
         if not rows:
             return []
         first = self._database.write(work)
-        return [first[unit] == trace_id for unit, trace_id in given]
+        return [first[unit] == trace_id for unit, trace_id in hashed_units]
 
     def forget_units(self, experiment_id: str) -> None:
         """Delete what was noted of an experiment's units."""
@@ -198,12 +198,12 @@ def replaced(candidate: Candidate, origins: Sequence[Candidate]) -> dict[str, Re
     """
     if not candidate.parents:
         return dict(candidate.resources)
-    known = {item for origin in origins for item in origin.versions().items()}
+    original_versions = {item for origin in origins for item in origin.versions().items()}
     versions = candidate.versions()
     return {
         name: resource
         for name, resource in candidate.resources.items()
-        if (name, versions[name]) not in known
+        if (name, versions[name]) not in original_versions
     }
 
 

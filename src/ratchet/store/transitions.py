@@ -69,17 +69,19 @@ class Transitions:
         """
 
         def work(connection: Connection) -> None:
-            keys = keys_of(connection, (one.rollout_id for one in items))
-            self.add_all(connection, ((keys[one.rollout_id], one) for one in items))
+            keys = keys_of(connection, (transition.rollout_id for transition in items))
+            self.add_all(
+                connection, ((keys[transition.rollout_id], transition) for transition in items)
+            )
 
         self._database.write(work)
 
     def add_all(self, connection: Connection, items: Iterable[tuple[int, Transition]]) -> None:
         """Store transitions by their rollouts' keys in an open transaction."""
         of_attempt: dict[tuple[int, int], list[Transition]] = {}
-        for key, one in items:
-            _check(one)
-            of_attempt.setdefault((key, one.fence), []).append(one)
+        for key, transition in items:
+            _check(transition)
+            of_attempt.setdefault((key, transition.fence), []).append(transition)
         if not of_attempt:
             return
         ids: dict[tuple[int, int], set[str]] = {}
@@ -96,15 +98,17 @@ class Transitions:
                 ids.setdefault((key, fence), set()).add(id)
                 bases.setdefault((key, fence), {})[size, digest] = id
         rows: list[dict[str, Any]] = []
-        for attempt, given in of_attempt.items():
-            stored, known = ids.get(attempt, set()), bases.get(attempt, {})
-            for one in sorted(given, key=lambda each: each.started_ns):
-                id = clean(one.id)
+        for attempt, attempt_transitions in of_attempt.items():
+            stored, by_digest = ids.get(attempt, set()), bases.get(attempt, {})
+            for transition in sorted(
+                attempt_transitions, key=lambda transition: transition.started_ns
+            ):
+                id = clean(transition.id)
                 if id in stored:
                     continue
                 stored.add(id)
-                rows.append(row := _row(attempt, one, known))
-                known[row["size"], row["digest"]] = id
+                rows.append(row := _row(attempt, transition, by_digest))
+                by_digest[row["size"], row["digest"]] = id
         if rows:
             connection.execute(self._insert, rows)
 
@@ -119,18 +123,18 @@ class Transitions:
         stored = {id: clean(id) for id in rollout_ids}
 
         def work(connection: Connection) -> dict[str, list[Transition]]:
-            found: dict[str, list[Transition]] = {id: [] for id in stored.values()}
-            for chunk in chunks(list(found)):
+            by_id: dict[str, list[Transition]] = {id: [] for id in stored.values()}
+            for chunk in chunks(list(by_id)):
                 query = _of_newest(transitions).where(rollouts.c.id.in_(chunk))
                 prompts: dict[tuple[int, str], bytes] = {}
                 for row in connection.execute(query.order_by(transitions.c.seq)):
-                    found[row.rollout_id].append(_transition(row, prompts))
-            return found
+                    by_id[row.rollout_id].append(_transition(row, prompts))
+            return by_id
 
-        found = self._database.read(work)
-        ordered = {id: in_order(some) for id, some in found.items()}
+        by_id = self._database.read(work)
+        ordered = {id: in_order(some) for id, some in by_id.items()}
         return {
-            id: [one for one in ordered[as_stored] if not one.drop]
+            id: [transition for transition in ordered[as_stored] if not transition.drop]
             for id, as_stored in stored.items()
         }
 
@@ -146,11 +150,13 @@ class Transitions:
         Yields:
             What `of` returns for the next rollouts, in the order given.
         """
-        kept = self.kept(rollout_ids)
+        kept_tokens = self.kept(rollout_ids)
         some: list[str] = []
         room = size
         for id in dict.fromkeys(rollout_ids):
-            needed = (kept[id].prompt_tokens + kept[id].response_tokens) * _BYTES_PER_TOKEN
+            needed = (
+                kept_tokens[id].prompt_tokens + kept_tokens[id].response_tokens
+            ) * _BYTES_PER_TOKEN
             if some and (needed > room or len(some) >= 1_000):
                 yield self.of(some)
                 some, room = [], size
@@ -180,26 +186,26 @@ class Transitions:
         )
 
         def work(connection: Connection) -> dict[str, KeptTokens]:
-            found: dict[str, KeptTokens] = {}
+            by_id: dict[str, KeptTokens] = {}
             for chunk in chunks(list(dict.fromkeys(stored.values()))):
                 rows = connection.execute(query.where(rollouts.c.id.in_(chunk)))
-                for id, reason, count, size, written in rows:
-                    one = found.get(id, KeptTokens())
+                for id, reason, count, size, response_size in rows:
+                    kept_tokens = by_id.get(id, KeptTokens())
                     if reason:
-                        found[id] = msgspec.structs.replace(
-                            one, dropped={**one.dropped, reason: count}
+                        by_id[id] = msgspec.structs.replace(
+                            kept_tokens, dropped={**kept_tokens.dropped, reason: count}
                         )
                     else:
-                        found[id] = msgspec.structs.replace(
-                            one,
+                        by_id[id] = msgspec.structs.replace(
+                            kept_tokens,
                             transitions=count,
-                            prompt_tokens=int(size) - int(written),
-                            response_tokens=int(written),
+                            prompt_tokens=int(size) - int(response_size),
+                            response_tokens=int(response_size),
                         )
-            return found
+            return by_id
 
-        found = self._database.read(work)
-        return {id: found.get(as_stored, KeptTokens()) for id, as_stored in stored.items()}
+        by_id = self._database.read(work)
+        return {id: by_id.get(as_stored, KeptTokens()) for id, as_stored in stored.items()}
 
     def call_rewards(self, rollout_ids: Sequence[str]) -> dict[str, dict[str, float]]:
         """Return the rewards of single calls in each rollout's newest attempt.
@@ -216,7 +222,7 @@ class Transitions:
         calls = _of_newest(
             transitions.c.id, transitions.c.started_ns, transitions.c.details
         ).order_by(transitions.c.started_ns, transitions.c.id)
-        given = (
+        reward_query = (
             select(rollouts.c.id.label("rollout_id"), spans.c.start_ns, spans.c.attributes)
             .join_from(
                 rollouts,
@@ -228,24 +234,24 @@ class Transitions:
         )
 
         def work(connection: Connection) -> dict[str, dict[str, float]]:
-            found: dict[str, dict[str, float]] = {id: {} for id in stored.values()}
-            for chunk in chunks(list(found)):
-                rewards = connection.execute(given.where(rollouts.c.id.in_(chunk))).all()
+            rewards_by_id: dict[str, dict[str, float]] = {id: {} for id in stored.values()}
+            for chunk in chunks(list(rewards_by_id)):
+                rewards = connection.execute(reward_query.where(rollouts.c.id.in_(chunk))).all()
                 rewarded = sorted({row.rollout_id for row in rewards})
-                made: dict[str, list[Any]] = {}
+                calls_by_id: dict[str, list[Any]] = {}
                 if rewarded:
                     for row in connection.execute(calls.where(rollouts.c.id.in_(rewarded))):
-                        made.setdefault(row.rollout_id, []).append(row)
+                        calls_by_id.setdefault(row.rollout_id, []).append(row)
                 for row in rewards:
-                    id = _rewarded(row, made.get(row.rollout_id, ()))
+                    id = _rewarded(row, calls_by_id.get(row.rollout_id, ()))
                     value = row.attributes.get(REWARD_VALUE)
                     if id is not None and isinstance(value, (int, float)):
-                        mine = found[row.rollout_id]
+                        mine = rewards_by_id[row.rollout_id]
                         mine[id] = mine.get(id, 0.0) + value
-            return found
+            return rewards_by_id
 
-        found = self._database.read(work)
-        return {id: found[as_stored] for id, as_stored in stored.items()}
+        rewards_by_id = self._database.read(work)
+        return {id: rewards_by_id[as_stored] for id, as_stored in stored.items()}
 
 
 _NEWEST = and_(transitions.c.rollout_seq == rollouts.c.seq, transitions.c.fence == rollouts.c.fence)
@@ -257,41 +263,50 @@ def _of_newest(*columns: Any) -> Select[Any]:
     return chosen.join_from(rollouts, transitions, _NEWEST)
 
 
-def _check(one: Transition) -> None:
-    if len(one.response_ids) != len(one.logprobs) or len(one.prompt_ids) % ID_BYTES:
+def _check(transition: Transition) -> None:
+    if (
+        len(transition.response_ids) != len(transition.logprobs)
+        or len(transition.prompt_ids) % ID_BYTES
+    ):
         raise InputError(
-            f"The transition {one.id!r} has {len(one.response_ids) // ID_BYTES} response ids and"
-            f" {len(one.logprobs) // ID_BYTES} log-probabilities.",
+            f"The transition {transition.id!r} has {len(transition.response_ids) // ID_BYTES}"
+            f" response ids and {len(transition.logprobs) // ID_BYTES} log-probabilities.",
             hint="Pack ids with pack_ids and log-probabilities with pack_floats, one for each id.",
         )
-    if one.drop and (one.prompt_ids or one.response_ids):
-        raise InputError(f"The transition {one.id!r} is dropped ({one.drop}) and has tokens.")
+    if transition.drop and (transition.prompt_ids or transition.response_ids):
+        raise InputError(
+            f"The transition {transition.id!r} is dropped ({transition.drop}) and has tokens."
+        )
 
 
 def _row(
-    attempt: tuple[int, int], one: Transition, known: dict[tuple[int, bytes], str]
+    attempt: tuple[int, int], transition: Transition, by_digest: dict[tuple[int, bytes], str]
 ) -> dict[str, Any]:
-    whole = one.prompt_ids + one.response_ids
-    base = base_of(one.prompt_ids, known)
+    token_ids = transition.prompt_ids + transition.response_ids
+    base = base_of(transition.prompt_ids, by_digest)
     details = _Details(
-        **{name: getattr(one, name) for name in _AS_THEY_ARE},
-        version_last=None if one.version_last == one.version_first else one.version_last,
+        **{name: getattr(transition, name) for name in _AS_THEY_ARE},
+        version_last=None
+        if transition.version_last == transition.version_first
+        else transition.version_last,
     )
     return {
         "rollout_seq": attempt[0],
         "fence": attempt[1],
-        "id": clean(one.id),
-        "drop_reason": one.drop,
-        "started_ns": one.started_ns,
-        "ended_ns": one.ended_ns,
-        "size": len(whole) // ID_BYTES,
-        "digest": digest_of(whole),
-        "written": len(one.response_ids) // ID_BYTES,
+        "id": clean(transition.id),
+        "drop_reason": transition.drop,
+        "started_ns": transition.started_ns,
+        "ended_ns": transition.ended_ns,
+        "size": len(token_ids) // ID_BYTES,
+        "digest": digest_of(token_ids),
+        "written": len(transition.response_ids) // ID_BYTES,
         "base": "" if base is None else base.id,
         "details": _encode(details).decode(),
-        "prompt": one.prompt_ids[base.size * ID_BYTES :] if base is not None else one.prompt_ids,
-        "response": one.response_ids,
-        "logprobs": one.logprobs,
+        "prompt": transition.prompt_ids[base.size * ID_BYTES :]
+        if base is not None
+        else transition.prompt_ids,
+        "response": transition.response_ids,
+        "logprobs": transition.logprobs,
     }
 
 
@@ -320,12 +335,12 @@ def _transition(row: Any, wholes: dict[tuple[int, str], bytes]) -> Transition:
 
 def _rewarded(reward: Any, calls: Sequence[Any]) -> str | None:
     """Id of the transition that a reward belongs to; None when there is none."""
-    named = reward.attributes.get(REWARD_CALL)
-    found = None
+    response_id = reward.attributes.get(REWARD_CALL)
+    call_id = None
     for row in calls:
-        if named:
-            if _decode(row.details).response_id == named:
+        if response_id:
+            if _decode(row.details).response_id == response_id:
                 return call_of(row.id)
         elif row.started_ns <= reward.start_ns:
-            found = call_of(row.id)
-    return found
+            call_id = call_of(row.id)
+    return call_id

@@ -47,10 +47,10 @@ def oldest(
     connection: Connection, queue: str, limit: int, beyond: Sequence[Row[Any]] = ()
 ) -> Sequence[Row[Any]]:
     """The oldest queued rollouts of a queue, beyond those that were selected before."""
-    given = {"of_queue": queue, "how_many": limit}
+    parameters = {"of_queue": queue, "how_many": limit}
     if not beyond:
-        return connection.execute(OLDEST, given).all()
-    return connection.execute(NEXT_OLDEST, {**given, "after_seq": beyond[-1].seq}).all()
+        return connection.execute(OLDEST, parameters).all()
+    return connection.execute(NEXT_OLDEST, {**parameters, "after_seq": beyond[-1].seq}).all()
 
 
 def queued_queues(
@@ -64,8 +64,10 @@ def queued_queues(
         after: Only names after this one; empty for all.
         limit: Most names.
     """
-    given = {"prefix": prefix, "after": after, "before": prefix + "\U0010ffff"}
-    return list(connection.scalars(_NAMES[connection.dialect.name], {**given, "how_many": limit}))
+    parameters = {"prefix": prefix, "after": after, "before": prefix + "\U0010ffff"}
+    return list(
+        connection.scalars(_NAMES[connection.dialect.name], {**parameters, "how_many": limit})
+    )
 
 
 class Turns:
@@ -89,8 +91,8 @@ class Turns:
             return oldest(connection, queues[0], limit)
         key = tuple(queues)
         last = self._last.get(key, "")
-        named = sum(not queue.endswith(EVERY) for queue in queues)
-        width = named + max(2, -(-limit // SHARE))
+        exact_count = sum(not queue.endswith(EVERY) for queue in queues)
+        width = exact_count + max(2, -(-limit // SHARE))
         names = _in_turn(connection, queues, last, width)
         more = len(names) >= width
         rows: dict[str, list[Row[Any]]] = {}
@@ -105,18 +107,18 @@ class Turns:
                     if not wanted:
                         break
                     have = rows.setdefault(name, [])
-                    found = oldest(connection, name, wanted, have)
-                    have.extend(found)
-                    left -= len(found)
-                    if found:
+                    oldest_rows = oldest(connection, name, wanted, have)
+                    have.extend(oldest_rows)
+                    left -= len(oldest_rows)
+                    if oldest_rows:
                         last = name
-                    if len(found) == wanted:
+                    if len(oldest_rows) == wanted:
                         still.append(name)
                 serving = still
             if left and not names and more:
                 more = False
-                others = _in_turn(connection, queues, last, MAX_QUEUES)
-                names = [name for name in others if name not in rows]
+                queued_names = _in_turn(connection, queues, last, MAX_QUEUES)
+                names = [name for name in queued_names if name not in rows]
         self._last[key] = last
         mixed = chain.from_iterable(zip_longest(*rows.values()))
         return [row for row in mixed if row is not None]
@@ -133,13 +135,13 @@ def _in_turn(connection: Connection, queues: Sequence[str], last: str, limit: in
             names[queue] = None
             continue
         prefix = queue[:-1]
-        found = queued_queues(connection, prefix, limit=limit + 1)
-        if len(found) > limit and last.startswith(prefix):
+        matching = queued_queues(connection, prefix, limit=limit + 1)
+        if len(matching) > limit and last.startswith(prefix):
             later = queued_queues(connection, prefix, after=last, limit=limit)
-            found = later + [name for name in found if name not in later]
-            names.update(dict.fromkeys(found[:limit]))
+            matching = later + [name for name in matching if name not in later]
+            names.update(dict.fromkeys(matching[:limit]))
         else:
-            names.update(dict.fromkeys(found))
+            names.update(dict.fromkeys(matching))
     listed = list(names)
     at = listed.index(last) + 1 if last in names else 0
     return listed[at:] + listed[:at]

@@ -166,7 +166,7 @@ def _used(attributes: Mapping[str, Any], failed: bool) -> _Stored:
     model = get("gen_ai.response.model") or get("gen_ai.request.model") or ""
     provider = get("gen_ai.provider.name") or get("gen_ai.system") or ""
     operation = get(OPERATION)
-    read, written, tier = get(_READ), get(_WRITTEN), get(_TIER)
+    read, cache_written, tier = get(_READ), get(_WRITTEN), get(_TIER)
     cost = get(COST)
     input_tokens, output_tokens = _tokens(get(INPUT), get(OUTPUT))
     return _Stored(
@@ -177,7 +177,7 @@ def _used(attributes: Mapping[str, Any], failed: bool) -> _Stored:
         cost_usd=None if cost is None else _dollars(cost),
         whole=operation.__class__ is str and operation in SUMS,
         cache_read_tokens=0 if read is None else _count(read),
-        cache_write_tokens=0 if written is None else _count(written),
+        cache_write_tokens=0 if cache_written is None else _count(cache_written),
         tier="" if tier is None else _name(tier),
         gateway=GATEWAY in attributes,
         cache_write_1h_tokens=_count(get(_WRITTEN_1H)),
@@ -213,15 +213,17 @@ def total(
         price: Prices of calls that recorded no cost.
     """
     calls = [
-        one._replace(call=msgspec.structs.replace(one.call, cost_usd=cost_of(one.call, price)))
-        for one in used
+        record._replace(
+            call=msgspec.structs.replace(record.call, cost_usd=cost_of(record.call, price))
+        )
+        for record in used
     ]
-    counted = counted_once(calls, parents)
+    records = counted_once(calls, parents)
     return UsageTotal(
-        sum(one.call.input_tokens for one in counted),
-        sum(one.call.output_tokens for one in counted),
-        total_cost(Cost.of(one.call.cost_usd, one.call.model) for one in counted),
-        tuple(sorted({one.call.model for one in counted if one.call.model})),
+        sum(record.call.input_tokens for record in records),
+        sum(record.call.output_tokens for record in records),
+        total_cost(Cost.of(record.call.cost_usd, record.call.model) for record in records),
+        tuple(sorted({record.call.model for record in records if record.call.model})),
     )
 
 

@@ -60,10 +60,10 @@ def dollars_text(usd: float) -> str:
 
 def total_cost(costs: Iterable[Cost]) -> Cost:
     """Sum costs; the result does not depend on their order."""
-    known: list[float] = []
+    amounts: list[float] = []
     unpriced: dict[str, int] = {}
     for cost in costs:
-        known.append(cost.known_usd)
+        amounts.append(cost.known_usd)
         for model, calls in cost.unpriced.items():
             unpriced[model] = unpriced.get(model, 0) + calls
-    return Cost(known_usd=math.fsum(known), unpriced=dict(sorted(unpriced.items())))
+    return Cost(known_usd=math.fsum(amounts), unpriced=dict(sorted(unpriced.items())))

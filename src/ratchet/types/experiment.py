@@ -122,17 +122,17 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
     evidence_path: str = ""
 
     def _repr_html_(self) -> str:
-        found = self.decision
+        decision = self.decision
         values: dict[str, object] = {"run": self.run_id, "candidate": self.candidate_id}
-        if found is not None:
-            low, high = interval_ends(*found.interval)
+        if decision is not None:
+            low, high = interval_ends(*decision.interval)
             values |= {
-                "verdict": found.verdict,
-                "decision": found.sentence,
-                found.metric: f"{found.baseline:.3f} → {found.candidate:.3f}",
-                "gain": f"{found.candidate - found.baseline:+.3f} [{low}, {high}]",
-                "e-value": f"{found.e_value:.3g} ({1 / found.alpha:.3g} needed)",
-                "pairs": found.pairs,
+                "verdict": decision.verdict,
+                "decision": decision.sentence,
+                decision.metric: f"{decision.baseline:.3f} → {decision.candidate:.3f}",
+                "gain": f"{decision.candidate - decision.baseline:+.3f} [{low}, {high}]",
+                "e-value": f"{decision.e_value:.3g} ({1 / decision.alpha:.3g} needed)",
+                "pairs": decision.pairs,
                 "evidence": self.evidence_path,
             }
         return table_html(f"Experiment {self.id[:8]}", values)

@@ -26,12 +26,12 @@ def split(text: str) -> JsonItems | None:
     if text[:1] != "[" or text[-1:] != "]":
         return None
     try:
-        given = text.encode()
-        items = [bytes(item) for item in _raw_items(given)]
+        raw = text.encode()
+        items = [bytes(item) for item in _raw_items(raw)]
     except (msgspec.DecodeError, RecursionError, UnicodeError):
         return None
     for separator in SEPARATORS:
-        if b"[" + separator.encode().join(items) + b"]" == given:
+        if b"[" + separator.encode().join(items) + b"]" == raw:
             return JsonItems(separator, items)
     return None
 

@@ -87,10 +87,10 @@ class Choice(msgspec.Struct, frozen=True, tag="choice"):
     options: tuple[Value, ...]
 
     def __post_init__(self) -> None:
-        given: Any = self.options
-        if isinstance(given, str) or not isinstance(given, Iterable):
-            raise InputError(f"Choice(options={given!r}) is not a list of values.")
-        msgspec.structs.force_setattr(self, "options", tuple(given))
+        options: Any = self.options
+        if isinstance(options, str) or not isinstance(options, Iterable):
+            raise InputError(f"Choice(options={options!r}) is not a list of values.")
+        msgspec.structs.force_setattr(self, "options", tuple(options))
         if not self.options:
             raise InputError("Choice needs at least one option.")
         for option in self.options:

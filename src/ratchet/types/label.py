@@ -57,14 +57,14 @@ class Contradiction(msgspec.Struct, frozen=True):
 
 def contradictions(labels: Iterable[Label]) -> tuple[Contradiction, ...]:
     """Find subjects that some call right and others wrong, in order of their first label."""
-    said: dict[tuple[str, str], tuple[list[str], list[str]]] = {}
+    votes: dict[tuple[str, str], tuple[list[str], list[str]]] = {}
     for label in labels:
-        right, wrong = said.setdefault(
+        right, wrong = votes.setdefault(
             (label.rollout_id or label.trace_id, label.criterion), ([], [])
         )
         (right if label.value >= RIGHT_FROM else wrong).append(label.labeller or "somebody")
     return tuple(
         Contradiction(subject, criterion, tuple(right), tuple(wrong))
-        for (subject, criterion), (right, wrong) in said.items()
+        for (subject, criterion), (right, wrong) in votes.items()
         if right and wrong
     )

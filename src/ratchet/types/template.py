@@ -25,10 +25,10 @@ Engine = Literal["f-string", "jinja2", "plain"]
 class _TakesTemplate(msgspec.StructMeta):
     """Accepts `template=` as an alias of `text=`, the name used by other trainers."""
 
-    def __call__(cls, *args: Any, **named: Any) -> Any:  # noqa: N805 - a metaclass
-        if "template" in named and "text" not in named and not args:
-            named["text"] = named.pop("template")
-        return super().__call__(*args, **named)
+    def __call__(cls, *args: Any, **keywords: Any) -> Any:  # noqa: N805 - a metaclass
+        if "template" in keywords and "text" not in keywords and not args:
+            keywords["text"] = keywords.pop("template")
+        return super().__call__(*args, **keywords)
 
 
 class PromptTemplate(msgspec.Struct, frozen=True, tag="prompt", metaclass=_TakesTemplate):

@@ -212,8 +212,8 @@ def first_of(traces: Iterable[Trace], sort: Sort, limit: int) -> list[Trace]:
     if sort == "newest":
         return sorted(traces, key=lambda trace: trace.start_ns, reverse=True)[:limit]
     if sort == "slowest":
-        return heapq.nlargest(limit, traces, key=lambda one: (one.duration_s, one.start_ns))
-    return heapq.nlargest(limit, traces, key=lambda one: (one.cost.known_usd, one.start_ns))
+        return heapq.nlargest(limit, traces, key=lambda trace: (trace.duration_s, trace.start_ns))
+    return heapq.nlargest(limit, traces, key=lambda trace: (trace.cost.known_usd, trace.start_ns))
 
 
 class TraceDetail(msgspec.Struct, frozen=True, kw_only=True):

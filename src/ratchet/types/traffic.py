@@ -96,8 +96,8 @@ def position(salt: str, experiment_id: str, unit: str) -> float:
     First 8 bytes of SHA-256 of the three texts, each preceded by its length in bytes.
     """
     parts = [part.encode("utf-8", "surrogatepass") for part in (salt, experiment_id, unit)]
-    whole = b"".join([len(part).to_bytes(8, "big") + part for part in parts])
-    return (int.from_bytes(hashlib.sha256(whole).digest()[:8], "big") >> 11) / (1 << 53)
+    encoded = b"".join([len(part).to_bytes(8, "big") + part for part in parts])
+    return (int.from_bytes(hashlib.sha256(encoded).digest()[:8], "big") >> 11) / (1 << 53)
 
 
 def unit_digest(unit: str) -> str:

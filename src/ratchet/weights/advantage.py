@@ -71,11 +71,11 @@ def group_advantages(
     by_call: dict[str, float] = {}
     skipped = 0
     for group in by_task.values():
-        found = _of_group(group, discount, scale, call_weight)
-        if all(abs(advantage) < _EQUAL for advantage in found.values()):
+        advantages = _of_group(group, discount, scale, call_weight)
+        if all(abs(advantage) < _EQUAL for advantage in advantages.values()):
             skipped += 1
         else:
-            by_call |= found
+            by_call |= advantages
     return GroupAdvantages(by_call, len(by_task), skipped, len(rollouts) - len(graded))
 
 
@@ -84,9 +84,13 @@ def _of_group(
 ) -> dict[str, float]:
     roles = sorted({call.role for rollout in group for call in rollout.transitions})
     calls = [in_order(rollout) for rollout in group]
-    found: dict[str, float] = {}
+    by_call: dict[str, float] = {}
     for role in roles:
-        members = [i for i, made in enumerate(calls) if any(call.role == role for call in made)]
+        members = [
+            i
+            for i, transitions in enumerate(calls)
+            if any(call.role == role for call in transitions)
+        ]
         rewards = np.array([group[i].reward for i in members], np.float64)
         advantages = rewards - rewards.mean()
         if scale == "group" and len(members) > 1:
@@ -94,11 +98,11 @@ def _of_group(
         for i, advantage in zip(members, advantages, strict=True):
             for call, share in zip(calls[i], shares(len(calls[i]), discount), strict=True):
                 if call.role == role:
-                    found[call.id] = float(share * advantage)
+                    by_call[call.id] = float(share * advantage)
     if call_weight and any(rollout.call_rewards for rollout in group):
         for call_id, advantage in _of_call_rewards(group, calls, discount).items():
-            found[call_id] += call_weight * advantage
-    return found
+            by_call[call_id] += call_weight * advantage
+    return by_call
 
 
 def _of_call_rewards(
@@ -106,17 +110,17 @@ def _of_call_rewards(
 ) -> dict[str, float]:
     """Returns of the calls less the mean of those at the same place among the role's calls."""
     at_place: dict[tuple[str, int], list[tuple[str, float]]] = defaultdict(list)
-    for rollout, made in zip(group, calls, strict=True):
-        rewards = np.array([rollout.call_rewards.get(call.id, 0.0) for call in made])
+    for rollout, transitions in zip(group, calls, strict=True):
+        rewards = np.array([rollout.call_rewards.get(call.id, 0.0) for call in transitions])
         place: dict[str, int] = defaultdict(int)
-        for call, earned in zip(made, returns(rewards, discount), strict=True):
+        for call, earned in zip(transitions, returns(rewards, discount), strict=True):
             at_place[call.role, place[call.role]].append((call.id, float(earned)))
             place[call.role] += 1
-    found: dict[str, float] = {}
+    advantages: dict[str, float] = {}
     for earned_there in at_place.values():
         mean = sum(earned for _, earned in earned_there) / len(earned_there)
-        found |= {call_id: earned - mean for call_id, earned in earned_there}
-    return found
+        advantages |= {call_id: earned - mean for call_id, earned in earned_there}
+    return advantages
 
 
 def in_order(rollout: GradedRollout) -> list[Transition]:

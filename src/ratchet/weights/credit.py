@@ -27,12 +27,12 @@ def returns(call_rewards: NDArray[np.float64], discount: float) -> NDArray[np.fl
     Returns:
         Shape (calls,).
     """
-    found = np.zeros(len(call_rewards))
+    discounted = np.zeros(len(call_rewards))
     following = 0.0
     for t in reversed(range(len(call_rewards))):
         following = call_rewards[t] + discount * following
-        found[t] = following
-    return found
+        discounted[t] = following
+    return discounted
 
 
 def generalized_advantages(

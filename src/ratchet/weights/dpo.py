@@ -96,27 +96,27 @@ class Preferences:
                 "margin": float(margins.detach().sum()) / len(pairs),
             }
 
-        found = learner.step([_sides(pair) for pair in pairs], objective)
+        metrics = learner.step([_sides(pair) for pair in pairs], objective)
         tokens = sum(sum(map(bool, side.mask)) for pair in pairs for side in _sides(pair))
-        return {**found, "tokens": tokens, "pairs": len(pairs), "taught": True}
+        return {**metrics, "tokens": tokens, "pairs": len(pairs), "taught": True}
 
     async def validate(self, learner: Learner, adapter: Path | None, step: int) -> ValResult | None:
         """The negative loss of the held-out pairs."""
         if not self._val:
             return None
-        named = (
+        sides = (
             (f"Held-out pair {i}", side)
             for i, pair in enumerate(self._val)
             for side in _sides(pair)
         )
-        check_examples(learner, named)
+        check_examples(learner, sides)
         return await asyncio.to_thread(self._measure, learner)
 
     def _measure(self, learner: Learner) -> ValResult | None:
         of_base = _margins(learner, self._val, of_base=True)
-        found = learner.evaluate([side for pair in self._val for side in _sides(pair)]).logprobs
-        margins = self._settings.beta * (_differences(found) - of_base)
-        likely = np.array([chosen.mean(dtype=np.float64) for chosen in found[0::2]])
+        logprobs = learner.evaluate([side for pair in self._val for side in _sides(pair)]).logprobs
+        margins = self._settings.beta * (_differences(logprobs) - of_base)
+        likely = np.array([chosen.mean(dtype=np.float64) for chosen in logprobs[0::2]])
         losses = np.logaddexp(0.0, -margins) - self._settings.nll * likely
         return validation_of((-losses).tolist())
 
@@ -133,9 +133,9 @@ def _margins(
 
 
 def _differences(
-    found: Sequence[np.ndarray[Any, Any]],
+    pair_logprobs: Sequence[np.ndarray[Any, Any]],
 ) -> np.ndarray[Any, np.dtype[np.float64]]:
-    sums = np.array([logprobs.sum(dtype=np.float64) for logprobs in found])
+    sums = np.array([logprobs.sum(dtype=np.float64) for logprobs in pair_logprobs])
     return np.asarray(sums[0::2] - sums[1::2])
 
 

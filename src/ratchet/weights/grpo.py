@@ -39,16 +39,16 @@ class GroupRelative(RolloutMethod):
         self, learner: Learner, rollouts: Sequence[GradedRollout], rows: Sequence[TrainingRow]
     ) -> StepPlan:
         settings = self._settings
-        found = group_advantages(
+        advantages = group_advantages(
             rollouts,
             discount=settings.discount,
             scale=settings.scale,
             call_weight=settings.call_weight,
         )
         metrics: dict[str, Any] = {
-            "groups": found.groups,
-            "skipped_groups": found.skipped_groups,
-            "excluded_rollouts": found.excluded_rollouts,
+            "groups": advantages.groups,
+            "skipped_groups": advantages.skipped_groups,
+            "excluded_rollouts": advantages.excluded_rollouts,
         }
         old = learner.evaluate(rows).logprobs if settings.mini_batches > 1 and rows else None
-        return StepPlan(found.by_call, old, metrics)
+        return StepPlan(advantages.by_call, old, metrics)

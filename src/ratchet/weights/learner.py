@@ -139,12 +139,12 @@ class Learner:
             nonlocal entropy, tokens
             reading = read(self.base.model, [rows[i] for i in indices], entropy=True)
             split = reading.logprobs.split(reading.counts)
-            for i, found in zip(indices, split, strict=True):
-                logprobs[i] = found.cpu().numpy()
+            for i, part in zip(indices, split, strict=True):
+                logprobs[i] = part.cpu().numpy()
             if self.critic is not None:
                 estimated = estimates(self.critic, reading.hidden).split(reading.counts)
-                for i, found in zip(indices, estimated, strict=True):
-                    values[i] = found.cpu().numpy()
+                for i, part in zip(indices, estimated, strict=True):
+                    values[i] = part.cpu().numpy()
             entropy += float(reading.entropy.sum())
             tokens += len(reading.logprobs)
 
@@ -188,9 +188,9 @@ class Learner:
             for indices in self._micro_batches(units):
                 rows = [row for i in indices for row in units[i]]
                 reading = read(self.base.model, rows, entropy=entropy)
-                loss, found = objective(reading, indices)
+                loss, metrics = objective(reading, indices)
                 loss.backward()
-                for name, value in {"loss": float(loss.detach()), **found}.items():
+                for name, value in {"loss": float(loss.detach()), **metrics}.items():
                     sums[name] = sums.get(name, 0.0) + value
 
         self._within_memory(units, backward)
@@ -219,13 +219,13 @@ class Learner:
         for indices in self._micro_batches(units):
             rows = [row for i in indices for row in units[i]]
             objective(read(self.base.model, rows), indices)[0].backward()
-        found = {
+        gradients = {
             name: parameter.grad.cpu()
             for name, parameter in self._peft.named_parameters()
             if parameter.grad is not None
         }
         self._optimizer.zero_grad(set_to_none=True)
-        return found
+        return gradients
 
     def export(self, folder: Path) -> str:
         """Write the adapter in PEFT's layout, as a whole or not at all.

@@ -63,10 +63,10 @@ def drop_metrics_after(folder: Path, step: int) -> None:
         StoreError: The file cannot be written.
     """
     records = read_metrics(folder)
-    kept = [record for record in records if record["step"] <= step]
-    if len(kept) < len(records):
+    retained = [record for record in records if record["step"] <= step]
+    if len(retained) < len(records):
         rewritten = folder / f"{METRICS}.partial"
-        _write(rewritten, kept, "wb")
+        _write(rewritten, retained, "wb")
         rewritten.replace(folder / METRICS)
 
 

@@ -60,14 +60,14 @@ class ActorCritic(RolloutMethod):
         for rollout in filter(usable, rollouts):
             calls, rewards = _rewarded(rollout, values)
             estimated = np.array([values[call] for call in calls])
-            found = generalized_advantages(
+            gae = generalized_advantages(
                 rewards,
                 estimated,
                 discount=self._settings.discount,
                 trace=self._settings.trace,
             )
-            advantages |= dict(zip(calls, found.tolist(), strict=True))
-            earned |= dict(zip(calls, (found + estimated).tolist(), strict=True))
+            advantages |= dict(zip(calls, gae.tolist(), strict=True))
+            earned |= dict(zip(calls, (gae + estimated).tolist(), strict=True))
         targets = np.array(list(earned.values()))
         residuals = np.array([earned[call] - values[call] for call in earned])
         if targets.var() > 0.0:
@@ -88,12 +88,14 @@ class ActorCritic(RolloutMethod):
     ) -> tuple[Any, dict[str, float]]:
         import torch
 
-        made = [call for row in rows for call in row.calls]
-        lengths = [call.stop - call.start for call in made]
+        transitions = [call for row in rows for call in row.calls]
+        lengths = [call.stop - call.start for call in transitions]
         device = reading.hidden.device
 
         def tensor(of_call: dict[str, float]) -> Any:
-            return torch.tensor([of_call[call.transition_id] for call in made], device=device)
+            return torch.tensor(
+                [of_call[call.transition_id] for call in transitions], device=device
+            )
 
         first = torch.tensor(np.cumsum([0, *lengths[:-1]]), device=device)
         now = estimates(learner.critic, reading.hidden.index_select(0, first))

@@ -37,11 +37,11 @@ def read(model: Any, rows: Sequence[TokenRow], *, entropy: bool = False) -> Read
     device = model.get_input_embeddings().weight.device
     places = torch.from_numpy(layout.predicting).to(device)
     targets = torch.from_numpy(layout.targets).to(device)
-    kept: list[Any] = []
+    hidden_states: list[Any] = []
 
     def keep(_head: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
         hidden = arguments[0].flatten(0, 1).index_select(0, places)
-        kept.append(hidden)
+        hidden_states.append(hidden)
         return (hidden.unsqueeze(0), *arguments[1:])
 
     hook = model.get_output_embeddings().register_forward_pre_hook(keep)
@@ -59,7 +59,7 @@ def read(model: Any, rows: Sequence[TokenRow], *, entropy: bool = False) -> Read
     return Reading(
         logprobs,
         _entropy(logits.detach(), total.detach()) if entropy else None,
-        kept[0],
+        hidden_states[0],
         layout.counts,
     )
 
@@ -68,10 +68,10 @@ def _entropy(logits: Any, total: Any) -> Any:
     """Entropy of each distribution: log Σ exp(z) − Σ p·z."""
     import torch
 
-    found = [
+    entropies = [
         part_total - ((part - part_total.unsqueeze(1)).exp() * part).sum(-1)
         for part, part_total in zip(
             logits.split(_ENTROPY_CHUNK), total.split(_ENTROPY_CHUNK), strict=True
         )
     ]
-    return torch.cat(found)
+    return torch.cat(entropies)

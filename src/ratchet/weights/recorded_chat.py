@@ -95,15 +95,15 @@ def recorded_chat(
         truncated: Whether to use calls whose answer was cut off at the limit of tokens.
     """
     left_out: Counter[str] = Counter()
-    found: list[ChatExample] = []
+    examples: list[ChatExample] = []
     for span in spans:
         if not _is_model_call(span):
             continue
         try:
-            _add(found, _call_of(span, redacted, truncated))
+            _add(examples, _call_of(span, redacted, truncated))
         except NotTrainable as reason:
             left_out[str(reason)] += 1
-    return RecordedChat(found, left_out)
+    return RecordedChat(examples, left_out)
 
 
 def _is_model_call(span: Span) -> bool:
@@ -115,31 +115,32 @@ def _is_model_call(span: Span) -> bool:
     )
 
 
-def _add(found: list[ChatExample], call: _Call) -> None:
+def _add(examples: list[ChatExample], call: _Call) -> None:
     """Extend the longest conversation that the call goes on from, or begin one."""
     answer = len(call.messages) - 1
     before = [
-        (len(one.messages), at)
-        for at, one in enumerate(found)
-        if one.tools == call.tools and call.messages[: len(one.messages)] == one.messages
+        (len(example.messages), at)
+        for at, example in enumerate(examples)
+        if example.tools == call.tools
+        and call.messages[: len(example.messages)] == example.messages
     ]
     learned: tuple[int, ...] = ()
     spans: tuple[str, ...] = ()
     at = max(before)[1] if before else None
     if at is not None:
-        learned, spans = found[at].learned, found[at].spans
-        if len(found[at].messages) == len(call.messages):
+        learned, spans = examples[at].learned, examples[at].spans
+        if len(examples[at].messages) == len(call.messages):
             return  # the same call, recorded by a framework and by the gateway
-    made = ChatExample(
+    extended = ChatExample(
         messages=call.messages,
         learned=(*learned, answer),
         tools=call.tools,
         spans=(*spans, call.span_id),
     )
     if at is None:
-        found.append(made)
+        examples.append(extended)
     else:
-        found[at] = made
+        examples[at] = extended
 
 
 def _call_of(span: Span, redacted: bool, truncated: bool) -> _Call:
@@ -162,7 +163,7 @@ def _call_of(span: Span, redacted: bool, truncated: bool) -> _Call:
         raise NotTrainable("something in it was redacted")
     sent, cut = messages_in(texts[0])
     answers, answers_cut = messages_in(texts[1])
-    if cut or answers_cut or any(one["role"] == "omitted" for one in sent):
+    if cut or answers_cut or any(message["role"] == "omitted" for message in sent):
         raise NotTrainable("it was recorded in part only")
     if len(answers) != 1:
         raise NotTrainable("it has no answer" if not answers else "it has several answers")
@@ -181,10 +182,10 @@ def _call_of(span: Span, redacted: bool, truncated: bool) -> _Call:
 
 def _finish_reason(outputs: Any) -> Any:
     try:
-        found = msgspec.json.decode(outputs) if isinstance(outputs, str) else outputs
+        decoded = msgspec.json.decode(outputs) if isinstance(outputs, str) else outputs
     except msgspec.DecodeError:
         return None
-    last = found[-1] if isinstance(found, list) and found else None
+    last = decoded[-1] if isinstance(decoded, list) and decoded else None
     return last.get("finish_reason") if isinstance(last, dict) else None
 
 
@@ -260,14 +261,14 @@ def _with_ids(messages: list[ChatMessage]) -> tuple[ChatMessage, ...]:
 
 def _tools(definitions: Any) -> Iterator[dict[str, Any]]:
     try:
-        found = msgspec.json.decode(definitions) if isinstance(definitions, str) else definitions
+        tools = msgspec.json.decode(definitions) if isinstance(definitions, str) else definitions
     except msgspec.DecodeError:
         raise NotTrainable("its tools were recorded in part only") from None
-    for one in found or ():
-        if not isinstance(one, dict) or one.get("type", "function") != "function":
+    for tool in tools or ():
+        if not isinstance(tool, dict) or tool.get("type", "function") != "function":
             raise NotTrainable("it has a tool that is not a function")
-        inner = one.get("function")
-        own = inner if isinstance(inner, dict) else one
+        inner = tool.get("function")
+        own = inner if isinstance(inner, dict) else tool
         schema = own.get("parameters")
         yield {
             "type": "function",

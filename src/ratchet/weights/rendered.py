@@ -48,28 +48,28 @@ def _rendered(
     answer: ChatMessage,
     tools: Sequence[Mapping[str, Any]],
 ) -> TokenExample:
-    said = [template_message(one) for one in (*messages, answer)]
+    conversation = [template_message(message) for message in (*messages, answer)]
     try:
-        prompt = tokenizer.render_text(said[:-1], tools or None)
-        whole = tokenizer.render_text(said, tools or None, answer=False)
+        prompt = tokenizer.render_text(conversation[:-1], tools or None)
+        text = tokenizer.render_text(conversation, tools or None, answer=False)
     except InputError as error:
         raise NotTrainable(f"its model cannot read it: {error.message}") from None
-    if not whole.startswith(prompt):
+    if not text.startswith(prompt):
         raise NotTrainable("the model's template rewrites what was said before an answer")
-    asked = tokenizer.encode(prompt)
-    learned = tokenizer.encode(whole[len(prompt) :])
+    prompt_ids = tokenizer.encode(prompt)
+    learned = tokenizer.encode(text[len(prompt) :])
     if tokenizer.eos_id in learned:
         learned = learned[: len(learned) - learned[::-1].index(tokenizer.eos_id)]
-    if not asked or not learned:
+    if not prompt_ids or not learned:
         raise NotTrainable("it has no tokens")
-    return TokenExample([*asked, *learned], [False] * len(asked) + [True] * len(learned))
+    return TokenExample([*prompt_ids, *learned], [False] * len(prompt_ids) + [True] * len(learned))
 
 
 def template_message(message: ChatMessage) -> ChatMessage:
     """A message as chat templates read it: text as content, arguments of tool calls as objects."""
-    made = {**message, "content": message.get("content") or ""}
-    if "tool_calls" in made:
-        made["tool_calls"] = [
+    templated = {**message, "content": message.get("content") or ""}
+    if "tool_calls" in templated:
+        templated["tool_calls"] = [
             {
                 "type": "function",
                 "function": {
@@ -77,9 +77,9 @@ def template_message(message: ChatMessage) -> ChatMessage:
                     "arguments": _object(call["function"]["arguments"]),
                 },
             }
-            for call in made["tool_calls"]
+            for call in templated["tool_calls"]
         ]
-    return made
+    return templated
 
 
 def _object(arguments: str) -> Any:

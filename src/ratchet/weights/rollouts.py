@@ -121,10 +121,10 @@ class RolloutMethod(ABC):
         for rollout in rollouts:
             if rollout.reward is not None and usable(rollout):
                 by_task.setdefault(rollout.task_id, []).append(rollout.reward)
-        found = validation_of([sum(rewards) / len(rewards) for rewards in by_task.values()])
-        if found is None:
+        validation = validation_of([sum(rewards) / len(rewards) for rewards in by_task.values()])
+        if validation is None:
             return None
-        return msgspec.structs.replace(found, candidate=rollouts[0].candidate_id)
+        return msgspec.structs.replace(validation, candidate=rollouts[0].candidate_id)
 
     def train(
         self, learner: Learner, batch: Any, step: int, versions: dict[str, int]
@@ -224,38 +224,40 @@ class RolloutMethod(ABC):
             def tensor(parts: Sequence[NDArray[Any]]) -> Any:
                 return torch.from_numpy(np.concatenate(parts)).to(device)
 
-            here = [rows[part[k]] for k in chosen]
-            lengths = [call.stop - call.start for row in here for call in row.calls]
-            advantages = [plan.advantages[call.transition_id] for row in here for call in row.calls]
+            batch = [rows[part[k]] for k in chosen]
+            lengths = [call.stop - call.start for row in batch for call in row.calls]
+            advantages = [
+                plan.advantages[call.transition_id] for row in batch for call in row.calls
+            ]
             old = None if plan.old is None else tensor([plan.old[part[k]] for k in chosen])
             scored = ScoredTokens(
                 advantages=tensor([np.repeat(np.array(advantages, np.float32), lengths)]),
                 old=reading.logprobs.detach() if old is None else old,
-                sampler=tensor([row.logprobs[row.mask] for row in here]),
+                sampler=tensor([row.logprobs[row.mask] for row in batch]),
                 base=None if of_base is None else tensor([of_base[k] for k in chosen]),
                 weights=tensor([np.full(tokens[k], weights[k], np.float32) for k in chosen]),
                 call=tensor([np.repeat(np.arange(len(lengths)), lengths)]),
             )
             value, sums = policy_loss(reading.logprobs, scored, loss)
-            beside, more = self._beside(learner, reading, here, plan, calls)
+            beside, more = self._beside(learner, reading, batch, plan, calls)
             return value + beside, {**sums, **more, "entropy": float(reading.entropy.sum())}
 
-        found = learner.step([(rows[i],) for i in part], objective, entropy=True)
-        found["tokens"] = sum(tokens)
-        if found["gap"] / found["tokens"] > MAX_GAP:
+        metrics = learner.step([(rows[i],) for i in part], objective, entropy=True)
+        metrics["tokens"] = sum(tokens)
+        if metrics["gap"] / metrics["tokens"] > MAX_GAP:
             raise Diverged(
                 "Trainer and sampler give the same tokens probabilities that differ by"
-                f" {found['gap'] / found['tokens']:.2g} nats on average.",
+                f" {metrics['gap'] / metrics['tokens']:.2g} nats on average.",
                 hint="Either the sampler serves other weights, or a lower learning_rate is needed.",
             )
-        return found
+        return metrics
 
 
 def recipe_of(settings: msgspec.Struct) -> dict[str, Any]:
     """Settings as JSON values by name, without the number of steps, which may be raised."""
-    found: dict[str, Any] = msgspec.to_builtins(settings)
-    schedule = {key: value for key, value in found["schedule"].items() if key != "steps"}
-    return {"method": type(settings).__name__, **found, "schedule": schedule}
+    recipe: dict[str, Any] = msgspec.to_builtins(settings)
+    schedule = {key: value for key, value in recipe["schedule"].items() if key != "steps"}
+    return {"method": type(settings).__name__, **recipe, "schedule": schedule}
 
 
 def drawn(count: int, of: int, step: int, seed: int) -> list[int]:
@@ -299,16 +301,20 @@ def _staleness(
     for rollout in rollouts:
         for call in rollout.transitions:
             for version in {call.version_first, call.version_last} - {""}:
-                made = versions.get(version)
-                if made is None or step - made > bound:
-                    weights = "other weights" if made is None else f"the weights of step {made}"
+                trained_at = versions.get(version)
+                if trained_at is None or step - trained_at > bound:
+                    weights = (
+                        "other weights"
+                        if trained_at is None
+                        else f"the weights of step {trained_at}"
+                    )
                     raise RatchetError(
                         f"Call {call.id} of rollout {call.rollout_id} was answered by {weights}"
                         f" ({version}), and step {step} needs weights that are at most {bound}"
                         " steps old.",
                         hint="The sampler does not serve the adapter that it was given.",
                     )
-                lags.append(step - made)
+                lags.append(step - trained_at)
     return {
         "staleness": sum(lags) / len(lags) if lags else None,
         "staleness_max": max(lags, default=None),
@@ -325,10 +331,10 @@ def _means(sums: dict[str, float], updates: int) -> dict[str, Any]:
         "kl": "kl",
         "entropy": "entropy",
     }
-    found: dict[str, Any] = {"tokens": int(sums["tokens"]), "updates": updates}
+    averages: dict[str, Any] = {"tokens": int(sums["tokens"]), "updates": updates}
     for name, value in sums.items():
         if name in by_token:
-            found[by_token[name]] = value / sums["tokens"]
+            averages[by_token[name]] = value / sums["tokens"]
         elif name != "tokens":
-            found[name] = value / updates
-    return found
+            averages[name] = value / updates
+    return averages

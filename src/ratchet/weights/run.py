@@ -66,7 +66,7 @@ class TrainingProgress(msgspec.Struct, kw_only=True):
     @property
     def best(self) -> tuple[int, ValResult] | None:
         """Step and validation of the best weights: the earliest of equal ones."""
-        return max(self.validations, key=lambda found: found[1].value, default=None)
+        return max(self.validations, key=lambda validation: validation[1].value, default=None)
 
 
 class TrainingResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -219,13 +219,14 @@ class TrainingRun:
                     return "validate"
                 return "save" if self._saves else "collect"
             case "validate":
-                found = await self._method.validate(
+                validation = await self._method.validate(
                     self._learner, self._adapter(progress.step), progress.step
                 )
-                if found is not None:
-                    progress.validations.append((progress.step, found))
+                if validation is not None:
+                    progress.validations.append((progress.step, validation))
                     append_metrics(
-                        self._folder, {"step": progress.step, "val": msgspec.to_builtins(found)}
+                        self._folder,
+                        {"step": progress.step, "val": msgspec.to_builtins(validation)},
                     )
                 return "save"
             case "save":
@@ -304,21 +305,21 @@ class TrainingRun:
         """Load the last checkpoint, if there is one."""
         recipe = {**self._method.recipe, "base": self._learner.base.fingerprint}
         recipe = msgspec.json.decode(msgspec.json.encode(recipe))  # as it is read back
-        found = max(_whole(self._folder / CHECKPOINTS), default=None)
-        if found is None:
+        checkpoint = max(_whole(self._folder / CHECKPOINTS), default=None)
+        if checkpoint is None:
             self._progress = TrainingProgress(
                 recipe=recipe, versions={self._learner.base.fingerprint: 0}
             )
             drop_metrics_after(self._folder, -1)
             return "export"
-        progress = _read_progress(found)
+        progress = _read_progress(checkpoint)
         differing = [name for name in recipe if recipe[name] != progress.recipe.get(name)]
         if differing:
             raise ConfigError(
                 f"The training in {self._folder} was begun with another {' and '.join(differing)}.",
                 hint="Give it back what it was begun with, or train in another folder.",
             )
-        self._learner.load(found)
+        self._learner.load(checkpoint)
         self._progress = progress
         drop_metrics_after(self._folder, progress.step)
         if progress.ending:
@@ -361,7 +362,7 @@ class TrainingRun:
     def _result(self, state: TrainState) -> TrainingResult:
         progress = self._progress
         step = self._result_step()
-        first = next((found for at, found in progress.validations if at == 0), None)
+        first = next((validation for at, validation in progress.validations if at == 0), None)
         best = progress.best
         text = f"{counted(progress.step, 'step')}; "
         if best is None or first is None:

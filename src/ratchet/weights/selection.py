@@ -90,61 +90,61 @@ class Selected:
 
     def examples(self) -> Iterator[tuple[Split, ChatExample]]:
         """Conversations for supervised learning, each once, with `train` or `val`."""
-        found = itertools.chain(
+        conversations = itertools.chain(
             self._of_rollouts() if self._selection.rollouts else (),
             self._of_corrections() if self._selection.feedback else (),
         )
-        return self._once(found)
+        return self._once(conversations)
 
     def pairs(self) -> Iterator[tuple[Split, ChatPair]]:
         """Pairs for preference learning, each once, with `train` or `val`."""
-        found = itertools.chain(
+        pairs = itertools.chain(
             self._of_groups() if self._selection.rollouts else (),
             self._of_feedback() if self._selection.feedback else (),
         )
-        return self._once(found)
+        return self._once(pairs)
 
-    def _once(self, found: Iterator[tuple[Split, Item]]) -> Iterator[tuple[Split, Item]]:
-        seen: set[str] = set()
-        for split, one in found:
-            key = one.key()
-            if key in seen:
+    def _once(self, conversations: Iterator[tuple[Split, Item]]) -> Iterator[tuple[Split, Item]]:
+        keys: set[str] = set()
+        for split, conversation in conversations:
+            key = conversation.key()
+            if key in keys:
                 self.left_out["it teaches the same as another"] += 1
                 continue
-            seen.add(key)
-            yield split, one
+            keys.add(key)
+            yield split, conversation
 
     def _of_rollouts(self) -> Iterator[tuple[Split, ChatExample]]:
         selection = self._selection
         of_task: dict[tuple[Split, str], list[ScoredRollout]] = defaultdict(list)
-        for one in self._scored():
-            if one.score < selection.min_score:
+        for rollout in self._scored():
+            if rollout.score < selection.min_score:
                 self.left_out[f"it scored below {selection.min_score:g}"] += 1
             else:
-                of_task[one.split, one.task_id].append(one)
-        kept: list[ScoredRollout] = []
+                of_task[rollout.split, rollout.task_id].append(rollout)
+        best: list[ScoredRollout] = []
         for group in of_task.values():
-            group.sort(key=lambda one: (-one.score, one.id))
-            kept += group[: selection.best]
+            group.sort(key=lambda rollout: (-rollout.score, rollout.id))
+            best += group[: selection.best]
             if more := len(group[selection.best :]) if selection.best else 0:
                 self.left_out[f"{selection.best} of its task scored as well or better"] += more
-        for one, spans in self._with_spans(kept):
+        for rollout, spans in self._with_spans(best):
             for example in self._chat(spans):
                 yield (
-                    one.split,
+                    rollout.split,
                     msgspec.structs.replace(
-                        example, subject=one.id, task_id=one.task_id, score=one.score
+                        example, subject=rollout.id, task_id=rollout.task_id, score=rollout.score
                     ),
                 )
 
     def _of_groups(self) -> Iterator[tuple[Split, ChatPair]]:
         """The best and the worst rollout of each task, where they part."""
         of_task: dict[tuple[Split, str], list[ScoredRollout]] = defaultdict(list)
-        for one in self._scored():
-            of_task[one.split, one.task_id].append(one)
+        for rollout in self._scored():
+            of_task[rollout.split, rollout.task_id].append(rollout)
         ends: list[ScoredRollout] = []
         for group in of_task.values():
-            group.sort(key=lambda one: (-one.score, one.id))
+            group.sort(key=lambda rollout: (-rollout.score, rollout.id))
             if group[0].score - group[-1].score < self._selection.gap:
                 reason = f"the rollouts of its task score within {self._selection.gap:g}"
                 self.left_out[reason] += len(group)
@@ -169,9 +169,9 @@ class Selected:
             page, cursor = self._store.rollouts.list(
                 purpose=self._selection.purpose or None, limit=PAGE, cursor=cursor
             )
-            usable = [one for one in page if self._may_use(one)]
-            scores = self._store.scores.of([one.id for one in usable])
-            splits = self._split_of([one.input for one in usable])
+            usable = [rollout for rollout in page if self._may_use(rollout)]
+            scores = self._store.scores.of([rollout.id for rollout in usable])
+            splits = self._split_of([rollout.input for rollout in usable])
             for rollout, split in zip(usable, splits, strict=True):
                 if split == "test":
                     self.left_out["its task is held out for proof"] += 1
@@ -203,9 +203,9 @@ class Selected:
     ) -> Iterator[tuple[ScoredRollout, list[Span]]]:
         for start in range(0, len(rollouts), PAGE):
             page = rollouts[start : start + PAGE]
-            spans = self._store.spans.of_newest_attempts([one.id for one in page])
-            for one in page:
-                yield one, spans[one.id]
+            spans = self._store.spans.of_newest_attempts([rollout.id for rollout in page])
+            for rollout in page:
+                yield rollout, spans[rollout.id]
 
     def _chat(self, spans: Sequence[Span], *, truncated: bool = False) -> list[ChatExample]:
         chat = recorded_chat(spans, redacted=self._selection.redacted, truncated=truncated)
@@ -286,7 +286,7 @@ class Selected:
         examples = self._chat(spans, truncated=True)  # another answer takes its place
         if not examples:
             return
-        example = next((one for one in examples if item.span_id in one.spans), None)
+        example = next((chat for chat in examples if item.span_id in chat.spans), None)
         if example is not None:
             example = _until(example, item.span_id)
         else:
@@ -294,8 +294,8 @@ class Selected:
             if not is_answer(_output(rollout, spans), example.messages[-1]):
                 self.left_out["the corrected answer is not the model's last message"] += 1
                 return
-        asked = rollout.input if rollout is not None else _asked(example)
-        (split,) = self._split_of([asked])
+        task_input = rollout.input if rollout is not None else _asked(example)
+        (split,) = self._split_of([task_input])
         if split == "test":
             self.left_out["its task is held out for proof"] += 1
             return
@@ -312,23 +312,23 @@ class Selected:
 
 def first_difference(best: Sequence[ChatExample], worst: Sequence[ChatExample]) -> ChatPair | None:
     """The first messages in which two rollouts differ, if the model wrote both."""
-    for one, other in itertools.product(best, worst):
-        if one.tools != other.tools:
+    for better, worse in itertools.product(best, worst):
+        if better.tools != worse.tools:
             continue
         at = next(
             (
                 n
-                for n, (a, b) in enumerate(zip(one.messages, other.messages, strict=False))
+                for n, (a, b) in enumerate(zip(better.messages, worse.messages, strict=False))
                 if a != b
             ),
             None,
         )
-        if at and at in one.learned and at in other.learned:
+        if at and at in better.learned and at in worse.learned:
             return ChatPair(
-                messages=one.messages[:at],
-                chosen=one.messages[at],
-                rejected=other.messages[at],
-                tools=one.tools,
+                messages=better.messages[:at],
+                chosen=better.messages[at],
+                rejected=worse.messages[at],
+                tools=better.tools,
             )
     return None
 
@@ -381,5 +381,5 @@ def _plain(text: str) -> str:
 
 def _asked(example: ChatExample) -> Any:
     """The user's last message, which is a live trace's input."""
-    asked = [one["content"] for one in example.messages if one["role"] == "user"]
-    return asked[-1] if asked else ""
+    questions = [message["content"] for message in example.messages if message["role"] == "user"]
+    return questions[-1] if questions else ""

@@ -11,13 +11,13 @@ import msgspec
 from ratchet.types import ConfigError
 
 
-def check_whole(settings: msgspec.Struct, **least: int) -> None:
+def check_whole(settings: msgspec.Struct, **minimums: int) -> None:
     """Check that fields are whole numbers of at least so much.
 
     Raises:
         ConfigError: One does not.
     """
-    for name, lowest in least.items():
+    for name, lowest in minimums.items():
         value = getattr(settings, name)
         if type(value) is not int or value < lowest:
             raise ConfigError(f"{name} is {value!r}; it must be a whole number, at least {lowest}.")
@@ -58,8 +58,8 @@ def check_known(settings: msgspec.Struct, **choices: tuple[str, ...]) -> None:
     Raises:
         ConfigError: One does not.
     """
-    named: Mapping[str, tuple[str, ...]] = choices
-    for name, known in named.items():
+    allowed: Mapping[str, tuple[str, ...]] = choices
+    for name, options in allowed.items():
         value = getattr(settings, name)
-        if value not in known:
-            raise ConfigError(f"{name} is {value!r}; it must be one of {', '.join(known)}.")
+        if value not in options:
+            raise ConfigError(f"{name} is {value!r}; it must be one of {', '.join(options)}.")

@@ -75,8 +75,8 @@ class Imitation:
         def objective(reading: Reading, indices: Sequence[int]) -> tuple[Any, dict[str, float]]:
             return -reading.logprobs.sum() / tokens, {}
 
-        found = learner.step([(example,) for example in examples], objective)
-        return {**found, "tokens": tokens, "examples": len(examples), "taught": True}
+        metrics = learner.step([(example,) for example in examples], objective)
+        return {**metrics, "tokens": tokens, "examples": len(examples), "taught": True}
 
     async def validate(self, learner: Learner, adapter: Path | None, step: int) -> ValResult | None:
         """The negative loss of the held-out examples, each counted once."""
@@ -85,8 +85,8 @@ class Imitation:
         check_examples(
             learner, ((f"Held-out example {i}", example) for i, example in enumerate(self._val))
         )
-        found = await asyncio.to_thread(learner.evaluate, self._val)
-        return validation_of([float(logprobs.mean()) for logprobs in found.logprobs])
+        evaluation = await asyncio.to_thread(learner.evaluate, self._val)
+        return validation_of([float(logprobs.mean()) for logprobs in evaluation.logprobs])
 
     async def close(self) -> None:
         """Nothing runs."""

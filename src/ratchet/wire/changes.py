@@ -75,7 +75,7 @@ class Changes(msgspec.Struct, frozen=True):
 def apply_pieces(before: bytes, pieces: Iterable[Piece]) -> bytes:
     """Apply pieces to a file's bytes; insertions at one place keep the order of `pieces`."""
     parts, at = [], 0
-    for piece in sorted(pieces, key=lambda one: (one.start, one.end)):
+    for piece in sorted(pieces, key=lambda piece: (piece.start, piece.end)):
         parts += [before[at : piece.start], piece.text.encode()]
         at = piece.end
     return b"".join([*parts, before[at:]])
@@ -89,7 +89,7 @@ def _joined(path: str, changes: list[FileChange]) -> FileChange:
             raise InputError(f"{path}: two steps of the wiring would write different contents.")
         return FileChange(path, purpose, content=contents.pop())
     pieces = dict.fromkeys(piece for change in changes for piece in change.pieces)
-    ordered = sorted(pieces, key=lambda one: (one.start, one.end))
+    ordered = sorted(pieces, key=lambda piece: (piece.start, piece.end))
     for first, second in pairwise(ordered):
         if second.start < first.end:
             raise InputError(f"{path}: two steps of the wiring would change bytes {second.start}.")

@@ -155,49 +155,53 @@ class Agent:
             self._constructor.filled(self.spec.construct, value)
 
     def arguments(
-        self, given: Any, resources: Mapping[str, Resource]
+        self, task_input: Any, resources: Mapping[str, Resource]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Map a task's input to positional and keyword arguments; a method's first is its object.
 
         Raises:
             InputError: The input does not fit the function's parameters.
         """
-        args, kwargs = self._mapped(given, resources)
+        args, kwargs = self._mapped(task_input, resources)
         if self._owner is None or self._constructor is None:
             return args, kwargs
-        made = self._constructor.filled(self.spec.construct, given)
-        return (self._owner(*made.args, **made.kwargs), *args), kwargs
+        bound = self._constructor.filled(self.spec.construct, task_input)
+        return (self._owner(*bound.args, **bound.kwargs), *args), kwargs
 
     def _mapped(
-        self, given: Any, resources: Mapping[str, Resource]
+        self, task_input: Any, resources: Mapping[str, Resource]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         if self.kind == "rollout":
-            return (given,), self._resources_by_parameter(resources)
+            return (task_input,), self._resources_by_parameter(resources)
         if self.spec.arguments is not None:
             settings = self.spec.arguments
-            if isinstance(given, dict) and len(settings) > 1 and given.keys() == settings.keys():
-                bound = self._parameters.named(given)  # the arguments of a recorded call
+            if (
+                isinstance(task_input, dict)
+                and len(settings) > 1
+                and task_input.keys() == settings.keys()
+            ):
+                bound = self._parameters.named(task_input)  # the arguments of a recorded call
             else:
-                bound = self._parameters.filled(settings, given)
+                bound = self._parameters.filled(settings, task_input)
             return bound.args, bound.kwargs
-        args, kwargs = self._by_input(given)
+        args, kwargs = self._by_input(task_input)
         if not self._parameters.types:
             return args, kwargs
         bound = self._parameters.typed(self._signature.bind(*args, **kwargs), self.spec.entry)
         return bound.args, bound.kwargs
 
-    def _by_input(self, given: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def _by_input(self, task_input: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The input as the one argument; a dict whose keys are parameters as several."""
         spread = False
-        if isinstance(given, dict):
-            spread = bool(given) and given.keys() <= self._named.keys()
+        if isinstance(task_input, dict):
+            spread = bool(task_input) and task_input.keys() <= self._named.keys()
             if self._takes_any_name:
                 # **inputs takes the remaining keys once every required parameter has its own.
                 required = {n for n, p in self._named.items() if p.default is p.empty}
-                spread = required <= given.keys()
+                spread = required <= task_input.keys()
         if not spread and self._takes_one:
-            return (given,), {}
-        args, kwargs = ((), given) if spread else ((given,), {})
+            return (task_input,), {}
+        args, kwargs = ((), task_input) if spread else ((task_input,), {})
         try:
             self._signature.bind(*args, **kwargs)
         except TypeError as error:
@@ -253,7 +257,7 @@ class Agent:
         for file in sorted(f for f in files if _is_inside(f, root)):
             digest.update(f"{file.relative_to(root)}\0".encode())
             digest.update(hashlib.sha256(file.read_bytes()).digest())
-        for path in sorted({each.file for each in self.spec.in_files if each.file}):
+        for path in sorted({prompt.file for prompt in self.spec.in_files if prompt.file}):
             digest.update(f"{os.path.relpath(path, root)}\0".encode())
             digest.update(hashlib.sha256(original_bytes(Path(path))).digest())
         return digest.hexdigest()[:HASH_LENGTH]
@@ -335,14 +339,14 @@ def _declared_in_files(spec: AgentSpec) -> dict[str, Declaration]:
     Raises:
         InputError: The source declares a prompt of that name too.
     """
-    found = {each.name: each for each in spec.in_files}
-    both = sorted(found.keys() & declarations().keys()) if found else []
+    declared = {prompt.name: prompt for prompt in spec.in_files}
+    both = sorted(declared.keys() & declarations().keys()) if declared else []
     if both:
         raise InputError(
             f"The agent declares {both[0]!r} in its source, and [[prompt_files]] declares it too.",
             hint='Keep one of them, or give the file another first part: name = "…".',
         )
-    return found
+    return declared
 
 
 def _loaded_files() -> frozenset[str]:

@@ -182,15 +182,15 @@ class FunctionEvaluator:
 
     def versioned(self, settings: Any) -> FunctionEvaluator:
         """A copy whose version includes these settings."""
-        other = copy.copy(self)
-        other.version = content_hash([self.version, settings])
-        return other
+        twin = copy.copy(self)
+        twin.version = content_hash([self.version, settings])
+        return twin
 
     def failing(self, on_error: OnError) -> FunctionEvaluator:
         """A copy whose failures on an answer count as this."""
-        other = copy.copy(self)
-        other._decide_errors(on_error)
-        return other
+        twin = copy.copy(self)
+        twin._decide_errors(on_error)
+        return twin
 
     def _decide_errors(self, on_error: OnError) -> None:
         if on_error not in get_args(OnError):
@@ -267,14 +267,14 @@ class FunctionEvaluator:
         except UnfitTask as error:
             raise UnfitTask(error.problem, rollout.task_id) from None
 
-    async def _verdict(self, given: dict[str, Any]) -> Score:
+    async def _verdict(self, arguments: dict[str, Any]) -> Score:
         if self._trusted:
-            return self._judged(self._function(**given))
-        call = functools.partial(self._function, **given)
+            return self._judged(self._function(**arguments))
+        call = functools.partial(self._function, **arguments)
         started = _in_task(call) if self._is_async else _in_thread(call)
         try:
-            done, _ = await asyncio.wait({started}, timeout=self.timeout_s)
-            if not done:
+            finished, _ = await asyncio.wait({started}, timeout=self.timeout_s)
+            if not finished:
                 raise Unscored(f"No verdict within {self.timeout_s:g} s.")
             return self._judged(started.result())
         finally:
@@ -373,22 +373,22 @@ def missing(evaluator: Evaluator, error: Exception) -> Score:
 def described(error: BaseException, between: str = ": ") -> str:
     """An exception in words: its type and message, or the message alone of an `Unscored`."""
     try:
-        said = str(error)
+        message = str(error)
     except Exception:  # a user's exception whose __str__ fails
-        said = ""
+        message = ""
     if isinstance(error, (Unscored, ImpossibleScore)):
-        return said
-    return f"{type(error).__name__}{between}{said}" if said else type(error).__name__
+        return message
+    return f"{type(error).__name__}{between}{message}" if message else type(error).__name__
 
 
 def is_outage(error: BaseException) -> bool:
     """Whether an exception tells of the surroundings and not of the answer: a time limit, a
     connection, a database, memory, an import, a killed process, or an error of Ratchet's own.
     """
-    seen: set[int] = set()
+    visited: set[int] = set()
     cause: BaseException | None = error
-    while cause is not None and id(cause) not in seen:
-        seen.add(id(cause))
+    while cause is not None and id(cause) not in visited:
+        visited.add(id(cause))
         if _is_of_the_surroundings(cause):
             return True
         cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)

@@ -59,8 +59,8 @@ class Host:
                 return HostRefusal("InputError", error.message, error.hint)
             return HostRefusal("AgentError", error.message, error.hint)
         except Exception as error:
-            said = f"The agent's interpreter cannot answer: {type(error).__name__}: {error}."
-            return HostRefusal("AgentError", said, None)
+            message = f"The agent's interpreter cannot answer: {type(error).__name__}: {error}."
+            return HostRefusal("AgentError", message, None)
 
     async def _reply(self, request: Request) -> Reply:
         match request:
@@ -79,9 +79,9 @@ class Host:
             case DescribeEvaluator(use, options):
                 return _of_evaluator(self._evaluator(use, options))
             case JudgeRollout(use, options, rollout, spans):
-                made = self._evaluator(use, options)
+                evaluator = self._evaluator(use, options)
                 try:
-                    return Judged(await made.verdict(rollout, lambda _: spans))
+                    return Judged(await evaluator.verdict(rollout, lambda _: spans))
                 except Exception as error:
                     return NotJudged(type(error).__name__, _said(error), is_outage(error))
 
@@ -109,16 +109,16 @@ def _described(agent: Agent) -> AgentDescription:
     )
 
 
-def _of_evaluator(made: FunctionEvaluator) -> EvaluatorDescription:
+def _of_evaluator(evaluator: FunctionEvaluator) -> EvaluatorDescription:
     return EvaluatorDescription(
-        name=made.name,
-        unit=made.unit,
-        version=made.version,
-        asks_for=made.asks_for,
-        needs_expected=made.needs_expected,
-        basis=made.basis,
-        on_error=made.on_error,
-        timeout_s=made.timeout_s,
+        name=evaluator.name,
+        unit=evaluator.unit,
+        version=evaluator.version,
+        asks_for=evaluator.asks_for,
+        needs_expected=evaluator.needs_expected,
+        basis=evaluator.basis,
+        on_error=evaluator.on_error,
+        timeout_s=evaluator.timeout_s,
     )
 
 
@@ -135,25 +135,25 @@ async def serve(connection: socket.socket) -> None:
     reader, writer = await asyncio.open_connection(sock=connection)
     answering: set[asyncio.Task[None]] = set()
 
-    async def answer(asked: HostRequest) -> None:
-        reply = await host.reply(asked.request)
+    async def answer(request: HostRequest) -> None:
+        reply = await host.reply(request.request)
         try:
-            framed = frame(HostReply(asked.number, reply))
+            framed = frame(HostReply(request.number, reply))
         except (TypeError, ValueError, RecursionError) as error:  # a value that is no JSON
-            said = f"What the agent's interpreter has to say is no JSON: {error}."
-            framed = frame(HostReply(asked.number, HostRefusal("AgentError", said, None)))
+            message = f"What the agent's interpreter has to say is no JSON: {error}."
+            framed = frame(HostReply(request.number, HostRefusal("AgentError", message, None)))
         writer.write(framed)
         await writer.drain()
 
     while True:
         try:
             size = HEADER.unpack(await reader.readexactly(HEADER.size))[0]
-            asked = decode_request(await reader.readexactly(size))
+            request = decode_request(await reader.readexactly(size))
         except (asyncio.IncompleteReadError, OSError):
             return
         except msgspec.DecodeError:
             sys.exit(OTHER_BUILD)
-        task = asyncio.create_task(answer(asked))
+        task = asyncio.create_task(answer(request))
         answering.add(task)
         task.add_done_callback(answering.discard)
 

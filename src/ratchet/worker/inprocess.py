@@ -55,13 +55,13 @@ class AsyncExecutor:
         task = asyncio.create_task(call_async(recorder, self._timeout_s))
         try:
             # The agent may swallow its cancellation, so the wait has a limit of its own.
-            done, _ = await asyncio.wait({task}, timeout=self._timeout_s + GRACE_S)
+            finished, _ = await asyncio.wait({task}, timeout=self._timeout_s + GRACE_S)
         except asyncio.CancelledError:
             task.cancel()
             await asyncio.wait({task}, timeout=GRACE_S)
             _abandon(task)
             raise
-        if not done:
+        if not finished:
             task.cancel()
             _abandon(task)
             return recorder.stopped("timed_out", timed_out(self._timeout_s))

@@ -54,13 +54,13 @@ class Parameters:
                 ' "{input.FIELD}".',
             )
 
-    def filled(self, settings: Mapping[str, Any], given: Any) -> inspect.BoundArguments:
+    def filled(self, settings: Mapping[str, Any], task_input: Any) -> inspect.BoundArguments:
         """The arguments that settings with placeholders give for a task's input.
 
         Raises:
             InputError: The input lacks a field, or a value is none of its parameter's type.
         """
-        return self.named(filled(settings, given, self._setting))
+        return self.named(filled(settings, task_input, self._setting))
 
     def named(self, values: Mapping[str, Any]) -> inspect.BoundArguments:
         """The arguments of values by name; names of no parameter go to `**`.
@@ -71,8 +71,8 @@ class Parameters:
         arguments: dict[str, Any] = {}
         for name, parameter in self.signature.parameters.items():
             if parameter.kind is parameter.VAR_KEYWORD:
-                others = {n: v for n, v in values.items() if n not in self.signature.parameters}
-                arguments[name] = {**others, **values.get(name, {})}
+                extra = {n: v for n, v in values.items() if n not in self.signature.parameters}
+                arguments[name] = {**extra, **values.get(name, {})}
             elif parameter.kind is parameter.VAR_POSITIONAL:
                 arguments[name] = tuple(values.get(name, ()))
             elif name in values:
@@ -96,8 +96,8 @@ class Parameters:
                 else:
                     bound.arguments[name] = built(kind, value)
             except Exception as error:  # a constructor of the user's, or of a library
-                shown = getattr(kind, "__name__", str(kind))
+                type_name = getattr(kind, "__name__", str(kind))
                 raise InputError(
-                    f"{where} {name} is no {shown}: {type(error).__name__}: {error}."
+                    f"{where} {name} is no {type_name}: {type(error).__name__}: {error}."
                 ) from None
         return bound

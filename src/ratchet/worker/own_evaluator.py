@@ -24,7 +24,7 @@ def import_function(use: str, what: str) -> Callable[..., Any]:
     """
     module, _, name = use.partition(":")
     try:
-        found = getattr(importlib.import_module(module), name)
+        function = getattr(importlib.import_module(module), name)
     except RatchetError as error:
         raise ConfigError(
             f"The {what} {use!r} cannot be loaded. {error.message}", hint=error.hint
@@ -34,9 +34,9 @@ def import_function(use: str, what: str) -> Callable[..., Any]:
             f"The {what} {use!r} cannot be loaded: {type(error).__name__}: {error}.",
             hint=_import_hint(module, error),
         ) from error
-    if not callable(found):
+    if not callable(function):
         raise ConfigError(f"The {what} {use!r} is not a function.")
-    return cast("Callable[..., Any]", found)
+    return cast("Callable[..., Any]", function)
 
 
 def _import_hint(module: str, error: BaseException) -> str:
@@ -100,13 +100,13 @@ def called(use: str, factory: Callable[..., Any], options: Mapping[str, Any]) ->
     except TypeError as error:
         raise ConfigError(f"The options of evaluator {use!r} do not fit: {error}.") from None
     try:
-        made = factory(**options)
+        evaluator = factory(**options)
     except RatchetError as error:
         raise ConfigError(f"Evaluator {use!r}: {error.message}", hint=error.hint) from None
     except Exception as error:
         raise ConfigError(
             f"The evaluator {use!r} cannot be made: {type(error).__name__}: {error}."
         ) from error
-    if not isinstance(made, FunctionEvaluator):
+    if not isinstance(evaluator, FunctionEvaluator):
         raise ConfigError(f"{use!r} was called with its options and returned no evaluator.")
-    return made
+    return evaluator

@@ -61,7 +61,7 @@ def has_placeholders(setting: Any) -> bool:
     return any(not isinstance(part, str) for text in _texts(setting) for part in _parts(text))
 
 
-def filled(setting: Any, given: Any, where: str) -> Any:
+def filled(setting: Any, task_input: Any, where: str) -> Any:
     """A setting with a task's input in it.
 
     A text that is nothing but a placeholder becomes the value, of whatever type; in a longer text
@@ -69,7 +69,7 @@ def filled(setting: Any, given: Any, where: str) -> Any:
 
     Args:
         setting: A text, or JSON data with texts in it.
-        given: The task's input.
+        task_input: The task's input.
         where: Name of the setting, for messages.
 
     Raises:
@@ -78,22 +78,23 @@ def filled(setting: Any, given: Any, where: str) -> Any:
     if isinstance(setting, Mapping):
         between = " " if where.endswith("]") else "."
         return {
-            key: filled(value, given, f"{where}{between}{key}") for key, value in setting.items()
+            key: filled(value, task_input, f"{where}{between}{key}")
+            for key, value in setting.items()
         }
     if isinstance(setting, Sequence) and not isinstance(setting, str):
-        return [filled(value, given, f"{where}.{n}") for n, value in enumerate(setting)]
+        return [filled(value, task_input, f"{where}.{n}") for n, value in enumerate(setting)]
     if not isinstance(setting, str):
         return setting
     parts = _parts(setting)
     if len(parts) == 1 and not isinstance(parts[0], str):
-        return _stands_for(parts[0], given, where)
-    return filled_text(setting, given, where)
+        return _stands_for(parts[0], task_input, where)
+    return filled_text(setting, task_input, where)
 
 
-def filled_text(setting: str, given: Any, where: str) -> str:
+def filled_text(setting: str, task_input: Any, where: str) -> str:
     """A text with a value in it, such as a task's input; see `filled`."""
     return "".join(
-        part if isinstance(part, str) else as_text(_stands_for(part, given, where))
+        part if isinstance(part, str) else as_text(_stands_for(part, task_input, where))
         for part in _parts(setting)
     )
 
@@ -128,9 +129,9 @@ def value_at(data: Any, names: Sequence[str], what: str) -> Any:
     return value
 
 
-def _stands_for(path: Path, given: Any, where: str) -> Any:
+def _stands_for(path: Path, task_input: Any, where: str) -> Any:
     try:
-        return value_at(given, path[1:], "the task's input")
+        return value_at(task_input, path[1:], "the task's input")
     except InputError as error:
         raise InputError(f"{where} names {{{'.'.join(path)}}}, and {error.message}") from None
 

@@ -63,16 +63,16 @@ def prepare(setup: bytes) -> LoadedAgent:
     Raises:
         RatchetError: It does not load.
     """
-    made = msgspec.json.decode(setup, type=SandboxedAgent)
+    sandboxed = msgspec.json.decode(setup, type=SandboxedAgent)
     capture_rollouts()
     agent = None
-    if not made.import_per_candidate:
-        agent = load_agent(made.agent)
+    if not sandboxed.import_per_candidate:
+        agent = load_agent(sandboxed.agent)
         agent.declarations  # noqa: B018 - reads sources once, not in each fork
     assert compiling  # imported here rather than in each fork
     carry_context()
     warm_up()
-    return LoadedAgent(made.agent, agent, made.check_returns)
+    return LoadedAgent(sandboxed.agent, agent, sandboxed.check_returns)
 
 
 def handle(loaded: LoadedAgent, body: bytes) -> bytes:

@@ -106,10 +106,10 @@ class StreamlitPage:
             else:
                 before.clear()
             new = Counter(_texts(page)) - before
-            shown = [text for text in _texts(page) if new[text] > 0]
-            if not shown:
+            new_texts = [text for text in _texts(page) if new[text] > 0]
+            if not new_texts:
                 raise PageFailed(f"The page showed no answer. {_says(page)}")
-            return "\n\n".join(dict.fromkeys(shown))
+            return "\n\n".join(dict.fromkeys(new_texts))
 
 
 def _declared(path: Path) -> Iterator[tuple[str, PromptTemplate, int]]:
@@ -121,10 +121,10 @@ def _declared(path: Path) -> Iterator[tuple[str, PromptTemplate, int]]:
     for call in ast.walk(tree):
         if not isinstance(call, ast.Call) or ast.unparse(call.func) != "ratchet.prompt":
             continue
-        given = dict(zip(("name", "default"), call.args, strict=False))
-        given |= {one.arg: one.value for one in call.keywords if one.arg}
+        arguments = dict(zip(("name", "default"), call.args, strict=False))
+        arguments |= {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
         try:
-            values = {name: ast.literal_eval(one) for name, one in given.items()}
+            values = {name: ast.literal_eval(node) for name, node in arguments.items()}
             template = PromptTemplate(values["default"], values.get("engine", "f-string"))
         except (ValueError, KeyError, TypeError):
             continue  # declared when the script runs
@@ -141,14 +141,14 @@ def _run(page: Any) -> None:
 def _fill_keys(page: Any) -> bool:
     """Give keys of the environment to the fields that ask for them."""
     filled = False
-    for one in page.text_input:
-        words = {word.upper() for word in re.findall(r"[A-Za-z]+", one.label)}
-        secret = one.proto.type == one.proto.PASSWORD or {"API", "KEY"} <= words
-        if not secret or one.value:
+    for field in page.text_input:
+        words = {word.upper() for word in re.findall(r"[A-Za-z]+", field.label)}
+        secret = field.proto.type == field.proto.PASSWORD or {"API", "KEY"} <= words
+        if not secret or field.value:
             continue
         for name, value in os.environ.items():
             if _SECRET.search(name) and set(name.upper().split("_")) <= words:
-                one.set_value(value)
+                field.set_value(value)
                 filled = True
                 break
     return filled
@@ -158,59 +158,59 @@ def _fill(page: Any, fields: Mapping[str, Any]) -> None:
     """Fill in fields; some appear only when others are filled in."""
     left = dict(fields)
     while left:
-        found = {label: one for label in left if (one := _field(page, label)) is not None}
-        if not found:
+        visible = {label: field for label in left if (field := _field(page, label)) is not None}
+        if not visible:
             raise PageFailed(f"The page has no field {next(iter(left))!r}. {_says(page)}")
-        for label, one in found.items():
-            one.set_value(left.pop(label))
+        for label, field in visible.items():
+            field.set_value(left.pop(label))
         _run(page)
 
 
 def _field(page: Any, label: str) -> Any:
     for kind in _FIELDS:
-        for one in page.get(kind):
-            if one.label == label:
-                return one
+        for field in page.get(kind):
+            if field.label == label:
+                return field
     return None
 
 
 def _press(page: Any, label: str) -> None:
-    for one in page.button:
-        if one.label == label:
-            one.click()
+    for button in page.button:
+        if button.label == label:
+            button.click()
             _run(page)
             return
     raise PageFailed(f"The page has no button {label!r}. {_says(page)}")
 
 
 def _texts(page: Any) -> Iterator[str]:
-    for one in page.main:
-        if one.type in _SHOWN and isinstance(getattr(one, "value", None), str):
-            yield one.value
+    for node in page.main:
+        if node.type in _SHOWN and isinstance(getattr(node, "value", None), str):
+            yield node.value
 
 
-def _chat(page: Any, said: str) -> str:
+def _chat(page: Any, message: str) -> str:
     chats = list(page.chat_input)
     if not chats:
         raise PageFailed(f"The page has no chat. {_says(page)}")
-    chats[0].set_value(said)
+    chats[0].set_value(message)
     _run(page)
     return _answers(page)
 
 
 def _answers(page: Any) -> str:
     """The last turn of the chat that is not the person's."""
-    for one in reversed(list(page.chat_message)):
-        if one.name not in ("user", "human"):
+    for message in reversed(list(page.chat_message)):
+        if message.name not in ("user", "human"):
             return "\n\n".join(
-                each.value
-                for each in one
-                if each.type in _SHOWN and isinstance(getattr(each, "value", None), str)
+                node.value
+                for node in message
+                if node.type in _SHOWN and isinstance(getattr(node, "value", None), str)
             )
     return ""
 
 
 def _says(page: Any) -> str:
     """What the page shows instead, for an error."""
-    said = [one.value for kind in ("error", "warning", "info") for one in page.get(kind)]
-    return f"It says: {' '.join(said)[:300]}" if said else "It shows no error."
+    notices = [notice.value for kind in ("error", "warning", "info") for notice in page.get(kind)]
+    return f"It says: {' '.join(notices)[:300]}" if notices else "It shows no error."

@@ -19,12 +19,12 @@ def annotated_types(function: Callable[..., Any], signature: inspect.Signature) 
     hints = _hints(function)
     if isinstance(function, type):
         hints = {**hints, **_hints(vars(function).get("__init__"))}
-    found: dict[str, Any] = {}
+    types: dict[str, Any] = {}
     for name, parameter in signature.parameters.items():
         kind = hints.get(name, parameter.annotation)
         if kind is not parameter.empty and not isinstance(kind, str) and not _takes_json(kind):
-            found[name] = kind
-    return found
+            types[name] = kind
+    return types
 
 
 def built(kind: Any, value: Any) -> Any:
@@ -125,20 +125,20 @@ def _of_fields(kind: Any, fields: dict[str, Any]) -> Any:
 
 def _tagged(kind: Any, fields: Mapping[str, Any]) -> Any:
     """The class or subclass whose literal fields have these values, as a message's `type` does."""
-    for each in (kind, *_subclasses(kind)):
+    for variant in (kind, *_subclasses(kind)):
         literals = {
             name: get_args(hint)
-            for name, hint in _hints(each).items()
+            for name, hint in _hints(variant).items()
             if name in fields and get_origin(hint) is Literal
         }
         if literals and all(fields[name] in values for name, values in literals.items()):
-            return each
+            return variant
     return kind
 
 
 def _subclasses(kind: type) -> list[type]:
     direct: list[type] = kind.__subclasses__()
-    return [each for one in direct for each in (one, *_subclasses(one))]
+    return [descendant for child in direct for descendant in (child, *_subclasses(child))]
 
 
 @functools.lru_cache(maxsize=1024)

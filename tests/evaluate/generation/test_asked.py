@@ -108,7 +108,7 @@ def test_near_misses_the_types_of_outputs_and_the_evaluators_there_are_are_shown
     ]
     model = Model(item("f", "def f(output): return 1"))
     there = ["json_match: answers"]
-    asyncio.run(propose_by_llm(model, [*EXAMPLES, *near], agent="", there=there))
+    asyncio.run(propose_by_llm(model, [*EXAMPLES, *near], agent="", existing=there))
     request = model.asked[1].content
     assert request.count("(a near miss: wrong in a part, score 0.75)") == 4
     assert request.count("(bad)") == 2

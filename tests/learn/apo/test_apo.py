@@ -271,7 +271,7 @@ def test_a_resumed_search_under_dollars_decides_the_same(make_store: MakeStore) 
 
 class Unreachable(RuleCoach):
     async def ask(self, *args: Any, **kwargs: Any) -> Reply:
-        if self.asked.total() >= 5:
+        if self.asked.total() >= 3:
             raise CoachUnavailable("The coach does not answer any more.")
         return await super().ask(*args, **kwargs)
 

@@ -115,7 +115,7 @@ def test_seconds_end_the_search(make_store: MakeStore) -> None:
         now[0] += 1
         return now[0]
 
-    found = learn(make_store(), clock=clock, budget=Budget(seconds=4))
+    found = learn(make_store(), clock=clock, budget=Budget(seconds=2))
     assert "the budget is spent" in found.finding.sentence
 
 

@@ -50,9 +50,11 @@ class Traced(FakeRunner):
     """Leaves a trace of one model call behind each rollout."""
 
     traces: dict[str, Span] = {}
+    before, after = "", ""
 
     def _ended(self, rollout: Rollout, resources: Any) -> Rollout:
         text = resources["system"].format(rules=HOUSE, ticket=rollout.input["ticket"])
+        text = self.before + text + self.after
         said = [{"role": "user", "parts": [{"type": "text", "content": text}]}]
         self.traces[rollout.id] = Span(
             trace_id=rollout.id,
@@ -187,6 +189,16 @@ def test_a_request_holds_what_the_coach_has_to_know(make_store: MakeStore) -> No
     assert "I state what was missing there." in second
 
 
+def test_a_request_shows_the_text_that_the_prompt_is_sent_in(make_store: MakeStore) -> None:
+    class Completing(Traced):
+        before, after = "You are a clerk.\n", "\nOutput: {"
+
+    coach = Seat(fenced(stating("refund", "login")))
+    search(make_store(), coach, runner=Completing)
+    assert f"rules:\n{HOUSE}" in coach.requests[0]
+    assert "You are a clerk.\n\n[the prompt]" in coach.requests[0]
+
+
 def test_no_failures_are_asked_about_twice_and_every_answer_is_told_to_the_next_request(
     make_store: MakeStore,
 ) -> None:
@@ -226,7 +238,7 @@ def test_what_another_algorithm_has_tried_is_told_and_its_failures_are_not_asked
         (fenced('{"team": "billing"}'), "coach_unusable", "answered a task"),
         (fenced(stating("refund")) + fenced("x" * 20), "coach_unusable", "one pair"),
         (fenced("Sort the ticket, whatever it says."), "coach_unusable", "lost"),
-        ("NO CHANGE. It says all.", "no_gain", "brought no gain"),
+        ("NO CHANGE. It says all.", "no_gain", "nothing would help"),
     ],
     ids=["bare answer", "a task's answer", "two prompts", "no placeholder", "declines"],
 )
@@ -235,7 +247,7 @@ def test_a_weak_coach_is_found_out_within_five_calls_and_costs_no_rollout(
 ) -> None:
     coach = Seat(then=answer)
     found = search(make_store(), coach)
-    assert len(coach.requests) == 5
+    assert len(coach.requests) <= 5
     assert found.finding.ended == cause
     assert words in found.finding.sentence
     assert found.lab.spent.rollouts == 16 + 8
@@ -297,30 +309,13 @@ def test_of_several_prompts_only_those_of_its_part_change(make_store: MakeStore)
     assert "It also has 'plan', which stays as it is." in coach.requests[0]
 
 
-def partly(request: str) -> str:
-    """A coach that mends one more kind of ticket in each answer."""
-    current = request.split("````text\n")[1].split("\n````")[0]
-    stated = [kind for kind in KINDS if f"{kind} goes to" in current]
-    return fenced(stating(*list(KINDS)[: len(stated) + 1]))
-
-
-def test_a_coach_that_mends_few_failures_is_asked_again_before_its_prompt_runs(
+def test_failures_that_nothing_would_help_are_not_asked_about_in_smaller_parts(
     make_store: MakeStore,
 ) -> None:
-    coach = Seat(*[partly] * 9)
-    found = search(make_store(), coach)
-    assert found.finding.best_val == 1.0
-    assert len(coach.requests) == 4
-    drafts = ["which has not run yet" in request for request in coach.requests]
-    assert drafts == [False, False, True, True]
-    sets = [shown_tasks(request) for request in coach.requests[1:]]
-    assert len(sets) == len(set(sets))
-
-
-def test_where_calls_are_scarce_each_makes_a_candidate(make_store: MakeStore) -> None:
-    coach = Seat(*[partly] * 9)
-    search(make_store(), coach, coach_calls=6)
-    assert not any("which has not run yet" in request for request in coach.requests)
+    coach = Seat(then="NO CHANGE. Single slips of the model.")
+    search(make_store(), coach)
+    asked = [shown_tasks(request) for request in coach.requests]
+    assert sum(map(len, asked)) == len(frozenset.union(*asked))
 
 
 @pytest.mark.parametrize("alone", [True, False])

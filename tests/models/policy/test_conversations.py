@@ -74,7 +74,7 @@ def test_a_template_that_rewrites_the_past_begins_a_branch() -> None:
 
 def test_the_least_recent_conversations_are_forgotten() -> None:
     tokens = ChatTokenizer(tokenizer())
-    known = AnsweredConversations(tokens, kept=2)
+    known = AnsweredConversations(tokens, limit=2)
     for text in "abc":
         known.answered([message("user", text), message("assistant", "x")], [], "", [9, EOS])
     found = [

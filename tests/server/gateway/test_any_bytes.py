@@ -191,10 +191,12 @@ def test_a_dialect_takes_any_json(
         assembly.add(one)
     check(dialect.response_attributes(assembly.response()))
 
-    texts = dialect.system_texts(value)
+    system, user = dialect.prompt_texts(value)
     before = json.dumps(value)
-    changed = dialect.with_texts(value, {path: words + text for path, text in texts})
-    assert dialect.system_texts(changed) == [(path, words + text) for path, text in texts]
+    changed = dialect.with_texts(value, {path: words + text for path, text in system + user})
+    assert dialect.prompt_texts(changed) == tuple(
+        [(path, words + text) for path, text in texts] for texts in (system, user)
+    )
     assert json.dumps(value) == before, "the original was changed"
 
 

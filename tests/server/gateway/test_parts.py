@@ -196,31 +196,33 @@ def test_instructions_are_found_where_each_dialect_has_them() -> None:
             {"role": "developer", "content": [{"type": "text", "text": "b"}, {"type": "image"}]},
         ]
     }
-    assert chat.system_texts(request) == [
-        (("messages", 0, "content"), "a"),
-        (("messages", 2, "content", 0, "text"), "b"),
-    ]
-    assert messages.system_texts({"system": [{"type": "text", "text": "a"}]}) == [
-        (("system", 0, "text"), "a")
-    ]
-    assert messages.system_texts({"system": "a"}) == [(("system",), "a")]
+    assert chat.prompt_texts(request) == (
+        [(("messages", 0, "content"), "a"), (("messages", 2, "content", 0, "text"), "b")],
+        [(("messages", 1, "content"), "x")],
+    )
+    asked = [{"role": "user", "content": "Sort this: hi"}, {"role": "user", "content": "And?"}]
+    user = [(("messages", 0, "content"), "Sort this: hi")]
+    for system, path in (
+        ("a", ("system",)),
+        ([{"type": "text", "text": "a"}], ("system", 0, "text")),
+    ):
+        texts = messages.prompt_texts({"system": system, "messages": asked})
+        assert texts == ([(path, "a")], user)
+        assert texts.leading == texts.system
     given = {
         "instructions": "a",
         "input": [{"role": "developer", "content": [{"type": "input_text", "text": "b"}]}],
     }
-    assert responses.system_texts(given) == [
-        (("instructions",), "a"),
-        (("input", 0, "content", 0, "text"), "b"),
-    ]
+    assert responses.prompt_texts(given) == (
+        [(("instructions",), "a"), (("input", 0, "content", 0, "text"), "b")],
+        [],
+    )
     # Without any, the first message of the user may hold them.
-    assert responses.system_texts({"input": "Sort this mail: hi"}) == [
+    assert responses.prompt_texts({"input": "Sort this mail: hi"}).leading == [
         (("input",), "Sort this mail: hi")
     ]
-    asked = [{"role": "user", "content": "Sort this: hi"}, {"role": "user", "content": "And?"}]
     for dialect in (chat, messages):
-        assert dialect.system_texts({"messages": asked}) == [
-            (("messages", 0, "content"), "Sort this: hi")
-        ]
+        assert dialect.prompt_texts({"messages": asked}).leading == user
 
 
 def test_replaced_texts_leave_the_rest_shared_and_the_original_alone() -> None:

@@ -508,7 +508,7 @@ def test_a_rollout_or_a_candidate_that_is_not_there_is_an_error(world: World) ->
 
 def test_a_defect_is_an_error_that_the_gateway_knows(world: World, improved: Candidate) -> None:
     class Broken:
-        def system_texts(self, request: Any) -> Any:
+        def prompt_texts(self, request: Any) -> Any:
             raise KeyError("broken")
 
     dialect: Any = Broken()

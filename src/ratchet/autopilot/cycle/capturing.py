@@ -66,12 +66,12 @@ def _compares(project: Project) -> bool:
     agent = project.load_agent()
     evaluators = project.evaluators(agent)
     objective = project.objective(evaluators, agent)
-    found = next((each for each in evaluators if each.name == objective), None)
-    return found is not None and basis_of(found) == "comparison"
+    measure = next((evaluator for evaluator in evaluators if evaluator.name == objective), None)
+    return measure is not None and basis_of(measure) == "comparison"
 
 
 def _answered(dataset: Dataset, start: Dataset) -> Dataset:
-    known = {task.id for task in start.tasks}
-    tasks = tuple(t for t in dataset.tasks if t.expected is not None or t.id in known)
+    start_ids = {task.id for task in start.tasks}
+    tasks = tuple(t for t in dataset.tasks if t.expected is not None or t.id in start_ids)
     splits = {task.id: dataset.splits[task.id] for task in tasks}
     return msgspec.structs.replace(dataset, tasks=tasks, splits=splits)

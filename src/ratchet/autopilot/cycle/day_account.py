@@ -57,5 +57,5 @@ class DayAccount:
     def _take(self, day: str, dollars: float) -> None:
         with self._lock:
             self._taken[day] += dollars
-            taken = Spending(dollars=self._taken[day])
-            self._store.cycles.spend(self._agent, day, self._purpose, taken)
+            spending = Spending(dollars=self._taken[day])
+            self._store.cycles.spend(self._agent, day, self._purpose, spending)

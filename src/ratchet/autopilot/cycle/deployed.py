@@ -79,9 +79,9 @@ class MergedVersion:
 
     def ran_by(self, outcome: LiveOutcome) -> Ran:
         """Which version a call ran."""
-        told = [name for name in self._before if name in outcome.versions]
-        if told:
-            same = all(outcome.versions[name] == self._before[name] for name in told)
+        prompt_names = [name for name in self._before if name in outcome.versions]
+        if prompt_names:
+            same = all(outcome.versions[name] == self._before[name] for name in prompt_names)
             return "before" if same else "merged"
         if not outcome.release or not self._releases:
             return "unknown"
@@ -93,8 +93,8 @@ def changed_prompts(baseline: Candidate, candidate: Candidate) -> Recogniser:
     return Recogniser(
         RegisteredPrompt(name, short_version(resource), resource)
         for name in candidate.changed_from(baseline)
-        for each in (baseline, candidate)
-        if isinstance(resource := each.resources.get(name), PromptTemplate)
+        for version in (baseline, candidate)
+        if isinstance(resource := version.resources.get(name), PromptTemplate)
     )
 
 

@@ -25,15 +25,15 @@ DAY_S = 86_400.0
 
 def explain_experiment(experiment: Experiment) -> list[str]:
     """Sentences about a held-out experiment."""
-    told = [
+    sentences = [
         f"Candidate {experiment.candidate_id[:12]} was compared with the baseline"
         f" {experiment.baseline_id[:12]} on tasks that learning never saw."
     ]
     decided = experiment.decision
     if decided is None:
-        return [*told, "There is no decision yet: the experiment runs, or waits for labels."]
+        return [*sentences, "There is no decision yet: the experiment runs, or waits for labels."]
     needed = 1.0 / decided.alpha
-    told += [
+    sentences += [
         decided.sentence,
         f"The evidence for a gain reached {decided.e_value:.3g}, and {needed:.3g} are needed: this"
         f" is experiment {len(experiment.history) + 1} of its stream, and all of them share one"
@@ -41,31 +41,31 @@ def explain_experiment(experiment: Experiment) -> list[str]:
         f"The mean {decided.metric} went from {decided.baseline:.3f} to {decided.candidate:.3f}"
         f" over {counted(decided.pairs, 'task')}; its interval is"
         f" {interval_text(*decided.interval)}.",
-        *(_guardrail(each) for each in decided.guardrails),
+        *(_guardrail(guardrail) for guardrail in decided.guardrails),
     ]
     if decided.labelled is not None:
         of = decided.labelled
         confirmed = "confirm" if of.confirmed else "do not confirm"
-        told.append(
+        sentences.append(
             f"The score is a judge's. People labelled {of.labelled} of"
             f" {counted(of.wanted, 'drawn pair')}, and their labels {confirmed} the gain."
         )
-    return [*told, *_would_change(decided, needed)]
+    return [*sentences, *_would_change(decided, needed)]
 
 
-def explain_stage(found: StageDecision) -> list[str]:
+def explain_stage(decision: StageDecision) -> list[str]:
     """Sentences about a stage on live traffic."""
-    told = [f"{found.stage.capitalize()}: {found.sentence}"]
-    if found.verdict is None:
-        told.append(
-            f"It is undecided: the evidence is at {found.e_value:.3g}, and {found.needed:.3g} are"
-            " needed."
+    sentences = [f"{decision.stage.capitalize()}: {decision.sentence}"]
+    if decision.verdict is None:
+        sentences.append(
+            f"It is undecided: the evidence is at {decision.e_value:.3g}, and {decision.needed:.3g}"
+            " are needed."
         )
-    told += [_guardrail(each) for each in found.guardrails]
-    if found.harmed_groups:
-        told.append(
+    sentences += [_guardrail(guardrail) for guardrail in decision.guardrails]
+    if decision.harmed_groups:
+        sentences.append(
             f"It is proved worse in these groups, whatever the whole says:"
-            f" {', '.join(found.harmed_groups)}."
+            f" {', '.join(decision.harmed_groups)}."
         )
     changes = {
         "inconclusive": "More live traffic would have decided; what is not proved is not shipped.",
@@ -77,36 +77,36 @@ def explain_stage(found: StageDecision) -> list[str]:
         "alarm": "The release is rolled back. A wider tolerance under [watch] would have raised the"
         " alarm later, or not.",
     }
-    if found.verdict in changes:
-        told.append(changes[found.verdict])
-    return told
+    if decision.verdict in changes:
+        sentences.append(changes[decision.verdict])
+    return sentences
 
 
 def explain_cycle(cycle: Cycle, moves: Sequence[CycleTransition], now: float) -> list[str]:
     """Sentences about a cycle: what began it, each move with its rule, and what comes next."""
-    told = [f"It began because of this: {cycle.trigger}"]
+    sentences = [f"It began because of this: {cycle.trigger}"]
     for move in moves:
         by = "" if move.actor == "autopilot" else f", by {move.actor}"
         states = f"{_words(move.source)} → {_words(move.target)}"
-        told.append(f"{_time(move.at)} {states}{by}: {move.rule}")
+        sentences.append(f"{_time(move.at)} {states}{by}: {move.rule}")
     for decision in cycle.decisions:
-        told += explain_stage(decision)
+        sentences += explain_stage(decision)
     if cycle.state in FINAL_CYCLE_STATES:
-        return [*told, f"It has ended. {cycle.message}".strip()]
+        return [*sentences, f"It has ended. {cycle.message}".strip()]
     if cycle.waits:
         until = "" if cycle.waits_until is None else f" (until {_time(cycle.waits_until)})"
-        told.append(f"It waits: {cycle.waits}{until}")
-    told.append(f"Next: {NEXT[cycle.state]}.")
+        sentences.append(f"It waits: {cycle.waits}{until}")
+    sentences.append(f"Next: {NEXT[cycle.state]}.")
     if cycle.state in CYCLE_LIMITS:
         seconds, target = CYCLE_LIMITS[cycle.state]
         left_h = max(0.0, cycle.entered_at + seconds - now) / 3600
         left = f"{left_h / 24:.1f} days" if left_h >= 48 else f"{left_h:.1f} h"
-        told.append(f"Unless something happens, its next state in {left} is {_words(target)}.")
-    return told
+        sentences.append(f"Unless something happens, its next state in {left} is {_words(target)}.")
+    return sentences
 
 
 def _would_change(decided: Decision, needed: float) -> list[str]:
-    failed = [each.metric for each in decided.guardrails if not each.passed]
+    failed = [guardrail.metric for guardrail in decided.guardrails if not guardrail.passed]
     if decided.verdict == "promote":
         return ["It may be shipped. A watch that raises an alarm would take it back."]
     if decided.verdict == "no_gain":
@@ -145,14 +145,14 @@ def _would_change(decided: Decision, needed: float) -> list[str]:
     return ["It is proved worse. Only another candidate would do."]
 
 
-def _guardrail(found: GuardrailResult) -> str:
-    if not found.measured:
-        return f"The guardrail {found.metric} could not be measured."
-    unit = f" {found.unit}" if found.unit else ""
-    holds = "holds" if found.passed else "is not proved to hold"
+def _guardrail(guardrail: GuardrailResult) -> str:
+    if not guardrail.measured:
+        return f"The guardrail {guardrail.metric} could not be measured."
+    unit = f" {guardrail.unit}" if guardrail.unit else ""
+    holds = "holds" if guardrail.passed else "is not proved to hold"
     return (
-        f"The guardrail {found.metric} {holds}: {found.baseline:.4g}{unit} before,"
-        f" {found.candidate:.4g}{unit} after."
+        f"The guardrail {guardrail.metric} {holds}: {guardrail.baseline:.4g}{unit} before,"
+        f" {guardrail.candidate:.4g}{unit} after."
     )
 
 

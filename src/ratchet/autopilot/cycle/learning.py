@@ -57,7 +57,7 @@ async def learn_and_prove(
         run = msgspec.structs.replace(latest, stage="no_gain", message=error.message)
     # A comparison that goes on has been paid in part by an earlier cycle.
     costs = costs_of(store, run, since=cycle.started_at)
-    found: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "run_id": run.id,
         "baseline_id": run.baseline_id,
         "candidate_id": run.best_id,
@@ -67,12 +67,12 @@ async def learn_and_prove(
         "dollars": costs.cost.known_usd,
     }
     if run.stage == "no_gain":
-        return Learned(verdict="no_gain", **found)
+        return Learned(verdict="no_gain", **fields)
     if run.stage == "not_proved":
-        return Learned(verdict="not_proved", **found)
+        return Learned(verdict="not_proved", **fields)
     if run.stage == "prove":
-        return Learned(verdict="waits", **found)
-    return Learned(verdict="promote", **found, **_ways_out(project, store, run))
+        return Learned(verdict="waits", **fields)
+    return Learned(verdict="promote", **fields, **_ways_out(project, store, run))
 
 
 def _ways_out(project: Project, store: Store, run: Run) -> dict[str, Any]:

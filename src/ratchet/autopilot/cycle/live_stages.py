@@ -124,10 +124,10 @@ class LiveStages:
         batch = self._known(cycle, "shadow")
         if batch is None:
             cursor = cycle.progress.get("cursor")
-            found = await self.traffic.mirror(
+            pairs_and_cursor = await self.traffic.mirror(
                 cycle.id, cycle.candidate_id, cursor, since=cycle.entered_at
             )
-            batch = self._journaled(cycle, "shadow", *found)
+            batch = self._journaled(cycle, "shadow", *pairs_and_cursor)
         return self._measured(cycle, "shadow", test, batch, ShadowPair)
 
     async def canary(self, cycle: Cycle) -> StageMeasurement:
@@ -137,13 +137,13 @@ class LiveStages:
             test = CanaryTest.begin(await self._canary_plan(cycle))
         batch = self._known(cycle, "canary")
         if batch is None:
-            found = await self.traffic.outcomes(
+            outcomes_and_cursor = await self.traffic.outcomes(
                 cycle.progress.get("cursor"),
                 since=self._began(cycle),
                 timeout_s=self.project.config.canary.timeout_s,
                 experiment_id=cycle.id,
             )
-            batch = self._journaled(cycle, "canary", *found)
+            batch = self._journaled(cycle, "canary", *outcomes_and_cursor)
         return self._measured(cycle, "canary", test, batch, LiveOutcome)
 
     async def watch(self, cycle: Cycle) -> StageMeasurement:
@@ -164,10 +164,14 @@ class LiveStages:
             if cycle.request:
                 merged = self._merged(cycle)
                 ran = [merged.ran_by(outcome) for outcome in outcomes]
-                mine = [each for each, by in zip(outcomes, ran, strict=True) if by == "merged"]
+                mine = [
+                    outcome for outcome, by in zip(outcomes, ran, strict=True) if by == "merged"
+                ]
                 waiting = waiting.and_these(ran)
             else:
-                mine = [each for each in outcomes if each.candidate_id == cycle.candidate_id]
+                mine = [
+                    outcome for outcome in outcomes if outcome.candidate_id == cycle.candidate_id
+                ]
             batch = self._journaled(cycle, "watch", mine, cursor)
         measured = self._measured(cycle, "watch", test, batch, LiveOutcome)
         return _deployed(measured, batch, cycle, waiting) if cycle.request else measured
@@ -181,45 +185,47 @@ class LiveStages:
         kind: type[Any],
     ) -> StageMeasurement:
         """Let the test see a batch, up to its verdict."""
-        taken = _taken(cycle)
+        units = _taken(cycle)
         for body in batch.observations:
-            taken += 1
+            units += 1
             if test.add(msgspec.convert(body, kind)) is not None:
-                self.store.journal.append(cycle.id, taken_key(stage), taken, self.clock())
+                self.store.journal.append(cycle.id, taken_key(stage), units, self.clock())
                 self._evidence(cycle, stage, test.plan, kind)
                 break
-        progress = {"test": save_stage(test), "cursor": batch.cursor, "taken": taken}
-        return StageMeasurement(decision=test.decision(), progress=progress, units=taken)
+        progress = {"test": save_stage(test), "cursor": batch.cursor, "taken": units}
+        return StageMeasurement(decision=test.decision(), progress=progress, units=units)
 
     async def _canary_plan(self, cycle: Cycle) -> CanaryPlan:
         """What is expected of the guardrails' metrics: what came before the canary."""
-        known = self.store.journal.get(cycle.id, "canary/plan")
-        if known is None:
+        stored_plan = self.store.journal.get(cycle.id, "canary/plan")
+        if stored_plan is None:
             reference = self.project.config.watch.reference
             earlier = await self.traffic.before(
                 self._began(cycle), reference, without=cycle.candidate_id
             )
             plan = canary_plan(self.project.config, self._alpha(cycle), earlier)
             body = msgspec.to_builtins(plan)
-            known = self.store.journal.append(cycle.id, "canary/plan", body, self.clock())
-        return msgspec.convert(known, CanaryPlan)
+            stored_plan = self.store.journal.append(cycle.id, "canary/plan", body, self.clock())
+        return msgspec.convert(stored_plan, CanaryPlan)
 
     async def _watch_plan(self, cycle: Cycle) -> WatchPlan:
         """What is expected of a release: what came before it, estimated with caution."""
-        known = self.store.journal.get(cycle.id, "watch/plan")
-        if known is None:
+        stored_plan = self.store.journal.get(cycle.id, "watch/plan")
+        if stored_plan is None:
             reference = self.project.config.watch.reference
             own = "" if cycle.request else cycle.candidate_id
-            found = await self.traffic.before(
+            earlier_outcomes = await self.traffic.before(
                 cycle.entered_at, reference, without=own, prompts=self._prompts(cycle)
             )
-            kept = self.store.journal.append(
-                cycle.id, BEFORE, msgspec.to_builtins(found), self.clock()
+            reference_body = self.store.journal.append(
+                cycle.id, BEFORE, msgspec.to_builtins(earlier_outcomes), self.clock()
             )
-            plan = watch_plan(self.project.config, msgspec.convert(kept, list[LiveOutcome]))
+            plan = watch_plan(
+                self.project.config, msgspec.convert(reference_body, list[LiveOutcome])
+            )
             body = msgspec.to_builtins(plan)
-            known = self.store.journal.append(cycle.id, "watch/plan", body, self.clock())
-        return msgspec.convert(known, WatchPlan)
+            stored_plan = self.store.journal.append(cycle.id, "watch/plan", body, self.clock())
+        return msgspec.convert(stored_plan, WatchPlan)
 
     def _merged(self, cycle: Cycle) -> MergedVersion:
         """What the cycle's merged pull request changed."""
@@ -255,25 +261,27 @@ class LiveStages:
         It is fixed when the first stage begins. A release that was taken back does not count: that
         only lowers the level.
         """
-        known = self.store.journal.get(cycle.id, "stages/history")
-        if known is None:
+        stored_history = self.store.journal.get(cycle.id, "stages/history")
+        if stored_history is None:
             experiment = self._experiment(cycle)
             released = {
                 release.candidate_id
                 for release in self.store.releases.list(limit=MOST_RELEASES)
                 if release.state in ("merged", "active")
             }
-            found = [False] * len(experiment.history)
-            for each in self.store.experiments.history():
-                if each.stream == experiment.stream and len(each.history) < len(found):
-                    found[len(each.history)] = each.candidate_id in released
-            known = self.store.journal.append(cycle.id, "stages/history", found, self.clock())
-        return tuple(known)
+            shipped = [False] * len(experiment.history)
+            for earlier in self.store.experiments.history():
+                if earlier.stream == experiment.stream and len(earlier.history) < len(shipped):
+                    shipped[len(earlier.history)] = earlier.candidate_id in released
+            stored_history = self.store.journal.append(
+                cycle.id, "stages/history", shipped, self.clock()
+            )
+        return tuple(stored_history)
 
     def _experiment(self, cycle: Cycle) -> Experiment:
-        found = self.store.experiments.get(cycle.experiment_id)
-        assert found is not None
-        return found
+        experiment = self.store.experiments.get(cycle.experiment_id)
+        assert experiment is not None
+        return experiment
 
     def _known(self, cycle: Cycle, stage: LiveStage) -> ObservationBatch | None:
         """The batch that was read before a crash, and that the test has not seen."""
@@ -281,10 +289,14 @@ class LiveStages:
         return None if body is None else msgspec.convert(body, ObservationBatch)
 
     def _journaled(
-        self, cycle: Cycle, stage: LiveStage, found: Sequence[msgspec.Struct], cursor: str | None
+        self,
+        cycle: Cycle,
+        stage: LiveStage,
+        observations: Sequence[msgspec.Struct],
+        cursor: str | None,
     ) -> ObservationBatch:
-        batch = ObservationBatch(observations=msgspec.to_builtins(found), cursor=cursor)
-        if found:
+        batch = ObservationBatch(observations=msgspec.to_builtins(observations), cursor=cursor)
+        if observations:
             body, key = msgspec.to_builtins(batch), batch_key(stage, _taken(cycle))
             self.store.journal.append(cycle.id, key, body, self.clock())
         return batch
@@ -297,8 +309,8 @@ class LiveStages:
         kind: type[Any],
     ) -> None:
         """Write the stage's evidence file, which `ratchet verify` recomputes."""
-        seen = observations_in(dict(self.store.journal.read(cycle.id)), stage)
-        observations = [msgspec.convert(each, kind) for each in seen]
+        bodies = observations_in(dict(self.store.journal.read(cycle.id)), stage)
+        observations = [msgspec.convert(body, kind) for body in bodies]
         alpha = self.project.config.prove.alpha
         history = () if stage == "watch" else self._history(cycle)
         write_stage_evidence(
@@ -426,9 +438,9 @@ def _deployed(
     elif decision.verdict is None and (left_out := waiting.left_out()):
         sentence = f"{decision.sentence} {left_out}"
         decision = msgspec.structs.replace(decision, sentence=sentence)
-    told = {"waiting": msgspec.to_builtins(waiting), "seen_at": seen_at}
+    waiting_progress = {"waiting": msgspec.to_builtins(waiting), "seen_at": seen_at}
     return msgspec.structs.replace(
-        measured, decision=decision, progress={**measured.progress, **told}
+        measured, decision=decision, progress={**measured.progress, **waiting_progress}
     )
 
 

@@ -82,7 +82,7 @@ class ProjectTraffic:
         self, until: float, limit: int, *, without: str, prompts: Recogniser | None = None
     ) -> list[LiveOutcome]:
         """See `LiveTraffic`."""
-        found: deque[LiveOutcome] = deque(maxlen=limit)
+        outcomes: deque[LiveOutcome] = deque(maxlen=limit)
         cursor = None
         while True:
             since = until - LOOK_BACK_S
@@ -93,7 +93,7 @@ class ProjectTraffic:
                 timeout_s=self._timeout_s,
                 prompts=prompts,
             )
-            found += [
+            outcomes += [
                 outcome
                 for outcome in page.outcomes
                 if outcome.at < until and not (without and outcome.candidate_id == without)
@@ -102,7 +102,7 @@ class ProjectTraffic:
             # In order of their starts: once all began later, so does what follows.
             later = all(outcome.at - outcome.latency_s >= until for outcome in page.outcomes)
             if not page.examined or (page.outcomes and later):
-                return list(found)
+                return list(outcomes)
 
     def why_no_mirroring(self) -> str:
         """See `LiveTraffic`."""

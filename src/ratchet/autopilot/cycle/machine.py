@@ -109,8 +109,8 @@ class CycleMachine:
         if failures != TOLD_AFTER:
             return Stay(changes={"failures": failures}, wait=wait)
         text = f"The state {cycle.state} fails and is tried again: {why}"
-        told: tuple[Order, ...] = (("notify", {"event": "failing", "text": text}),)
-        return Stay(changes={"failures": failures}, wait=wait, actions=told)
+        notifications: tuple[Order, ...] = (("notify", {"event": "failing", "text": text}),)
+        return Stay(changes={"failures": failures}, wait=wait, actions=notifications)
 
     # ---- beginning
 
@@ -193,7 +193,9 @@ class CycleMachine:
             )
             for place, (kind, body) in enumerate(step.actions)
         ]
-        days = [(day_of(self.policy, each.at), each.purpose, each.amount) for each in step.spent]
+        days = [
+            (day_of(self.policy, spent.at), spent.purpose, spent.amount) for spent in step.spent
+        ]
         self.store.cycles.put(after, move, actions, days)
         return after
 

@@ -113,13 +113,13 @@ class CandidateMirror:
         ) as runner:
             mirror = Mirror(self._store, runner, self._evaluator, stage, bounds)
             while len(pairs) < ENOUGH and time.monotonic() < ends:
-                found = await mirror.some(cursor, since=since, now=self._clock())
-                pairs += found.pairs
-                cursor = found.cursor
-                if found.halted:
-                    self._say(f"Mirroring rests: {found.halted}.")
-                if found.halted == SWITCHED_OFF:
+                mirrored = await mirror.some(cursor, since=since, now=self._clock())
+                pairs += mirrored.pairs
+                cursor = mirrored.cursor
+                if mirrored.halted:
+                    self._say(f"Mirroring rests: {mirrored.halted}.")
+                if mirrored.halted == SWITCHED_OFF:
                     break
-                if not found.pairs:
+                if not mirrored.pairs:
                     await asyncio.sleep(1.0)
         return pairs, cursor

@@ -82,7 +82,7 @@ async def notify(
     if response.is_success:
         return {"sent": "yes"}
     now = time.time()
-    asked = requested_delay(response.headers, now)
+    delay_s = requested_delay(response.headers, now)
     raise NotificationFailed(
-        f"The webhook answered {response.status_code}.", None if asked is None else now + asked
+        f"The webhook answered {response.status_code}.", None if delay_s is None else now + delay_s
     )

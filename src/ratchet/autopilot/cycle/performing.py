@@ -100,13 +100,13 @@ class Performer:
             return True
         wait_s = min(MOST_S, FIRST_S * 2.0 ** min(action.tries - 1, 20))
         next_at = self.clock() + wait_s * self.rng.uniform(0.5, 1.0) if at is None else at
-        told: list[CycleAction] = []
+        notifications: list[CycleAction] = []
         if action.kind != "notify" and action.tries >= TOLD_AFTER:
             text = f"{_NAMES[action.kind]} fails and is tried again: {why}"
             body = {"event": "failing", "text": text}
             key = f"{action.key}/told"
-            told.append(CycleAction(key=key, cycle_id=cycle.id, kind="notify", body=body))
-        self._put(action, also=told, state="pending", error=why, next_at=next_at)
+            notifications.append(CycleAction(key=key, cycle_id=cycle.id, kind="notify", body=body))
+        self._put(action, also=notifications, state="pending", error=why, next_at=next_at)
         return False
 
     def _put(

@@ -83,14 +83,14 @@ def may_touch(
         names: Names of the resources that it changes.
         files: Paths of the files that a patch would change, from the repository's root.
     """
-    for what, given, allowed, key in (
+    for what, touched, allowed, key in (
         ("resource", names, policy.resources, "resources"),
         ("file", files, policy.paths, "paths"),
     ):
         outside = [
-            each
-            for each in sorted(given)
-            if allowed and not any(fnmatchcase(each, pattern) for pattern in allowed)
+            name
+            for name in sorted(touched)
+            if allowed and not any(fnmatchcase(name, pattern) for pattern in allowed)
         ]
         if outside:
             return PolicyRefusal(

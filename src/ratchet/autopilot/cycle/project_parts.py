@@ -36,17 +36,17 @@ def live_agent(project: Project, store: Store) -> str:
     [autopilot] agent; or RATCHET_AGENT; or the entry of an agent in Python, or else the name at the
     gateway. If there are no traces of that name, and those of one other live agent, it is that one.
     """
-    named = project.config.autopilot.agent or os.environ.get(AGENT_VARIABLE)
-    if named:
-        return agent_name(named)
+    configured = project.config.autopilot.agent or os.environ.get(AGENT_VARIABLE)
+    if configured:
+        return agent_name(configured)
     entry = project.config.agent.entry
     usual = agent_name(entry) if entry else project.agent_name
-    seen = [
+    live_names = [
         name
         for name in store.spans.agents()
         if name not in OWN_AGENTS and not name.endswith(MIRRORED)
     ]
-    return seen[0] if len(seen) == 1 else usual
+    return live_names[0] if len(live_names) == 1 else usual
 
 
 class ProjectParts:

@@ -156,7 +156,7 @@ class StateRules:
             assert proved.decision is not None
             return self._onward(cycle, proved.decision.sentence)
         learned = await self.parts.learn(cycle)
-        found = {
+        learned_fields = {
             "run_id": learned.run_id,
             "baseline_id": learned.baseline_id,
             "candidate_id": learned.candidate_id,
@@ -178,11 +178,14 @@ class StateRules:
             ended = f"It was proved better, and cannot be proposed: {learned.request_refusal}"
         if ended is not None:
             return Move(
-                target="dropped", rule=ended, changes={**found, "message": ended}, spent=(spent,)
+                target="dropped",
+                rule=ended,
+                changes={**learned_fields, "message": ended},
+                spent=(spent,),
             )
-        cycle = msgspec.structs.replace(cycle, **found)
+        cycle = msgspec.structs.replace(cycle, **learned_fields)
         step = self._onward(cycle, learned.sentence)
-        changes = {**found, **step.changes}
+        changes = {**learned_fields, **step.changes}
         return msgspec.structs.replace(step, changes=changes, spent=(*step.spent, spent))
 
     async def _shadow(self, cycle: Cycle) -> Step:
@@ -192,39 +195,39 @@ class StateRules:
             return self._onward(cycle, decision)
         measured = await self.parts.shadow(cycle)
         verdict, sentence = measured.decision.verdict, measured.decision.sentence
-        done = self._noted(cycle, measured)
+        noted = self._noted(cycle, measured)
         if verdict is None:
             return Stay(changes={"progress": measured.progress}, wait=_measuring(measured))
         if verdict == "pass":
-            return self._onward(cycle, sentence, done)
+            return self._onward(cycle, sentence, noted)
         if verdict == "harm":
-            return drop(cycle, sentence, **done)
-        return hold(cycle, sentence, **done)
+            return drop(cycle, sentence, **noted)
+        return hold(cycle, sentence, **noted)
 
     async def _approval(self, cycle: Cycle) -> Step:
         commands = self.store.operator_commands.about(cycle.id)
-        said = approved(self.policy, commands, cycle.candidate_id)
-        if isinstance(said, Wait):
-            return said
-        if isinstance(said, PolicyRefusal):
-            return drop(cycle, said.why)
-        step = self._onward(cycle, f"{said.by} approved it.")
-        return msgspec.structs.replace(step, actor=said.by) if isinstance(step, Move) else step
+        approval = approved(self.policy, commands, cycle.candidate_id)
+        if isinstance(approval, Wait):
+            return approval
+        if isinstance(approval, PolicyRefusal):
+            return drop(cycle, approval.why)
+        step = self._onward(cycle, f"{approval.by} approved it.")
+        return msgspec.structs.replace(step, actor=approval.by) if isinstance(step, Move) else step
 
     async def _canary(self, cycle: Cycle) -> Step:
         if not _ended(cycle, "canary"):
             measured = await self.parts.canary(cycle)
             verdict, sentence = measured.decision.verdict, measured.decision.sentence
-            done = self._noted(cycle, measured)
+            noted = self._noted(cycle, measured)
             if verdict == "harm":
-                return back(sentence, cycle, **done)
+                return back(sentence, cycle, **noted)
             if verdict is None:
                 return self._next_share(cycle, measured)
             if verdict != "pass":
-                return hold(cycle, sentence, **done)
+                return hold(cycle, sentence, **noted)
             if paused := self._paused():
-                return Stay(changes=done, wait=paused)
-            move = self._onward(cycle, sentence, done)
+                return Stay(changes=noted, wait=paused)
+            move = self._onward(cycle, sentence, noted)
         else:
             if paused := self._paused():
                 return paused
@@ -283,9 +286,9 @@ class StateRules:
             return Move(target="done", rule=rule, changes={"message": rule})
         measured = await self.parts.watch(cycle)
         verdict, sentence = measured.decision.verdict, measured.decision.sentence
-        done = self._noted(cycle, measured)
+        noted = self._noted(cycle, measured)
         if verdict == "alarm":
-            return back(sentence, cycle, **done)
+            return back(sentence, cycle, **noted)
         # A merged version is watched from the first of its calls on.
         seen_at = measured.progress.get("seen_at")
         days = (self.clock() - (seen_at or cycle.entered_at)) / DAY_S
@@ -298,7 +301,7 @@ class StateRules:
         actions: tuple[Order, ...] = ()
         if verdict == "drift":
             actions = (("notify", {"event": "drift", "text": sentence}),)
-        changes = {**done, "message": sentence}
+        changes = {**noted, "message": sentence}
         return Move(target="done", rule=sentence, changes=changes, actions=actions)
 
     def _replaced(self, cycle: Cycle) -> bool:
@@ -410,8 +413,8 @@ class StateRules:
         )
 
     def _last(self, cycle: Cycle, kind: ActionKind) -> CycleAction | None:
-        found = [a for a in self.store.outbox.list(cycle.id) if a.kind == kind]
-        return found[-1] if found else None
+        actions = [a for a in self.store.outbox.list(cycle.id) if a.kind == kind]
+        return actions[-1] if actions else None
 
 
 def _ended(cycle: Cycle, stage: str) -> str:

@@ -68,13 +68,13 @@ def observations_in(journal: dict[str, Any], stage: LiveStage) -> list[Any]:
         journal: Bodies of the cycle's entries by key, in order of writing.
         stage: The stage.
     """
-    found = [
-        each
+    observations = [
+        observation
         for key, body in journal.items()
         if key.startswith(f"{stage}/batch/")
-        for each in body["observations"]
+        for observation in body["observations"]
     ]
-    return found[: journal.get(taken_key(stage))]
+    return observations[: journal.get(taken_key(stage))]
 
 
 def stage_calls(store: Store, cycle_id: str) -> list[StageCall]:
@@ -86,14 +86,15 @@ def stage_calls(store: Store, cycle_id: str) -> list[StageCall]:
     """
     journal = dict(store.journal.read(cycle_id))
     calls = [
-        _of_pair(msgspec.convert(each, ShadowPair)) for each in observations_in(journal, "shadow")
+        _of_pair(msgspec.convert(observation, ShadowPair))
+        for observation in observations_in(journal, "shadow")
     ]
     for stage in get_args(LiveStage)[1:]:
-        for each in observations_in(journal, stage):
-            outcome = msgspec.convert(each, LiveOutcome)
+        for observation in observations_in(journal, stage):
+            outcome = msgspec.convert(observation, LiveOutcome)
             calls.append(_of_outcome(stage, outcome, outcome.arm or "candidate"))
-    for each in journal.get(BEFORE, ()):
-        calls.append(_of_outcome("watch", msgspec.convert(each, LiveOutcome), "before"))
+    for observation in journal.get(BEFORE, ()):
+        calls.append(_of_outcome("watch", msgspec.convert(observation, LiveOutcome), "before"))
     return calls
 
 

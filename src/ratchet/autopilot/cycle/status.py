@@ -67,7 +67,7 @@ def status_of(store: Store, config: Config, agent: str, now: float) -> Autopilot
     """
     policy = config.autopilot
     cycle = store.cycles.underway(agent)
-    ended = [each for each in store.cycles.list(agent, limit=6) if each != cycle][:5]
+    ended = [earlier for earlier in store.cycles.list(agent, limit=6) if earlier != cycle][:5]
     lease = store.leases.get(f"autopilot/{agent}")
     running = lease is not None and lease.expires_at > now
     pause = store.operator_commands.pause(agent)
@@ -77,9 +77,10 @@ def status_of(store: Store, config: Config, agent: str, now: float) -> Autopilot
     elif not running:
         waits = "No process runs it: ratchet autopilot run, or ratchet serve --autopilot."
     elif cycle is None and agent not in (names := store.spans.agents()):
-        others = f" There are those of {', '.join(names)}." if names else ""
+        live_agents = f" There are those of {', '.join(names)}." if names else ""
         waits = (
-            f"There are no live traces of {agent!r}.{others} Name it as agent under [autopilot]."
+            f"There are no live traces of {agent!r}.{live_agents}"
+            " Name it as agent under [autopilot]."
         )
     return AutopilotStatus(
         agent=agent,

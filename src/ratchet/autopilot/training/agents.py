@@ -66,25 +66,25 @@ def _of_function(
 
     def given(task: Any) -> tuple[Any, dict[str, Any]]:
         bound = _bound()
-        named = {
+        arguments = {
             parameter: (
                 _info(task, items) if source == "rollout" else _as_given(source, bound[source])
             )
             for parameter, source in filled.items()
         }
-        return items.of(task), named
+        return items.of(task), arguments
 
     if is_async(function):
 
         async def run_async(task: Any) -> Any:
-            item, named = given(task)
-            return await function(item, **named)
+            item, arguments = given(task)
+            return await function(item, **arguments)
 
         return _marked(run_async, function)
 
     def run(task: Any) -> Any:
-        item, named = given(task)
-        return function(item, **named)
+        item, arguments = given(task)
+        return function(item, **arguments)
 
     return _marked(run, function)
 

@@ -50,13 +50,13 @@ class Items:
         splits.update((task.id, "val") for task in self.val)
         return Dataset(name="trainer", tasks=(*self.train, *self.val), splits=splits)
 
-    def of(self, given: Any) -> Any:
+    def of(self, task_input: Any) -> Any:
         """The item of a task's input."""
-        return self._items.get(content_hash(given), given)
+        return self._items.get(content_hash(task_input), task_input)
 
-    def mode(self, given: Any) -> Literal["train", "val"]:
+    def mode(self, task_input: Any) -> Literal["train", "val"]:
         """The dataset it belongs to."""
-        return self._modes.get(content_hash(given), "train")
+        return self._modes.get(content_hash(task_input), "train")
 
     def _tasks(self, mode: Literal["train", "val"], items: Sequence[Any]) -> tuple[Task, ...]:
         tasks: dict[str, Task] = {}
@@ -74,17 +74,17 @@ class Items:
         return tuple(tasks.values())
 
 
-def _listed(name: str, given: Any) -> list[Any]:
-    if given is None:
+def _listed(name: str, tasks: Any) -> list[Any]:
+    if tasks is None:
         raise InputError(f"fit() needs a {name}: a list of tasks.")
-    if isinstance(given, (str, bytes)) or not (
-        isinstance(given, Iterable) or hasattr(given, "__getitem__")
+    if isinstance(tasks, (str, bytes)) or not (
+        isinstance(tasks, Iterable) or hasattr(tasks, "__getitem__")
     ):
-        raise InputError(f"{name} is a list of tasks, not {type(given).__name__}.")
-    if isinstance(given, Iterable):
-        items = list(given)
+        raise InputError(f"{name} is a list of tasks, not {type(tasks).__name__}.")
+    if isinstance(tasks, Iterable):
+        items = list(tasks)
     else:  # sized and indexed, such as a map-style dataset of PyTorch
-        items = [given[index] for index in range(len(given))]
+        items = [tasks[index] for index in range(len(tasks))]
     if not items:
         raise InputError(f"{name} is empty.")
     return items

@@ -90,9 +90,9 @@ class ModelToTrain:
     def by(self, model: ServedModel) -> WeightsAlgorithm | None:
         """The algorithm for one fit, with the running model."""
         assert isinstance(model, TrainableModel)  # as `open` made it
-        made = copy.copy(self._algorithm)
-        made.model = model
-        return made
+        algorithm = copy.copy(self._algorithm)
+        algorithm.model = model
+        return algorithm
 
 
 class GatewayExecutor(AsyncExecutor):

@@ -402,9 +402,9 @@ async def _mean_of(lab: Lab, tasks: Any, split: str) -> float:
     return mean(evaluations)
 
 
-def _resources(given: Mapping[str, Resource | str] | None) -> dict[str, Resource]:
+def _resources(initial: Mapping[str, Resource | str] | None) -> dict[str, Resource]:
     resources: dict[str, Resource] = {}
-    for name, resource in (given or {}).items():
+    for name, resource in (initial or {}).items():
         if isinstance(resource, str):
             resources[name] = PromptTemplate(resource)
         elif hasattr(resource, "identity"):

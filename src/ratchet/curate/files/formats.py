@@ -57,16 +57,16 @@ def format_of_file(path: Path, format: str | None = None) -> str:
     Raises:
         InputError: There is no such format, or the ending names none.
     """
-    known = f"Known: {', '.join(FORMATS)}."
+    hint = f"Known: {', '.join(FORMATS)}."
     if format is not None:
         if format not in FORMATS:
-            raise InputError(f"There is no format {format!r}.", hint=known)
+            raise InputError(f"There is no format {format!r}.", hint=hint)
         return format
-    for name, found in FORMATS.items():
-        if path.suffix.lower() in found.endings:
+    for name, file_format in FORMATS.items():
+        if path.suffix.lower() in file_format.endings:
             return name
     if path.is_dir():
         return "huggingface"
     raise InputError(
-        f"The ending of {path} names no format.", hint=f"Select one with --format. {known}"
+        f"The ending of {path} names no format.", hint=f"Select one with --format. {hint}"
     )

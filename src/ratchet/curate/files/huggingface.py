@@ -53,13 +53,13 @@ def read(path: Path, _: object = None) -> Iterator[tuple[int, Any, str]]:
             f"{path} is not a folder of Hugging Face datasets.",
             hint="Name the folder that save_to_disk wrote, or a clone of a dataset's repository.",
         )
-    found = list(_all(path))
-    placed = [isinstance(value, dict) and value.get(_POSITION) for _, value, _ in found]
-    if found and all(isinstance(at, int) and not isinstance(at, bool) for at in placed):
-        found.sort(key=lambda one: one[1][_POSITION])
-        for _, value, _ in found:
+    records = list(_all(path))
+    placed = [isinstance(value, dict) and value.get(_POSITION) for _, value, _ in records]
+    if records and all(isinstance(at, int) and not isinstance(at, bool) for at in placed):
+        records.sort(key=lambda record: record[1][_POSITION])
+        for _, value, _ in records:
             del value[_POSITION]
-    yield from found
+    yield from records
 
 
 def _all(path: Path) -> Iterator[tuple[int, Any, str]]:
@@ -92,7 +92,7 @@ def _files(path: Path) -> list[tuple[Path, str]]:
 
 def _arrow_files(path: Path) -> list[Path]:
     state = json.loads((path / "state.json").read_bytes())
-    return [path / each["filename"] for each in state["_data_files"]]
+    return [path / file["filename"] for file in state["_data_files"]]
 
 
 def _read_arrow(path: Path) -> Iterator[tuple[int, Any, str]]:

@@ -80,16 +80,16 @@ def _plain(value: Any, kind: Any) -> Any:
     if types.is_dictionary(kind):
         return _plain(value, kind.value_type)
     if types.is_map(kind):
-        made = {
-            str(_plain(key, kind.key_type)): _plain(each, kind.item_type) for key, each in value
+        entries = {
+            str(_plain(key, kind.key_type)): _plain(item, kind.item_type) for key, item in value
         }
-        if len(made) < len(value):
+        if len(entries) < len(value):
             raise ValueError("it holds a map with a key twice")
-        return made
+        return entries
     if types.is_struct(kind):
-        return {name: _plain(each, kind.field(name).type) for name, each in value.items()}
+        return {name: _plain(member, kind.field(name).type) for name, member in value.items()}
     if isinstance(value, list):
-        return [_plain(each, kind.value_type) for each in value]
+        return [_plain(item, kind.value_type) for item in value]
     if isinstance(value, bytes):
         raise ValueError("it holds bytes, such as an image or a sound")
     if isinstance(value, (str, int, float)):

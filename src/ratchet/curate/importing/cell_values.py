@@ -40,9 +40,9 @@ def structured(value: Any) -> Any:
     text = value.strip()
     if text[:1] + text[-1:] not in ("[]", "{}") and not text.startswith("array(["):
         return value
-    held = form.decoded(text)
-    if held is not text:
-        return held
+    decoded = form.decoded(text)
+    if decoded is not text:
+        return decoded
     try:
         return _literal(text)
     except (ValueError, SyntaxError, RecursionError, MemoryError):
@@ -105,11 +105,11 @@ def _key(node: ast.expr | None, depth: int) -> str:
 
 def _moment(node: ast.Call) -> str:
     """The moment of `datetime.datetime(…)` in ISO 8601; without a zone, of UTC."""
-    if not all(ast.unparse(each.value).lower().endswith("utc") for each in node.keywords):
+    if not all(ast.unparse(keyword.value).lower().endswith("utc") for keyword in node.keywords):
         raise ValueError("its zone is not UTC")
-    parts = [each.value for each in node.args if isinstance(each, ast.Constant)]
-    whole = [part for part in parts if isinstance(part, int)]
-    if len(whole) < 3:
+    parts = [argument.value for argument in node.args if isinstance(argument, ast.Constant)]
+    integers = [part for part in parts if isinstance(part, int)]
+    if len(integers) < 3:
         raise ValueError("it is no date")
-    year, month, day, hour, minute, second, micro = (*whole, 0, 0, 0, 0)[:7]
+    year, month, day, hour, minute, second, micro = (*integers, 0, 0, 0, 0)[:7]
     return datetime(year, month, day, hour, minute, second, micro, UTC).isoformat()

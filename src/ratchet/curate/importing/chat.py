@@ -12,24 +12,24 @@ from ratchet.observe.dialects import names
 
 def call_attributes(inputs: Any, outputs: Any) -> dict[str, Any]:
     """Span attributes of a model call's input and output, as messages if they can be parsed."""
-    found: dict[str, Any] = {}
+    attributes: dict[str, Any] = {}
     sent = _listed(inputs, "user")
     if sent:
-        found[names.INPUT_MESSAGES] = as_text(sent)
+        attributes[names.INPUT_MESSAGES] = as_text(sent)
     elif inputs is not None:
-        found[names.INPUT] = as_text(form.decoded(inputs))
+        attributes[names.INPUT] = as_text(form.decoded(inputs))
     tools = inputs.get("tools") if isinstance(inputs, Mapping) else None
     if tools:
-        found[names.TOOL_DEFINITIONS] = as_text(tools)
+        attributes[names.TOOL_DEFINITIONS] = as_text(tools)
     answer = _answered(outputs)
     if answer:
-        found[names.OUTPUT_MESSAGES] = as_text(answer)
-        reasons = [each["finish_reason"] for each in answer if each.get("finish_reason")]
+        attributes[names.OUTPUT_MESSAGES] = as_text(answer)
+        reasons = [message["finish_reason"] for message in answer if message.get("finish_reason")]
         if reasons:
-            found[names.FINISH_REASONS] = reasons
+            attributes[names.FINISH_REASONS] = reasons
     elif outputs is not None:
-        found[names.OUTPUT] = as_text(form.decoded(outputs))
-    return found
+        attributes[names.OUTPUT] = as_text(form.decoded(outputs))
+    return attributes
 
 
 def value_attributes(inputs: Any, outputs: Any, *, tool: bool) -> dict[str, Any]:
@@ -44,22 +44,25 @@ def value_attributes(inputs: Any, outputs: Any, *, tool: bool) -> dict[str, Any]
 
 def _listed(value: Any, role: str) -> list[form.Message]:
     value = form.decoded(value)
-    found: Any = value
+    messages: Any = value
     system: list[Any] = []
     if isinstance(value, Mapping):
         if value.get("system"):
             system = [{"role": "system", "content": value["system"]}]
-        found = value.get("messages", value.get("input") if "model" in value else None)
-        if found is None and "role" in value:
-            found = [value]
-    if not isinstance(found, list) or not found:
+        messages = value.get("messages", value.get("input") if "model" in value else None)
+        if messages is None and "role" in value:
+            messages = [value]
+    if not isinstance(messages, list) or not messages:
         return []
     # LangChain's callbacks record a list of lists.
-    if isinstance(found[0], list) and len(found) == 1:
-        found = found[0]
-    if not all(isinstance(each, Mapping) and ("role" in each or "type" in each) for each in found):
+    if isinstance(messages[0], list) and len(messages) == 1:
+        messages = messages[0]
+    if not all(
+        isinstance(message, Mapping) and ("role" in message or "type" in message)
+        for message in messages
+    ):
         return []
-    return [form.chat_message(_named(each), role) for each in (*system, *found)]
+    return [form.chat_message(_named(message), role) for message in (*system, *messages)]
 
 
 _TYPES = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool"}

@@ -163,7 +163,7 @@ class ImportedConversation:
         model = self.fields.get("model") or message.get("model")
         tools = structured(self.fields.get("tools") or self.fields.get("functions"))
         usage = structured(self.fields.get("usage"))
-        alone = sum(each["role"] == "assistant" for each in self.messages) == 1
+        alone = sum(turn["role"] == "assistant" for turn in self.messages) == 1
         spent = usage if isinstance(usage, Mapping) and alone else {}
         return Span(
             trace_id=self.trace_id,
@@ -272,7 +272,7 @@ def message_text(message: form.Message) -> str:
 def has_messages(value: Any) -> bool:
     """Whether a value looks like a conversation."""
     if isinstance(value, list):
-        return bool(value) and all(_is_message(each) for each in value)
+        return bool(value) and all(_is_message(message) for message in value)
     if not isinstance(value, Mapping):
         return False
     return _is_completion(value) or messages_key(value) is not None
@@ -281,14 +281,14 @@ def has_messages(value: Any) -> bool:
 def messages_key(value: Mapping[str, Any]) -> str | None:
     """The key of a conversation's messages: a usual one, or that of the longest list of them."""
     for key in _MESSAGES:
-        found = _list_in(value.get(key))
-        if found and _is_message(found[0]):
+        messages = _list_in(value.get(key))
+        if messages and _is_message(messages[0]):
             return key
     lists = {
-        key: len(found)
-        for key, each in value.items()
-        if key not in _OTHER_USES and (found := _list_in(each))
-        if all(_is_complete_message(message) for message in found)
+        key: len(messages)
+        for key, field in value.items()
+        if key not in _OTHER_USES and (messages := _list_in(field))
+        if all(_is_complete_message(message) for message in messages)
     }
     return max(lists, key=lambda key: lists[key], default=None)
 
@@ -336,20 +336,20 @@ def _messages(value: Any) -> list[form.Message]:
                 raise FormatMismatch("it has no list of messages")
             raw.append({"role": "user", "content": value["prompt"]})
         for key in _ANSWERS:
-            found = value.get(key)
-            held = structured(found)
-            if isinstance(held, Mapping) and _answered(held):
-                found = held
-            elif _is_message(next(iter(_list_in(found)), None)):
-                found = _list_in(found)
-            if isinstance(found, str) and found:
-                raw.append({"role": "assistant", "content": found})
+            answer = value.get(key)
+            parsed = structured(answer)
+            if isinstance(parsed, Mapping) and _answered(parsed):
+                answer = parsed
+            elif _is_message(next(iter(_list_in(answer)), None)):
+                answer = _list_in(answer)
+            if isinstance(answer, str) and answer:
+                raw.append({"role": "assistant", "content": answer})
                 break
-            if isinstance(found, list):
-                raw += found
+            if isinstance(answer, list):
+                raw += answer
                 break
-            if isinstance(found, Mapping):
-                raw += _answered(found)
+            if isinstance(answer, Mapping):
+                raw += _answered(answer)
                 break
     else:
         raise FormatMismatch("it is not a conversation: it is neither an object nor a list")
@@ -358,10 +358,10 @@ def _messages(value: Any) -> list[form.Message]:
     if len(raw) > MAX_MESSAGES:
         raise FormatMismatch(f"it has {counted(len(raw), 'message')}; {MAX_MESSAGES} are allowed")
     messages: list[form.Message] = []
-    for number, each in enumerate(raw, start=1):
-        if not isinstance(each, Mapping):
+    for number, raw_message in enumerate(raw, start=1):
+        if not isinstance(raw_message, Mapping):
             raise FormatMismatch(f"message {number} is not an object")
-        messages += _message(number, each)
+        messages += _message(number, raw_message)
     return messages
 
 
@@ -390,13 +390,13 @@ def _message(number: int, raw: Mapping[str, Any]) -> list[form.Message]:
     stamp = next((m for key in _TIMES if (m := unix_ns(raw.get(key)))), None)
     # Anthropic puts tool results into user messages; here they become messages of their own.
     answers = [part for part in message["parts"] if part.get("type") == "tool_call_response"]
-    others = [part for part in message["parts"] if part.get("type") != "tool_call_response"]
+    contents = [part for part in message["parts"] if part.get("type") != "tool_call_response"]
     split = []
     if answers:
         split.append({"role": "tool", "parts": answers})
-    if others or not answers:
-        split.append({"role": role, "parts": others})
-    return [{**one, "at_ns": stamp, "model": raw.get("model")} for one in split]
+    if contents or not answers:
+        split.append({"role": role, "parts": contents})
+    return [{**turn, "at_ns": stamp, "model": raw.get("model")} for turn in split]
 
 
 def _bare(history: Sequence[form.Message]) -> list[form.Message]:

@@ -101,11 +101,11 @@ def unwrapped(value: Any) -> list[Any]:
     if not isinstance(value, Mapping):
         return []
     return [
-        each
+        record
         for key in WRAPPERS
         if isinstance(value.get(key), list)
-        for each in value[key]
-        if isinstance(each, Mapping)
+        for record in value[key]
+        if isinstance(record, Mapping)
     ]
 
 
@@ -114,12 +114,12 @@ def rows_of(value: Any) -> list[Any]:
     if not isinstance(value, Mapping) or len(value) < 2:
         return []
     columns = list(value.values())
-    if not all(isinstance(each, Mapping) for each in columns):
+    if not all(isinstance(column, Mapping) for column in columns):
         return []
     rows = columns[0].keys()
     if not rows or not all(row.isdigit() for row in rows):
         return []
-    if any(each.keys() != rows for each in columns):
+    if any(column.keys() != rows for column in columns):
         return []
     return [{name: column[row] for name, column in value.items()} for row in rows]
 
@@ -131,14 +131,14 @@ def _is_csv(path: Path) -> bool:
 def _is_lines(head: bytes) -> bool:
     """Whether each line is a value of its own."""
     head = head.removeprefix(b"\xef\xbb\xbf").lstrip()
-    first, newline, rest = head.partition(b"\n")
+    first, newline, tail = head.partition(b"\n")
     first = first.strip()
     if not first or first in (b"[", b"{"):
         return False
     if _value(first) is not None:
         # A single line with a list is a list, not JSON Lines; otherwise the line is the first of
         # many.
-        return bool(rest.strip()) or not first.startswith(
+        return bool(tail.strip()) or not first.startswith(
             (b"[", b'{"resource', b'{"data', b'{"trac')
         )
     if not newline or first.startswith(b"["):
@@ -146,7 +146,7 @@ def _is_lines(head: bytes) -> bool:
     # Broken, or the beginning of a multi-line value.
     return first.startswith(b"{") != first.endswith((b",", b"{", b"[", b":")) or any(
         _value(line.strip()) is not None and line.strip().startswith((b"{", b"["))
-        for line in rest.split(b"\n")[:20]
+        for line in tail.split(b"\n")[:20]
     )
 
 
@@ -158,7 +158,7 @@ def _value(line: bytes) -> Any:
 
 
 def _lines(file: BinaryIO, skip: int) -> Iterator[FileValue]:
-    end = found = 0
+    end = count = 0
     reader = JsonReader(float)
     for number in itertools.count(1):
         line = file.readline(LONGEST + 1)
@@ -169,14 +169,14 @@ def _lines(file: BinaryIO, skip: int) -> Iterator[FileValue]:
             while line and not line.endswith(b"\n"):
                 line = file.readline(LONGEST)
                 end += len(line)
-            found += 1
-            if found > skip:
+            count += 1
+            if count > skip:
                 yield FileValue(number, end, error=f"the line is longer than {LONGEST} bytes")
             continue
         line = line.strip()
         if line:
-            found += 1
-            if found > skip:
+            count += 1
+            if count > skip:
                 yield _parsed(reader, number, end, line)
 
 
@@ -369,9 +369,9 @@ def _resume(source: _Text) -> None:
     """Continue at the next line that may begin a value."""
     start = source.at + 1
     while True:
-        found = _BEGINS.search(source.text, start)
-        if found is not None:
-            source.skip(found.end())
+        match = _BEGINS.search(source.text, start)
+        if match is not None:
+            source.skip(match.end())
             return
         source.skip(max(len(source.text) - 32, source.at))
         if not source.more():

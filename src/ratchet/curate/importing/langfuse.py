@@ -83,7 +83,7 @@ def _named(value: Mapping[str, Any]) -> Mapping[str, Any]:
     """Rename the fields of a blob storage row to the API's names."""
     if not any(key in value for key in ("project_id", "parent_observation_id", "bookmarked")):
         return value
-    return {_BLOB.get(key, key): each for key, each in value.items()}
+    return {_BLOB.get(key, key): field for key, field in value.items()}
 
 
 def _is_score(value: Mapping[str, Any]) -> bool:
@@ -118,7 +118,7 @@ def read(value: Any, context: ImportContext) -> ImportedRecords:
         raise FormatMismatch("it is not an object")
     if isinstance(value.get("trace"), Mapping):
         # The file of a single trace has its observations beside the trace.
-        beside = {key: each for key, each in value.items() if key != "trace"}
+        beside = {key: field for key, field in value.items() if key != "trace"}
         value = {**value["trace"], **beside}
     value = _named(value)
     if value.get("id") in (None, ""):
@@ -145,20 +145,20 @@ def _trace(value: Mapping[str, Any], context: ImportContext) -> ImportedRecords:
         }
     )
     below: list[SpanRecord] = []
-    for each in _list(value.get("observations")):
-        if not isinstance(each, Mapping):
+    for observation in _list(value.get("observations")):
+        if not isinstance(observation, Mapping):
             continue  # the API lists only ids
         try:
-            below.append(_observation(each, id, shared, context, value))
+            below.append(_observation(observation, id, shared, context, value))
         except FormatMismatch as unfit:
-            skipped.append(f"observation {each.get('id')}: {unfit}")
+            skipped.append(f"observation {observation.get('id')}: {unfit}")
     start = unix_ns(value.get("timestamp"))
     if start is None:
         if not below:
             raise FormatMismatch("it has no time: its timestamp is missing or invalid")
         start = min(record.span.start_ns for record in below)
     latency = number(value.get("latency")) or 0.0
-    end = max([start + int(max(latency, 0.0) * 1e9), *(each.span.end_ns for each in below)])
+    end = max([start + int(max(latency, 0.0) * 1e9), *(record.span.end_ns for record in below)])
     agent = context.agent_name(value.get("name"))
     level = value.get("level")
     span = Span(
@@ -250,21 +250,21 @@ def _root(trace: str) -> str:
 
 
 def _list(value: Any) -> Sequence[Any]:
-    found = structured(value)
-    return found if isinstance(found, list) else ()
+    parsed = structured(value)
+    return parsed if isinstance(parsed, list) else ()
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
-    found = structured(value)
-    return found if isinstance(found, Mapping) else {}
+    parsed = structured(value)
+    return parsed if isinstance(parsed, Mapping) else {}
 
 
 def _usage(value: Mapping[str, Any]) -> dict[str, Any]:
     details = _mapping(value.get("usageDetails"))
     usage = _mapping(value.get("usage"))
 
-    def first(*found: Any) -> int | None:
-        return next((n for each in found if (n := integer(each)) is not None), None)
+    def first(*counts: Any) -> int | None:
+        return next((n for count in counts if (n := integer(count)) is not None), None)
 
     cost = number(value.get("totalCost", value.get("calculatedTotalCost")))
     if cost is None:
@@ -288,9 +288,9 @@ def _buckets(details: Mapping[str, Any]) -> dict[str, int]:
 
     Keys are free; as Langfuse does, those that name input or output are counted as such.
     """
-    counts = {key: n for key, each in details.items() if (n := integer(each)) is not None}
+    counts = {key: n for key, stated in details.items() if (n := integer(stated)) is not None}
     total = counts.pop("total", None)
-    found: dict[str, int] = {}
+    tokens: dict[str, int] = {}
     for key, count in counts.items():
         attributes = []
         if "output" in key or "reasoning" in key:
@@ -306,55 +306,55 @@ def _buckets(details: Mapping[str, Any]) -> dict[str, int]:
             elif "cache" in key:
                 attributes.append(names.CACHE_READ_TOKENS)
         for attribute in attributes:
-            found[attribute] = found.get(attribute, 0) + count
+            tokens[attribute] = tokens.get(attribute, 0) + count
     # An application that counts the details in `input` and `output` too says so by its total.
     sides = counts.get("input", 0) + counts.get("output", 0)
     if total == sides < sum(counts.values()):
-        found |= {names.INPUT_TOKENS: counts.get("input", 0)}
-        found |= {names.OUTPUT_TOKENS: counts.get("output", 0)}
-    return found
+        tokens |= {names.INPUT_TOKENS: counts.get("input", 0)}
+        tokens |= {names.OUTPUT_TOKENS: counts.get("output", 0)}
+    return tokens
 
 
 def _parameters(value: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        _PARAMETERS[key]: number(each) if isinstance(each, str) else each
-        for key, each in _mapping(value.get("modelParameters")).items()
-        if key in _PARAMETERS and each is not None
+        _PARAMETERS[key]: number(parameter) if isinstance(parameter, str) else parameter
+        for key, parameter in _mapping(value.get("modelParameters")).items()
+        if key in _PARAMETERS and parameter is not None
     }
 
 
 def _more(value: Mapping[str, Any], keys: Sequence[str]) -> dict[str, Any]:
     """Fields without a counterpart in the span model, under Langfuse's names."""
     return {
-        f"langfuse.{key}": each if isinstance(each, (str, int, float)) else as_text(each)
+        f"langfuse.{key}": field if isinstance(field, (str, int, float)) else as_text(field)
         for key in keys
-        if (each := value.get(key)) not in (None, "", [], {})
+        if (field := value.get(key)) not in (None, "", [], {})
     }
 
 
 def _scores(
     value: Mapping[str, Any], trace: str, observation: Mapping[str, Any]
 ) -> tuple[Feedback, ...]:
-    found = []
-    for each in _list(value.get("scores")):
-        if not isinstance(each, Mapping) or not each.get("name"):
+    feedback = []
+    for raw_score in _list(value.get("scores")):
+        if not isinstance(raw_score, Mapping) or not raw_score.get("name"):
             continue
-        score = each.get("value")
-        if each.get("dataType") == "BOOLEAN" and number(score) in (0.0, 1.0):
+        score = raw_score.get("value")
+        if raw_score.get("dataType") == "BOOLEAN" and number(score) in (0.0, 1.0):
             score = bool(number(score))
-        elif each.get("dataType") == "CATEGORICAL" or score is None:
-            score = each.get("stringValue", score)
-        about = each.get("observationId") or observation.get("id")
-        found.append(
+        elif raw_score.get("dataType") == "CATEGORICAL" or score is None:
+            score = raw_score.get("stringValue", score)
+        about = raw_score.get("observationId") or observation.get("id")
+        feedback.append(
             score_feedback(
                 NAME,
-                each.get("id") or [trace, about, each["name"], score],
-                str(each["name"]),
+                raw_score.get("id") or [trace, about, raw_score["name"], score],
+                str(raw_score["name"]),
                 score,
-                comment=str(each.get("comment") or ""),
-                trace_id=trace_id_of(NAME, each.get("traceId") or trace),
+                comment=str(raw_score.get("comment") or ""),
+                trace_id=trace_id_of(NAME, raw_score.get("traceId") or trace),
                 span_id=span_id_of(NAME, about) if about else "",
-                at=unix_ns(each.get("timestamp")),
+                at=unix_ns(raw_score.get("timestamp")),
             )
         )
-    return tuple(found)
+    return tuple(feedback)

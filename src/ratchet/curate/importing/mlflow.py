@@ -88,9 +88,9 @@ def read(value: Any, context: ImportContext) -> ImportedRecords:
     spans: list[SpanRecord] = []
     skipped: list[str] = []
     listed = structured(data.get("spans"))
-    for position, each in enumerate(listed if isinstance(listed, list) else (), start=1):
+    for position, raw_span in enumerate(listed if isinstance(listed, list) else (), start=1):
         try:
-            span = _span(each, trace_id, shared)
+            span = _span(raw_span, trace_id, shared)
         except FormatMismatch as unfit:
             skipped.append(f"span {position}: {unfit}")
             continue
@@ -118,7 +118,9 @@ def _span(value: Any, trace_id: str, shared: Mapping[str, Any]) -> Span:
         raise FormatMismatch("it has no time: its start is missing or invalid")
     end = unix_ns(value.get("end_time_unix_nano", value.get("end_time", value.get("end_time_ns"))))
     parent = value.get("parent_span_id", value.get("parent_id"))
-    recorded = {key: form.decoded(each) for key, each in _mapping(value.get("attributes")).items()}
+    recorded = {
+        key: form.decoded(attribute) for key, attribute in _mapping(value.get("attributes")).items()
+    }
     kind = str(recorded.get("mlflow.spanType") or value.get("span_type") or "").upper()
     operation = OPERATIONS.get(kind)
     name = str(value.get("name") or "span")
@@ -126,7 +128,7 @@ def _span(value: Any, trace_id: str, shared: Mapping[str, Any]) -> Span:
     outputs = recorded.get("mlflow.spanOutputs", value.get("outputs"))
     usage = _mapping(recorded.get("mlflow.chat.tokenUsage"))
     attributes: dict[str, Any] = {
-        **flattened({key: each for key, each in recorded.items() if key not in _TAKEN}),
+        **flattened({key: attribute for key, attribute in recorded.items() if key not in _TAKEN}),
         **shared,
         names.OPERATION: operation,
         names.TOOL_NAME: name if kind == "TOOL" else None,
@@ -170,40 +172,40 @@ def _hex(id: Any) -> str:
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
-    found = structured(value)
-    return found if isinstance(found, Mapping) else {}
+    parsed = structured(value)
+    return parsed if isinstance(parsed, Mapping) else {}
 
 
 def _events(value: Any) -> tuple[SpanEvent, ...]:
     events = []
-    for each in objects(value):
-        stamp = unix_ns(each.get("time_unix_nano", each.get("timestamp")))
-        if each.get("name") and stamp is not None:
+    for event in objects(value):
+        stamp = unix_ns(event.get("time_unix_nano", event.get("timestamp")))
+        if event.get("name") and stamp is not None:
             events.append(
-                SpanEvent(str(each["name"]), stamp, flattened(_mapping(each.get("attributes"))))
+                SpanEvent(str(event["name"]), stamp, flattened(_mapping(event.get("attributes"))))
             )
     return tuple(events)
 
 
 def _assessments(info: Mapping[str, Any], trace_id: str, session: Any) -> tuple[Feedback, ...]:
     feedback = []
-    for each in objects(info.get("assessments")):
-        score = _mapping(each.get("feedback"))
-        name = each.get("assessment_name") or each.get("name")
-        if not name or "value" not in score or each.get("valid") is False:
+    for assessment in objects(info.get("assessments")):
+        score = _mapping(assessment.get("feedback"))
+        name = assessment.get("assessment_name") or assessment.get("name")
+        if not name or "value" not in score or assessment.get("valid") is False:
             continue
-        about = each.get("span_id")
+        about = assessment.get("span_id")
         feedback.append(
             score_feedback(
                 NAME,
-                each.get("assessment_id") or [trace_id, name],
+                assessment.get("assessment_id") or [trace_id, name],
                 str(name),
                 score["value"],
-                comment=str(each.get("rationale") or ""),
+                comment=str(assessment.get("rationale") or ""),
                 trace_id=trace_id,
                 span_id=span_id_of(NAME, _hex(about)) if about else "",
                 conversation_id=str(session)[:200] if session else "",
-                at=unix_ns(each.get("create_time")),
+                at=unix_ns(assessment.get("create_time")),
             )
         )
     return tuple(feedback)

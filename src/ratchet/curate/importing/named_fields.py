@@ -29,15 +29,15 @@ def with_standard_names(value: Any, context: ImportContext) -> Any:
     for key in filter(None, (context.messages, context.reward)):
         if _field(value, key) is _MISSING:
             raise FormatMismatch(f"it has no field {key!r}{keys_of(value)}")
-    named: dict[str, Any] = {}
+    standard: dict[str, Any] = {}
     if context.messages:
-        named["messages"] = structured(_field(value, context.messages))
-        if not isinstance(named["messages"], list):
+        standard["messages"] = structured(_field(value, context.messages))
+        if not isinstance(standard["messages"], list):
             raise FormatMismatch(f"its field {context.messages!r} is not a list of messages")
     if context.reward:
-        named["reward"] = _field(value, context.reward)
-    taken = (context.messages, context.reward)
-    return {**{key: each for key, each in value.items() if key not in taken}, **named}
+        standard["reward"] = _field(value, context.reward)
+    renamed = (context.messages, context.reward)
+    return {**{key: field for key, field in value.items() if key not in renamed}, **standard}
 
 
 def keys_of(value: Any) -> str:

@@ -108,16 +108,17 @@ def read(value: Any, context: ImportContext) -> ImportedRecords:
     feedback = tuple(
         score_feedback(
             NAME,
-            each.get("id") or [span_id, each["name"]],
-            str(each["name"]),
+            annotation.get("id") or [span_id, annotation["name"]],
+            str(annotation["name"]),
             result.get("score") if result.get("score") is not None else result.get("label"),
             comment=str(result.get("explanation") or result.get("label") or ""),
             trace_id=trace_id,
             span_id=span_id,
-            at=unix_ns(each.get("updated_at")),
+            at=unix_ns(annotation.get("updated_at")),
         )
-        for each in objects(value.get("span_annotations", value.get("annotations")))
-        if each.get("name") and isinstance(result := each.get("result", each), Mapping)
+        for annotation in objects(value.get("span_annotations", value.get("annotations")))
+        if annotation.get("name")
+        and isinstance(result := annotation.get("result", annotation), Mapping)
     )
     return ImportedRecords(spans=(SpanRecord(span=span, agent=agent),), feedback=feedback)
 
@@ -127,43 +128,45 @@ def _attributes(value: Mapping[str, Any]) -> dict[str, Any]:
 
     A data frame has a column for each, or for the objects that some of them make up.
     """
-    whole = structured(value.get("attributes"))
+    recorded = structured(value.get("attributes"))
     columns = {
-        key.removeprefix("attributes."): each
-        for key, each in value.items()
-        if key.startswith("attributes.") and each is not None
+        key.removeprefix("attributes."): column
+        for key, column in value.items()
+        if key.startswith("attributes.") and column is not None
     }
-    nested = whole if isinstance(whole, Mapping) else {}
+    nested = recorded if isinstance(recorded, Mapping) else {}
     return without_empty({**_flat(nested, ""), **_flat(columns, "")})
 
 
 def _flat(value: Mapping[str, Any], prefix: str) -> dict[str, Any]:
     """Flattened attributes, in which those that are JSON texts stay whole."""
     flat: dict[str, Any] = {}
-    for key, each in value.items():
+    for key, attribute in value.items():
         name = f"{prefix}{key}"
-        held = each if _TEXTS.search(name) else structured(each)
+        parsed = attribute if _TEXTS.search(name) else structured(attribute)
         if _TEXTS.search(name) or _JSON.search(name):
-            flat[name] = each if held is each and isinstance(each, str) else as_text(held)
+            flat[name] = (
+                attribute if parsed is attribute and isinstance(attribute, str) else as_text(parsed)
+            )
             continue
-        if isinstance(held, list) and any(isinstance(item, Mapping) for item in held):
-            held = {str(position): item for position, item in enumerate(held)}
-        if isinstance(held, Mapping) and held and name.count(".") < MAX_DEPTH:
-            flat |= _flat(held, f"{name}.")
-        elif isinstance(held, str) and _NUMBERS.search(name):
-            size = number(held)  # pandas writes whole numbers as 12.0 where some are missing
+        if isinstance(parsed, list) and any(isinstance(item, Mapping) for item in parsed):
+            parsed = {str(position): item for position, item in enumerate(parsed)}
+        if isinstance(parsed, Mapping) and parsed and name.count(".") < MAX_DEPTH:
+            flat |= _flat(parsed, f"{name}.")
+        elif isinstance(parsed, str) and _NUMBERS.search(name):
+            size = number(parsed)  # pandas writes whole numbers as 12.0 where some are missing
             flat[name] = int(size) if size is not None and size.is_integer() else size
-        elif held is not None:
-            flat[name] = held
+        elif parsed is not None:
+            flat[name] = parsed
     return flat
 
 
 def _events(value: Any) -> tuple[SpanEvent, ...]:
     events = []
-    for each in objects(value):
-        stamp = unix_ns(each.get("timestamp"))
-        attributes = each.get("attributes")
-        if each.get("name") and stamp is not None:
+    for event in objects(value):
+        stamp = unix_ns(event.get("timestamp"))
+        attributes = event.get("attributes")
+        if event.get("name") and stamp is not None:
             inner = flattened(attributes) if isinstance(attributes, Mapping) else {}
-            events.append(SpanEvent(str(each["name"]), stamp, inner))
+            events.append(SpanEvent(str(event["name"]), stamp, inner))
     return tuple(events)

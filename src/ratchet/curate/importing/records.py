@@ -61,9 +61,9 @@ class ImportContext(msgspec.Struct, frozen=True, kw_only=True):
     rollouts: bool = True
     """Whether trajectories may become rollouts; servers do not accept finished ones."""
 
-    def agent_name(self, *named: Any) -> str:
+    def agent_name(self, *names: Any) -> str:
         """Return the configured agent name, else the first valid name, else `imported`."""
-        for name in (self.agent, *named):
+        for name in (self.agent, *names):
             if isinstance(name, str) and name.strip():
                 return agent_name(name.strip(), UNKNOWN)
         return UNKNOWN
@@ -115,19 +115,19 @@ def unix_ns(value: Any) -> int | None:
             break
         scale //= 1_000
     seconds = int(value)
-    found = seconds * scale + round((value - seconds) * scale)
-    return found if found <= MAX_NS else None
+    nanoseconds = seconds * scale + round((value - seconds) * scale)
+    return nanoseconds if nanoseconds <= MAX_NS else None
 
 
 def _iso(text: str) -> int | None:
     try:
-        found = datetime.fromisoformat(text.replace(" UTC", "+00:00"))
+        moment = datetime.fromisoformat(text.replace(" UTC", "+00:00"))
     except ValueError:
         return None
-    if found.tzinfo is None:
-        found = found.replace(tzinfo=UTC)
-    seconds = int(found.replace(microsecond=0).timestamp())
-    nanoseconds = seconds * 1_000_000_000 + found.microsecond * 1_000
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    seconds = int(moment.replace(microsecond=0).timestamp())
+    nanoseconds = seconds * 1_000_000_000 + moment.microsecond * 1_000
     return nanoseconds if 0 <= nanoseconds <= MAX_NS else None
 
 
@@ -142,31 +142,31 @@ def number(value: Any) -> float | None:
             return None
     if isinstance(value, (int, float)):
         try:
-            found = float(value)
+            parsed = float(value)
         except OverflowError:
             return None
-        return found if math.isfinite(found) else None
+        return parsed if math.isfinite(parsed) else None
     return None
 
 
-def without_not_finite(value: Any, kept: frozenset[str]) -> Any:
+def without_not_finite(value: Any, exempt: frozenset[str]) -> Any:
     """A value in which NaN and infinity are None, as JSON has neither, except below some keys."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, list):
-        return [without_not_finite(each, kept) for each in value]
+        return [without_not_finite(item, exempt) for item in value]
     if isinstance(value, dict):
         return {
-            key: each if key in kept else without_not_finite(each, kept)
-            for key, each in value.items()
+            key: field if key in exempt else without_not_finite(field, exempt)
+            for key, field in value.items()
         }
     return value
 
 
 def integer(value: Any) -> int | None:
     """Parse an integer of at most 53 bits; None when it is not one."""
-    found = number(value)
-    return int(found) if found is not None and abs(found) < 2**53 else None
+    parsed = number(value)
+    return int(parsed) if parsed is not None and abs(parsed) < 2**53 else None
 
 
 def without_empty(attributes: Mapping[str, Any]) -> dict[str, Any]:
@@ -181,8 +181,8 @@ def flattened(value: Mapping[str, Any], prefix: str = "", depth: int = 0) -> dic
         name = f"{prefix}{key}"
         if isinstance(inner, Mapping) and inner and depth < 16:
             flat.update(flattened(inner, f"{name}.", depth + 1))
-        elif isinstance(inner, list) and any(isinstance(each, Mapping) for each in inner):
-            numbered = {str(at): each for at, each in enumerate(inner)}
+        elif isinstance(inner, list) and any(isinstance(item, Mapping) for item in inner):
+            numbered = {str(at): item for at, item in enumerate(inner)}
             flat.update(flattened(numbered, f"{name}.", depth + 1))
         elif inner is not None:
             flat[name] = inner
@@ -207,21 +207,21 @@ def score_feedback(
     at: int | None = None,
 ) -> Feedback:
     """Convert a source's score to feedback: thumbs, a rating, or a comment."""
-    found = number(value)
+    score = number(value)
     kind: FeedbackKind = "comment"
-    if found is not None and found in (0.0, 1.0):
+    if score is not None and score in (0.0, 1.0):
         kind = "thumbs"
-    elif found is not None and 0.0 < found < 1.0:
+    elif score is not None and 0.0 < score < 1.0:
         kind = "rating"
-    shown = f"{name}: {comment}" if comment else f"{name}: {value}"
+    text = f"{name}: {comment}" if comment else f"{name}: {value}"
     return Feedback(
         id=digest(source, "score", id)[:32],
         kind=kind,
-        value=None if kind == "comment" else found,
+        value=None if kind == "comment" else score,
         trace_id=trace_id,
         span_id=span_id,
         conversation_id=conversation_id,
-        comment=shown[:20_000],
+        comment=text[:20_000],
         content={"source": source, "name": name, "value": value},
         created_at=(at or 0) / 1e9,
     )

@@ -33,7 +33,7 @@ REWARD_KEYS = frozenset({*_REWARDS, *_MANY})
 def matches(value: Any) -> bool:
     """Whether a value looks like a trajectory, or a list of them."""
     if isinstance(value, list):
-        return bool(value) and all(matches(each) for each in value[:5])
+        return bool(value) and all(matches(trajectory) for trajectory in value[:5])
     if not isinstance(value, Mapping):
         return False
     if any(isinstance(structured(value.get(key)), list) for key in _LISTS):
@@ -48,12 +48,12 @@ def read(value: Any, context: ImportContext) -> ImportedRecords:
     Raises:
         FormatMismatch: There is no trajectory in it.
     """
-    found = ImportedRecords()
+    merged = ImportedRecords()
     skipped: list[str] = []
     trajectories = _listed(value)
-    for position, one in enumerate(trajectories, start=1):
+    for position, trajectory in enumerate(trajectories, start=1):
         try:
-            records = _read_one(one, position if len(trajectories) > 1 else 0, context)
+            records = _read_one(trajectory, position if len(trajectories) > 1 else 0, context)
         except FormatMismatch as unfit:
             if len(trajectories) == 1:
                 raise
@@ -61,19 +61,19 @@ def read(value: Any, context: ImportContext) -> ImportedRecords:
             continue
         where = f"trajectory {position}: " if len(trajectories) > 1 else ""
         skipped += [f"{where}{why}" for why in records.skipped]
-        found = ImportedRecords(
-            spans=(*found.spans, *records.spans),
-            feedback=(*found.feedback, *records.feedback),
-            rollouts=(*found.rollouts, *records.rollouts),
-            scores=(*found.scores, *records.scores),
+        merged = ImportedRecords(
+            spans=(*merged.spans, *records.spans),
+            feedback=(*merged.feedback, *records.feedback),
+            rollouts=(*merged.rollouts, *records.rollouts),
+            scores=(*merged.scores, *records.scores),
         )
-    if not found.spans:
+    if not merged.spans:
         raise FormatMismatch(skipped[0] if skipped else "it contains no trajectories")
     return ImportedRecords(
-        spans=found.spans,
-        feedback=found.feedback,
-        rollouts=found.rollouts,
-        scores=found.scores,
+        spans=merged.spans,
+        feedback=merged.feedback,
+        rollouts=merged.rollouts,
+        scores=merged.scores,
         skipped=tuple(skipped),
     )
 
@@ -85,10 +85,12 @@ def _listed(value: Any) -> list[Any]:
         for key in _LISTS:
             listed = structured(value.get(key))
             if isinstance(listed, list):
-                shared = {name: each for name, each in value.items() if name != key}
+                shared = {name: field for name, field in value.items() if name != key}
                 return [
-                    {**shared, **one} if isinstance(one, Mapping) else {**shared, "messages": one}
-                    for one in listed
+                    {**shared, **trajectory}
+                    if isinstance(trajectory, Mapping)
+                    else {**shared, "messages": trajectory}
+                    for trajectory in listed
                 ]
         return [value]
     raise FormatMismatch("it is not a trajectory: it is neither an object nor a list")
@@ -167,16 +169,18 @@ def _rewards(value: Mapping[str, Any]) -> tuple[dict[str, float], tuple[str, ...
     for key in _MANY:
         many = structured(value.get(key))
         if isinstance(many, Mapping):
-            for name, each in many.items():
-                if each is None:
+            for name, reward in many.items():
+                if reward is None:
                     continue  # it was not measured
                 try:
-                    rewards.setdefault(str(name)[:200], _reward(f"{key}.{name}", each))
+                    rewards.setdefault(str(name)[:200], _reward(f"{key}.{name}", reward))
                 except FormatMismatch as unfit:
                     dropped.append(str(unfit))
         elif isinstance(many, list) and many:
             # Of a reward per step, the sum is used.
-            total = sum(_reward(f"{key}[{step}]", each) for step, each in enumerate(many))
+            total = sum(
+                _reward(f"{key}[{step}]", step_reward) for step, step_reward in enumerate(many)
+            )
             rewards.setdefault("reward", total)
         elif many is not None and many != []:
             rewards.setdefault("reward", _reward(key, many))
@@ -202,4 +206,4 @@ def _input(prompt: list[Any]) -> Any:
     users = [message for message in prompt if message["role"] == "user"]
     if len(users) == 1 and all(part.get("type") == "text" for part in users[0]["parts"]):
         return message_text(users[0])
-    return [{"role": each["role"], "parts": each["parts"]} for each in prompt]
+    return [{"role": message["role"], "parts": message["parts"]} for message in prompt]

@@ -103,17 +103,17 @@ class ImportWriter:
             return
         redact = self._redactor
         now = time.time()
-        rollouts = [self._redacted(rollout) for each in waiting for rollout in each.rollouts]
+        rollouts = [self._redacted(rollout) for records in waiting for rollout in records.rollouts]
         if rollouts:  # first, since spans and scores refer to them
             self.new["rollouts"] += self._target.rollouts.create(rollouts, now)
-        spans = [redact.record(record) for each in waiting for record in each.spans]
+        spans = [redact.record(record) for records in waiting for record in records.spans]
         if spans:
             self.new["spans"] += self._target.spans.put(spans)
             self.last_trace = spans[-1].span.trace_id
-        scores = [score for each in waiting for score in each.scores]
+        scores = [score for records in waiting for score in records.scores]
         if scores:
             self._target.scores.add(scores, now)
-        feedback = [redact.feedback(item) for each in waiting for item in each.feedback]
+        feedback = [redact.feedback(item) for records in waiting for item in records.feedback]
         if feedback:
             self.new["feedback"] += self._target.feedback.add(feedback, now)
 

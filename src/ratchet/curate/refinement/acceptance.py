@@ -59,14 +59,14 @@ def accept(
     answers.update(relabel or {})
     gone -= (relabel or {}).keys()
     changed = [id for id in answers if id not in gone]
-    kept = tuple(
+    remaining = tuple(
         msgspec.structs.replace(task, expected=answers[task.id]) if task.id in answers else task
         for task in dataset.tasks
         if task.id not in gone
     )
     if not gone and not changed:
         return dataset
-    splits = {task.id: dataset.splits[task.id] for task in kept}
+    splits = {task.id: dataset.splits[task.id] for task in remaining}
     for split in dict.fromkeys(dataset.splits.values()):
         if split not in splits.values():
             raise InputError(
@@ -77,7 +77,7 @@ def accept(
     parts += [f"{len(changed)} relabelled"] if changed else []
     return msgspec.structs.replace(
         dataset,
-        tasks=kept,
+        tasks=remaining,
         splits=splits,
         parent=dataset.version,
         reason=f"Refined: {', '.join(parts)}.",
@@ -87,12 +87,12 @@ def accept(
 def core_dataset(dataset: Dataset, proposal: RefinementProposal) -> Dataset:
     """The dataset NAME-core: the tasks of a core set, and all test tasks."""
     core = set(proposal.tasks)
-    kept = tuple(t for t in dataset.tasks if t.id in core or dataset.splits[t.id] == "test")
+    tasks = tuple(t for t in dataset.tasks if t.id in core or dataset.splits[t.id] == "test")
     return msgspec.structs.replace(
         dataset,
         name=f"{dataset.name}-core",
-        tasks=kept,
-        splits={task.id: dataset.splits[task.id] for task in kept},
+        tasks=tasks,
+        splits={task.id: dataset.splits[task.id] for task in tasks},
         parent=dataset.version,
         reason=f"Core set of {len(core)} train and val tasks of {dataset.name!r}.",
     )
@@ -128,16 +128,16 @@ def select(
 
 
 def _by_id(proposals: Sequence[RefinementProposal], name: str) -> RefinementProposal:
-    found = [proposal for proposal in proposals if name and proposal.id.startswith(name)]
-    if len(found) != 1:
-        how = "no proposal" if not found else f"{len(found)} proposals"
+    matching = [proposal for proposal in proposals if name and proposal.id.startswith(name)]
+    if len(matching) != 1:
+        how = "no proposal" if not matching else f"{len(matching)} proposals"
         raise NotFound(
             f"{name!r} matches {how}.",
             hint=f"Give an id, or one of: all, confident, {', '.join(POLICIES)}.",
         )
-    if found[0].kind == "review":
+    if matching[0].kind == "review":
         raise InputError(
-            f"Proposal {found[0].id} is a question, and nothing follows from accepting it.",
+            f"Proposal {matching[0].id} is a question, and nothing follows from accepting it.",
             hint="Decide it: --relabel TASK=ANSWER, or --remove TASK.",
         )
-    return found[0]
+    return matching[0]

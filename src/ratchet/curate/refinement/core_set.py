@@ -53,11 +53,11 @@ def core_set(response: ItemResponse, size: int, among: Sequence[int] | None = No
     return selected
 
 
-def kendall_tau(one: Floats, other: Floats) -> float:
+def kendall_tau(left: Floats, right: Floats) -> float:
     """Kendall's tau-b of two lists: 1 when they rank alike; NaN when one is constant."""
     import numpy as np
 
-    first, second = np.triu_indices(len(one), 1)
-    x, y = np.sign(one[first] - one[second]), np.sign(other[first] - other[second])
+    first, second = np.triu_indices(len(left), 1)
+    x, y = np.sign(left[first] - left[second]), np.sign(right[first] - right[second])
     size = float(np.sqrt((x != 0).sum() * (y != 0).sum()))
     return float((x * y).sum()) / size if size else float("nan")

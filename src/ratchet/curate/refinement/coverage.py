@@ -96,7 +96,7 @@ def measure_coverage(
         of_task = clusters.nearest([text_of(v) for v in inputs])
     of_tasks = np.bincount(of_task, minlength=size)
     half = len(near) // 2
-    earlier, recent, whole = (_shares(part, size) for part in (near[:half], near[half:], near))
+    earlier, recent, overall = (_shares(part, size) for part in (near[:half], near[half:], near))
     mine = of_tasks / max(1, of_tasks.sum())
     drift = 0.5 * float(abs(earlier - recent).sum())
     rng, extreme = np.random.default_rng(seed), 1
@@ -105,26 +105,26 @@ def measure_coverage(
         chance = abs(_shares(mixed[:half], size) - _shares(mixed[half:], size)).sum()
         extreme += 0.5 * float(chance) >= drift - 1e-12
     places = clusters.places()
-    found = [
+    covered = [
         CoveredCluster(
             words=clusters.words[at],
-            live=float(whole[at]),
+            live=float(overall[at]),
             earlier=float(earlier[at]),
             recent=float(recent[at]),
             tasks=int(of_tasks[at]),
             examples=tuple(live[row] for row in np.flatnonzero(near == at)[:3]),
-            gap=bool(whole[at] >= GAP_SHARE and mine[at] < GAP_RATIO * whole[at]),
+            gap=bool(overall[at] >= GAP_SHARE and mine[at] < GAP_RATIO * overall[at]),
             place=places[at],
             of_tasks=tuple(np.flatnonzero(of_task == at).tolist()),
             of_live=tuple(np.flatnonzero(near == at).tolist()),
         )
-        for at in np.argsort(-whole, kind="stable")
-        if whole[at] > 0
+        for at in np.argsort(-overall, kind="stable")
+        if overall[at] > 0
     ]
     return Coverage(
-        clusters=tuple(found),
+        clusters=tuple(covered),
         inputs=len(live),
-        distance=0.5 * float(abs(whole - mine).sum()),
+        distance=0.5 * float(abs(overall - mine).sum()),
         drift=drift,
         drift_p=extreme / (PERMUTATIONS + 1),
     )

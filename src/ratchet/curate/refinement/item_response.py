@@ -93,16 +93,16 @@ def fit_item_response(
     task = np.concatenate([np.arange(rows), [a.task for a in alternatives]]).astype(int)
     supposed = np.vstack([scores, *(a.scores[None] for a in alternatives)])
     weight = np.concatenate([np.zeros(rows), [a.log_weight for a in alternatives]])
-    known = ~np.isnan(supposed)
-    won = np.where(known, supposed, 0.0)
-    lost = known - won
+    is_known = ~np.isnan(supposed)
+    won = np.where(is_known, supposed, 0.0)
+    lost = is_known - won
     among = np.bincount(task, minlength=rows) - 1  # alternatives of each task
 
     b, a, c = (axis.ravel() for axis in _grid())
     abilities = np.linspace(-4.0, 4.0, 81)
     success = _success(b, a, c, abilities)
     log_won, log_lost = np.log(success), np.log1p(-success)
-    ability = _standard((won[:rows].sum(0) + 0.5) / (known[:rows].sum(0) + 1.0))
+    ability = _standard((won[:rows].sum(0) + 0.5) / (is_known[:rows].sum(0) + 1.0))
     nodes = np.full(len(b), 1.0 / len(b))
     share = WRONG_LABELS[0]
     posterior = np.zeros((len(task), len(b)))
@@ -123,9 +123,9 @@ def fit_item_response(
         if len(alternatives):
             expected = wrong.sum() + WRONG_LABELS[0] * PRIOR_TASKS
             share = min(WRONG_LABELS[1], float(expected) / (rows + PRIOR_TASKS))
-        seen = (won.T @ posterior) @ log_won + (lost.T @ posterior) @ log_lost
-        seen -= abilities**2 / 2.0
-        chance = np.exp(seen - seen.max(1, keepdims=True))
+        log_chance = (won.T @ posterior) @ log_won + (lost.T @ posterior) @ log_lost
+        log_chance -= abilities**2 / 2.0
+        chance = np.exp(log_chance - log_chance.max(1, keepdims=True))
         ability = _standardised((chance / chance.sum(1, keepdims=True)) @ abilities)
     by_task = np.zeros((rows, len(b)))
     np.add.at(by_task, task, posterior)

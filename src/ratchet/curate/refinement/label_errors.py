@@ -98,11 +98,11 @@ def find_suspects(results: Results) -> Suspects | None:
     return Suspects(ranked, response, tuple(int(row) for row in rows))
 
 
-def _ranked_parts(whole: Results) -> tuple[tuple[Suspect, ...], ItemResponse | None]:
+def _ranked_parts(label_results: Results) -> tuple[tuple[Suspect, ...], ItemResponse | None]:
     """The most suspicious part of each label, and the model that it follows from."""
     import numpy as np
 
-    results, parts = by_part(whole)
+    results, parts = by_part(label_results)
     mistakes = _Mistakes(results, parts)
     scores = results.matrix()
     enough = (~np.isnan(scores)).sum(1) >= ENOUGH_ON_A_TASK
@@ -120,10 +120,10 @@ def _ranked_parts(whole: Results) -> tuple[tuple[Suspect, ...], ItemResponse | N
     response = fit_item_response(some, alternatives)
     best: dict[int, int] = {}
     for number, alternative in enumerate(alternatives):
-        known = best.setdefault(alternative.task, number)
-        if response.alternative[number] > response.alternative[known]:
+        leading = best.setdefault(alternative.task, number)
+        if response.alternative[number] > response.alternative[leading]:
             best[alternative.task] = number
-    votes = _Votes(whole)
+    votes = _Votes(label_results)
     suspects = {
         part.row: Suspect(part.row, 0.0)
         for at, part in enumerate(parts)
@@ -166,7 +166,7 @@ class _Mistakes:
         self._said: Counter[tuple[Path, str]] = Counter()
         self._instead: Counter[tuple[Path, str, str]] = Counter()
         for task, part in zip(results.tasks, parts, strict=True):
-            cells = [results.cells.get((task.id, each)) for each in results.candidates]
+            cells = [results.cells.get((task.id, candidate)) for candidate in results.candidates]
             keys = Counter(key for cell in cells if cell for key, _ in cell.answers[:1])
             if part.expected is None or not keys:
                 continue
@@ -194,7 +194,7 @@ def _alternatives(
     """
     import numpy as np
 
-    given: dict[int, str] = {}
+    answers: dict[int, str] = {}
     outputs: dict[str, Any] = {}
     for column, candidate in enumerate(results.candidates):
         cell = results.cells.get((results.tasks[row].id, candidate))
@@ -202,31 +202,31 @@ def _alternatives(
             continue
         key = Counter(key for key, _ in cell.answers).most_common(1)[0][0]
         outputs.setdefault(key, next(output for same, output in cell.answers if same == key))
-        given[column] = "" if scores[column] >= RIGHT else key  # "": what the label says
-    others = Counter(key for key in given.values() if key)
-    usual = [key for key, count in others.most_common(MOST_ANSWERS) if count > 1]
+        answers[column] = "" if scores[column] >= RIGHT else key  # "": what the label says
+    supporters = Counter(key for key in answers.values() if key)
+    usual = [key for key, count in supporters.most_common(MOST_ANSWERS) if count > 1]
     if not usual and np.nanmin(scores) >= RIGHT:
         return []  # all candidates are right, as far as anybody can tell
     if not usual:
         return [(Alternative(at, 1.0 - scores), None, 0)]
-    kinds = len({*given.values(), ""})
-    counts = Counter(given.values())
+    kinds = len({*answers.values(), ""})
+    counts = Counter(answers.values())
     base = _log_chance([count for key, count in counts.items() if key], kinds)
-    found = []
+    alternatives = []
     for key in usual:
         supposed = np.full(len(scores), np.nan)
-        for column, answer in given.items():
+        for column, answer in answers.items():
             supposed[column] = float(answer == key)
-        rest = [count for other, count in counts.items() if other != key]
-        weight = _log_chance(rest, kinds) - base
-        found.append((Alternative(at, supposed, weight), outputs[key], others[key]))
-    return found
+        other_counts = [count for rival, count in counts.items() if rival != key]
+        weight = _log_chance(other_counts, kinds) - base
+        alternatives.append((Alternative(at, supposed, weight), outputs[key], supporters[key]))
+    return alternatives
 
 
 def _log_chance(counts: Sequence[int], kinds: int) -> float:
     """Log probability of these counts of wrong answers, by a Dirichlet-multinomial."""
-    total, whole = sum(counts), CONCENTRATION * kinds
-    log = math.lgamma(whole) - math.lgamma(whole + total)
+    total, prior = sum(counts), CONCENTRATION * kinds
+    log = math.lgamma(prior) - math.lgamma(prior + total)
     single = math.lgamma(CONCENTRATION)
     return log + sum(math.lgamma(CONCENTRATION + count) - single for count in counts)
 
@@ -243,9 +243,9 @@ class _Votes:
             if not cell.scores:
                 continue
             value = sum(cell.scores) / len(cell.scores)
-            said = {**cell.others, **({"people": cell.labels} if cell.labels else {})}
-            self._by_task.setdefault(task, []).append((value, said))
-            for name, values in said.items():
+            opinions = {**cell.others, **({"people": cell.labels} if cell.labels else {})}
+            self._by_task.setdefault(task, []).append((value, opinions))
+            for name, values in opinions.items():
                 verdicts[name] += 1
                 conflicts[name] += (_mean(values) >= RIGHT) != (value >= RIGHT)
         low, high = JUDGE_ERROR
@@ -260,9 +260,9 @@ class _Votes:
         cells = self._by_task.get(self._results.tasks[row].id, [])
         for name, error in self._error.items():
             conflicts = [
-                (_mean(said[name]) >= RIGHT) != (value >= RIGHT)
-                for value, said in cells
-                if name in said
+                (_mean(opinions[name]) >= RIGHT) != (value >= RIGHT)
+                for value, opinions in cells
+                if name in opinions
             ]
             if not conflicts or 2 * sum(conflicts) == len(conflicts):
                 continue

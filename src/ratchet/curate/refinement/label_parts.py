@@ -70,23 +70,23 @@ def plain(value: Any) -> Any:
     fenced = _FENCED.search(value)
     for text in (value, fenced[1] if fenced else "", value[value.find("{") : value.rfind("}") + 1]):
         try:
-            found = json.loads(text)
+            parsed = json.loads(text)
         except (ValueError, RecursionError):
             continue
-        if isinstance(found, (dict, list)):
-            return found
+        if isinstance(parsed, (dict, list)):
+            return parsed
     return value.strip()
 
 
 def with_part(label: Any, path: Path, value: Any) -> Any:
     """A label with another value of a part, in the form that it has: an object stays an object."""
     if not path:
-        known = plain(value)
+        parsed = plain(value)
         if isinstance(label, str):
-            return value if isinstance(value, str) else json.dumps(known, ensure_ascii=False)
-        return known
-    made = _with(plain(label), path, value)
-    return json.dumps(made, ensure_ascii=False) if isinstance(label, str) else made
+            return value if isinstance(value, str) else json.dumps(parsed, ensure_ascii=False)
+        return parsed
+    changed = _with(plain(label), path, value)
+    return json.dumps(changed, ensure_ascii=False) if isinstance(label, str) else changed
 
 
 def changed_parts(before: Any, after: Any) -> dict[Path, tuple[Any, Any]]:
@@ -100,8 +100,8 @@ def changed_parts(before: Any, after: Any) -> dict[Path, tuple[Any, Any]]:
 
 
 def _with(label: Mapping[str, Any], path: Path, value: Any) -> dict[str, Any]:
-    first, *rest = path
-    return {**label, first: _with(label[first], tuple(rest), value) if rest else value}
+    first, *tail = path
+    return {**label, first: _with(label[first], tuple(tail), value) if tail else value}
 
 
 def _leaves(label: Any, path: Path = ()) -> dict[Path, Any]:

@@ -32,10 +32,10 @@ def inputs_of_traces(
         agent: Only this agent's; by default all but those of Ratchet's own model calls.
         limit: Number of inputs.
     """
-    found: list[tuple[str, Any]] = []
+    inputs: list[tuple[str, Any]] = []
     cursor: str | None = None
     searched = 0
-    while len(found) < limit and searched < MOST_TRACES:
+    while len(inputs) < limit and searched < MOST_TRACES:
         page, examined, cursor = store.recordings.page(
             TraceFilter(agent=agent, own_calls=agent is not None), cursor=cursor
         )
@@ -46,7 +46,7 @@ def inputs_of_traces(
             except Incomplete:
                 continue
             if value is not None:
-                found.append((recording.trace.trace_id, value))
+                inputs.append((recording.trace.trace_id, value))
         if cursor is None:
             break
-    return found[:limit][::-1]
+    return inputs[:limit][::-1]

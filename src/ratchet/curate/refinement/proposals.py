@@ -112,17 +112,17 @@ def refine(dataset: Dataset, results: Results, live: Sequence[Any] = ()) -> Refi
     """
     if not dataset.tasks:
         raise InputError(f"The dataset {dataset.name!r} has no tasks, so nothing can be refined.")
-    found = _duplicates(dataset)
-    taken = {task for proposal in found for task in proposal.tasks}
+    proposals = _duplicates(dataset)
+    proposed = {task for proposal in proposals for task in proposal.tasks}
     suspects, notes = _suspects(results)
-    found += _disagreements(results)
+    proposals += _disagreements(results)
     estimates: list[TaskEstimate] = []
     if suspects is not None:
-        labels = _wrong_labels(dataset, results, suspects, taken)
-        taken |= {task for proposal in labels for task in proposal.tasks}
-        found += labels
-        found += _uninformative(dataset, results, taken)
-        found += _core_set(dataset, results, suspects, taken)
+        labels = _wrong_labels(dataset, results, suspects, proposed)
+        proposed |= {task for proposal in labels for task in proposal.tasks}
+        proposals += labels
+        proposals += _uninformative(dataset, results, proposed)
+        proposals += _core_set(dataset, results, suspects, proposed)
         estimates = _estimates(results, suspects)
     coverage = measure_coverage(live, [task.input for task in dataset.tasks]) if live else None
     if coverage is None:
@@ -135,7 +135,7 @@ def refine(dataset: Dataset, results: Results, live: Sequence[Any] = ()) -> Refi
         dataset.version,
         results.evaluator,
         len(results.candidates),
-        tuple(found),
+        tuple(proposals),
         tuple(estimates),
         coverage,
         tuple(notes),
@@ -164,7 +164,7 @@ def _proposal(
 
 
 def _duplicates(dataset: Dataset) -> list[RefinementProposal]:
-    found = []
+    proposals = []
     order = {"test": 0, "val": 1, "train": 2}
 
     def rank(task: Task) -> tuple[bool, int]:
@@ -172,26 +172,28 @@ def _duplicates(dataset: Dataset) -> list[RefinementProposal]:
 
     for group in same_input(dataset.tasks):
         if contradict(group):
-            said = "; ".join(f"{t.id}: {_shown(t.expected)}" for t in group[:4])
-            reason = f"The same input has different expected answers ({said})."
-            found.append(_proposal("review", "contradiction", [t.id for t in group], reason))
+            answers = "; ".join(f"{t.id}: {_shown(t.expected)}" for t in group[:4])
+            reason = f"The same input has different expected answers ({answers})."
+            proposals.append(_proposal("review", "contradiction", [t.id for t in group], reason))
             continue
-        kept, *rest = sorted(group, key=rank)
-        reason = f"The input is that of {kept.id}, which stays in {dataset.splits[kept.id]}."
-        ids = [task.id for task in rest]
-        found.append(_proposal("remove", "duplicate", ids, reason, confidence=1.0))
-    removed = {task for proposal in found for task in proposal.tasks}
+        staying, *copies = sorted(group, key=rank)
+        reason = f"The input is that of {staying.id}, which stays in {dataset.splits[staying.id]}."
+        ids = [task.id for task in copies]
+        proposals.append(_proposal("remove", "duplicate", ids, reason, confidence=1.0))
+    removed = {task for proposal in proposals for task in proposal.tasks}
     left = [task for task in dataset.tasks if task.id not in removed]
     for group in nearly_same_input(left):
         if contradict(group):
             continue  # a small difference that matters
-        kept, *rest = sorted(group, key=rank)
+        staying, *copies = sorted(group, key=rank)
         reason = (
-            f"The input says nearly what that of {kept.id} says, which stays in"
-            f" {dataset.splits[kept.id]}."
+            f"The input says nearly what that of {staying.id} says, which stays in"
+            f" {dataset.splits[staying.id]}."
         )
-        found.append(_proposal("remove", "near-duplicate", [task.id for task in rest], reason))
-    return found
+        proposals.append(
+            _proposal("remove", "near-duplicate", [task.id for task in copies], reason)
+        )
+    return proposals
 
 
 def _suspects(results: Results) -> tuple[Suspects | None, list[str]]:
@@ -219,7 +221,7 @@ def _suspects(results: Results) -> tuple[Suspects | None, list[str]]:
 
 def _disagreements(results: Results) -> list[RefinementProposal]:
     """Tasks on whose rollouts people contradict one another."""
-    found = []
+    proposals = []
     for task in results.tasks:
         labels = [
             value
@@ -240,26 +242,26 @@ def _disagreements(results: Results) -> list[RefinementProposal]:
                 "People contradict one another about the same output: of"
                 f" {counted(len(labels), 'label')} {right} say that it is right."
             )
-            found.append(_proposal("review", "disagreement", [task.id], reason))
-    return found
+            proposals.append(_proposal("review", "disagreement", [task.id], reason))
+    return proposals
 
 
 def _wrong_labels(
-    dataset: Dataset, results: Results, suspects: Suspects, taken: set[str]
+    dataset: Dataset, results: Results, suspects: Suspects, proposed: set[str]
 ) -> list[RefinementProposal]:
-    found = []
+    proposals = []
     for suspect in suspects.ranked:
         task = results.tasks[suspect.row]
         if suspect.wrong < SUSPICIOUS:
             break
-        if task.id in taken or task.expected is None:
+        if task.id in proposed or task.expected is None:
             continue
         reason = _why(suspect)
         clear = suspect.supporters > 1 and suspect.answer_share >= SUSPICIOUS
         clear = clear and dataset.splits[task.id] != "test" and suspect.answer != ABSENT
         expected = with_part(task.expected, suspect.path, suspect.answer) if clear else None
         if clear and answer_key(expected) != answer_key(task.expected):
-            found.append(
+            proposals.append(
                 _proposal(
                     "relabel",
                     "wrong label",
@@ -270,18 +272,18 @@ def _wrong_labels(
                 )
             )
         else:
-            found.append(
+            proposals.append(
                 _proposal("review", "wrong label", [task.id], reason, confidence=suspect.wrong)
             )
-    return found
+    return proposals
 
 
 def _why(suspect: Suspect) -> str:
     parts = [f"{suspect.right} of {suspect.measured} candidates are right by the label"]
     if suspect.supporters > 1:
-        named = f"{'.'.join(suspect.path)} = " if suspect.path else ""
-        said = "leaving it out" if suspect.answer == ABSENT else _shown(suspect.answer)
-        parts.append(f"{suspect.supporters} agree on {named}{said}")
+        place = f"{'.'.join(suspect.path)} = " if suspect.path else ""
+        answer = "leaving it out" if suspect.answer == ABSENT else _shown(suspect.answer)
+        parts.append(f"{suspect.supporters} agree on {place}{answer}")
     else:
         parts.append("strong ones fail where weak ones succeed")
     if suspect.disagreeing:
@@ -289,37 +291,39 @@ def _why(suspect: Suspect) -> str:
     return f"The label is wrong with probability {suspect.wrong:.2f}: {', '.join(parts)}."
 
 
-def _uninformative(dataset: Dataset, results: Results, taken: set[str]) -> list[RefinementProposal]:
+def _uninformative(
+    dataset: Dataset, results: Results, proposed: set[str]
+) -> list[RefinementProposal]:
     import numpy as np
 
     scores = results.matrix()
     easy, hard = [], []
     for row, task in enumerate(results.tasks):
-        known = scores[row][~np.isnan(scores[row])]
-        if task.id in taken or dataset.splits[task.id] == "test" or len(known) < ENOUGH:
+        known_scores = scores[row][~np.isnan(scores[row])]
+        if task.id in proposed or dataset.splits[task.id] == "test" or len(known_scores) < ENOUGH:
             continue
-        if float(known.min()) >= 1.0 - EQUAL:
+        if float(known_scores.min()) >= 1.0 - EQUAL:
             easy.append(task.id)
-        elif float(known.max()) <= EQUAL:
+        elif float(known_scores.max()) <= EQUAL:
             hard.append(task.id)
-    found = []
+    proposals = []
     if easy:
         reason = "All candidates solve them, so that they tell none apart any more."
-        found.append(_proposal("remove", "uninformative", easy, reason))
+        proposals.append(_proposal("remove", "uninformative", easy, reason))
     if hard:
         reason = "No candidate solves them: they are too hard, impossible, or their labels wrong."
-        found.append(_proposal("review", "uninformative", hard, reason))
-    return found
+        proposals.append(_proposal("review", "uninformative", hard, reason))
+    return proposals
 
 
 def _core_set(
-    dataset: Dataset, results: Results, suspects: Suspects, taken: set[str]
+    dataset: Dataset, results: Results, suspects: Suspects, proposed: set[str]
 ) -> list[RefinementProposal]:
     rows: dict[str, list[int]] = {"train": [], "val": []}
     for at, row in enumerate(suspects.rows):
         id = results.tasks[row].id
         split = dataset.splits[id]
-        if split in rows and id not in taken:
+        if split in rows and id not in proposed:
             rows[split].append(at)
     count = sum(map(len, rows.values()))
     if count < CORE_TASKS:

@@ -98,12 +98,12 @@ def read_results(store: Store, dataset: Dataset, evaluator: str | None = None) -
 
 def results_of(
     tasks: Sequence[Task],
-    found: Iterable[tuple[Rollout, Sequence[Score], Sequence[float]]],
+    runs: Iterable[tuple[Rollout, Sequence[Score], Sequence[float]]],
     evaluator: str | None = None,
 ) -> Results:
     """Arrange rollouts, with their scores and people's labels, by task and candidate."""
     gathered = _Gathered(tasks)
-    for rollout, scores, labels in found:
+    for rollout, scores, labels in runs:
         gathered.add(rollout, scores, labels)
     return gathered.results(evaluator)
 
@@ -122,8 +122,8 @@ class _Gathered:
     def add(self, rollout: Rollout, scores: Sequence[Score], labels: Sequence[float]) -> None:
         """Take a rollout on one of the tasks."""
         task, version = self._tasks[rollout.task_id], _version(rollout)
-        known = [score for score in scores if score.value is not None and not score.unit]
-        self._counts.update(score.evaluator for score in known)
+        usable = [score for score in scores if score.value is not None and not score.unit]
+        self._counts.update(score.evaluator for score in usable)
         self._versions[rollout.candidate_id][version] = None
         cell = self._cells[task.id, rollout.candidate_id, version]
         if rollout.status == "succeeded" and rollout.output is not None:
@@ -132,7 +132,7 @@ class _Gathered:
         if [rollout.expected, rollout.metadata] != [task.expected, task.metadata]:
             return
         cell.labels += labels
-        for score in known:
+        for score in usable:
             assert score.value is not None
             cell.others.setdefault(score.evaluator, []).append(score.value)
 
@@ -143,17 +143,17 @@ class _Gathered:
             evaluator = max(counts, key=lambda name: (counts[name], name), default="")
         cells: dict[tuple[str, str], Cell] = defaultdict(Cell)
         scored: dict[str, None] = {}
-        for (task, candidate, version), found in self._cells.items():
+        for (task, candidate, version), version_cell in self._cells.items():
             name = _name(candidate, version, self._versions[candidate])
             cell = cells[task, name]
-            cell.answers += found.answers
-            cell.labels += found.labels
-            for other, values in found.others.items():
-                if other == evaluator:
+            cell.answers += version_cell.answers
+            cell.labels += version_cell.labels
+            for scorer, values in version_cell.others.items():
+                if scorer == evaluator:
                     cell.scores += [min(1.0, max(0.0, value)) for value in values]
                     scored[name] = None
                 else:
-                    cell.others.setdefault(other, []).extend(values)
+                    cell.others.setdefault(scorer, []).extend(values)
         tasks = tuple(self._tasks.values())
         return Results(evaluator, tasks, tuple(sorted(scored)), dict(cells))
 

@@ -88,9 +88,9 @@ def cluster_texts(texts: Sequence[str], count: int, seed: int = 0) -> Clusters:
     """
     import numpy as np
 
-    counted = _counts(texts)
-    rarity = np.log((1.0 + len(texts)) / (1.0 + (counted > 0).sum(0))) + 1.0
-    vectors = _unit(np.log1p(counted) * rarity)
+    counts = _counts(texts)
+    rarity = np.log((1.0 + len(texts)) / (1.0 + (counts > 0).sum(0))) + 1.0
+    vectors = _unit(np.log1p(counts) * rarity)
     rng = np.random.default_rng(seed)
     centres = vectors[[int(rng.integers(len(texts)))]]
     while len(centres) < count:
@@ -122,13 +122,13 @@ def _vectors(texts: Sequence[str], rarity: Floats) -> Floats:
 def _counts(texts: Sequence[str]) -> Floats:
     import numpy as np
 
-    counted = np.zeros((len(texts), WIDTH))
+    counts = np.zeros((len(texts), WIDTH))
     for row, text in enumerate(texts):
         words = _words(text)
-        pairs = [f"{one} {other}" for one, other in pairwise(words)]
+        pairs = [f"{first} {second}" for first, second in pairwise(words)]
         for gram in [*words, *pairs]:
-            counted[row, zlib.crc32(gram.encode("utf-8", "surrogatepass")) % WIDTH] += 1.0
-    return counted
+            counts[row, zlib.crc32(gram.encode("utf-8", "surrogatepass")) % WIDTH] += 1.0
+    return counts
 
 
 def _words(text: str) -> list[str]:

@@ -68,14 +68,14 @@ class Oracle:
 
     def _one(self, value: Any) -> Answer:
         try:
-            found = self._function(value)
-            msgspec.json.encode(found)
+            answer = self._function(value)
+            msgspec.json.encode(answer)
         except Exception as error:
             kind = type(error).__name__
             return Answer(problem=f"The oracle {self._name} fails: {kind}: {error}.")
-        if found is None:
+        if answer is None:
             return Answer(problem=f"The oracle {self._name} has no answer.")
-        return Answer(found, f"oracle {self._name}")
+        return Answer(answer, f"oracle {self._name}")
 
 
 class SolverAgreement:
@@ -90,9 +90,9 @@ class SolverAgreement:
 
     async def answer(self, inputs: Sequence[Any]) -> list[Answer]:
         """See `Answerer.answer`."""
-        given = await asyncio.gather(*(solve(inputs) for solve in self._solvers.values()))
+        solutions = await asyncio.gather(*(solve(inputs) for solve in self._solvers.values()))
         return [
-            self._agreed([answer for solved in given for answer in solved[at]])
+            self._agreed([answer for solved in solutions for answer in solved[at]])
             for at in range(len(inputs))
         ]
 
@@ -174,8 +174,10 @@ class CoachSolver:
             raise refused[0]
         return answers
 
-    async def _one(self, value: Any, shown: Sequence[Task], number: int) -> Reply:
-        examples = [f"Input: {_line(task.input)}\nAnswer: {_line(task.expected)}" for task in shown]
+    async def _one(self, value: Any, sample_tasks: Sequence[Task], number: int) -> Reply:
+        examples = [
+            f"Input: {_line(task.input)}\nAnswer: {_line(task.expected)}" for task in sample_tasks
+        ]
         about = [f"What the agent does:\n{self._purpose}"] if self._purpose else []
         request = "\n\n".join([*about, *examples, f"Input: {_line(value)}"])
         messages = [Message("system", _SYSTEM), Message("user", request)]

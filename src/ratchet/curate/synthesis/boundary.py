@@ -81,27 +81,27 @@ def _changes(
     schema: Mapping[str, Any], path: Path, optional: set[str]
 ) -> Iterator[tuple[Path, Any]]:
     """Each place of an input, with a value at its boundary."""
-    for one in schema.get("anyOf", [schema]):
-        if "enum" in one:
-            yield from ((path, value) for value in one["enum"])
+    for variant in schema.get("anyOf", [schema]):
+        if "enum" in variant:
+            yield from ((path, value) for value in variant["enum"])
             continue
-        kind = one.get("type")
+        kind = variant.get("type")
         if kind in ("integer", "number"):
-            yield from ((path, value) for value in _numbers(one, kind == "integer"))
+            yield from ((path, value) for value in _numbers(variant, kind == "integer"))
         elif kind == "string":
-            yield from ((path, value) for value in _texts(one))
+            yield from ((path, value) for value in _texts(variant))
         elif kind == "boolean":
             yield from ((path, value) for value in (True, False))
         elif kind == "array":
-            yield from ((path, _Resized(size)) for size in _sizes(one))
-            if one.get("maxItems", 1) > 0:
-                yield from _changes(one.get("items", {}), (*path, 0), optional)
+            yield from ((path, _Resized(size)) for size in _sizes(variant))
+            if variant.get("maxItems", 1) > 0:
+                yield from _changes(variant.get("items", {}), (*path, 0), optional)
         elif kind == "object":
-            required = set(one.get("required", ()))
-            for name, each in one.get("properties", {}).items():
+            required = set(variant.get("required", ()))
+            for name, field in variant.get("properties", {}).items():
                 if name not in required or (not path and name in optional):
                     yield (*path, name), _MISSING
-                yield from _changes(each, (*path, name), optional)
+                yield from _changes(field, (*path, name), optional)
 
 
 class _Resized:
@@ -111,14 +111,14 @@ class _Resized:
         self.size = size
 
 
-def _numbers(schema: Mapping[str, Any], whole: bool) -> list[float]:
+def _numbers(schema: Mapping[str, Any], is_whole: bool) -> list[float]:
     low, high = schema.get("minimum"), schema.get("maximum")
     values: list[float] = [] if low is None else [low, low + 1]
     values += [] if high is None else [high, high - 1]
     if (low is None or low <= 0) and (high is None or high >= 0):
         values.append(0)
     if low is not None and high is not None:
-        values.append((low + high) // 2 if whole else (low + high) / 2)
+        values.append((low + high) // 2 if is_whole else (low + high) / 2)
     inside = (v for v in values if (low is None or v >= low) and (high is None or v <= high))
     return list(dict.fromkeys(inside))
 
@@ -142,17 +142,17 @@ def _replaced(value: Any, path: Path, new: Any) -> Any:
             items = value if isinstance(value, list) else []
             return [items[at % len(items)] for at in range(new.size)] if items else []
         return new
-    first, *rest = path
+    first, *tail = path
     if isinstance(first, int):
         if not isinstance(value, list) or first >= len(value):
             return value
         changed = [*value]
-        changed[first] = _replaced(value[first], tuple(rest), new)
+        changed[first] = _replaced(value[first], tuple(tail), new)
         return changed
     if not isinstance(value, dict):
         return value
-    if not rest and new is _MISSING:
+    if not tail and new is _MISSING:
         return {key: item for key, item in value.items() if key != first}
-    if first not in value and rest:
+    if first not in value and tail:
         return value
-    return {**value, first: _replaced(value.get(first), tuple(rest), new)}
+    return {**value, first: _replaced(value.get(first), tuple(tail), new)}

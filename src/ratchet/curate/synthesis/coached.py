@@ -133,11 +133,13 @@ class CoachInputs:
 
     async def _draft(self, order: str) -> list[Sample]:
         number, self._number = self._number, self._number + 1
-        shown = self._rng.sample(self._tasks, min(EXAMPLES, len(self._tasks)))
+        examples = self._rng.sample(self._tasks, min(EXAMPLES, len(self._tasks)))
         about = f"What the agent does:\n{self._purpose}\n\n" if self._purpose else ""
         request = (
             f"{about}Examples of inputs, one JSON value a line:\n"
-            + "\n".join(shorten(json.dumps(t.input, ensure_ascii=False), MOST_SHOWN) for t in shown)
+            + "\n".join(
+                shorten(json.dumps(t.input, ensure_ascii=False), MOST_SHOWN) for t in examples
+            )
             + f"\n\n{order}\n\nWrite {PER_CALL} inputs."
         )
         messages = [Message("system", _SYSTEM), Message("user", request)]
@@ -147,8 +149,8 @@ class CoachInputs:
             self._problem = reply.problem.rstrip(".")
             return []
         self._useless = 0
-        sources = tuple(task.id for task in shown)
+        sources = tuple(task.id for task in examples)
         return [
-            Sample(input=made, by=f"{BY}: {order}", sources=sources)
-            for made in reply.data["inputs"]
+            Sample(input=input, by=f"{BY}: {order}", sources=sources)
+            for input in reply.data["inputs"]
         ]

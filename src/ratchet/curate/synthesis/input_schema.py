@@ -31,16 +31,18 @@ def loosened(schema: Any) -> Any:
     """The schema without the bounds of values: kinds, fields and required fields stay."""
     bounds = ("minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems", "enum")
     if isinstance(schema, list):
-        return [loosened(each) for each in schema]
+        return [loosened(subschema) for subschema in schema]
     if not isinstance(schema, dict):
         return schema
-    kept = {key: value for key, value in schema.items() if key not in bounds}
+    loose = {key: value for key, value in schema.items() if key not in bounds}
     for key in ("items", "anyOf"):
-        if key in kept:
-            kept[key] = loosened(kept[key])
-    if "properties" in kept:
-        kept["properties"] = {name: loosened(each) for name, each in kept["properties"].items()}
-    return kept
+        if key in loose:
+            loose[key] = loosened(loose[key])
+    if "properties" in loose:
+        loose["properties"] = {
+            name: loosened(subschema) for name, subschema in loose["properties"].items()
+        }
+    return loose
 
 
 def _kind(value: Any) -> str:

@@ -65,10 +65,10 @@ class KeptAnswers:
         # Each task once before any is changed a second time.
         for name, change in TEXT_RULES.items():
             for task in tasks:
-                made = _changed(task, change)
-                if made is not None:
+                reworded = _changed(task, change)
+                if reworded is not None:
                     yield Sample(
-                        input=made,
+                        input=reworded,
                         by=f"{REWORDED}: {name}",
                         sources=(task.id,),
                         expected=task.expected,

@@ -81,14 +81,14 @@ class RecombinedSlots:
             template, answer = self._templates[at], self._answers[at]
             rows = [self._rng.randrange(len(template.tasks)) for _ in template.values[0]]
             values = [template.values[row][slot] for slot, row in enumerate(rows)]
-            made = template.fill(values)
-            key = canonical_json(made)
+            input = template.fill(values)
+            key = canonical_json(input)
             if key in self._made:
                 continue
             self._made.add(key)
             samples.append(
                 Sample(
-                    input=made,
+                    input=input,
                     by=BY,
                     sources=tuple(dict.fromkeys(template.tasks[row].id for row in rows)),
                     expected=None if answer is None else answer(values),
@@ -107,17 +107,17 @@ def find_templates(tasks: Sequence[Task]) -> list[Template]:
             objects[tuple(sorted(task.input))].append(task)
         elif isinstance(task.input, str):
             texts.append(task)
-    found = [
+    templates = [
         Template(names, tuple(tuple(t.input[n] for n in names) for t in some), tuple(some), True)
         for names, some in objects.items()
         if len(some) >= ENOUGH
     ]
-    return found + _text_templates(texts[:MOST_TEXTS])
+    return templates + _text_templates(texts[:MOST_TEXTS])
 
 
 def _text_templates(tasks: Sequence[Task]) -> list[Template]:
     left = [(task, _WORD.findall(task.input)) for task in tasks]
-    found: list[Template] = []
+    templates: list[Template] = []
     while len(left) >= ENOUGH:
         _, fixed = left[0]
         members = []
@@ -128,15 +128,15 @@ def _text_templates(tasks: Sequence[Task]) -> list[Template]:
                 members.append(task)
         template = _template(left[0][1], fixed, members)
         if template is not None:
-            found.append(template)
-        taken = {task.id for task in members}
-        left = [(task, words) for task, words in left if task.id not in taken]
-    return found
+            templates.append(template)
+        member_ids = {task.id for task in members}
+        left = [(task, words) for task, words in left if task.id not in member_ids]
+    return templates
 
 
-def _common(one: Sequence[str], other: Sequence[str]) -> list[str]:
-    blocks = SequenceMatcher(None, one, other, autojunk=False).get_matching_blocks()
-    return [word for block in blocks for word in one[block.a : block.a + block.size]]
+def _common(first: Sequence[str], second: Sequence[str]) -> list[str]:
+    blocks = SequenceMatcher(None, first, second, autojunk=False).get_matching_blocks()
+    return [word for block in blocks for word in first[block.a : block.a + block.size]]
 
 
 def _template(words: Sequence[str], fixed: Sequence[str], tasks: Sequence[Task]) -> Template | None:
@@ -208,12 +208,14 @@ def _decided(template: Template) -> Answer | None:
         for values, task in zip(template.values, template.tasks, strict=True):
             answers[canonical_json(values[slot])].append(task.expected)
         consistent = all(
-            json.dumps(each) == json.dumps(some[0]) for some in answers.values() for each in some
+            json.dumps(answer) == json.dumps(some[0])
+            for some in answers.values()
+            for answer in some
         )
         shared = sum(len(some) for some in answers.values() if len(some) > 1)
         different = {json.dumps(some[0]) for some in answers.values()}
-        known = all(task.expected is not None for task in template.tasks)
-        if known and consistent and shared >= SHARED and len(different) > 1:
+        answered = all(task.expected is not None for task in template.tasks)
+        if answered and consistent and shared >= SHARED and len(different) > 1:
             of = {value: some[0] for value, some in answers.items()}
             return partial(_looked_up, of, slot)
     return None

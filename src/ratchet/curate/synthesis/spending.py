@@ -70,13 +70,13 @@ class BoundedCoach:
             MethodEnded: A bound is reached; no call was made.
             CoachUnavailable: The coach cannot be used.
         """
-        said = [[message.role, message.content] for message in messages]
-        key = f"synthesize/{step}/{content_hash([said, schema, temperature])}"
-        kept = await asyncio.to_thread(self._journal.get, self._run_id, key)
-        if kept is None:
+        contents = [[message.role, message.content] for message in messages]
+        key = f"synthesize/{step}/{content_hash([contents, schema, temperature])}"
+        recorded = await asyncio.to_thread(self._journal.get, self._run_id, key)
+        if recorded is None:
             self._check()
         self.calls += 1
-        if kept is None:
+        if recorded is None:
             token = STEP.set(f"synthesize {step}")
             try:
                 reply = await ask_paid(
@@ -98,7 +98,7 @@ class BoundedCoach:
             body = msgspec.to_builtins(reply)
             await asyncio.to_thread(self._journal.append, self._run_id, key, body, time.time())
             return reply
-        reply = msgspec.convert(kept, Reply)
+        reply = msgspec.convert(recorded, Reply)
         self._account.add([reply.cost])
         return reply
 

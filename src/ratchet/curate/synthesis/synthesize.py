@@ -55,8 +55,8 @@ class Synthesis(msgspec.Struct, frozen=True):
         """
         if not self.tasks:
             return dataset
-        made = Counter(_family(task.origin.by) for task in self.tasks)
-        parts = ", ".join(f"{count} by {family}" for family, count in made.items())
+        families = Counter(_family(task.origin.by) for task in self.tasks)
+        parts = ", ".join(f"{count} by {family}" for family, count in families.items())
         return msgspec.structs.replace(
             dataset,
             tasks=(*dataset.tasks, *self.tasks),
@@ -80,7 +80,7 @@ async def synthesize(
     open_answers: bool | None = None,
     seed: int = 0,
     now: float = 0.0,
-    on_progress: Callable[[int], None] = lambda kept: None,
+    on_progress: Callable[[int], None] = lambda total: None,
 ) -> Synthesis:
     """Make tasks that resemble a dataset's.
 
@@ -115,23 +115,23 @@ async def synthesize(
             hint="Add a few real tasks first.",
         )
     rng = random.Random(seed)  # noqa: S311
-    whole = dict(schema or infer_schema([task.input for task in sources]))
+    full_schema = dict(schema or infer_schema([task.input for task in sources]))
     if open_answers is None:
         open_answers = all(task.expected is None for task in sources)
-    made: dict[MethodName, Method] = {}
+    makers: dict[MethodName, Method] = {}
     for name in methods:
         if name == "slots":
-            made[name] = RecombinedSlots(sources, rng)
+            makers[name] = RecombinedSlots(sources, rng)
         elif name == "rewording":
-            made[name] = KeptAnswers(sources, rng)
+            makers[name] = KeptAnswers(sources, rng)
         elif name == "boundary":
-            made[name] = BoundaryValues(sources, whole, rng, optional=optional)
+            makers[name] = BoundaryValues(sources, full_schema, rng, optional=optional)
         elif coach_inputs is not None:
-            made[name] = coach_inputs
-    shape = Validation(whole if schema else loosened(whole), optional, check)
+            makers[name] = coach_inputs
+    shape = Validation(full_schema if schema else loosened(full_schema), optional, check)
     keeper = _Keeper(dataset, shape, answerer, open_answers, now)
     ended = ""
-    left = dict(made)
+    left = dict(makers)
     while left and len(keeper.tasks) < count:
         for name, method in list(left.items()):
             missing = count - len(keeper.tasks)
@@ -170,16 +170,18 @@ class Validation:
     ) -> None:
         from jsonschema import Draft202012Validator, SchemaError
 
-        whole = dict(schema)
-        if optional and "required" in whole:
-            whole["required"] = [name for name in whole["required"] if name not in optional]
+        full_schema = dict(schema)
+        if optional and "required" in full_schema:
+            full_schema["required"] = [
+                name for name in full_schema["required"] if name not in optional
+            ]
         try:
-            Draft202012Validator.check_schema(whole)
+            Draft202012Validator.check_schema(full_schema)
         except SchemaError as error:
             raise InputError(
                 f"The schema of the inputs is not a JSON schema: {error.message}."
             ) from None
-        self._validator = Draft202012Validator(whole)
+        self._validator = Draft202012Validator(full_schema)
         self._check = check
 
     def problem(self, value: Any) -> str:
@@ -216,12 +218,14 @@ class _Keeper:
         """Keep those that are valid, new and answered, up to so many tasks in all."""
         fresh = [sample for sample in samples if self._is_new(sample)]
         unknown = [sample for sample in fresh if sample.expected is None]
-        found: dict[int, Answer] = {}
+        answer_of: dict[int, Answer] = {}
         if self._answerer is not None and unknown:
             answers = await self._answerer.answer([sample.input for sample in unknown])
-            found = {id(s): answer for s, answer in zip(unknown, answers, strict=True)}
+            answer_of = {id(s): answer for s, answer in zip(unknown, answers, strict=True)}
         for sample in fresh:
-            answer = found.get(id(sample), Answer(sample.expected, problem="no answer is known"))
+            answer = answer_of.get(
+                id(sample), Answer(sample.expected, problem="no answer is known")
+            )
             if answer.expected is None and (not self._open or self._answerer is not None):
                 self.dropped[answer.problem] += 1
             elif _is_marked(answer.expected):

@@ -39,9 +39,9 @@ def made(change: Change, material: Material, rng: random.Random) -> Changed | No
     return None if same(output, material.output) else Changed(output)
 
 
-def same(one: Any, other: Any) -> bool:
+def same(first: Any, second: Any) -> bool:
     """Whether two outputs are equal in value and type, to the order of their keys."""
-    return _text(one) == _text(other)
+    return _text(first) == _text(second)
 
 
 def _text(value: Any) -> str:
@@ -118,7 +118,7 @@ def _at(value: Any, path: tuple[Any, ...]) -> Any:
 def _with(value: Any, path: tuple[Any, ...], leaf: Any) -> Any:
     if not path:
         return leaf
-    key, *rest = path
+    key, *tail = path
     if isinstance(value, dict):
-        return {k: _with(v, tuple(rest), leaf) if k == key else v for k, v in value.items()}
-    return [_with(v, tuple(rest), leaf) if n == key else v for n, v in enumerate(value)]
+        return {k: _with(v, tuple(tail), leaf) if k == key else v for k, v in value.items()}
+    return [_with(v, tuple(tail), leaf) if n == key else v for n, v in enumerate(value)]

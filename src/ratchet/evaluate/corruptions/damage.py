@@ -61,7 +61,7 @@ def numbers(material: Material, rng: random.Random) -> Any:
 
     def other(leaf: Any) -> Any:
         if isinstance(leaf, str):
-            return _replaced(_NUMBER, leaf, lambda found: _other_number(found, rng), rng)
+            return _replaced(_NUMBER, leaf, lambda number: _other_number(number, rng), rng)
         return leaf + rng.choice((-1, 1)) * (max(1, abs(leaf) // 7 or 1) + rng.randint(0, 2))
 
     return on_leaf(material.output, other, rng, wants=(int, float, str))
@@ -74,9 +74,11 @@ def units(material: Material, rng: random.Random) -> Any:
         for family in _UNITS:
             for unit in family:
                 pattern = rf"(?<![A-Za-z]){re.escape(unit)}(?![A-Za-z])"
-                if found := re.search(pattern, leaf):
-                    swapped = rng.choice([one for one in family if one != unit])
-                    return leaf[: found.start()] + swapped + leaf[found.end() :]
+                if match := re.search(pattern, leaf):
+                    swapped = rng.choice(
+                        [alternative for alternative in family if alternative != unit]
+                    )
+                    return leaf[: match.start()] + swapped + leaf[match.end() :]
         return leaf
 
     return on_leaf(material.output, other, rng, wants=str)
@@ -88,11 +90,11 @@ def negation(material: Material, rng: random.Random) -> Any:
     def flipped(leaf: Any) -> Any:
         if isinstance(leaf, bool):
             return not leaf
-        for one, other in _OPPOSITES:
-            for before, after in ((one, other), (other, one)):
-                if found := re.search(rf"\b{before}\b", leaf, re.I):
-                    opposite = _cased(after, found[0])
-                    return leaf[: found.start()] + opposite + leaf[found.end() :]
+        for word, antonym in _OPPOSITES:
+            for before, after in ((word, antonym), (antonym, word)):
+                if match := re.search(rf"\b{before}\b", leaf, re.I):
+                    opposite = _cased(after, match[0])
+                    return leaf[: match.start()] + opposite + leaf[match.end() :]
         return _VERB.sub(lambda m: m[1] if m[2] else f"{m[1]} not", leaf, count=1)
 
     return on_leaf(material.output, flipped, rng, wants=(bool, str))
@@ -109,11 +111,11 @@ def dropped(material: Material, rng: random.Random) -> Any:
         return like([v for n, v in enumerate(value) if n != gone], material.output)
     if value is not None or not isinstance(material.output, str):
         return material.output
-    sentences = [one for one in _SENTENCE.split(material.output) if one.strip()]
+    sentences = [sentence for sentence in _SENTENCE.split(material.output) if sentence.strip()]
     if len(sentences) < 2:
         return material.output
     gone = rng.randrange(len(sentences))
-    return " ".join(one for n, one in enumerate(sentences) if n != gone)
+    return " ".join(sentence for n, sentence in enumerate(sentences) if n != gone)
 
 
 def truncated(material: Material, rng: random.Random) -> Any:
@@ -139,11 +141,11 @@ def refusal(material: Material, rng: random.Random) -> Any:
 
 def entities(material: Material, rng: random.Random) -> Any:
     """A name or quoted text of another task in the place of one."""
-    others = sorted({m for other in material.others for m in _NAME.findall(_plain(other))})
+    names = sorted({m for output in material.others for m in _NAME.findall(_plain(output))})
 
     def other(leaf: str) -> str:
         return _replaced(
-            _NAME, leaf, lambda found: rng.choice([o for o in others if o != found] or [found]), rng
+            _NAME, leaf, lambda name: rng.choice([o for o in names if o != name] or [name]), rng
         )
 
     return on_leaf(material.output, other, rng, wants=str)
@@ -153,14 +155,14 @@ def other_answer(material: Material, rng: random.Random) -> Any:
     """The output for another task: well-formed, plausible and wrong; in half of the cases one of
     about the same length.
     """
-    different = [one for one in material.others if not same(one, material.output)]
+    different = [output for output in material.others if not same(output, material.output)]
     if not different:
         return material.output
     if rng.random() < 0.5:
         size = len(_plain(material.output).strip())
-        distance = [abs(len(_plain(one).strip()) - size) for one in different]
+        distance = [abs(len(_plain(output).strip()) - size) for output in different]
         closest = min(distance)
-        different = [one for one, d in zip(different, distance, strict=True) if d == closest]
+        different = [output for output, d in zip(different, distance, strict=True) if d == closest]
     return rng.choice(different)
 
 
@@ -176,7 +178,7 @@ def reordered(material: Material, rng: random.Random) -> Any:
         return material.output
     if not isinstance(material.output, str):
         return material.output
-    parts = [one for one in _SENTENCE.split(material.output) if one.strip()]
+    parts = [part for part in _SENTENCE.split(material.output) if part.strip()]
     return "\n".join(parts[::-1]) if len(parts) > 2 else material.output
 
 
@@ -214,8 +216,8 @@ def query(material: Material, rng: random.Random) -> Any:
     if not fitting:
         return text
     before, after = rng.choice(fitting)
-    found = before if before in text else before.lower()
-    return text.replace(found, after if found == before else after.lower(), 1)
+    operator = before if before in text else before.lower()
+    return text.replace(operator, after if operator == before else after.lower(), 1)
 
 
 DAMAGES: Mapping[str, Change] = {
@@ -243,11 +245,11 @@ def _replaced(
     pattern: re.Pattern[str], text: str, replace: Callable[[str], str], rng: random.Random
 ) -> str:
     """The text with one match replaced, the last one in half of the cases."""
-    found = list(pattern.finditer(text))
-    if not found:
+    matches = list(pattern.finditer(text))
+    if not matches:
         return text
     # Answers end with their result.
-    match = found[-1] if rng.random() < 0.5 else rng.choice(found)
+    match = matches[-1] if rng.random() < 0.5 else rng.choice(matches)
     return text[: match.start()] + replace(match[0]) + text[match.end() :]
 
 

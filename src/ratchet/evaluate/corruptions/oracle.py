@@ -43,18 +43,18 @@ def is_right(output: Any, expected: Any) -> bool | None:
         if output == expected or (bool(output) and output[0] in expected):
             return True
         return None if _unordered(output) == _unordered(expected) else False
-    known, wanted = parsed(output), parsed(expected)
+    answer, wanted = parsed(output), parsed(expected)
     if isinstance(wanted, dict):
-        return _agrees(known, wanted) if isinstance(known, dict) else False
-    if isinstance(wanted, list) and isinstance(known, list):
-        return _same_items(known, wanted)
-    if any(_equal(output, one) for one in alternatives):
+        return _agrees(answer, wanted) if isinstance(answer, dict) else False
+    if isinstance(wanted, list) and isinstance(answer, list):
+        return _same_items(answer, wanted)
+    if any(_equal(output, alternative) for alternative in alternatives):
         return True
     if isinstance(output, str):
-        if any(_unordered(output) == _unordered(str(one)) for one in alternatives):
+        if any(_unordered(output) == _unordered(str(alternative)) for alternative in alternatives):
             return None
         words = _words(output)
-        if any(_holds(words, _words(str(one))) for one in alternatives):
+        if any(_holds(words, _words(str(alternative))) for alternative in alternatives):
             return None
     return False
 
@@ -63,34 +63,35 @@ def is_identical(output: Any, expected: Any) -> bool:
     """Whether an output is the expected answer, or one of several, to the letter."""
     several = isinstance(expected, list) and not isinstance(output, list)
     return expected is not None and any(
-        type(one) is type(output) and one == output for one in (expected if several else [expected])
+        type(answer) is type(output) and answer == output
+        for answer in (expected if several else [expected])
     )
 
 
 def expected_output(expected: Any, outputs: Sequence[Any]) -> Any:
     """The expected answer in the type of the outputs; None if it has another."""
-    kinds = [type(one) for one in outputs if one is not None]
+    kinds = [type(output) for output in outputs if output is not None]
     kind = max(set(kinds), key=kinds.count) if kinds else type(expected)
     if isinstance(expected, kind):
         return expected
     if isinstance(expected, list) and expected and isinstance(expected[0], kind):
         return expected[0]
     if kind is str and isinstance(expected, dict):
-        as_text = any(isinstance(parsed(one), dict) for one in outputs)
+        as_text = any(isinstance(parsed(output), dict) for output in outputs)
         return json.dumps(expected, ensure_ascii=False) if as_text else None
     simple = isinstance(expected, (int, float)) and not isinstance(expected, bool)
     return f"{expected:g}" if kind is str and simple else None
 
 
-def _equal(one: Any, other: Any) -> bool:
-    if isinstance(one, bool) or isinstance(other, bool):
-        return type(one) is type(other) and one == other
-    first, second = _number(one), _number(other)
+def _equal(output: Any, expected: Any) -> bool:
+    if isinstance(output, bool) or isinstance(expected, bool):
+        return type(output) is type(expected) and output == expected
+    first, second = _number(output), _number(expected)
     if first is not None and second is not None:
         return abs(first - second) <= 1e-9 * max(1.0, abs(first), abs(second))
-    if isinstance(one, str) and isinstance(other, str):
-        return " ".join(one.split()).casefold() == " ".join(other.split()).casefold()
-    return bool(one == other)
+    if isinstance(output, str) and isinstance(expected, str):
+        return " ".join(output.split()).casefold() == " ".join(expected.split()).casefold()
+    return bool(output == expected)
 
 
 def _agrees(output: dict[str, Any], expected: dict[str, Any]) -> bool | None:
@@ -100,12 +101,12 @@ def _agrees(output: dict[str, Any], expected: dict[str, Any]) -> bool | None:
     return False if False in agreed else None if None in agreed else True
 
 
-def _agree(one: Any, other: Any) -> bool | None:
-    if isinstance(one, dict) and isinstance(other, dict):
-        return _agrees(one, other)
-    if isinstance(one, list) and isinstance(other, list):
-        return _same_items(one, other)
-    return _equal(one, other)
+def _agree(output: Any, expected: Any) -> bool | None:
+    if isinstance(output, dict) and isinstance(expected, dict):
+        return _agrees(output, expected)
+    if isinstance(output, list) and isinstance(expected, list):
+        return _same_items(output, expected)
+    return _equal(output, expected)
 
 
 def _same_items(output: list[Any], expected: list[Any]) -> bool | None:
@@ -145,12 +146,12 @@ def same_query(output: Any, expected: Any) -> bool | None:
     from ratchet.evaluate.sql_equivalence.comparison import QueryComparison, read
     from ratchet.evaluate.sql_equivalence.schema import inferred_schema
 
-    wanted, other = read(expected, "sqlite"), read(output, "sqlite")
-    if wanted.tree is None or other.tree is None:
+    wanted, got = read(expected, "sqlite"), read(output, "sqlite")
+    if wanted.tree is None or got.tree is None:
         return False
     try:
-        schema = inferred_schema([wanted.tree, other.tree])
-        compared = QueryComparison(wanted, other, 1e-9).on_generated(schema, DATABASES)
+        schema = inferred_schema([wanted.tree, got.tree])
+        compared = QueryComparison(wanted, got, 1e-9).on_generated(schema, DATABASES)
     except InputError:
         return None
     return {"equal": True, "different": False}.get(compared.verdict)

@@ -35,11 +35,11 @@ def wrong_argument(spans: Sequence[Span], rng: random.Random) -> list[Span]:
     def changed(span: Span) -> Span:
         for key in (names.TOOL_ARGUMENTS, names.INPUT):
             value = span.attributes.get(key)
-            given = json.loads(value) if isinstance(value, str) and value[:1] == "{" else value
-            if isinstance(given, dict) and given:
-                name = rng.choice(list(given))
-                other = {**given, name: _other(given[name])}
-                text = json.dumps(other) if isinstance(value, str) else other
+            arguments = json.loads(value) if isinstance(value, str) and value[:1] == "{" else value
+            if isinstance(arguments, dict) and arguments:
+                name = rng.choice(list(arguments))
+                altered = {**arguments, name: _other(arguments[name])}
+                text = json.dumps(altered) if isinstance(value, str) else altered
                 return msgspec.structs.replace(span, attributes={**span.attributes, key: text})
         return span
 

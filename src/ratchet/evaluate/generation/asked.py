@@ -71,7 +71,7 @@ async def propose_by_llm(
     examples: Sequence[KnownOutput],
     *,
     agent: str,
-    there: Sequence[str] = (),
+    existing: Sequence[str] = (),
     count: int = 6,
 ) -> tuple[list[ProposedEvaluator], list[str]]:
     """Evaluators that a language model proposes.
@@ -80,7 +80,7 @@ async def propose_by_llm(
         client: The model.
         examples: Outputs with what is known about them.
         agent: The agent's source, prompts and tools, as text.
-        there: What evaluators there are already, in words.
+        existing: What evaluators there are already, in words.
         count: Most evaluators to ask for.
 
     Returns:
@@ -91,12 +91,12 @@ async def propose_by_llm(
     """
     request = [
         Message("system", _INSTRUCTIONS.format(arguments=", ".join(ARGUMENTS), count=count)),
-        Message("user", _described(examples, agent, there)),
+        Message("user", _described(examples, agent, existing)),
     ]
     reply = await ask_paid(client, request, kind="generator", schema=SCHEMA)
     if reply.problem or not isinstance(reply.data, dict):
         return [], [f"The model's answer cannot be used: {reply.problem or 'it is no object'}."]
-    found: dict[str, ProposedEvaluator] = {}
+    proposals: dict[str, ProposedEvaluator] = {}
     refused: list[str] = []
     for item in reply.data["evaluators"][: 2 * count]:
         try:
@@ -104,23 +104,23 @@ async def propose_by_llm(
         except InputError as error:
             refused.append(error.message)
             continue
-        if proposal.name in found:
+        if proposal.name in proposals:
             refused.append(f"Two evaluators are named {proposal.name!r}; the first is kept.")
         else:
-            found[proposal.name] = proposal
-    return [*found.values()][:count], refused
+            proposals[proposal.name] = proposal
+    return [*proposals.values()][:count], refused
 
 
 def _read(item: dict[str, Any], model: str) -> ProposedEvaluator:
     name = re.sub(r"\W+", "_", item["name"]).strip("_").lower()[:80]
     if not name.isidentifier() or keyword.iskeyword(name):
         raise InputError(f"The model named an evaluator {item['name'][:80]!r}, which is no name.")
-    made: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "name": name,
         "why": " ".join(item["why"].split())[:500],
         "made_by": f"llm {model}",
     }
-    code, criteria = item["code"].strip(), [each.strip() for each in item["criteria"]]
+    code, criteria = item["code"].strip(), [criterion.strip() for criterion in item["criteria"]]
     marks = marks_in("\n".join([name, code, *criteria]))
     if marks:
         raise InputError(
@@ -131,17 +131,17 @@ def _read(item: dict[str, Any], model: str) -> ProposedEvaluator:
         if item["name"] != name:
             code = re.sub(rf"\b{re.escape(item['name'])}\b", name, code)
         arguments_of(code, name)
-        return ProposedEvaluator(**made, source=code + "\n")
+        return ProposedEvaluator(**fields, source=code + "\n")
     if not any(criteria):
         raise InputError(f"The evaluator {name!r} has neither code nor criteria.")
-    options = {"criteria": [each for each in criteria if each]}
-    return ProposedEvaluator(**made, use="judge", options=options)
+    options = {"criteria": [criterion for criterion in criteria if criterion]}
+    return ProposedEvaluator(**fields, use="judge", options=options)
 
 
-def _described(examples: Sequence[KnownOutput], agent: str, there: Sequence[str]) -> str:
+def _described(examples: Sequence[KnownOutput], agent: str, existing: Sequence[str]) -> str:
     parts = ["The agent:", shorten(agent, SOURCE_CHARACTERS), ""]
-    if there:
-        parts += ["Evaluators there are already, which yours are not to repeat:", *there, ""]
+    if existing:
+        parts += ["Evaluators there are already, which yours are not to repeat:", *existing, ""]
     kinds = Counter(_kind(example.output) for example in examples)
     types = ", ".join(f"{kind} ({count} of {len(examples)})" for kind, count in kinds.most_common())
     parts += [f"What `output` is: {types}.", "", "Some of its outputs:"]
@@ -169,11 +169,13 @@ def _kind(output: Any) -> str:
 
 def _chosen(examples: Sequence[KnownOutput]) -> list[KnownOutput]:
     """Good ones, and bad ones of which most are near misses: crude failures are easily told."""
-    near = [each for each in examples if each.is_near_miss][: SHOWN // 3]
-    crude = [each for each in examples if each.good is False][: SHOWN // 2 - len(near)]
-    others = [each for each in examples if each.good is not False and not each.is_near_miss]
-    others.sort(key=lambda each: each.good is None)
-    return [*others[: SHOWN - len(near) - len(crude)], *near, *crude]
+    near = [example for example in examples if example.is_near_miss][: SHOWN // 3]
+    crude = [example for example in examples if example.good is False][: SHOWN // 2 - len(near)]
+    acceptable = [
+        example for example in examples if example.good is not False and not example.is_near_miss
+    ]
+    acceptable.sort(key=lambda example: example.good is None)
+    return [*acceptable[: SHOWN - len(near) - len(crude)], *near, *crude]
 
 
 def _shown(value: Any) -> str:

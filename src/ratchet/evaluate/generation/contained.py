@@ -20,11 +20,11 @@ def contained_evaluator(proposal: ProposedEvaluator, pool: SandboxPool) -> Funct
     Raises:
         InputError: The source does not define the function, or it asks for what it cannot have.
     """
-    asked = arguments_of(proposal.source, proposal.name)
+    parameters = arguments_of(proposal.source, proposal.name)
 
     async def verdict(**has: Any) -> Any:
-        given = {name: has[name] for name in asked}
-        result = await call(proposal.source, proposal.name, kwargs=given, pool=pool)
+        arguments = {name: has[name] for name in parameters}
+        result = await call(proposal.source, proposal.name, kwargs=arguments, pool=pool)
         if result.status != "ok":
             raise AgentError(result.error)
         return result.value
@@ -35,5 +35,5 @@ def contained_evaluator(proposal: ProposedEvaluator, pool: SandboxPool) -> Funct
     async def by_expected(output: Any, expected: Any, input: Any, metadata: Any) -> Any:
         return await verdict(output=output, expected=expected, input=input, metadata=metadata)
 
-    judge = by_expected if "expected" in asked else by_output
+    judge = by_expected if "expected" in parameters else by_output
     return FunctionEvaluator(judge, name=proposal.name, options={"source": proposal.source})

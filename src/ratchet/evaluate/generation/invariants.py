@@ -112,13 +112,13 @@ def propose_invariants(
         examples: Output and input of each good example.
         seed: Seed of the pairs by which chance is measured.
     """
-    pairs = [_Pair(data_of(output), data_of(given)) for output, given in examples]
+    pairs = [_Pair(data_of(output), data_of(input)) for output, input in examples]
     pairs = [pair for pair in pairs if isinstance(pair.output, (dict, list))]
     if not pairs:
         return []
     lefts, rights = _sides(pairs)
     luck = random.Random(seed)  # noqa: S311
-    found: list[tuple[int, ProposedEvaluator]] = []
+    holding: list[tuple[int, ProposedEvaluator]] = []
     explained: set[tuple[str, str]] = set()
     tries = [
         (left.cost + right.cost, relation, left, right)
@@ -127,7 +127,7 @@ def propose_invariants(
         if left.code != right.code
         and not (relation is AT_MOST and (left.cost > 1 or right.cost > 1))
     ]
-    for cost, relation, left, right in sorted(tries, key=lambda each: each[0]):
+    for cost, relation, left, right in sorted(tries, key=lambda attempt: attempt[0]):
         key = (relation.word, left.code)
         mirrored = (relation.word, right.code)
         if relation is EQUAL and (key in explained or mirrored in explained):
@@ -135,8 +135,8 @@ def propose_invariants(
         if _holds(pairs, relation, left, right, luck):
             if relation is EQUAL:
                 explained.add(key)
-            found.append((cost, _proposal(relation, left, right, len(pairs))))
-    return [proposal for _, proposal in found[:MOST]]
+            holding.append((cost, _proposal(relation, left, right, len(pairs))))
+    return [proposal for _, proposal in holding[:MOST]]
 
 
 def _sides(pairs: Sequence[_Pair]) -> tuple[list[Expression], list[Expression]]:
@@ -144,10 +144,10 @@ def _sides(pairs: Sequence[_Pair]) -> tuple[list[Expression], list[Expression]]:
     rights: dict[str, Expression] = {}
     for pair in pairs[:50]:
         for reads, value in (("output", pair.output), ("input", pair.input)):
-            for each in itertools.islice(_expressions(reads, value), MAX_PATHS):
-                rights.setdefault(each.code, each)
-                if reads == "output" and each.cost == 1:
-                    lefts.setdefault(each.code, each)
+            for expression in itertools.islice(_expressions(reads, value), MAX_PATHS):
+                rights.setdefault(expression.code, expression)
+                if reads == "output" and expression.cost == 1:
+                    lefts.setdefault(expression.code, expression)
     return list(lefts.values())[:MAX_PATHS], list(rights.values())[: 2 * MAX_PATHS]
 
 
@@ -159,11 +159,11 @@ def _expressions(reads: str, value: Any) -> Iterator[Expression]:
         yield length(reads, path)
         first = items[0] if items else None
         if isinstance(first, dict):
-            numeric = [key for key, each in first.items() if is_number(each)][:4]
+            numeric = [key for key, field in first.items() if is_number(field)][:4]
             for key in numeric:
                 yield total(reads, path, key)
-            for one, other in itertools.combinations(numeric, 2):
-                yield total(reads, path, one, other)
+            for left_key, right_key in itertools.combinations(numeric, 2):
+                yield total(reads, path, left_key, right_key)
 
 
 def _holds(
@@ -191,8 +191,8 @@ def _holds(
         return False
     by_chance = 0
     for _ in range(SHUFFLES):
-        one, other = luck.sample(range(len(sides)), 2)
-        by_chance += relation.holds(sides[one][0], sides[other][1])
+        left_at, right_at = luck.sample(range(len(sides)), 2)
+        by_chance += relation.holds(sides[left_at][0], sides[right_at][1])
     limit = EQUAL_BY_CHANCE if relation is EQUAL else ORDERED_BY_CHANCE
     return by_chance <= limit * SHUFFLES
 

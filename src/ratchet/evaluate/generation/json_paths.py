@@ -141,10 +141,10 @@ def total(reads: str, path: Path, *keys: str) -> Expression:
 
 
 def _list(value: Any, path: Path) -> list[Any]:
-    found = at(value, path)
-    if not isinstance(found, list):
+    items = at(value, path)
+    if not isinstance(items, list):
         raise TypeError
-    return found
+    return items
 
 
 def _code(reads: str, path: Path) -> str:

@@ -45,16 +45,16 @@ def mask_of(texts: Sequence[str]) -> str | None:
     if len(masks) != 1:
         return None
     mask = masks.pop()
-    if not any(each in mask for each in "dAa"):
+    if not any(mark in mask for mark in "dAa"):
         return None
     parts = []
     for run in re.finditer(r"(d+|A+|a+|\\?.)", mask):
         text = run.group(0)
-        named = {"d": r"\d", "A": "[A-Z]", "a": "[a-z]"}.get(text[0])
-        if named is None:
+        char_class = {"d": r"\d", "A": "[A-Z]", "a": "[a-z]"}.get(text[0])
+        if char_class is None:
             parts.append(text)
         else:
-            parts.append(named + (f"{{{len(text)}}}" if len(text) > 1 else ""))
+            parts.append(char_class + (f"{{{len(text)}}}" if len(text) > 1 else ""))
     return "".join(parts)
 
 
@@ -91,10 +91,10 @@ def _object(values: Sequence[dict[str, Any]], _: Sequence[str]) -> dict[str, Any
 
 def _array(values: Sequence[list[Any]], _: Sequence[str]) -> dict[str, Any]:
     items = [item for value in values for item in value]
-    found: dict[str, Any] = {"items": schema_of(items)} if items else {}
+    schema: dict[str, Any] = {"items": schema_of(items)} if items else {}
     if len(values) >= SURE and all(values):
-        found["minItems"] = 1
-    return found
+        schema["minItems"] = 1
+    return schema
 
 
 def _text(values: Sequence[str], kinds: Sequence[str]) -> dict[str, Any]:

@@ -60,22 +60,22 @@ def propose_from_data(examples: Sequence[KnownOutput], *, seed: int = 0) -> list
     Raises:
         InputError: There are fewer than MIN_EXAMPLES good outputs.
     """
-    known = [example for example in examples if example.good]
-    good = known or [example for example in examples if example.good is None]
+    known_good = [example for example in examples if example.good]
+    good = known_good or [example for example in examples if example.good is None]
     if len(good) < MIN_EXAMPLES:
         raise InputError(
             f"There are {len(good)} good outputs; evaluators are inferred from {MIN_EXAMPLES}.",
             hint="Run `ratchet eval` on more tasks, or `ratchet label` some outputs.",
         )
-    made = itertools.chain(
+    proposals = itertools.chain(
         _schema(good),
-        propose_invariants([(each.output, each.input) for each in good], seed=seed),
+        propose_invariants([(example.output, example.input) for example in good], seed=seed),
         _fields(good),
         _comparison(good, examples),
         _answers(good),
         _bounds(good),
     )
-    return [*made]
+    return [*proposals]
 
 
 def _schema(good: Sequence[KnownOutput]) -> Iterator[ProposedEvaluator]:
@@ -92,7 +92,7 @@ def _schema(good: Sequence[KnownOutput]) -> Iterator[ProposedEvaluator]:
 
 
 def _fields(good: Sequence[KnownOutput]) -> Iterator[ProposedEvaluator]:
-    pairs = [(data_of(each.output), data_of(each.expected)) for each in good]
+    pairs = [(data_of(example.output), data_of(example.expected)) for example in good]
     both = [(o, e) for o, e in pairs if isinstance(o, dict) and isinstance(e, dict)]
     if "json_match" not in BUILT_IN or len(both) < AGREE * len(good):
         return
@@ -102,8 +102,8 @@ def _fields(good: Sequence[KnownOutput]) -> Iterator[ProposedEvaluator]:
         for key in keys
         if sum(o.get(key) == e.get(key) for o, e in both) < (1 - CHANGES) * len(both)
     ]
-    kept = [key for key in keys if key not in loose]
-    if not kept:
+    compared = [key for key in keys if key not in loose]
+    if not compared:
         return
     left_out = f", but {', '.join(loose)}, which good outputs state otherwise" if loose else ""
     yield ProposedEvaluator(
@@ -123,7 +123,9 @@ def _comparison(
     good: Sequence[KnownOutput], examples: Sequence[KnownOutput]
 ) -> Iterator[ProposedEvaluator]:
     """The strictest comparison with the expected answer that accepts the good outputs."""
-    answered = [each for each in good if isinstance(each.expected, (str, int, float, list))]
+    answered = [
+        example for example in good if isinstance(example.expected, (str, int, float, list))
+    ]
     if len(answered) < AGREE * len(good):
         return
     strict: list[tuple[str, dict[str, Any], str]] = [
@@ -133,17 +135,19 @@ def _comparison(
         ("numeric", {"tolerance": 0.01, "relative": True}, "states the expected number within 1 %"),
         ("contains", {}, "contains the expected answer"),
     ]
-    bad = [each for each in examples if each.good is False and each.expected is not None]
+    bad = [
+        example for example in examples if example.good is False and example.expected is not None
+    ]
     for use, options, words in strict:
         judge = _verdict(use, options)
-        accepted = sum(judge(each) for each in answered)
+        accepted = sum(judge(example) for example in answered)
         if accepted < AGREE * len(answered):
             continue
-        wrong = sum(judge(each) for each in bad)
-        told = f", and {len(bad) - wrong} of {len(bad)} bad ones do not" if bad else ""
+        wrong = sum(judge(example) for example in bad)
+        rejected = f", and {len(bad) - wrong} of {len(bad)} bad ones do not" if bad else ""
         yield ProposedEvaluator(
             name=f"{use}_of_the_answer",
-            why=f"The output {words}: {accepted} of {len(answered)} good outputs do{told}.",
+            why=f"The output {words}: {accepted} of {len(answered)} good outputs do{rejected}.",
             made_by="fields",
             use=use,
             options=options,
@@ -156,16 +160,16 @@ def _verdict(use: str, options: Mapping[str, Any]) -> Callable[[KnownOutput], bo
 
     def judge(example: KnownOutput) -> bool:
         try:
-            found = evaluator(output=example.output, expected=example.expected)
+            score = evaluator(output=example.output, expected=example.expected)
         except Exception:  # it cannot be compared this way
             return False
-        return bool(float(getattr(found, "value", found)) >= 1.0)
+        return bool(float(getattr(score, "value", score)) >= 1.0)
 
     return judge
 
 
 def _answers(good: Sequence[KnownOutput]) -> Iterator[ProposedEvaluator]:
-    texts = [each.output.strip() for each in good if isinstance(each.output, str)]
+    texts = [example.output.strip() for example in good if isinstance(example.output, str)]
     if len(texts) < len(good) or not all(texts):
         return
     distinct = sorted(set(texts))
@@ -190,8 +194,8 @@ def _answers(good: Sequence[KnownOutput]) -> Iterator[ProposedEvaluator]:
 
 def _bounds(good: Sequence[KnownOutput]) -> Iterator[ProposedEvaluator]:
     measured: list[tuple[str, str, list[float]]] = [
-        ("latency", "s", [each.duration_s for each in good if each.duration_s]),
-        ("cost", "dollars", [each.cost_usd for each in good if each.cost_usd]),
+        ("latency", "s", [example.duration_s for example in good if example.duration_s]),
+        ("cost", "dollars", [example.cost_usd for example in good if example.cost_usd]),
     ]
     for use, unit, values in measured:
         if len(values) < MIN_EXAMPLES:

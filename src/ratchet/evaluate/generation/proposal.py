@@ -51,35 +51,35 @@ def arguments_of(source: str, name: str) -> tuple[str, ...]:
     ]
     if not defined:
         raise InputError(f"The code of {name!r} defines no function of that name.")
-    given = defined[-1].args
-    if given.vararg or given.kwarg or given.posonlyargs:
+    signature = defined[-1].args
+    if signature.vararg or signature.kwarg or signature.posonlyargs:
         raise InputError(f"The function {name!r} must name its parameters.")
-    asked = tuple(one.arg for one in (*given.args, *given.kwonlyargs))
-    unknown = [one for one in asked if one not in ARGUMENTS]
-    if unknown or "output" not in asked:
+    parameters = tuple(parameter.arg for parameter in (*signature.args, *signature.kwonlyargs))
+    unknown = [parameter for parameter in parameters if parameter not in ARGUMENTS]
+    if unknown or "output" not in parameters:
         wrong = f"asks for {unknown[0]!r}" if unknown else "does not ask for output"
         raise InputError(f"The function {name!r} {wrong}; it may have {', '.join(ARGUMENTS)}.")
-    return asked
+    return parameters
 
 
 def python_module(proposals: Sequence[ProposedEvaluator]) -> str:
     """The text of a module with the proposed functions as evaluators; empty without one."""
-    functions = [one for one in proposals if one.source]
+    functions = [proposal for proposal in proposals if proposal.source]
     if not functions:
         return ""
     imports: list[str] = []
     parts: dict[str, str] = {}
-    for one in functions:
-        tree = ast.parse(one.source)
+    for proposal in functions:
+        tree = ast.parse(proposal.source)
         nodes = [node for node in tree.body if not _is_import(node)]
         imports += [ast.unparse(n) for n in tree.body if _is_import(n) and not _is_future(n)]
-        texts = {_name_of(node): _text(one.source, node) for node in nodes}
-        for name in [each for each in texts if parts.get(each, texts[each]) != texts[each]]:
+        texts = {_name_of(node): _text(proposal.source, node) for node in nodes}
+        for name in [part for part in texts if parts.get(part, texts[part]) != texts[part]]:
             # Another function has a part of the same name: this one's is renamed.
             word = re.compile(rf"\b{re.escape(name)}\b")
-            new = f"_{one.name}_{name.strip('_')}"
+            new = f"_{proposal.name}_{name.strip('_')}"
             texts = {word.sub(new, key): word.sub(new, text) for key, text in texts.items()}
-        texts[one.name] = f"@ratchet.evaluator\n{texts[one.name]}"
+        texts[proposal.name] = f"@ratchet.evaluator\n{texts[proposal.name]}"
         parts |= texts
     head = '"""Evaluators that Ratchet proposed; edit them as you like."""\n'
     lines = "\n".join([*sorted(set(imports)), "", "import ratchet"])
@@ -94,13 +94,13 @@ def toml_tables(proposals: Sequence[ProposedEvaluator], module: str) -> str:
         module: Name of the module with the functions.
     """
     tables = []
-    for one in proposals:
-        comment = textwrap.indent(textwrap.fill(one.why, 96), "# ")
-        use = one.use or f"{module}:{one.name}"
-        named = [f"name = {_toml(one.name)}"] if one.use else []
-        options = [f"{key} = {_toml(value)}" for key, value in one.options.items()]
+    for proposal in proposals:
+        comment = textwrap.indent(textwrap.fill(proposal.why, 96), "# ")
+        use = proposal.use or f"{module}:{proposal.name}"
+        name_line = [f"name = {_toml(proposal.name)}"] if proposal.use else []
+        options = [f"{key} = {_toml(value)}" for key, value in proposal.options.items()]
         tables.append(
-            "\n".join([comment, "[[evaluators]]", f"use = {_toml(use)}", *named, *options])
+            "\n".join([comment, "[[evaluators]]", f"use = {_toml(use)}", *name_line, *options])
         )
     return "\n\n".join(tables) + "\n" if tables else ""
 
@@ -137,7 +137,7 @@ def _toml(value: Any) -> str:
     if value is None:
         raise InputError("TOML has no null.")
     if isinstance(value, dict):
-        inner = ", ".join(f"{_key(key)} = {_toml(each)}" for key, each in value.items())
+        inner = ", ".join(f"{_key(key)} = {_toml(field)}" for key, field in value.items())
         return f"{{ {inner} }}" if inner else "{}"
     if isinstance(value, list):
         return "[" + ", ".join(map(_toml, value)) + "]"

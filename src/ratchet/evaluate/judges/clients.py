@@ -70,12 +70,12 @@ class JudgeModels:
             ConfigError: The models are malformed.
         """
         loop = asyncio.get_running_loop()
-        found = self._open.get(loop)
-        if found is None:
+        client = self._open.get(loop)
+        if client is None:
             served = await asyncio.to_thread(self._serve)
-            found = self._open.get(loop)
-            if found is None:  # no other task has opened one meanwhile
-                found = Coach(
+            client = self._open.get(loop)
+            if client is None:  # no other task has opened one meanwhile
+                client = Coach(
                     served,
                     settings=self._settings,
                     environ=self._environ,
@@ -84,8 +84,8 @@ class JudgeModels:
                     on_spans=self._spans.extend,
                     notify=self._say,
                 )
-                self._open[loop] = found
-        return found
+                self._open[loop] = client
+        return client
 
     def most_usd(self, characters: int) -> float | None:
         """The most that a request to every model costs in dollars; None if a price is unknown.
@@ -110,10 +110,10 @@ class JudgeModels:
 
     def take_spans(self) -> list[Span]:
         """The spans of the calls that finished since the last time."""
-        taken: list[Span] = []
+        spans: list[Span] = []
         while self._spans:
-            taken.append(self._spans.pop(0))
-        return taken
+            spans.append(self._spans.pop(0))
+        return spans
 
     def _serve(self) -> list[CoachModel]:
         """The models, with the addresses of local ones."""

@@ -135,14 +135,14 @@ class JudgeEvaluator(FunctionEvaluator):
     def variants(self) -> dict[VariantCheck, tuple[Evaluator, Evaluator]]:
         """Itself without the defence against injections; a pairwise judge in either order."""
         plain = JudgeEvaluator(self.judge.undefended(), self._alignment)
-        found: dict[VariantCheck, tuple[Evaluator, Evaluator]] = {"hardening": (self, plain)}
+        variants: dict[VariantCheck, tuple[Evaluator, Evaluator]] = {"hardening": (self, plain)}
         if self.judge.spec.form == "pairwise":
-            one, other = (
+            forward, backward = (
                 JudgeEvaluator(self.judge.in_one_order(reversed=reversed))
                 for reversed in (False, True)
             )
-            found["order"] = (one, other)
-        return found
+            variants["order"] = (forward, backward)
+        return variants
 
     def attach(self, store: Store) -> None:
         """Keep the judge's answers in a store."""
@@ -227,7 +227,7 @@ def judge(
         form=form,
         criteria=_reworded(_criteria(form, criteria, instructions), aligned.wording),
         prompt=template,
-        models=tuple(each.name for each in jury),
+        models=tuple(juror.name for juror in jury),
         reads=_reads(form, reads),
         spans=tuple(spans),
         samples=samples,
@@ -244,8 +244,8 @@ def judge(
     )
     bound = None if max_dollars is None else Account(max_dollars, name="The judge's max_dollars")
     models_asked = JudgeModels(jury, settings, folder=root)
-    made = Judge("judge", spec, models_asked, spending=JudgeSpending(bound))
-    return JudgeEvaluator(made, aligned)
+    grader = Judge("judge", spec, models_asked, spending=JudgeSpending(bound))
+    return JudgeEvaluator(grader, aligned)
 
 
 def _jury(
@@ -258,24 +258,24 @@ def _jury(
 ) -> list[CoachModel]:
     if model and models:
         raise InputError("A judge takes either model or models.")
-    named = [CoachModel(name=m) if isinstance(m, str) else m for m in (models or (model,)) if m]
-    if not named:
+    jury = [CoachModel(name=m) if isinstance(m, str) else m for m in (models or (model,)) if m]
+    if not jury:
         raise InputError(
             "The judge has no model.", hint='Name one: model = "…", or one under [coach].'
         )
-    names = [each.name for each in named]
+    names = [juror.name for juror in jury]
     for name in names:
         if names.count(name) > 1:
             raise InputError(f"The judge's jury has {name!r} twice.", hint="Use samples instead.")
     return [
         msgspec.structs.replace(
-            each,
-            base_url=each.base_url or base_url or None,
-            key_env=key_env if each.key_env is None else each.key_env,
-            input_price=input_price if each.input_price is None else each.input_price,
-            output_price=output_price if each.output_price is None else each.output_price,
+            juror,
+            base_url=juror.base_url or base_url or None,
+            key_env=key_env if juror.key_env is None else juror.key_env,
+            input_price=input_price if juror.input_price is None else juror.input_price,
+            output_price=output_price if juror.output_price is None else juror.output_price,
         )
-        for each in named
+        for juror in jury
     ]
 
 
@@ -284,31 +284,33 @@ def _criteria(
 ) -> tuple[Criterion, ...]:
     if criteria and instructions:
         raise InputError("A judge takes either criteria or instructions.")
-    given = tuple(Criterion(c) if isinstance(c, str) else c for c in criteria)
+    parsed = tuple(Criterion(c) if isinstance(c, str) else c for c in criteria)
     if instructions:
-        given = (Criterion(instructions),)
-    for each in given:
-        if not each.question.strip():
+        parsed = (Criterion(instructions),)
+    for criterion in parsed:
+        if not criterion.question.strip():
             raise InputError("A criterion of the judge is empty.")
-        if not 0.0 < each.weight < float("inf"):
+        if not 0.0 < criterion.weight < float("inf"):
             raise InputError(
-                f"The weight {each.weight:g} of the criterion {each.question!r} is not a positive"
-                " number."
+                f"The weight {criterion.weight:g} of the criterion {criterion.question!r} is not a"
+                " positive number."
             )
-    if form == "rubric" and not given:
+    if form == "rubric" and not parsed:
         raise InputError(
             "A rubric judge has no criteria.",
             hint='Ask questions: criteria = ["Does the answer name a price?"].',
         )
-    if form == "pairwise" and len(given) > 1:
+    if form == "pairwise" and len(parsed) > 1:
         raise InputError("A pairwise judge has one question; it was given several criteria.")
-    return given or ((SAME_AS_REFERENCE,) if form == "reference" else ())
+    return parsed or ((SAME_AS_REFERENCE,) if form == "reference" else ())
 
 
 def _reworded(criteria: Sequence[Criterion], wording: Mapping[str, str]) -> tuple[Criterion, ...]:
     return tuple(
-        msgspec.structs.replace(each, question=wording.get(each.question, each.question))
-        for each in criteria
+        msgspec.structs.replace(
+            criterion, question=wording.get(criterion.question, criterion.question)
+        )
+        for criterion in criteria
     )
 
 

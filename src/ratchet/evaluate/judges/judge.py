@@ -141,35 +141,35 @@ class Judge:
 
     def with_spec(self, spec: JudgeSpec) -> Judge:
         """A judge that asks otherwise, with the same models, cost bound and kept answers."""
-        other = Judge(self.name, spec, self.models, spending=self.spending)
-        other._store = self._store
-        other._known, other._running = self._known, self._running
-        return other
+        copy = Judge(self.name, spec, self.models, spending=self.spending)
+        copy._store = self._store
+        copy._known, copy._running = self._known, self._running
+        return copy
 
     def foreseen(self, outlook: AnswersOutlook) -> Judge:
         """A judge that asks no model, and counts the answers that it has and those it lacks."""
-        other = self.again(self._trial)
-        other._reversed, other._defended = self._reversed, self._defended
-        other._running, other._outlook = {}, outlook
-        return other
+        copy = self.again(self._trial)
+        copy._reversed, copy._defended = self._reversed, self._defended
+        copy._running, copy._outlook = {}, outlook
+        return copy
 
     def in_one_order(self, *, reversed: bool) -> Judge:
         """A pairwise judge that asks in one order only; reversed, the expected answer is first."""
-        other = self.with_spec(msgspec.structs.replace(self.spec, swap=False))
-        other._reversed = reversed
-        return other
+        copy = self.with_spec(msgspec.structs.replace(self.spec, swap=False))
+        copy._reversed = reversed
+        return copy
 
     def undefended(self) -> Judge:
         """A judge without the defence against injections, to measure what that changes."""
-        other = self.with_spec(self.spec)
-        other._defended = False
-        return other
+        copy = self.with_spec(self.spec)
+        copy._defended = False
+        return copy
 
     def again(self, trial: int) -> Judge:
         """A judge that asks anew what was asked before; answers are kept for each trial."""
-        other = self.with_spec(self.spec)
-        other._trial = trial
-        return other
+        copy = self.with_spec(self.spec)
+        copy._trial = trial
+        return copy
 
     def most_usd(self, rollout: Rollout) -> float | None:
         """The most that one request about a rollout costs in dollars, on average of the models.
@@ -179,8 +179,8 @@ class Judge:
         spec = self.spec
         sections = material(rollout, (), spec.reads, spec.spans)
         questions = [criterion.question for criterion in spec.criteria] or [BETTER]
-        asked = messages(spec.prompt, sections, questions, spec.examples)
-        most = self.models.most_usd(sum(len(message.content) for message in asked))
+        request = messages(spec.prompt, sections, questions, spec.examples)
+        most = self.models.most_usd(sum(len(message.content) for message in request))
         return None if most is None else most / len(spec.models)
 
     async def value(self, rollout: Rollout, spans: Sequence[Span] = ()) -> float | None:
@@ -209,12 +209,12 @@ class Judge:
         if spec.form == "pairwise":
             expected = Passage("Answer", _text(rollout.expected))
             answer = next(s for s in sections if s.title == "Answer")
-            rest = [s for s in sections if s.title not in ("Answer", "Reference answer")]
-            return await self._preferred(rest, answer.text, expected.text)
+            context = [s for s in sections if s.title not in ("Answer", "Reference answer")]
+            return await self._preferred(context, answer.text, expected.text)
         votes = await self._votes(sections)
         weights = [criterion.weight for criterion in spec.criteria]
-        means = [sum(v.value for v in each) / len(each) for each in votes]
-        value = sum(w * m for w, m in zip(weights, means, strict=True)) / sum(weights)
+        averages = [sum(v.value for v in usable) / len(usable) for usable in votes]
+        value = sum(w * m for w, m in zip(weights, averages, strict=True)) / sum(weights)
         return Judgement(value, "\n".join(map(self._line, spec.criteria, votes)))
 
     async def compare(self, input: Any, first: Any, second: Any) -> Judgement:
@@ -229,30 +229,30 @@ class Judge:
         """The usable votes on each criterion, at least one each."""
         spec = self.spec
         questions = [criterion.question for criterion in spec.criteria]
-        asked = await self._ask_all(sections, questions, schema(len(questions), VERDICTS))
+        slots = await self._ask_all(sections, questions, schema(len(questions), VERDICTS))
         votes: list[list[Vote]] = []
         for number, question in enumerate(questions, 1):
             usable = [
                 Vote(float(answer["verdict"] == "yes"), answer["reason"], model)
-                for answer, model in _decided(asked, f"c{number}")
+                for answer, model in _decided(slots, f"c{number}")
             ]
-            if len(usable) <= ENOUGH * len(asked):
-                raise Unscored(_too_few(question, asked, f"c{number}"))
+            if len(usable) <= ENOUGH * len(slots):
+                raise Unscored(_too_few(question, slots, f"c{number}"))
             votes.append(usable)
         return votes
 
-    async def _preferred(self, sections: Sequence[Passage], one: str, other: str) -> Judgement:
+    async def _preferred(self, sections: Sequence[Passage], first: str, second: str) -> Judgement:
         values: list[float] = []
         reasons: list[str] = []
         swapped = (False, True) if self.spec.swap else (self._reversed,)
         for swap in swapped:
-            pair = (other, one) if swap else (one, other)
-            shown = [Passage("First answer", pair[0]), Passage("Second answer", pair[1])]
+            pair = (second, first) if swap else (first, second)
+            passages = [Passage("First answer", pair[0]), Passage("Second answer", pair[1])]
             question = self.spec.criteria[0].question if self.spec.criteria else BETTER
-            asked = await self._ask_all([*sections, *shown], [question], schema(1, PREFERRED))
-            usable = [answer for answer, _ in _decided(asked, "c1")]
-            if len(usable) <= ENOUGH * len(asked):
-                raise Unscored(_too_few(question, asked, "c1"))
+            slots = await self._ask_all([*sections, *passages], [question], schema(1, PREFERRED))
+            usable = [answer for answer, _ in _decided(slots, "c1")]
+            if len(usable) <= ENOUGH * len(slots):
+                raise Unscored(_too_few(question, slots, "c1"))
             values.append(sum(_worth(a["verdict"], swap) for a in usable) / len(usable))
             reasons.append(usable[0]["reason"])
         if len(values) == 2 and (values[0] - 0.5) * (values[1] - 0.5) < 0:
@@ -278,12 +278,12 @@ class Judge:
                 )
             return replies
 
-        asked = [
+        asking = [
             slot(model, sample)
             for model in self.models.names
             for sample in range(self.spec.samples)
         ]
-        return list(await asyncio.gather(*asked))
+        return list(await asyncio.gather(*asking))
 
     async def _ask(
         self,
@@ -324,9 +324,9 @@ class Judge:
         temperature: float,
     ) -> Reply:
         """The answer from memory, the journal, or the model."""
-        known = self._known.get(key)
-        if known is not None:
-            return known
+        remembered = self._known.get(key)
+        if remembered is not None:
+            return remembered
         store, journal = self._store, JOURNAL.format(name=self.name)
         if store is not None:
             body = await asyncio.to_thread(store.journal.get, journal, key)
@@ -398,19 +398,19 @@ class Judge:
         return f"{criterion.question} {word}{count}: {reason}"
 
 
-def _decided(asked: Sequence[Sequence[Reply]], place: str) -> list[tuple[dict[str, Any], str]]:
+def _decided(slots: Sequence[Sequence[Reply]], place: str) -> list[tuple[dict[str, Any], str]]:
     """Of each model asked its first answer to a question that is decided, with its name."""
     decided = []
-    for replies in asked:
+    for replies in slots:
         answers = ((r.data[place], r.model) for r in replies if not r.problem)
-        first = next((each for each in answers if each[0]["verdict"] != "unclear"), None)
+        first = next((answer for answer in answers if answer[0]["verdict"] != "unclear"), None)
         if first is not None:
             decided.append(first)
     return decided
 
 
-def _too_few(question: str, asked: Sequence[Sequence[Reply]], place: str) -> str:
-    undecided = [replies for replies in asked if not _decided([replies], place)]
+def _too_few(question: str, slots: Sequence[Sequence[Reply]], place: str) -> str:
+    undecided = [replies for replies in slots if not _decided([replies], place)]
     last = undecided[0][-1]
     why = last.problem or f"it is unclear: {last.data[place]['reason']}"
     times = sum(map(len, undecided))

@@ -71,10 +71,10 @@ def selected(spans: Sequence[Span], chosen: Sequence[str]) -> list[Span]:
     """The spans whose name fits one of the patterns; all without patterns."""
     if not chosen:
         return list(spans)
-    return [s for s in spans if any(fnmatch.fnmatchcase(s.name, each) for each in chosen)]
+    return [s for s in spans if any(fnmatch.fnmatchcase(s.name, pattern) for pattern in chosen)]
 
 
-def condensed(spans: Sequence[Span], known: set[str], limit: int = MAX_TRACE) -> str:
+def condensed(spans: Sequence[Span], shown_elsewhere: set[str], limit: int = MAX_TRACE) -> str:
     """The trace as text within a limit: failing steps are kept whole, others as there is room.
 
     Steps are kept in this order: those that failed, their neighbours, the last, the first. A line
@@ -82,13 +82,13 @@ def condensed(spans: Sequence[Span], known: set[str], limit: int = MAX_TRACE) ->
 
     Args:
         spans: Spans in start order.
-        known: Texts shown elsewhere.
+        shown_elsewhere: Texts shown elsewhere.
         limit: Maximum characters; what says how many are missing comes on top.
     """
-    steps = [(s, "\n".join(lines)) for s, lines in steps_by_span(spans, known)]
+    steps = [(s, "\n".join(lines)) for s, lines in steps_by_span(spans, shown_elsewhere)]
     if sum(len(text) + 1 for _, text in steps) <= limit:
         return "\n".join(text for _, text in steps)
-    kept: dict[int, str] = {}
+    texts: dict[int, str] = {}
     room = limit
     for number in _by_importance([span.status == "error" for span, _ in steps]):
         text = steps[number][1]
@@ -96,23 +96,23 @@ def condensed(spans: Sequence[Span], known: set[str], limit: int = MAX_TRACE) ->
             if steps[number][0].status != "error" or room < 200:
                 continue
             text = cut(text, room - 100)
-        kept[number] = text
+        texts[number] = text
         room -= len(text) + 1
     lines: list[str] = []
     missing = 0
     for number in range(len(steps) + 1):
-        if number in kept or number == len(steps):
+        if number in texts or number == len(steps):
             if missing:
                 lines.append(f"[... {missing} step{'' if missing == 1 else 's'} left out ...]")
             missing = 0
-            lines += [kept[number]] if number in kept else []
+            lines += [texts[number]] if number in texts else []
         else:
             missing += 1
     return "\n".join(lines)
 
 
 def _by_importance(failed: Sequence[bool]) -> list[int]:
-    failing = [number for number, each in enumerate(failed) if each]
+    failing = [number for number, is_failed in enumerate(failed) if is_failed]
     near = [
         at
         for number in failing

@@ -114,15 +114,15 @@ def messages(
     everything = [s for example in examples for s in example.sections] + list(sections)
     mark = mark or unused_mark(section.text for section in everything)
     defence, quote = (DEFENCE.format(mark=mark), mark) if defended else ("", None)
-    shown = "".join(
+    cases = "".join(
         f"## Labelled case {number}\n\n{_sections(example.sections, quote)}\n\nA person's label:"
         f" {_label(example.label)}{f' ({example.comment})' if example.comment else ''}\n\n"
         for number, example in enumerate(examples, 1)
     )
-    if shown:
-        shown += "The case to grade now:\n\n"
+    if cases:
+        cases += "The case to grade now:\n\n"
     user = template.format(
-        examples=shown,
+        examples=cases,
         material=_sections(sections, quote),
         questions="\n".join(f"c{n}. {question}" for n, question in enumerate(questions, 1)),
     )
@@ -150,8 +150,8 @@ def schema(count: int, verdicts: Sequence[str]) -> dict[str, Any]:
 
 
 def _sections(sections: Sequence[Passage], mark: str | None) -> str:
-    shown = [s.text if mark is None else quoted(s.text, mark) for s in sections]
-    return "\n\n".join(f"## {s.title}\n\n{text}" for s, text in zip(sections, shown, strict=True))
+    texts = [s.text if mark is None else quoted(s.text, mark) for s in sections]
+    return "\n\n".join(f"## {s.title}\n\n{text}" for s, text in zip(sections, texts, strict=True))
 
 
 def _label(value: float) -> str:

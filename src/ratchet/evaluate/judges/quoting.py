@@ -36,8 +36,8 @@ def new_mark() -> str:
 
 def unused_mark(texts: Iterable[str], draw: Callable[[], str] = new_mark) -> str:
     """Draw a mark that occurs in none of the texts."""
-    found = tuple(texts)
-    while any((mark := draw()) in text for text in found):
+    searched = tuple(texts)
+    while any((mark := draw()) in text for text in searched):
         pass
     return mark
 
@@ -46,11 +46,13 @@ def neutralised(text: str) -> str:
     """The text without what could act on a model or its chat template rather than be read."""
     text = _LINE_END.sub("\n", text)
     text = "".join(
-        each
-        for each in text
-        if each == "\n" or each in _KEPT or unicodedata.category(each) not in ("Cc", "Cf", "Cs")
+        character
+        for character in text
+        if character == "\n"
+        or character in _KEPT
+        or unicodedata.category(character) not in ("Cc", "Cf", "Cs")
     )
-    return _TEMPLATE_TOKEN.sub(lambda found: f"{found[0]} ", text)
+    return _TEMPLATE_TOKEN.sub(lambda match: f"{match[0]} ", text)
 
 
 def quoted(text: str, mark: str) -> str:

@@ -88,18 +88,18 @@ class Realigned(msgspec.Struct, frozen=True, kw_only=True):
 def agreement(scores: Sequence[float | None], labels: Sequence[float]) -> Agreement:
     """Agreement of scores with labels; cases without a score are counted apart."""
     pairs = [(s, y) for s, y in zip(scores, labels, strict=True) if s is not None]
-    given = [s for s, _ in pairs]
-    said = [s >= RIGHT_FROM for s in given]
+    scored = [s for s, _ in pairs]
+    passed = [s >= RIGHT_FROM for s in scored]
     right = [y >= RIGHT_FROM for _, y in pairs]
-    table = confusion(said, right)
+    table = confusion(passed, right)
     return Agreement(
         cases=len(pairs),
         unscored=len(scores) - len(pairs),
-        kappa=kappa(said, right),
-        auroc=auroc(given, right),
+        kappa=kappa(passed, right),
+        auroc=auroc(scored, right),
         accuracy=table.accuracy,
         majority=table.majority,
-        calibration_error=calibration_error(calibration_curve(given, [y for _, y in pairs])),
+        calibration_error=calibration_error(calibration_curve(scored, [y for _, y in pairs])),
     )
 
 
@@ -137,25 +137,25 @@ async def realign(
             hint="Label outputs of both kinds.",
         )
     pool, dev, test = _split(cases, seed)
-    asked = bare = _with_examples(evaluator.judge, ())
+    original = bare = _with_examples(evaluator.judge, ())
     if reword is not None:
         questions = await reword(bare, pool, dev)
         bare = bare.with_spec(msgspec.structs.replace(bare.spec, criteria=questions))
-    known = await _scores(bare, pool, spans_of)
-    shown = [_example(bare, case, spans_of) for case in _hardest(pool, known)]
+    pool_scores = await _scores(bare, pool, spans_of)
+    examples = [_example(bare, case, spans_of) for case in _hardest(pool, pool_scores)]
     labels = [case.label for case in dev]
     best, best_scores = bare, await _scores(bare, dev, spans_of)
     for size in SIZES:
-        if size > len(shown):
+        if size > len(examples):
             break
-        tried = _with_examples(bare, tuple(shown[:size]))
+        tried = _with_examples(bare, tuple(examples[:size]))
         scores = await _scores(tried, dev, spans_of)
         if _worth(scores, labels) > _worth(best_scores, labels):
             best, best_scores = tried, scores
     scored = [(s, y) for s, y in zip(best_scores, labels, strict=True) if s is not None]
     curve = calibrated([s for s, _ in scored], [y for _, y in scored]) if scored else ()
     sealed = [case.label for case in test]
-    before = agreement(await _scores(asked, test, spans_of), sealed)
+    before = agreement(await _scores(original, test, spans_of), sealed)
     mapped = [
         None if s is None or not curve else interpolated(curve, s)
         for s in await _scores(best, test, spans_of)
@@ -175,8 +175,8 @@ def _wording(evaluator: JudgeEvaluator, judge: Judge) -> dict[str, str]:
     """The judge's questions by those of the configuration, where they differ."""
     configured = {new: old for old, new in evaluator.wording.items()}
     pairs = zip(evaluator.judge.spec.criteria, judge.spec.criteria, strict=True)
-    found = {configured.get(old.question, old.question): new.question for old, new in pairs}
-    return {old: new for old, new in found.items() if new != old}
+    wording = {configured.get(old.question, old.question): new.question for old, new in pairs}
+    return {old: new for old, new in wording.items() if new != old}
 
 
 def _split(
@@ -239,13 +239,13 @@ def _example(judge: Judge, case: LabelledRollout, spans_of: SpansOf) -> Labelled
     spans = spans_of(case.rollout.id) if "trace" in spec.reads else []
     sections = material(case.rollout, spans, spec.reads, spec.spans)
     redact = judge.models.redactor.text  # an alignment is a file of the repository
-    redacted = tuple(Passage(each.title, redact(each.text)) for each in sections)
+    redacted = tuple(Passage(section.title, redact(section.text)) for section in sections)
     return LabelledExample(redacted, case.label, redact(case.comment))
 
 
 def _worth(scores: Sequence[float | None], labels: Sequence[float]) -> tuple[float, float]:
     """Kappa, then how near the scores are; an unscored case counts as a wrong one."""
-    said = ["unscored" if s is None else s >= RIGHT_FROM for s in scores]
-    found = kappa(said, [y >= RIGHT_FROM for y in labels])
+    verdicts = ["unscored" if s is None else s >= RIGHT_FROM for s in scores]
+    estimate = kappa(verdicts, [y >= RIGHT_FROM for y in labels])
     error = sum(1.0 if s is None else (s - y) ** 2 for s, y in zip(scores, labels, strict=True))
-    return (0.0 if found is None else found.value, -error)
+    return (0.0 if estimate is None else estimate.value, -error)

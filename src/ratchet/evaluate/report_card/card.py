@@ -198,15 +198,15 @@ def verdict_of(
     if rejecting:
         return "rejected", [*rejecting, *advising], None
     if vouched:
-        said = "The project vouches for it (vouched = true in ratchet.toml)."
-        return "decides", [said, *advising], None
+        reason = "The project vouches for it (vouched = true in ratchet.toml)."
+        return "decides", [reason, *advising], None
     if basis == "opinion" and labels == 0:
         return "advises", [unlabelled(reads_expected), *advising], missing
     if advising:
         return "advises", advising, missing if basis == "opinion" and missing else None
     if not scored:
-        said = "No output can be scored: there is none, or its task has no expected answer."
-        return "insufficient", [said], None
+        reason = "No output can be scored: there is none, or its task has no expected answer."
+        return "insufficient", [reason], None
     if basis != "opinion":
         how = {
             "comparison": "It compares with the expected answer.",
@@ -218,8 +218,8 @@ def verdict_of(
             return "insufficient", [f"{doubtful[0]} More outputs are needed.", *doubtful[1:]], None
         return "decides", [how, *(check.detail for check in open_ if check.name == "damage")], None
     if missing:
-        said = f"{labels} outputs are labelled; agreement with people needs {missing} more."
-        return "insufficient", [said], missing
+        reason = f"{labels} outputs are labelled; agreement with people needs {missing} more."
+        return "insufficient", [reason], missing
     kappa = next((check for check in open_ if check.name == "kappa"), None)
     if kappa is not None:
         assert kappa.value is not None
@@ -317,7 +317,7 @@ def _applicable(evaluator: Evaluator, probes: Sequence[Probe]) -> list[Probe]:
     """Probes of what an evaluator reads: of its output, its steps, or both."""
     asks = set(getattr(evaluator, "asks_for", ("rollout",)))
     reads_output, reads_steps = asks & {"output", "rollout"}, asks & {"spans", "rollout"}
-    kept: dict[int, Probe] = {}
+    applicable: dict[int, Probe] = {}
     places: dict[int, int] = {}
     for number, probe in enumerate(probes):
         of_steps = probe.spans is not None
@@ -326,8 +326,8 @@ def _applicable(evaluator: Evaluator, probes: Sequence[Probe]) -> list[Probe]:
             continue
         if probe.base >= 0 and probe.base not in places:
             continue
-        places[number] = len(kept)
-        kept[number] = probe
+        places[number] = len(applicable)
+        applicable[number] = probe
     return [
         msgspec.structs.replace(
             probe,
@@ -335,7 +335,7 @@ def _applicable(evaluator: Evaluator, probes: Sequence[Probe]) -> list[Probe]:
             # The expected answer tells nothing of the steps.
             right=probe.right if reads_output else None,
         )
-        for probe in kept.values()
+        for probe in applicable.values()
     ]
 
 
@@ -371,13 +371,13 @@ async def _scores(
 ) -> list[Score | None]:
     """The scores of probes, as experiments get them; None where the time did not reach."""
     verdicts: list[Score | Failure | None] = [None] * len(probes)
-    began, done = clock(), 0
+    began, scored = clock(), 0
     again = getattr(evaluator, "again", lambda trial: evaluator)
     if on_probe is not None:
         on_probe(0, len(probes))
 
     async def take(numbers: Iterator[int]) -> None:
-        nonlocal done
+        nonlocal scored
         for number in numbers:
             probe = probes[number]
             if probe.base >= 0 and clock() - began > limit_s:
@@ -385,9 +385,9 @@ async def _scores(
             read = spans_of if probe.spans is None else _reader(probe.spans)
             judged = again(probe.trial) if probe.trial else evaluator
             verdicts[number] = await attempted(judged, probe.rollout, read)
-            done += 1
+            scored += 1
             if on_probe is not None:
-                on_probe(done, len(probes))
+                on_probe(scored, len(probes))
 
     first = range(min(TRIED, len(probes)))
     await check_affordable(evaluator, planned)
@@ -433,8 +433,8 @@ def _reader(spans: Sequence[Span]) -> SpansOf:
 
 def _data(evaluator: Evaluator, cases: Sequence[Case], seed: int) -> str:
     used = _usable(evaluator, cases)
-    known = [[c.rollout.id, c.rollout.output, c.rollout.expected, c.label, c.labels] for c in used]
-    return content_hash([known, seed])
+    rows = [[c.rollout.id, c.rollout.output, c.rollout.expected, c.label, c.labels] for c in used]
+    return content_hash([rows, seed])
 
 
 def _identity(evaluator: Evaluator, data: str, thresholds: CardThresholds, vouched: bool) -> str:

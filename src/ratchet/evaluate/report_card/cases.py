@@ -52,8 +52,8 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def contradicted(self) -> bool:
         """Whether people call right what differs from the expected answer."""
-        told = is_right(self.rollout.output, self.rollout.expected)
-        return self.labelled_right is True and told is False
+        right = is_right(self.rollout.output, self.rollout.expected)
+        return self.labelled_right is True and right is False
 
 
 def make_cases(
@@ -70,26 +70,26 @@ def make_cases(
     for label in labels:
         if not label.criterion and label.rollout_id:
             values.setdefault(label.rollout_id, []).append(label.value)
-    found: dict[bytes, Case] = {}
+    cases: dict[bytes, Case] = {}
     ended = [r for r in rollouts if r.status == "succeeded"]
     for rollout in sorted(ended, key=lambda r: (r.id not in values, r.id)):
-        given = values.get(rollout.id, [])
+        label_values = values.get(rollout.id, [])
         case = Case(
             rollout=rollout,
-            label=math.fsum(given) / len(given) if given else None,
-            labels=len(given),
+            label=math.fsum(label_values) / len(label_values) if label_values else None,
+            labels=len(label_values),
         )
         # Labelled rollouts each count: a person has read them.
-        key = rollout.id if given else (rollout.input, rollout.expected, rollout.output)
-        found.setdefault(msgspec.json.encode(key), case)
-    known = {msgspec.json.encode((c.rollout.input, c.rollout.expected)) for c in found.values()}
+        key = rollout.id if label_values else (rollout.input, rollout.expected, rollout.output)
+        cases.setdefault(msgspec.json.encode(key), case)
+    places = {msgspec.json.encode((c.rollout.input, c.rollout.expected)) for c in cases.values()}
     answered = (task for task in tasks if task.expected is not None)
     for task in sorted(answered, key=lambda task: task.id):
         place = msgspec.json.encode((task.input, task.expected))
-        if place not in known:
-            known.add(place)
-            found[place] = Case(rollout=_made_up(task), made_up=True)
-    return list(found.values())
+        if place not in places:
+            places.add(place)
+            cases[place] = Case(rollout=_made_up(task), made_up=True)
+    return list(cases.values())
 
 
 def _made_up(task: Task) -> Rollout:

@@ -70,22 +70,22 @@ class Measured(msgspec.Struct, frozen=True):
 
     def pairs(self, kind: ProbeKind) -> list[tuple[Probe, float, float]]:
         """Copies of a kind with their own score and that of what they were made of."""
-        found = []
+        pairs = []
         for probe, value in zip(self.probes, self.values, strict=True):
             base = self.values[probe.base] if probe.base >= 0 else None
             if probe.kind == kind and value is not None and base is not None:
-                found.append((probe, value, base))
-        return found
+                pairs.append((probe, value, base))
+        return pairs
 
     def outputs(self) -> tuple[CardOutput, ...]:
         """The real outputs with their scores and labels."""
-        found = []
+        outputs = []
         for probe, value in zip(self.probes, self.values, strict=True):
             if probe.kind == "real":
                 case = self.cases[probe.case]
                 output = CardOutput(rollout_id=case.rollout.id, score=value, label=case.label)
-                found.append(output)
-        return tuple(found)
+                outputs.append(output)
+        return tuple(outputs)
 
     def labelled(self) -> tuple[list[float], list[bool]]:
         """Scores of labelled outputs, and whether people call each right."""
@@ -163,7 +163,7 @@ def damage(measured: Measured, limits: CardThresholds) -> list[CardCheck]:
     if not measured.known:
         verdict = "insufficient" if verdict == "decides" else "advises"
     compared = counted(n, "pair")
-    said = (
+    sentence = (
         f"A right output scored above its damaged copy in {wins / n:.0%} of {compared}, ties half"
     )
     checks = [
@@ -174,7 +174,7 @@ def damage(measured: Measured, limits: CardThresholds) -> list[CardCheck]:
             high=high,
             n=n,
             verdict=verdict,
-            detail=said + ("." if measured.known else "; which outputs are right is presumed."),
+            detail=sentence + ("." if measured.known else "; which outputs are right is presumed."),
         ),
         *_kinds(pairs, limits, gates=measured.known),
         _shown("ties", ties, n, f"{ties} of {n} damaged copies scored the same as the output."),
@@ -345,12 +345,14 @@ def labels(measured: Measured, limits: CardThresholds) -> list[CardCheck]:
             detail="Mean distance between score and share of right outputs.",
         )
     )
-    for each in curve:
+    for point in curve:
         detail = (
-            f"Of {counted(each.label.n, 'output')} with a score of about {each.score:.2f},"
-            f" {each.label.value:.0%} are right."
+            f"Of {counted(point.label.n, 'output')} with a score of about {point.score:.2f},"
+            f" {point.label.value:.0%} are right."
         )
-        checks.append(_estimated(f"calibration at {each.score:.2f}", each.label, "decides", detail))
+        checks.append(
+            _estimated(f"calibration at {point.score:.2f}", point.label, "decides", detail)
+        )
     return checks
 
 
@@ -368,24 +370,26 @@ def _highest_kappa(table: Confusion) -> float:
     return (agreement - chance) / (1 - chance) if chance < 1 else 1.0
 
 
-def _estimated(name: str, found: IntervalEstimate, verdict: CardVerdict, detail: str) -> CardCheck:
+def _estimated(
+    name: str, estimate: IntervalEstimate, verdict: CardVerdict, detail: str
+) -> CardCheck:
     return CardCheck(
         name=name,
-        value=found.value,
-        low=found.low,
-        high=found.high,
-        n=found.n,
+        value=estimate.value,
+        low=estimate.low,
+        high=estimate.high,
+        n=estimate.n,
         verdict=verdict,
         detail=detail,
     )
 
 
-def _kappa_verdict(found: IntervalEstimate, limits: CardThresholds) -> CardVerdict:
-    if found.high < limits.kappa_advises:
+def _kappa_verdict(estimate: IntervalEstimate, limits: CardThresholds) -> CardVerdict:
+    if estimate.high < limits.kappa_advises:
         return "rejected"
-    if found.high < limits.kappa:
+    if estimate.high < limits.kappa:
         return "advises"
-    enough = found.value >= limits.kappa and found.low >= limits.kappa_low
+    enough = estimate.value >= limits.kappa and estimate.low >= limits.kappa_low
     return "decides" if enough else "insufficient"
 
 

@@ -20,8 +20,8 @@ def verdicts_of(scores: Sequence[float], labels: Sequence[bool]) -> list[bool]:
         return [score == 1.0 for score in scores]
     halves = (range(0, len(scores), 2), range(1, len(scores), 2))
     verdicts = [False] * len(scores)
-    for own, other in (halves, halves[::-1]):
-        cut = _best_cut([scores[n] for n in other], [labels[n] for n in other])
+    for own, reference in (halves, halves[::-1]):
+        cut = _best_cut([scores[n] for n in reference], [labels[n] for n in reference])
         for n in own:
             verdicts[n] = scores[n] >= cut
     return verdicts
@@ -29,8 +29,8 @@ def verdicts_of(scores: Sequence[float], labels: Sequence[bool]) -> list[bool]:
 
 def _best_cut(scores: Sequence[float], labels: Sequence[bool]) -> float:
     """The cut with the most agreement, halfway between two scores; of several the middle one."""
-    known = sorted(set(scores))
-    cuts = [0.0, *((a + b) / 2 for a, b in itertools.pairwise(known)), 1.0]
+    levels = sorted(set(scores))
+    cuts = [0.0, *((a + b) / 2 for a, b in itertools.pairwise(levels)), 1.0]
     agreed = [
         sum((score >= cut) == label for score, label in zip(scores, labels, strict=True))
         for cut in cuts

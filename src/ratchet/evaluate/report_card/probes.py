@@ -128,14 +128,14 @@ def _damage(probes: list[Probe], good: Sequence[int], copies: int, rng: random.R
         count = 0
         for number in good:
             probe = probes[number]
-            others = [
-                other.rollout.output
-                for other in probes
-                if other.kind in ("real", "expected")
-                and other.rollout.input != probe.rollout.input
-                and other.right is not False
+            outputs = [
+                neighbour.rollout.output
+                for neighbour in probes
+                if neighbour.kind in ("real", "expected")
+                and neighbour.rollout.input != probe.rollout.input
+                and neighbour.right is not False
             ]
-            material = Material(probe.rollout.output, others, probe.rollout.input)
+            material = Material(probe.rollout.output, outputs, probe.rollout.input)
             damaged = made(change, material, rng)
             if damaged is None:
                 continue

@@ -27,7 +27,7 @@ def self_preference(
     if not models:
         return []
     own: list[float] = []
-    others: list[float] = []
+    foreign: list[float] = []
     for probe, value in zip(measured.probes, measured.values, strict=True):
         label = measured.cases[probe.case].label if probe.kind == "real" else None
         if label is None or value is None:
@@ -37,18 +37,18 @@ def self_preference(
             for span in spans_of(probe.rollout.id)
             for name in (names.REQUEST_MODEL, names.RESPONSE_MODEL)
         }
-        (own if models & makers else others).append(value - label)
-    if min(len(own), len(others)) < FEWEST_LABELLED:
+        (own if models & makers else foreign).append(value - label)
+    if min(len(own), len(foreign)) < FEWEST_LABELLED:
         return []
-    shift = math.fsum(own) / len(own) - math.fsum(others) / len(others)
-    half = Z * math.sqrt(sum(statistics.variance(side) / len(side) for side in (own, others)))
+    shift = math.fsum(own) / len(own) - math.fsum(foreign) / len(foreign)
+    half = Z * math.sqrt(sum(statistics.variance(side) / len(side) for side in (own, foreign)))
     return [
         CardCheck(
             name="self-preference",
             value=shift,
             low=shift - half,
             high=shift + half,
-            n=len(own) + len(others),
+            n=len(own) + len(foreign),
             verdict=small_shift(
                 shift, shift - half, limits.self_preference, limits.self_preference_advises
             ),

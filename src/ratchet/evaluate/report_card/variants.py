@@ -55,10 +55,10 @@ def compared(
     """The check of two variants by their scores of the same outputs, at least one."""
     n = len(scores)
     if name == "order":
-        flips = sum((one - TIE) * (other - TIE) < 0 for one, other in scores)
+        flips = sum((first - TIE) * (second - TIE) < 0 for first, second in scores)
         detail = f"{flips} of {n} preferences change with the order."
         return small_share(name, flips, n, limits.order, limits.order_advises, detail)
-    differences = [one - other for one, other in scores]
+    differences = [first - second for first, second in scores]
     mean = math.fsum(differences) / n
     half = Z * math.sqrt(statistics.variance(differences, mean) / n) if n > 1 else math.inf
     low = max(0.0, abs(mean) - half)
@@ -77,14 +77,14 @@ async def _scores(
     pair: tuple[Evaluator, Evaluator], rollouts: Sequence[Rollout], spans_of: SpansOf
 ) -> list[tuple[float, float]]:
     """Scores of both, of the outputs that both can score."""
-    found: list[tuple[float, float] | None] = [None] * len(rollouts)
+    both_scores: list[tuple[float, float] | None] = [None] * len(rollouts)
     left = iter(enumerate(rollouts))
 
     async def take() -> None:
         for number, rollout in left:
-            one, other = [(await each.score(rollout, spans_of)).value for each in pair]
-            if one is not None and other is not None:
-                found[number] = (one, other)
+            first, second = [(await evaluator.score(rollout, spans_of)).value for evaluator in pair]
+            if first is not None and second is not None:
+                both_scores[number] = (first, second)
 
     await asyncio.gather(*(take() for _ in range(AT_ONCE)))
-    return [scores for scores in found if scores is not None]
+    return [scores for scores in both_scores if scores is not None]

@@ -68,15 +68,15 @@ class QueryComparison:
 
     Args:
         expected: The expected query, which sqlglot can read.
-        given: The other.
+        answer: The other.
         tolerance: Largest difference of equal floats, absolute or as a share.
     """
 
-    def __init__(self, expected: ReadQuery, given: ReadQuery, tolerance: float) -> None:
+    def __init__(self, expected: ReadQuery, answer: ReadQuery, tolerance: float) -> None:
         assert expected.tree is not None
         self._expected = expected
         self._tree = expected.tree
-        self._given = given
+        self._given = answer
         self._tolerance = tolerance
         self._ordered = is_ordered(expected.tree)
         self._ordering: Ordering | None = ordering(expected.tree) if self._ordered else None
@@ -92,12 +92,12 @@ class QueryComparison:
         except (QueryFailed, QueryTooLarge) as error:
             raise InputError(f"The expected query cannot be run: {error}.") from None
         try:
-            given = execution.run(connection, self._given.text, seconds=seconds)
+            got = execution.run(connection, self._given.text, seconds=seconds)
         except QueryFailed as error:
             return Compared("different", f"the query cannot be run: {error}")
         except QueryTooLarge as error:
             raise InputError(f"The query cannot be compared: {error}.") from None
-        why = self._difference(connection, expected, given, seconds)
+        why = self._difference(connection, expected, got, seconds)
         if why:
             return Compared("different", why)
         if results.is_empty(expected):
@@ -113,12 +113,12 @@ class QueryComparison:
         trees = [tree for tree in (self._tree, self._given.tree) if tree is not None]
         use = uses(trees, schema.columns)
         alive = mutants.mutants(self._tree)
-        planted, said = len(alive), 0
-        made = databases.generate(schema, use, self._read(schema), self._expected.text)
+        planted, telling = len(alive), 0
+        generated = databases.generate(schema, use, self._read(schema), self._expected.text)
         until = time.monotonic() + _BUDGET_S
-        for number, database in enumerate(made):
+        for number, database in enumerate(generated):
             with closing(database.connection) as connection:
-                enough = number >= count and said >= count and not alive
+                enough = number >= count and telling >= count and not alive
                 if enough or number >= count * MOST_DATABASES or time.monotonic() > until:
                     break
                 try:
@@ -128,60 +128,60 @@ class QueryComparison:
                 except QueryFailed as error:
                     raise InputError(f"The expected query cannot be run: {error}.") from None
                 try:
-                    given = execution.run(connection, self._given.text, seconds=_GENERATED_S)
+                    got = execution.run(connection, self._given.text, seconds=_GENERATED_S)
                 except QueryFailed as error:
                     return Compared("different", f"the query cannot be run: {error}")
                 except QueryTooLarge:
                     continue
-                why = self._difference(connection, expected, given, _GENERATED_S)
+                why = self._difference(connection, expected, got, _GENERATED_S)
                 if why and self._is_determined(database, expected):
                     return Compared("different", f"on a generated database: {why}")
-                said += not results.is_empty(expected)
+                telling += not results.is_empty(expected)
                 alive = list(self._surviving(connection, alive, expected))
         killed = f"{planted - len(alive)} of {planted} small changes of the expected query"
-        if said == 0:
+        if telling == 0:
             return Compared("unknown", "the expected query gives nothing on generated databases")
         return Compared(
-            "equal", f"the same on {said} generated databases, which tell {killed} apart from it"
+            "equal", f"the same on {telling} generated databases, which tell {killed} apart from it"
         )
 
     def _read(self, schema: SqlSchema) -> frozenset[str]:
         """The tables that the queries read; all where that cannot be told, as with views."""
-        known = frozenset(table.name.lower() for table in schema.tables)
+        tables = frozenset(table.name.lower() for table in schema.tables)
         if self._given.tree is None:
-            return known
+            return tables
         trees = (self._tree, self._given.tree)
-        named = {each.name.lower() for tree in trees for each in tree.find_all(exp.Table)}
-        ctes = {each.alias.lower() for tree in trees for each in tree.find_all(exp.CTE)}
-        return known if named - ctes - known else known & named
+        referenced = {table.name.lower() for tree in trees for table in tree.find_all(exp.Table)}
+        ctes = {cte.alias.lower() for tree in trees for cte in tree.find_all(exp.CTE)}
+        return tables if referenced - ctes - tables else tables & referenced
 
     def _difference(
         self,
         connection: sqlite3.Connection,
         expected: Sequence[Row],
-        given: Sequence[Row],
+        got: Sequence[Row],
         seconds: float,
     ) -> str:
         """What differs, as a clause; empty if nothing does."""
-        width, other = (len(rows[0]) if rows else 0 for rows in (expected, given))
-        both = f": expected {_some(expected)}, got {_some(given)}"
-        if expected and given and width != other:
-            return f"{other} columns where {width} are expected{both}"
+        width, got_width = (len(rows[0]) if rows else 0 for rows in (expected, got))
+        both = f"; expected {_some(expected)}, got {_some(got)}"
+        if expected and got and width != got_width:
+            return f"{counted(got_width, 'column')} where {width} are expected{both}"
         if self._ordered:
-            if results.same_sequence(expected, given, self._tolerance):
+            if results.same_sequence(expected, got, self._tolerance):
                 return ""
-        elif results.same_rows(expected, given, self._tolerance):
+        elif results.same_rows(expected, got, self._tolerance):
             return ""
-        if len(expected) != len(given):
-            return f"{_rows(given)} where {len(expected)} are expected{both}"
-        if self._ordered and self._is_among_ties(connection, given, seconds):
+        if len(expected) != len(got):
+            return f"{_rows(got)} where {len(expected)} are expected{both}"
+        if self._ordered and self._is_among_ties(connection, got, seconds):
             return ""
-        if self._ordered and results.same_rows(expected, given, self._tolerance):
+        if self._ordered and results.same_rows(expected, got, self._tolerance):
             return f"the rows are in another order{both}"
         return f"other rows{both}"
 
     def _is_among_ties(
-        self, connection: sqlite3.Connection, given: Sequence[Row], seconds: float
+        self, connection: sqlite3.Connection, got: Sequence[Row], seconds: float
     ) -> bool:
         """Whether the rows are in one of the orders that the expected query allows."""
         if self._ordering is None:
@@ -191,7 +191,7 @@ class QueryComparison:
         except (QueryFailed, QueryTooLarge):
             return False
         keyed, width = self._ordering.with_keys(rows)
-        return results.follows(given, keyed, width, self._ordering.offset, self._tolerance)
+        return results.follows(got, keyed, width, self._ordering.offset, self._tolerance)
 
     def _is_determined(
         self, database: databases.GeneratedDatabase, expected: Sequence[Row]
@@ -252,8 +252,8 @@ def _some(rows: Sequence[Row]) -> str:
     """The first rows of a result, and how many more there are."""
     if not rows:
         return "no row"
-    shown = ", ".join(_short(row) for row in rows[:SHOWN])
-    return shown if len(rows) <= SHOWN else f"{shown} and {len(rows) - SHOWN} more"
+    text = ", ".join(_short(row) for row in rows[:SHOWN])
+    return text if len(rows) <= SHOWN else f"{text} and {len(rows) - SHOWN} more"
 
 
 def _short(row: Row) -> str:

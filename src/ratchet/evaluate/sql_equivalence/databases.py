@@ -117,7 +117,7 @@ def _database(
     most = min(_MOST_ROWS, int(_MOST_PRODUCT ** (1 / max(1, len(read)))))
     connection = schema.empty_database()
     empty = rng.choice(schema.tables).name if shape.empty_table else None
-    made: dict[str, list[tuple[Any, ...]]] = {}
+    rows_of: dict[str, list[tuple[Any, ...]]] = {}
     parents: _Parents = {}
     for table in schema.tables:
         size = max(1, int(most * shape.rows)) if table.name.lower() in read else _UNREAD_ROWS
@@ -128,15 +128,15 @@ def _database(
         rows = [] if table.name == empty else _rows(table, use, shape, size, parents, rng)
         _insert(connection, table, rows)
         every = f"SELECT * FROM {_quoted(table.name)}"  # noqa: S608
-        kept = connection.execute(every).fetchall()
-        made[table.name] = kept
+        stored = connection.execute(every).fetchall()
+        rows_of[table.name] = stored
         for at, column in enumerate(table.columns):
-            values = [row[at] for row in kept if row[at] is not None]
+            values = [row[at] for row in stored if row[at] is not None]
             parents[table.name.lower(), column.name.lower()] = values
             if at == 0 or column.unique:  # a reference without a column means the key
                 parents.setdefault((table.name.lower(), ""), values)
     restrict(connection)
-    return GeneratedDatabase(schema, made, connection)
+    return GeneratedDatabase(schema, rows_of, connection)
 
 
 def _rows(
@@ -187,10 +187,10 @@ def _pools(
     column: SqlColumn, use: QueryUse, size: int, rng: random.Random
 ) -> tuple[list[Any], list[Any]]:
     """Values that the queries compare a column with, and usual ones, each in a random order."""
-    seen = use.columns.get(column.name.lower())
-    fitting = (_fitting(column, value) for value in (seen.values if seen else ()))
+    column_use = use.columns.get(column.name.lower())
+    fitting = (_fitting(column, value) for value in (column_use.values if column_use else ()))
     compared = _distinct(value for value in fitting if value is not None)
-    usual = list(_usual(column, seen.kind if seen else "", size))
+    usual = list(_usual(column, column_use.kind if column_use else "", size))
     rng.shuffle(compared)
     rng.shuffle(usual)
     return compared, usual

@@ -71,24 +71,24 @@ def sql(
             return Judgement(0.0, "the output holds no query")
         gold = _gold(wanted, dialect)
         try:
-            given = read(text, dialect)
+            answer = read(text, dialect)
         except ValueError as error:
             if "characters" in str(error) or dialect != "sqlite":
                 raise InputError(f"The query cannot be compared: {error}.") from None
             return Judgement(0.0, str(error))
-        for table, named in given.schemas.items():
-            if (wanted_schema := gold.schemas.get(table, named)) != named:
+        for table, read_schema in answer.schemas.items():
+            if (wanted_schema := gold.schemas.get(table, read_schema)) != read_schema:
                 return Judgement(
-                    0.0, f"it reads {named}.{table} where {wanted_schema}.{table} is expected"
+                    0.0, f"it reads {read_schema}.{table} where {wanted_schema}.{table} is expected"
                 )
         of = metadata.get("schema")
         declared = tables if tables is not None else of if isinstance(of, str) else None
         compared = _compare(
-            QueryComparison(gold, given, tolerance), gold, given, metadata, declared
+            QueryComparison(gold, answer, tolerance), gold, answer, metadata, declared
         )
         if compared.verdict == "unknown":
             assert gold.tree is not None
-            if given.tree is None or not same_notation(gold.tree, given.tree):
+            if answer.tree is None or not same_notation(gold.tree, answer.tree):
                 raise Unscored(f"Whether the queries are equivalent is unknown: {compared.why}.")
             return Judgement(1.0, "the same query in another notation")
         return Judgement(float(compared.verdict == "equal"), compared.why)
@@ -96,28 +96,28 @@ def sql(
     def _compare(
         comparison: QueryComparison,
         gold: ReadQuery,
-        given: ReadQuery,
+        answer: ReadQuery,
         metadata: dict[str, Any],
         declared: str | None,
     ) -> Compared:
         from ratchet.evaluate.sql_equivalence import schema as schemas
         from ratchet.evaluate.sql_equivalence.execution import open_read_only
 
-        known, compared = None, None
+        sql_schema, compared = None, None
         if database is not None:
             file = Path(folder) / _filled(database, metadata)
             with closing(open_read_only(str(file))) as connection:
                 compared = comparison.on_database(connection, seconds)
                 if declared is None and databases:
-                    known = schemas.schema_of(connection)
+                    sql_schema = schemas.schema_of(connection)
             if compared.verdict == "different" or not databases:
                 return compared
         if declared is not None:
-            known = schemas.declared_schema(declared, dialect)
-        if known is None:
-            trees = [each.tree for each in (gold, given) if each.tree is not None]
-            known = schemas.inferred_schema(trees)
-        generated = comparison.on_generated(known, databases or DATABASES)
+            sql_schema = schemas.declared_schema(declared, dialect)
+        if sql_schema is None:
+            trees = [query.tree for query in (gold, answer) if query.tree is not None]
+            sql_schema = schemas.inferred_schema(trees)
+        generated = comparison.on_generated(sql_schema, databases or DATABASES)
         if compared is not None and generated.verdict == "unknown":
             return compared
         return generated

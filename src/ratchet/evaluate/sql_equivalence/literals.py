@@ -36,7 +36,7 @@ class ColumnUse:
         if self.counts_as_date:
             return "date"
         if texts:
-            return "date" if all(_DATE.match(each) for each in texts) else "text"
+            return "date" if all(_DATE.match(text) for text in texts) else "text"
         if self.counts_as_text:
             return "text"
         if any(isinstance(value, float) for value in self.values):
@@ -62,46 +62,46 @@ def uses(trees: Iterable[exp.Expr], columns: frozenset[str]) -> QueryUse:
         columns: Known names in lower case; a quoted name that is none of them is a text to SQLite.
             Empty when unknown.
     """
-    found = QueryUse()
+    query_use = QueryUse()
     linked: list[tuple[str, str]] = []
     for tree in trees:
-        counted = {
-            each.alias.lower()
-            for each in tree.find_all(exp.Alias)
-            if isinstance(each.this, exp.Count) and each.alias
+        count_names = {
+            alias.alias.lower()
+            for alias in tree.find_all(exp.Alias)
+            if isinstance(alias.this, exp.Count) and alias.alias
         }
         for node in tree.walk():
             if isinstance(node, _COMPARED):
-                _read_comparison(found, linked, node.this, node.expression, columns)
-                _read_counts(found, node, counted)
+                _read_comparison(query_use, linked, node.this, node.expression, columns)
+                _read_counts(query_use, node, count_names)
             elif isinstance(node, _DATES):
                 for column in node.find_all(exp.Column):
-                    found.columns[column.name.lower()].counts_as_date = True
+                    query_use.columns[column.name.lower()].counts_as_date = True
             elif isinstance(node, exp.Between):
                 for bound in (node.args["low"], node.args["high"]):
-                    _read_comparison(found, linked, node.this, bound, columns)
+                    _read_comparison(query_use, linked, node.this, bound, columns)
             elif isinstance(node, exp.In):
-                for one in node.expressions:
-                    _read_comparison(found, linked, node.this, one, columns)
+                for member in node.expressions:
+                    _read_comparison(query_use, linked, node.this, member, columns)
                 query = node.args.get("query")
                 inner = query.this if isinstance(query, exp.Subquery) else query
                 if isinstance(inner, exp.Select) and len(inner.expressions) == 1:
                     _link(linked, node.this, inner.expressions[0])
             elif isinstance(node, (exp.Like, exp.ILike, exp.Glob)):
-                _read_pattern(found, node)
+                _read_pattern(query_use, node)
             elif isinstance(node, (exp.Limit, exp.Offset)):
                 for value in _constants(node.expression):
                     if isinstance(value, int):
-                        found.counts |= {value, value + 1}
+                        query_use.counts |= {value, value + 1}
             elif isinstance(node, (exp.Sum, exp.Avg, exp.Add, exp.Sub, exp.Mul, exp.Div)):
                 for column in node.find_all(exp.Column):
                     if not _is_text(column, columns):
-                        found.columns[column.name.lower()].counts_as_number = True
-    for one, other in linked * 2:
-        together = [*found.columns[one].values, *found.columns[other].values]
-        found.columns[one].values = list(dict.fromkeys(together))
-        found.columns[other].values = list(dict.fromkeys(together))
-    return found
+                        query_use.columns[column.name.lower()].counts_as_number = True
+    for left, right in linked * 2:
+        together = [*query_use.columns[left].values, *query_use.columns[right].values]
+        query_use.columns[left].values = list(dict.fromkeys(together))
+        query_use.columns[right].values = list(dict.fromkeys(together))
+    return query_use
 
 
 def is_date(value: Any) -> bool:
@@ -110,44 +110,44 @@ def is_date(value: Any) -> bool:
 
 
 def _read_comparison(
-    found: QueryUse,
+    query_use: QueryUse,
     linked: list[tuple[str, str]],
-    one: exp.Expr,
-    other: exp.Expr,
-    known: frozenset[str],
+    first: exp.Expr,
+    second: exp.Expr,
+    column_names: frozenset[str],
 ) -> None:
-    left, right = _columns(one, known), _columns(other, known)
+    left, right = _columns(first, column_names), _columns(second, column_names)
     if left and right:
-        if isinstance(one, exp.Column) and isinstance(other, exp.Column):
+        if isinstance(first, exp.Column) and isinstance(second, exp.Column):
             linked.append((left[0].name.lower(), right[0].name.lower()))
-        for value in (*_constants(one), *_constants(other)):
+        for value in (*_constants(first), *_constants(second)):
             for column in (*left, *right):
-                _add(found, column, value, one, plain=True)
+                _add(query_use, column, value, first, plain=True)
         return
-    side, constant, columns = (one, other, left) if left else (other, one, right)
+    side, constant, columns = (first, second, left) if left else (second, first, right)
     for value in _constants(constant):
         if isinstance(value, int) and side.find(exp.Count):
-            found.counts |= {max(0, value - 1), value, value + 1}
+            query_use.counts |= {max(0, value - 1), value, value + 1}
         for column in columns:
-            _add(found, column, value, side)
+            _add(query_use, column, value, side)
     if isinstance(constant, exp.Column):  # a quoted text
         for column in columns:
-            _add(found, column, constant.name, side)
+            _add(query_use, column, constant.name, side)
 
 
-def _read_counts(found: QueryUse, node: exp.Expr, counted: set[str]) -> None:
+def _read_counts(query_use: QueryUse, node: exp.Expr, count_names: set[str]) -> None:
     """Numbers that a count is compared with under the name that a subquery gives it."""
-    for side, other in ((node.this, node.expression), (node.expression, node.this)):
-        if isinstance(side, exp.Column) and side.name.lower() in counted:
-            for value in _constants(other):
+    for side, bound in ((node.this, node.expression), (node.expression, node.this)):
+        if isinstance(side, exp.Column) and side.name.lower() in count_names:
+            for value in _constants(bound):
                 if isinstance(value, int):
-                    found.counts |= {max(0, value - 1), value, value + 1}
+                    query_use.counts |= {max(0, value - 1), value, value + 1}
 
 
 def _add(
-    found: QueryUse, column: exp.Column, value: Any, side: exp.Expr, plain: bool = False
+    query_use: QueryUse, column: exp.Column, value: Any, side: exp.Expr, plain: bool = False
 ) -> None:
-    use = found.columns[column.name.lower()]
+    use = query_use.columns[column.name.lower()]
     if isinstance(value, str):
         if side.find(*_DATES) and not _DATE.match(value):
             use.values += _dates_with(value)
@@ -162,8 +162,8 @@ def _add(
     elif side.find(exp.Count):
         return
     else:
-        for each in (value, *_solved(side, value)):
-            use.values += _numbers_around(each)
+        for number in (value, *_solved(side, value)):
+            use.values += _numbers_around(number)
         if side.find(exp.Sum):
             use.values += [value // 2 if isinstance(value, int) else value / 2]
 
@@ -176,8 +176,8 @@ def _texts_around(value: str) -> list[str]:
             days = [day + datetime.timedelta(days=n) for n in (-1, 0, 1)]
         except (ValueError, OverflowError):
             return [value]
-        rest = date[4]
-        return [f"{each.isoformat()}{rest}" for each in days]
+        suffix = date[4]
+        return [f"{nearby.isoformat()}{suffix}" for nearby in days]
     return list(dict.fromkeys([value, value.swapcase(), f"{value}x", value.lower()]))
 
 
@@ -190,19 +190,19 @@ def _numbers_around(value: float) -> list[float]:
 def _solved(side: exp.Expr, value: float) -> Iterator[float]:
     """Values of the column at which an arithmetic expression reaches a constant."""
     for node in side.find_all(exp.Mul, exp.Div, exp.Add, exp.Sub, exp.Mod):
-        for known in (*_constants(node.this), *_constants(node.expression)):
-            if isinstance(known, str):
+        for constant in (*_constants(node.this), *_constants(node.expression)):
+            if isinstance(constant, str):
                 continue
-            if isinstance(node, exp.Mul) and known:
-                yield value / known if value % known else value // known
+            if isinstance(node, exp.Mul) and constant:
+                yield value / constant if value % constant else value // constant
             elif isinstance(node, exp.Div):
-                yield value * known
+                yield value * constant
             elif isinstance(node, exp.Add):
-                yield value - known
+                yield value - constant
             elif isinstance(node, exp.Sub):
-                yield from (value + known, known - value)
+                yield from (value + constant, constant - value)
             elif isinstance(node, exp.Mod):
-                yield from (known, 2 * known + value)
+                yield from (constant, 2 * constant + value)
 
 
 def _dates_with(value: str) -> list[str]:
@@ -220,41 +220,41 @@ def _dates_with(value: str) -> list[str]:
     return [value]
 
 
-def _read_pattern(found: QueryUse, node: exp.Expr) -> None:
+def _read_pattern(query_use: QueryUse, node: exp.Expr) -> None:
     pattern = node.expression
     if not isinstance(pattern, exp.Literal):
         return
     text = pattern.this
-    star, one = ("*", "?") if isinstance(node, exp.Glob) else ("%", "_")
-    empty = text.replace(star, "").replace(one, "q")
-    filled = text.replace(star, "mn").replace(one, "q")
-    made = [empty, filled, f"z{empty}", f"{empty}z", f"z{empty}z", empty.swapcase(), empty[:-1]]
+    star, single = ("*", "?") if isinstance(node, exp.Glob) else ("%", "_")
+    empty = text.replace(star, "").replace(single, "q")
+    filled = text.replace(star, "mn").replace(single, "q")
+    texts = [empty, filled, f"z{empty}", f"{empty}z", f"z{empty}z", empty.swapcase(), empty[:-1]]
     for column in node.this.find_all(exp.Column):
-        use = found.columns[column.name.lower()]
-        use.values += list(dict.fromkeys(made))
+        use = query_use.columns[column.name.lower()]
+        use.values += list(dict.fromkeys(texts))
         use.counts_as_text = True
 
 
-def _link(linked: list[tuple[str, str]], one: exp.Expr, other: exp.Expr) -> None:
-    other = other.unalias()
-    if isinstance(one, exp.Column) and isinstance(other, exp.Column):
-        linked.append((one.name.lower(), other.name.lower()))
+def _link(linked: list[tuple[str, str]], left: exp.Expr, right: exp.Expr) -> None:
+    right = right.unalias()
+    if isinstance(left, exp.Column) and isinstance(right, exp.Column):
+        linked.append((left.name.lower(), right.name.lower()))
 
 
-def _columns(node: exp.Expr, known: frozenset[str]) -> list[exp.Column]:
-    found = [node] if isinstance(node, exp.Column) else list(node.find_all(exp.Column))
-    return [column for column in found if not _is_text(column, known)]
+def _columns(node: exp.Expr, column_names: frozenset[str]) -> list[exp.Column]:
+    columns = [node] if isinstance(node, exp.Column) else list(node.find_all(exp.Column))
+    return [column for column in columns if not _is_text(column, column_names)]
 
 
-def _is_text(column: exp.Column, known: frozenset[str]) -> bool:
+def _is_text(column: exp.Column, column_names: frozenset[str]) -> bool:
     """Whether SQLite reads a quoted name as a text, because no column has the name."""
     name = column.this
     return (
         isinstance(name, exp.Identifier)
         and name.quoted
         and not column.table
-        and bool(known)
-        and name.this.lower() not in known
+        and bool(column_names)
+        and name.this.lower() not in column_names
     )
 
 
@@ -262,7 +262,7 @@ def _constants(node: exp.Expr) -> list[Any]:
     """The literals of an expression that holds no subquery."""
     if isinstance(node, (exp.Subquery, exp.Query)):
         return []
-    found: list[Any] = []
+    constants: list[Any] = []
     for literal in node.find_all(exp.Literal):
         value: Any = literal.this
         if not literal.is_string:
@@ -274,5 +274,5 @@ def _constants(node: exp.Expr) -> list[Any]:
                 value = -value
             if abs(value) > 2**53:
                 continue
-        found.append(value)
-    return found
+        constants.append(value)
+    return constants

@@ -39,19 +39,19 @@ _AGGREGATES: dict[type[exp.Expr], tuple[type[exp.Func], ...]] = {
 def mutants(tree: exp.Expr) -> list[str]:
     """Mutants of a query in SQLite's dialect; at most MOST, spread over the query."""
     original = in_sqlite(tree)
-    made: dict[str, None] = {}
+    texts: dict[str, None] = {}
     for number, node in enumerate(tree.walk()):
         for change in _changes(node):
             copy = tree.copy()
-            twin = next(each for at, each in enumerate(copy.walk()) if at == number)
+            twin = next(copied_node for at, copied_node in enumerate(copy.walk()) if at == number)
             try:
                 change(twin)
                 text = in_sqlite(copy)
             except (ValueError, AttributeError, TypeError, KeyError):
                 continue  # a change that does not fit this place
             if text != original:
-                made[text] = None
-    listed = list(made)
+                texts[text] = None
+    listed = list(texts)
     step = max(1, -(-len(listed) // MOST))
     return listed[::step]
 
@@ -60,8 +60,8 @@ _Change = Callable[[exp.Expr], object]
 
 
 def _changes(node: exp.Expr) -> Iterator[_Change]:
-    for other in _OPERATORS.get(type(node), ()):
-        yield partial(_exchange, other)
+    for operator in _OPERATORS.get(type(node), ()):
+        yield partial(_exchange, operator)
     for aggregate in _AGGREGATES.get(type(node), ()):
         yield partial(_aggregate, aggregate)
     if isinstance(node, (exp.And, exp.Or)):
@@ -104,8 +104,8 @@ def _changes(node: exp.Expr) -> Iterator[_Change]:
         yield lambda n: n.replace(n.this.copy())
 
 
-def _exchange(other: type[exp.Binary], node: exp.Expr) -> None:
-    node.replace(other(this=node.this.copy(), expression=node.expression.copy()))
+def _exchange(operator: type[exp.Binary], node: exp.Expr) -> None:
+    node.replace(operator(this=node.this.copy(), expression=node.expression.copy()))
 
 
 def _regroup(node: exp.Expr) -> None:
@@ -124,8 +124,8 @@ def _count_column(node: exp.Expr) -> None:
     node.set("this", column.copy())
 
 
-def _aggregate(other: type[exp.Func], node: exp.Expr) -> None:
-    node.replace(other(this=node.this.copy()))
+def _aggregate(aggregate: type[exp.Func], node: exp.Expr) -> None:
+    node.replace(aggregate(this=node.this.copy()))
 
 
 def _drop(clause: str, node: exp.Expr) -> None:

@@ -44,7 +44,11 @@ def ordering(tree: exp.Expr) -> Ordering | None:
     """
     bare = tree.copy()
     offset = _whole(bare.args.get("offset"))
-    keys = [each.this for each in bare.args["order"].expressions if isinstance(each, exp.Ordered)]
+    keys = [
+        ordered.this
+        for ordered in bare.args["order"].expressions
+        if isinstance(ordered, exp.Ordered)
+    ]
     if offset is None or _has_words_in_limit(bare):
         return None
     bare.set("limit", None)
@@ -54,31 +58,37 @@ def ordering(tree: exp.Expr) -> Ordering | None:
         first = first.this
     if not isinstance(first, exp.Select):
         return None
-    shown = list(first.expressions)
-    named = {each.alias_or_name.lower(): at for at, each in enumerate(shown) if each.alias_or_name}
-    has_star = any(each.is_star for each in shown)
-    at = [_position(key, named, shown) for key in keys]
+    selected = list(first.expressions)
+    places = {
+        column.alias_or_name.lower(): at
+        for at, column in enumerate(selected)
+        if column.alias_or_name
+    }
+    has_star = any(column.is_star for column in selected)
+    at = [_position(key, places, selected) for key in keys]
     try:
-        if not has_star and all(one is not None for one in at):
-            return Ordering(in_sqlite(bare), 0, tuple(one for one in at if one is not None), offset)
+        if not has_star and all(place is not None for place in at):
+            return Ordering(
+                in_sqlite(bare), 0, tuple(place for place in at if place is not None), offset
+            )
         if first is not bare or bare.args.get("distinct"):
             return None
-        for number, (key, one) in enumerate(zip(keys, at, strict=True)):
-            value = key if one is None else shown[one].unalias()
+        for number, (key, place) in enumerate(zip(keys, at, strict=True)):
+            value = key if place is None else selected[place].unalias()
             bare.append("expressions", exp.alias_(value.copy(), f"sort_key_{number}"))
         return Ordering(in_sqlite(bare), len(keys), (), offset)
     except ValueError:
         return None
 
 
-def _position(key: exp.Expr, named: dict[str, int], shown: Sequence[exp.Expr]) -> int | None:
+def _position(key: exp.Expr, places: dict[str, int], selected: Sequence[exp.Expr]) -> int | None:
     """The column of the result that a sort key is."""
     if isinstance(key, exp.Literal) and not key.is_string:
         at = int(key.this) - 1 if key.this.isdigit() else -1
-        return at if 0 <= at < len(shown) else None
+        return at if 0 <= at < len(selected) else None
     if isinstance(key, exp.Column) and not key.table:
-        return named.get(key.name.lower())
-    return next((at for at, each in enumerate(shown) if each.unalias() == key), None)
+        return places.get(key.name.lower())
+    return next((at for at, column in enumerate(selected) if column.unalias() == key), None)
 
 
 def _whole(node: exp.Expr | None) -> int | None:

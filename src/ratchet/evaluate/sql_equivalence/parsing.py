@@ -32,12 +32,14 @@ def query_in(text: str) -> str:
 def parse(query: str, dialect: str) -> exp.Expr | None:
     """The syntax tree of one query; None if sqlglot cannot read it as one."""
     try:
-        found = [each for each in sqlglot.parse(query, read=dialect) if each is not None]
+        statements = [
+            statement for statement in sqlglot.parse(query, read=dialect) if statement is not None
+        ]
     except (SqlglotError, RecursionError, ValueError, IndexError, KeyError, TypeError):
         return None
-    if len(found) != 1 or not isinstance(found[0], exp.Query):
+    if len(statements) != 1 or not isinstance(statements[0], exp.Query):
         return None
-    return found[0]
+    return statements[0]
 
 
 def in_sqlite(tree: exp.Expr) -> str:
@@ -58,14 +60,14 @@ def schemas_of(tree: exp.Expr) -> dict[str, str]:
     Raises:
         ValueError: It reads tables of the same name in different schemas.
     """
-    named: dict[str, str] = {}
+    schemas: dict[str, str] = {}
     for table in tree.find_all(exp.Table):
         schema = table.db.lower()
         if schema in ("", *_DEFAULT_SCHEMAS):
             continue
-        if named.setdefault(table.name.lower(), schema) != schema:
+        if schemas.setdefault(table.name.lower(), schema) != schema:
             raise ValueError(f"it reads tables {table.name} of different schemas")
-    return named
+    return schemas
 
 
 def unqualified(tree: exp.Expr) -> exp.Expr:
@@ -73,32 +75,32 @@ def unqualified(tree: exp.Expr) -> exp.Expr:
 
     It stays as it is where a name without a schema would be another: that of a CTE.
     """
-    places = [each for each in tree.find_all(exp.Table, exp.Column) if each.args.get("db")]
-    tables = {each.name.lower() for each in places if isinstance(each, exp.Table)}
-    if not places or tables & {each.alias.lower() for each in tree.find_all(exp.CTE)}:
+    places = [node for node in tree.find_all(exp.Table, exp.Column) if node.args.get("db")]
+    tables = {node.name.lower() for node in places if isinstance(node, exp.Table)}
+    if not places or tables & {cte.alias.lower() for cte in tree.find_all(exp.CTE)}:
         return tree
     plain = tree.copy()
-    for each in plain.find_all(exp.Table, exp.Column):
-        each.set("db", None)
-        each.set("catalog", None)
+    for node in plain.find_all(exp.Table, exp.Column):
+        node.set("db", None)
+        node.set("catalog", None)
     return plain
 
 
-def same_notation(one: exp.Expr, other: exp.Expr) -> bool:
+def same_notation(first: exp.Expr, second: exp.Expr) -> bool:
     """Whether two queries differ only in white space, comments, upper case of names and keywords,
     needless parentheses, the order of AND and OR, and the side of a comparison.
 
     sqlglot's own rewriting and difference are not used: both have called different queries equal.
     """
     try:
-        return repr(_canonical(one)) == repr(_canonical(other))
+        return repr(_canonical(first)) == repr(_canonical(second))
     except RecursionError:
         return False
 
 
 def _canonical(node: Any) -> Any:
     if isinstance(node, list):
-        return tuple(_canonical(each) for each in node)
+        return tuple(_canonical(child) for child in node)
     if not isinstance(node, exp.Expr):
         return node
     if isinstance(node, exp.Paren):
@@ -125,17 +127,17 @@ def _canonical(node: Any) -> Any:
 
 
 def _operands(node: exp.Expr, kind: type[exp.Expr]) -> list[exp.Expr]:
-    found: list[exp.Expr] = []
+    operands: list[exp.Expr] = []
     left = [node.args["this"], node.args["expression"]]
     while left:
-        each = left.pop()
-        while isinstance(each, exp.Paren):
-            each = each.this
-        if type(each) is kind:
-            left += [each.args["this"], each.args["expression"]]
+        operand = left.pop()
+        while isinstance(operand, exp.Paren):
+            operand = operand.this
+        if type(operand) is kind:
+            left += [operand.args["this"], operand.args["expression"]]
         else:
-            found.append(each)
-    return found
+            operands.append(operand)
+    return operands
 
 
 def _says(value: Any) -> bool:

@@ -17,29 +17,31 @@ def is_empty(rows: Sequence[Row]) -> bool:
     return not rows or (len(rows) == 1 and all(value in (None, 0) for value in rows[0]))
 
 
-def same_rows(one: Sequence[Row], other: Sequence[Row], tolerance: float) -> bool:
+def same_rows(first: Sequence[Row], second: Sequence[Row], tolerance: float) -> bool:
     """Whether two results have the same rows equally often, in any order."""
-    if len(one) != len(other):
+    if len(first) != len(second):
         return False
-    left, right = sorted(one, key=_key), sorted(other, key=_key)
+    left, right = sorted(first, key=_key), sorted(second, key=_key)
     if same_sequence(left, right, tolerance):
         return True
     # Floats that differ by less than the tolerance may sort differently.
     if len(left) > _MATCHED or not any(type(value) is float for row in left for value in row):
         return False
-    rest = list(right)
+    unmatched = list(right)
     for row in left:
-        found = next((at for at, two in enumerate(rest) if _same_row(row, two, tolerance)), None)
-        if found is None:
+        place = next(
+            (at for at, two in enumerate(unmatched) if _same_row(row, two, tolerance)), None
+        )
+        if place is None:
             return False
-        del rest[found]
+        del unmatched[place]
     return True
 
 
-def same_sequence(one: Sequence[Row], other: Sequence[Row], tolerance: float) -> bool:
+def same_sequence(first: Sequence[Row], second: Sequence[Row], tolerance: float) -> bool:
     """Whether two results have the same rows in the same order."""
-    return len(one) == len(other) and all(
-        _same_row(left, right, tolerance) for left, right in zip(one, other, strict=True)
+    return len(first) == len(second) and all(
+        _same_row(left, right, tolerance) for left, right in zip(first, second, strict=True)
     )
 
 
@@ -56,48 +58,51 @@ def follows(
         offset: Number of rows that the query skips.
         tolerance: See `same_rows`.
     """
-    at, taken, skip = 0, 0, offset
-    while at < len(keyed) and taken < len(rows):
+    at, matched, skip = 0, 0, offset
+    while at < len(keyed) and matched < len(rows):
         end = at + 1
         while end < len(keyed) and keyed[end][width:] == keyed[at][width:]:
             end += 1
         group = [row[:width] for row in keyed[at:end]]
         skipped = min(skip, len(group))
-        count = min(len(group) - skipped, len(rows) - taken)
-        part = rows[taken : taken + count]
+        count = min(len(group) - skipped, len(rows) - matched)
+        part = rows[matched : matched + count]
         if count == len(group):
             if not same_rows(part, group, tolerance):
                 return False
         elif not _within(part, group, tolerance):
             return False
         skip -= skipped
-        taken += count
+        matched += count
         at = end
-    return taken == len(rows)
+    return matched == len(rows)
 
 
 def _within(part: Sequence[Row], group: Sequence[Row], tolerance: float) -> bool:
-    rest = list(group)
+    unmatched = list(group)
     for row in part:
-        found = next((at for at, one in enumerate(rest) if _same_row(row, one, tolerance)), None)
-        if found is None:
+        place = next(
+            (at for at, candidate in enumerate(unmatched) if _same_row(row, candidate, tolerance)),
+            None,
+        )
+        if place is None:
             return False
-        del rest[found]
+        del unmatched[place]
     return True
 
 
-def _same_row(one: Row, other: Row, tolerance: float) -> bool:
-    return len(one) == len(other) and all(
-        _same(left, right, tolerance) for left, right in zip(one, other, strict=True)
+def _same_row(first: Row, second: Row, tolerance: float) -> bool:
+    return len(first) == len(second) and all(
+        _same(left, right, tolerance) for left, right in zip(first, second, strict=True)
     )
 
 
-def _same(one: Any, other: Any, tolerance: float) -> bool:
-    if isinstance(one, float) or isinstance(other, float):
-        if not (isinstance(one, (int, float)) and isinstance(other, (int, float))):
+def _same(first: Any, second: Any, tolerance: float) -> bool:
+    if isinstance(first, float) or isinstance(second, float):
+        if not (isinstance(first, (int, float)) and isinstance(second, (int, float))):
             return False
-        return one == other or math.isclose(one, other, rel_tol=tolerance, abs_tol=tolerance)
-    return type(one) is type(other) and bool(one == other)
+        return first == second or math.isclose(first, second, rel_tol=tolerance, abs_tol=tolerance)
+    return type(first) is type(second) and bool(first == second)
 
 
 def _key(row: Row) -> tuple[Any, ...]:

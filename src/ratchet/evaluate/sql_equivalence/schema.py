@@ -102,15 +102,17 @@ def schema_of(database: sqlite3.Connection) -> SqlSchema:
 
 
 def _statements(text: str) -> tuple[str, ...]:
-    found, begun = [], ""
+    statements, begun = [], ""
     for part in re.split(r"(?<=;)", text):
         begun += part
         if sqlite3.complete_statement(begun):
-            found.append(begun.strip())
+            statements.append(begun.strip())
             begun = ""
     if re.sub(r"--[^\n]*", "", begun).strip():
-        found.append(begun.strip())
-    creating = (each for each in found if re.search(r"\bcreate\b", each, re.IGNORECASE))
+        statements.append(begun.strip())
+    creating = (
+        statement for statement in statements if re.search(r"\bcreate\b", statement, re.IGNORECASE)
+    )
     return tuple(map(_in_no_schema, creating))
 
 
@@ -202,13 +204,13 @@ def _parents_first(tables: tuple[SqlTable, ...]) -> tuple[SqlTable, ...]:
     """Tables after those that they refer to; those of a circle in their own order."""
     left, placed = list(tables), list[SqlTable]()
     while left:
-        done = {table.name.lower() for table in placed}
+        placed_names = {table.name.lower() for table in placed}
         ready = next(
             (
                 table
                 for table in left
                 if all(
-                    c.references is None or c.references[0] in done | {table.name.lower()}
+                    c.references is None or c.references[0] in placed_names | {table.name.lower()}
                     for c in table.columns
                 )
             ),
@@ -250,14 +252,16 @@ def inferred_schema(trees: Sequence[exp.Expr]) -> SqlSchema:
             columns[within[0]][column] = None
     use = uses(trees, frozenset(c for table in columns.values() for c in table))
     statements, tables_made = [], []
-    for key, found in columns.items():
-        made = [_inferred_column(name, use.columns[name].kind, columns) for name in found]
-        made.append(SqlColumn(f"other_of_{key}", "INTEGER", "integer"))
+    for key, column_names in columns.items():
+        table_columns = [
+            _inferred_column(name, use.columns[name].kind, columns) for name in column_names
+        ]
+        table_columns.append(SqlColumn(f"other_of_{key}", "INTEGER", "integer"))
         quoted = ", ".join(
-            f'"{c.name}" {c.declared}{" PRIMARY KEY" if c.unique else ""}' for c in made
+            f'"{c.name}" {c.declared}{" PRIMARY KEY" if c.unique else ""}' for c in table_columns
         )
         statements.append(f'CREATE TABLE "{names[key]}" ({quoted})')
-        tables_made.append(SqlTable(names[key], tuple(made)))
+        tables_made.append(SqlTable(names[key], tuple(table_columns)))
     return SqlSchema(tuple(statements), _parents_first(tuple(tables_made)))
 
 
@@ -274,8 +278,10 @@ def _read_columns(
     columns: dict[str, dict[str, None]],
     open_ones: list[tuple[list[str], str]],
 ) -> None:
-    shown = getattr(scope.expression, "expressions", None) or []
-    aliases = {each.alias.lower() for each in shown if isinstance(each, exp.Alias)}
+    selected = getattr(scope.expression, "expressions", None) or []
+    aliases = {
+        expression.alias.lower() for expression in selected if isinstance(expression, exp.Alias)
+    }
     derived = {
         name.lower()
         for source in scope.sources.values()
@@ -302,19 +308,19 @@ def _read_columns(
             if through:
                 open_ones.append((through, name))
     for join in scope.find_all(exp.Join):
-        for each in join.args.get("using") or []:
+        for identifier in join.args.get("using") or []:
             for table in tables.values():
-                columns[table.lower()][each.name.lower()] = None
+                columns[table.lower()][identifier.name.lower()] = None
 
 
 def _behind_star(source: object) -> list[str]:
     """The tables of a subquery that selects all their columns."""
     if not isinstance(source, Scope) or not getattr(source.expression, "is_star", False):
         return []
-    found = []
+    tables = []
     for inner in source.sources.values():
-        found += [inner.name.lower()] if isinstance(inner, exp.Table) else _behind_star(inner)
-    return found
+        tables += [inner.name.lower()] if isinstance(inner, exp.Table) else _behind_star(inner)
+    return tables
 
 
 def _may_be_text(column: exp.Column) -> bool:

@@ -62,14 +62,14 @@ class APO:
         run_initial_validation: bool = True,
         while_better: bool = True,
     ) -> None:
-        whole = {
+        counts = {
             "gradient_batch_size": gradient_batch_size,
             "val_batch_size": val_batch_size,
             "beam_width": beam_width,
             "branch_factor": branch_factor,
             "beam_rounds": beam_rounds,
         }
-        for name, value in whole.items():
+        for name, value in counts.items():
             if value is None and name == "val_batch_size":
                 continue
             if type(value) is not int or value < 1:
@@ -182,6 +182,6 @@ def _coach_options(client: Any, model: str | None, base_url: str | None) -> Mapp
 
 
 def _check_temperature(value: Any) -> None:
-    known = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not known or not 0 <= value <= 2:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not is_number or not 0 <= value <= 2:
         raise InputError(f"APO(diversity_temperature={value!r}): a number from 0 to 2 is needed.")

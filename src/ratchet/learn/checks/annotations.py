@@ -94,7 +94,7 @@ class TypeChecks:
         async with self._one:
             for file in sorted(patch.keys() - self._before.keys()):
                 self._before[file] = await self._errors({}, [file])
-            before = [known for file in patch if (known := self._before[file]) is not None]
+            before = [errors for file in patch if (errors := self._before[file]) is not None]
             if len(before) < len(patch):
                 return ""  # already reported
             after = await self._errors(patch, sorted(patch))
@@ -128,5 +128,5 @@ class TypeChecks:
         text = ended.stdout.decode("utf-8", "replace")
         wanted = set(files)
         return Counter(
-            found["message"] for found in _ERROR.finditer(text) if found["file"] in wanted
+            match["message"] for match in _ERROR.finditer(text) if match["file"] in wanted
         )

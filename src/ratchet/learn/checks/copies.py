@@ -73,4 +73,4 @@ class Copies:
             return False
         if file.is_symlink() and not file.resolve().is_relative_to(self.root):
             return False
-        return file.is_file() and not any(file.is_relative_to(one) for one in self._leave_out)
+        return file.is_file() and not any(file.is_relative_to(path) for path in self._leave_out)

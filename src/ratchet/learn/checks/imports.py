@@ -57,15 +57,15 @@ def imports_what_is_there(module_text: Source, is_there: Callable[[str], bool]) 
 def import_fault(old: Code, new: Code, module_text: str, is_there: Callable[[str], bool]) -> str:
     """The fault in a candidate's imports, as a predicate; empty if none."""
     try:
-        known = _imported(ast.parse(module_text)) | _imported(function_of(old))
+        allowed = _imported(ast.parse(module_text)) | _imported(function_of(old))
         known_calls = _called(ast.parse(module_text))
     except (SyntaxError, ValueError, RecursionError):
-        known, known_calls = _imported(function_of(old)), _called(function_of(old))
+        allowed, known_calls = _imported(function_of(old)), _called(function_of(old))
     wanted = _imported(function_of(new))
-    for module in sorted(wanted - known):
+    for module in sorted(wanted - allowed):
         parts = module.split(".")
         heads = {".".join(parts[: end + 1]) for end in range(len(parts))}
-        if heads & REFUSED and not heads & known:
+        if heads & REFUSED and not heads & allowed:
             return (
                 f"imports {module}, which the source does not: code candidates reach neither the"
                 " network nor other processes nor the interpreter's own inside."
@@ -100,18 +100,18 @@ def _installed(head: str, path: tuple[str, ...] | None) -> bool:
 
 
 def _imported(tree: ast.AST) -> set[str]:
-    found: set[str] = set()
+    modules: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            found.update(alias.name for alias in node.names)
+            modules.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
-            found.add(node.module)
-            found.update(
+            modules.add(node.module)
+            modules.update(
                 f"{node.module}.{alias.name}"
                 for alias in node.names
                 if f"{node.module}.{alias.name}" in REFUSED
             )
-    return found
+    return modules
 
 
 def _called(tree: ast.AST) -> set[str]:

@@ -155,22 +155,22 @@ class OwnTests:
         patience = max(LEAST_S, SLOWER * before.seconds)
         after = await self._verdict(tests, patch, before.failed, patience)
         new = sorted(after.failed - before.failed)
-        shown = ", ".join(names)
+        listed = ", ".join(names)
         if new:
             more = f" and {len(new) - MOST_FAILURES} more" if len(new) > MOST_FAILURES else ""
             return (
-                f"The code of {shown} fails tests of the repository that pass without it:"
+                f"The code of {listed} fails tests of the repository that pass without it:"
                 f" {', '.join(new[:MOST_FAILURES])}{more}. {after.output}"
             )
         if after.passed < before.passed:
             return (
-                f"With the code of {shown}, {after.passed} tests of the repository pass where"
+                f"With the code of {listed}, {after.passed} tests of the repository pass where"
                 f" {before.passed} do without it."
             )
         return ""
 
     def _tests(self, names: Sequence[str]) -> list[TestFile]:
-        found: dict[Path, TestFile] = {}
+        by_file: dict[Path, TestFile] = {}
         for name in names:
             target = self._targets.get(name)
             if target is None or target.file is None:
@@ -181,16 +181,16 @@ class OwnTests:
                     self._tree, Path(target.file).resolve(), function
                 )
             for test in self._touching[name]:
-                found.setdefault(test.file, test)
-        nearest = sorted(found.values(), key=lambda t: (not t.mentions, t.distance, t.file))
+                by_file.setdefault(test.file, test)
+        nearest = sorted(by_file.values(), key=lambda t: (not t.mentions, t.distance, t.file))
         return nearest[:MOST_FILES]
 
     async def _baseline(self, key: tuple[Path, ...], tests: Sequence[TestFile]) -> TestVerdict:
-        known = self._baselines.get(key)
-        if known is None or (known.done() and (known.cancelled() or known.exception())):
-            known = asyncio.ensure_future(self._verdict(tests, {}))
-            self._baselines[key] = known
-        return await asyncio.shield(known)
+        baseline = self._baselines.get(key)
+        if baseline is None or (baseline.done() and (baseline.cancelled() or baseline.exception())):
+            baseline = asyncio.ensure_future(self._verdict(tests, {}))
+            self._baselines[key] = baseline
+        return await asyncio.shield(baseline)
 
     async def _verdict(
         self,
@@ -237,19 +237,19 @@ class OwnTests:
             chosen = [f for f, t in zip(files, tests, strict=True) if t in under_pytest]
             start = [self._python, "-m", "pytest", "-q"]
             commands.append(("pytest", [*start, *_PYTEST, *chosen]))
-        others = [f for f, t in zip(files, tests, strict=True) if t not in under_pytest]
-        if others:
-            commands.append(("unittest", [self._python, "-m", "unittest", *others]))
+        unittest_files = [f for f, t in zip(files, tests, strict=True) if t not in under_pytest]
+        if unittest_files:
+            commands.append(("unittest", [self._python, "-m", "unittest", *unittest_files]))
         return commands
 
     def _without_paths(self, words: Sequence[str]) -> list[str]:
         """A pytest command without its path arguments."""
-        kept = []
+        arguments = []
         for before, word in zip(["", *words], words, strict=False):
-            there = (self._tree.root / word.partition("::")[0]).exists()
-            if not there or Path(word).is_absolute() or before in _WITH_VALUE:
-                kept.append(word)
-        return kept
+            is_path = (self._tree.root / word.partition("::")[0]).exists()
+            if not is_path or Path(word).is_absolute() or before in _WITH_VALUE:
+                arguments.append(word)
+        return arguments
 
     def _environment(self, copy: Path) -> dict[str, str]:
         root = self._tree.root
@@ -264,18 +264,18 @@ class OwnTests:
 
 
 def _files(root: Path, tests: Sequence[TestFile]) -> str:
-    shown = [test.file.relative_to(root).as_posix() for test in tests[:3]]
+    paths = [test.file.relative_to(root).as_posix() for test in tests[:3]]
     more = f" and {len(tests) - 3} more" if len(tests) > 3 else ""
-    return f"{', '.join(shown)}{more}"
+    return f"{', '.join(paths)}{more}"
 
 
 def _shortened(failing: Collection[str] | None) -> list[str]:
     """Pytest options for a candidate's run: skip known failures, stop after a few new ones."""
     if failing is None:
         return []
-    known = sorted(name for name in failing if "::" in name)
-    others = len(failing) - len(known)  # files that fail to load
-    return [f"--maxfail={others + MOST_FAILURES}", *(f"--deselect={name}" for name in known)]
+    deselected = sorted(name for name in failing if "::" in name)
+    unloaded = len(failing) - len(deselected)  # files that fail to load
+    return [f"--maxfail={unloaded + MOST_FAILURES}", *(f"--deselect={name}" for name in deselected)]
 
 
 def _read(kind: str, ran: CheckRun) -> TestVerdict:
@@ -289,8 +289,8 @@ def _read(kind: str, ran: CheckRun) -> TestVerdict:
         ended = frozenset() if ran.code == 0 else frozenset({"the test command"})
         return TestVerdict(ended, int(ran.code == 0), _end(output))
     failed = {name.strip() for name in _FAILED[kind].findall(output)}
-    counted = (_PASSED if kind == "pytest" else _RAN).findall(output)
-    passed = int(counted[-1]) if counted else 0
+    counts = (_PASSED if kind == "pytest" else _RAN).findall(output)
+    passed = int(counts[-1]) if counts else 0
     if kind == "unittest":
         passed = max(0, passed - len(failed))
     if ran.code not in (0, 5) and not failed:  # 5: pytest found no test
@@ -301,13 +301,13 @@ def _read(kind: str, ran: CheckRun) -> TestVerdict:
 def _end(output: str) -> str:
     """The end of the output, without separators and durations, so that it is reproducible."""
     lines = [line.rstrip() for line in output.splitlines() if not _NOISE.fullmatch(line)]
-    kept: list[str] = []
+    tail: list[str] = []
     left = SHOWN
     for line in reversed([line for line in lines if line]):
         left -= len(line) + 1
         if left < 0:
-            if not kept:
-                kept.append(line[:SHOWN])
+            if not tail:
+                tail.append(line[:SHOWN])
             break
-        kept.append(line)
-    return "\n".join(reversed(kept))
+        tail.append(line)
+    return "\n".join(reversed(tail))

@@ -46,12 +46,12 @@ _FENCE = re.compile(r"^\s*(`{3,}|~{3,})[\w-]*\s*$", re.MULTILINE)
 _PUNCTUATION = re.compile(r"(?<!\d)[.,;:!?]+|[.,;:!?]+(?!\d)")
 
 
-def says_the_same(one: str, other: str) -> bool:
+def says_the_same(first: str, second: str) -> bool:
     """Whether two prompts differ in nothing but white space, punctuation or fences.
 
     Operators, quotes and brackets are no punctuation: `x < 5` is not `x > 5`.
     """
-    return said(one) == said(other)
+    return said(first) == said(second)
 
 
 def said(text: str) -> list[str]:

@@ -105,14 +105,14 @@ def _signature_fault(old: FunctionNode, new: FunctionNode) -> str:
     if [name for name, *_ in after] != names:
         listed = ", ".join(name for name, *_ in after) or "none"
         return f"changes its parameters to {listed}. {remedy}"
-    for one, other in zip(before, after, strict=True):
-        name = one[0]
-        if one[1] != other[1]:
-            return f"makes the parameter {name!r} {other[1]} where it is {one[1]}. {remedy}"
-        if one[2] != other[2]:
-            how = "takes the default away from" if one[2] else "gives a default to"
+    for old_arg, new_arg in zip(before, after, strict=True):
+        name = old_arg[0]
+        if old_arg[1] != new_arg[1]:
+            return f"makes the parameter {name!r} {new_arg[1]} where it is {old_arg[1]}. {remedy}"
+        if old_arg[2] != new_arg[2]:
+            how = "takes the default away from" if old_arg[2] else "gives a default to"
             return f"{how} the parameter {name!r}. {remedy}"
-        if one[3] != other[3]:
+        if old_arg[3] != new_arg[3]:
             return f"changes the annotation of {name!r}. {remedy}"
     if _dump(old.returns) != _dump(new.returns):
         return f"changes the annotation of what it returns. {remedy}"
@@ -124,7 +124,7 @@ def _parameters(node: FunctionNode) -> list[tuple[str, str, bool, str]]:
     args = node.args
     positional = [*args.posonlyargs, *args.args]
     first_default = len(positional) - len(args.defaults)
-    found = [
+    parameters = [
         (
             argument.arg,
             "positional only" if number < len(args.posonlyargs) else "positional",
@@ -134,14 +134,14 @@ def _parameters(node: FunctionNode) -> list[tuple[str, str, bool, str]]:
         for number, argument in enumerate(positional)
     ]
     if args.vararg:
-        found.append((args.vararg.arg, "variable", True, _dump(args.vararg.annotation)))
+        parameters.append((args.vararg.arg, "variable", True, _dump(args.vararg.annotation)))
     for argument, default in zip(args.kwonlyargs, args.kw_defaults, strict=True):
-        found.append(
+        parameters.append(
             (argument.arg, "keyword only", default is not None, _dump(argument.annotation))
         )
     if args.kwarg:
-        found.append((args.kwarg.arg, "variable keyword", True, _dump(args.kwarg.annotation)))
-    return found
+        parameters.append((args.kwarg.arg, "variable keyword", True, _dump(args.kwarg.annotation)))
+    return parameters
 
 
 def _dump(node: ast.expr | None) -> str:

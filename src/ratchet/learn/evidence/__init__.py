@@ -3,6 +3,7 @@
 from ratchet.learn.evidence.failures import (
     LowRollout,
     kinds_of_failure,
+    least_alike,
     low_rollout,
     spread,
     token_limit,
@@ -13,6 +14,7 @@ __all__ = [
     "LowRollout",
     "cut",
     "kinds_of_failure",
+    "least_alike",
     "low_rollout",
     "spread",
     "text_of",

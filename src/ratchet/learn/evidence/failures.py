@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
 from ratchet.learn.work import Evaluation
 from ratchet.observe.step_text import text_of
-from ratchet.types import Span
+from ratchet.types import Span, Task
 
 ALIKE = 0.5
 """Share of common words from which on two remarks in prose are of one kind."""
@@ -50,19 +50,19 @@ class LowRollout(msgspec.Struct, frozen=True, kw_only=True):
 def low_rollout(evaluation: Evaluation, spans: Sequence[Span]) -> LowRollout:
     """A low rollout with what its trace and its evaluators say."""
     finish = finish_reason(spans)
-    said = []
+    notes = []
     if finish in CUT:
         limit = token_limit(spans)
-        said.append(f"the answer was cut off at its limit{f' of {limit} tokens' if limit else ''}")
+        notes.append(f"the answer was cut off at its limit{f' of {limit} tokens' if limit else ''}")
     if evaluation.rollout.error:
-        said.append(evaluation.rollout.error)
-    several = sum(bool(one.rationale or one.error) for one in evaluation.scores.values()) > 1
+        notes.append(evaluation.rollout.error)
+    several = sum(bool(score.rationale or score.error) for score in evaluation.scores.values()) > 1
     for name, score in evaluation.scores.items():
         remark = score.rationale or score.error
         if remark:
-            said.append(f"{name}: {remark}" if several else remark)
+            notes.append(f"{name}: {remark}" if several else remark)
     return LowRollout(
-        evaluation=evaluation, spans=tuple(spans), finish=finish, said="; ".join(said)
+        evaluation=evaluation, spans=tuple(spans), finish=finish, said="; ".join(notes)
     )
 
 
@@ -97,7 +97,7 @@ def kinds_of_failure(low: Sequence[LowRollout]) -> dict[str, list[LowRollout]]:
             name = note
             if "expected" not in note and note not in kinds:
                 words = frozenset(_WORD.findall(note.lower()))
-                alike = (known for known, others in prose if _likeness(words, others) > ALIKE)
+                alike = (label for label, bag in prose if _likeness(words, bag) > ALIKE)
                 name = next(alike, note)
                 if name == note:
                     prose.append((note, words))
@@ -120,33 +120,54 @@ def spread(low: Sequence[LowRollout], times: Mapping[str, int]) -> list[LowRollo
     for name, rollouts in kinds.items():
         for rollout in rollouts:
             mine[rollout.task_id].append(name)
-    words = {r.task_id: frozenset(_WORD.findall(_asked(r).lower())) for r in low}
+    words = {rollout.task_id: _words_asked(rollout.evaluation.task) for rollout in low}
     near = dict.fromkeys(mine, 0.0)
     """The likeness of each task to the most similar one before it."""
-    shown: Counter[str] = Counter()
+    covered: Counter[str] = Counter()
     left, ordered = list(low), list[LowRollout]()
 
     def adds(rollout: LowRollout) -> tuple[int, float]:
-        new = (len(kinds[name]) ** 0.5 / (1 + shown[name]) for name in mine[rollout.task_id])
+        new = (len(kinds[name]) ** 0.5 / (1 + covered[name]) for name in mine[rollout.task_id])
         return -times.get(rollout.task_id, 0), sum(new) * (1 - near[rollout.task_id])
 
     while left:
         chosen = max(left, key=adds)
         left.remove(chosen)
         ordered.append(chosen)
-        shown.update(mine[chosen.task_id])
-        for other in left:
-            likeness = _likeness(words[chosen.task_id], words[other.task_id])
-            near[other.task_id] = max(near[other.task_id], likeness)
+        covered.update(mine[chosen.task_id])
+        for later in left:
+            likeness = _likeness(words[chosen.task_id], words[later.task_id])
+            near[later.task_id] = max(near[later.task_id], likeness)
     return ordered
 
 
-def _asked(rollout: LowRollout) -> str:
-    return text_of(rollout.evaluation.task.input)[:LONGEST_ASKED]
+def least_alike(tasks: Sequence[Task], earlier: Sequence[Task]) -> Iterator[Task]:
+    """Tasks in such an order that each next one is the least like those before it.
+
+    Args:
+        tasks: The tasks.
+        earlier: Tasks before the first one.
+    """
+    words = {task.id: _words_asked(task) for task in tasks}
+    earlier_words = [_words_asked(task) for task in earlier]
+    near = {
+        id: max((_likeness(task_words, bag) for bag in earlier_words), default=0.0)
+        for id, task_words in words.items()
+    }
+    left = {task.id: task for task in tasks}
+    while left:
+        task = left.pop(min(left, key=near.__getitem__))
+        yield task
+        for id in left:
+            near[id] = max(near[id], _likeness(words[task.id], words[id]))
 
 
-def _likeness(words: frozenset[str], others: frozenset[str]) -> float:
-    return len(words & others) / max(1, len(words | others))
+def _words_asked(task: Task) -> frozenset[str]:
+    return frozenset(_WORD.findall(text_of(task.input)[:LONGEST_ASKED].lower()))
+
+
+def _likeness(words: frozenset[str], other_words: frozenset[str]) -> float:
+    return len(words & other_words) / max(1, len(words | other_words))
 
 
 def _notes(rollout: LowRollout) -> list[str]:

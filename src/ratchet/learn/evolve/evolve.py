@@ -74,10 +74,10 @@ class Evolve:
                 raise InputError(f"Evolve({name}={value!r}): a whole number from 1 up is needed.")
         if type(max_growth) not in (int, float) or not 1 <= max_growth < float("inf"):
             raise InputError(f"Evolve(max_growth={max_growth!r}): a number from 1 up is needed.")
-        known = (COACH, MUTATION)
-        if isinstance(proposers, str) or not proposers or not {*proposers} <= {*known}:
+        kinds = (COACH, MUTATION)
+        if isinstance(proposers, str) or not proposers or not {*proposers} <= {*kinds}:
             raise InputError(
-                f"Evolve(proposers={proposers!r}): a list of {' and '.join(known)} is needed."
+                f"Evolve(proposers={proposers!r}): a list of {' and '.join(kinds)} is needed."
             )
         self._proposers = tuple(proposers)
         options = {"model": model, "base_url": base_url}

@@ -42,25 +42,25 @@ def near(tree: FunctionTree, rng: random.Random, tried: Tried) -> TextChange | N
         tried: The values tried so far; the new one is added.
     """
     places: Counter[str] = Counter()
-    found: list[tuple[int, float, ast.Constant, tuple[str, int, str], int | float]] = []
+    options: list[tuple[int, float, ast.Constant, tuple[str, int, str], int | float]] = []
     for node in _numbers(tree):
         assert isinstance(node.value, int | float)
         line = _line_without(tree, node)
         for rank, value in enumerate(neighbours(node.value)[:FIRST]):
             key = (line, places[line], repr(value))
             if key not in tried:
-                found.append((rank, rng.random(), node, key, value))
+                options.append((rank, rng.random(), node, key, value))
                 break
         places[line] += 1
-    if not found:
+    if not options:
         return None
-    _, _, node, key, value = min(found, key=lambda one: one[:2])
+    _, _, node, key, value = min(options, key=lambda option: option[:2])
     tried.add(key)
     return _becomes(node, value)
 
 
 def rounded(
-    tree: FunctionTree, rng: random.Random, other: FunctionTree | None
+    tree: FunctionTree, rng: random.Random, donor: FunctionTree | None
 ) -> TextChange | None:
     """Set a number to any round value near by."""
     nodes = _numbers(tree)
@@ -81,38 +81,38 @@ def neighbours(value: int | float) -> list[int | float]:
     exact = Decimal(repr(value))
     if not exact.is_finite():
         return []
-    whole = isinstance(value, int)
-    written, shortest = exact.as_tuple(), exact.normalize().as_tuple()
-    assert isinstance(written.exponent, int)
+    is_integer = isinstance(value, int)
+    literal, shortest = exact.as_tuple(), exact.normalize().as_tuple()
+    assert isinstance(literal.exponent, int)
     assert isinstance(shortest.exponent, int)
-    last = Decimal(10) ** min(written.exponent, shortest.exponent)
+    last = Decimal(10) ** min(literal.exponent, shortest.exponent)
     step = Decimal(10) ** shortest.exponent  # of the last digit that is not 0
     steps = (last, step, step / 2, last / 2)
-    around = [exact + side * one for one in steps for side in (-1, 1)]
+    around = [exact + side * distance for distance in steps for side in (-1, 1)]
     if len(shortest.digits) > 1:
         for coarse in (5 * step, 10 * step):
             around += [exact // coarse * coarse, (exact // coarse + 1) * coarse]
     around += [exact - 2 * last, exact + 2 * last, exact / 2, exact * 2, exact * 10, exact / 10]
-    if not whole and 0 < exact < 1:
-        around += [1 - exact, *(Decimal(repr(one)) for one in FRACTIONS)]
-    around = [one for one in around if one * exact >= 0]
+    if not is_integer and 0 < exact < 1:
+        around += [1 - exact, *(Decimal(repr(fraction)) for fraction in FRACTIONS)]
+    around = [number for number in around if number * exact >= 0]
     around += [-exact, Decimal(0), Decimal(1)]
-    found: dict[str, int | float] = {}
-    for one in around:
-        if whole and one != one.to_integral_value():
+    numbers: dict[str, int | float] = {}
+    for neighbour in around:
+        if is_integer and neighbour != neighbour.to_integral_value():
             continue
-        number = int(one) if whole else float(one)
+        number = int(neighbour) if is_integer else float(neighbour)
         if number != value and abs(number) < LIMIT:
-            found.setdefault(repr(number), number)
-    return list(found.values())
+            numbers.setdefault(repr(number), number)
+    return list(numbers.values())
 
 
-def nudge(tree: FunctionTree, rng: random.Random, other: FunctionTree | None) -> TextChange | None:
+def nudge(tree: FunctionTree, rng: random.Random, donor: FunctionTree | None) -> TextChange | None:
     """Change a number by a few per cent, an integer by one step."""
     return _moved(tree, rng, 0.15, 1)
 
 
-def leap(tree: FunctionTree, rng: random.Random, other: FunctionTree | None) -> TextChange | None:
+def leap(tree: FunctionTree, rng: random.Random, donor: FunctionTree | None) -> TextChange | None:
     """Scale or negate a number, or set it to 0 or 1; flip a boolean."""
     truths = [n for n in _constants(tree) if isinstance(n.value, bool)]
     if truths and rng.random() < 0.3:

@@ -46,7 +46,7 @@ TEMPLATES: tuple[Template, ...] = (
 
 
 def formula(
-    tree: FunctionTree, rng: random.Random, other: FunctionTree | None
+    tree: FunctionTree, rng: random.Random, donor: FunctionTree | None
 ) -> TextChange | None:
     """Combine a number with others in scope: `x` becomes `x + c * y`."""
     nodes = _places(tree)
@@ -60,7 +60,7 @@ def formula(
     return changed(node, rng.choice(TEMPLATES)(copy.deepcopy(node), y, c, rng))
 
 
-def key(tree: FunctionTree, rng: random.Random, other: FunctionTree | None) -> TextChange | None:
+def key(tree: FunctionTree, rng: random.Random, donor: FunctionTree | None) -> TextChange | None:
     """Change `x["key"]` to a key of the task inputs' objects with a value of the same kind."""
     nodes = [n for n in tree.expressions() if isinstance(n, ast.Subscript)]
     options = [
@@ -72,35 +72,35 @@ def key(tree: FunctionTree, rng: random.Random, other: FunctionTree | None) -> T
     return changed(*rng.choice(options)) if options else None
 
 
-def graft(tree: FunctionTree, rng: random.Random, other: FunctionTree | None) -> TextChange | None:
+def graft(tree: FunctionTree, rng: random.Random, donor: FunctionTree | None) -> TextChange | None:
     """Replace a number with a longer expression from this function or the other."""
     nodes = _places(tree)
     if not nodes:
         return None
     node = rng.choice(nodes)
     bound = tree.bound(node)
-    giver = other if other is not None and rng.random() < 0.7 else tree
+    giver = donor if donor is not None and rng.random() < 0.7 else tree
     options = [
-        one
-        for one in giver.numbers()
-        if isinstance(one, ast.BinOp | ast.IfExp | ast.Call)
-        and free_names(one) <= bound
-        and ast.dump(one) != ast.dump(node)
-        and not (giver is tree and _within(node, one))
+        expression
+        for expression in giver.numbers()
+        if isinstance(expression, ast.BinOp | ast.IfExp | ast.Call)
+        and free_names(expression) <= bound
+        and ast.dump(expression) != ast.dump(node)
+        and not (giver is tree and _within(node, expression))
     ]
     return changed(node, copy.deepcopy(rng.choice(options))) if options else None
 
 
 def _places(tree: FunctionTree) -> list[ast.expr]:
     """Numbers that may become formulas: those outside indices and ranges."""
-    found = []
+    places = []
     for node in tree.numbers():
         above = tree.above(node)
         indexes = isinstance(above, ast.Subscript | ast.Slice)
         counts = isinstance(above, ast.Call) and getattr(above.func, "id", "") == "range"
         if not indexes and not counts:
-            found.append(node)
-    return found
+            places.append(node)
+    return places
 
 
 def _atom(tree: FunctionTree, rng: random.Random, place: ast.expr) -> ast.expr | None:
@@ -111,5 +111,5 @@ def _atom(tree: FunctionTree, rng: random.Random, place: ast.expr) -> ast.expr |
     return rng.choice(atoms) if atoms else None
 
 
-def _within(node: ast.AST, whole: ast.AST) -> bool:
-    return any(part is node for part in ast.walk(whole))
+def _within(node: ast.AST, root: ast.AST) -> bool:
+    return any(part is node for part in ast.walk(root))

@@ -45,7 +45,7 @@ def grow(
     code: Code,
     name: str,
     rng: random.Random,
-    other: Code | None = None,
+    donor: Code | None = None,
     shapes: Shapes = (),
 ) -> Grown | None:
     """Apply one operator to a function; None if it does not apply.
@@ -54,11 +54,11 @@ def grow(
         code: The function.
         name: Name of the operator.
         rng: Source of randomness.
-        other: A function with the same purpose, as a source of expressions.
+        donor: A function with the same purpose, as a source of expressions.
         shapes: Object shapes of the function's inputs.
     """
     tree = _tree(code.source, shapes)
-    change = OPERATORS[name][0](tree, rng, _tree(other.source, shapes) if other else None)
+    change = OPERATORS[name][0](tree, rng, _tree(donor.source, shapes) if donor else None)
     return _grown(code, tree, change)
 
 

@@ -63,31 +63,31 @@ class Kinds:
     def _learn(self, node: ast.AST, kinds: dict[str, Kind]) -> None:
         def mark(expression: ast.expr, kind: Kind) -> None:
             if isinstance(expression, ast.Name | ast.Attribute | ast.Subscript | ast.Call):
-                made = copy.deepcopy(expression)
-                if hasattr(made, "ctx"):
-                    made.ctx = ast.Load()
-                if not (isinstance(made, ast.Call) and self._form(made) != "other"):
-                    kinds.setdefault(ast.dump(made), kind)
+                loaded = copy.deepcopy(expression)
+                if hasattr(loaded, "ctx"):
+                    loaded.ctx = ast.Load()
+                if not (isinstance(loaded, ast.Call) and self._form(loaded) != "other"):
+                    kinds.setdefault(ast.dump(loaded), kind)
 
         if isinstance(node, ast.BinOp) and isinstance(node.op, ARITHMETIC):
             for side in (node.left, node.right):
                 if self._form(node.left) not in ("text", "list"):
                     mark(side, "number")
         elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-            for one, other in ((node.left, node.right), (node.right, node.left)):
-                if self.of(other) == "number":
-                    mark(one, "number")
+            for part, peer in ((node.left, node.right), (node.right, node.left)):
+                if self.of(peer) == "number":
+                    mark(part, "number")
         elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
             mark(node.operand, "number")
         elif isinstance(node, ast.Compare) and len(node.ops) == 1:
-            for one, other in ((node.left, node.comparators[0]), (node.comparators[0], node.left)):
+            for part, peer in ((node.left, node.comparators[0]), (node.comparators[0], node.left)):
                 ordered = isinstance(node.ops[0], ast.Lt | ast.LtE | ast.Gt | ast.GtE)
-                if ordered and isinstance(one, ast.BinOp) and isinstance(one.op, ast.Add):
-                    mark(one.left, "number")
-                    mark(one.right, "number")
+                if ordered and isinstance(part, ast.BinOp) and isinstance(part.op, ast.Add):
+                    mark(part.left, "number")
+                    mark(part.right, "number")
                 # Agents seldom compare texts by `<`: assume that the operands are numbers.
-                if ordered or (self.of(other) == "number" and isinstance(other, ast.Constant)):
-                    mark(one, "number")
+                if ordered or (self.of(peer) == "number" and isinstance(peer, ast.Constant)):
+                    mark(part, "number")
         elif isinstance(node, ast.Assign) and len(node.targets) == 1:
             kind = self.of(node.value)
             if kind != "other":
@@ -157,19 +157,19 @@ def shapes_of(values: Iterable[Any]) -> Shapes:
     Args:
         values: Task inputs.
     """
-    found: dict[tuple[tuple[str, Kind], ...], None] = {}
+    shapes: dict[tuple[tuple[str, Kind], ...], None] = {}
     waiting = list(values)
     for _ in range(LOOKED_AT):
         if not waiting:
             break
         value = waiting.pop()
         if isinstance(value, dict):
-            shape = tuple((key, _kind_of(one)) for key, one in value.items() if type(key) is str)
-            found[shape] = None
+            shape = tuple((key, _kind_of(part)) for key, part in value.items() if type(key) is str)
+            shapes[shape] = None
             waiting.extend(value.values())
         elif isinstance(value, list | tuple):
             waiting.extend(value[:ITEMS])
-    return tuple(sorted(found))
+    return tuple(sorted(shapes))
 
 
 def _kind_of(value: Any) -> Kind:

@@ -41,34 +41,34 @@ class Mutants:
         self._tried: Tried = set()
         """Round values tried."""
 
-    def of(self, code: Code, limit: int, other: Code | None = None) -> Grown | None:
+    def of(self, code: Code, limit: int, donor: Code | None = None) -> Grown | None:
         """A mutant of a function; None if nothing could be changed.
 
         Args:
             code: The function.
             limit: Maximum characters.
-            other: A function with the same purpose, as a source of expressions.
+            donor: A function with the same purpose, as a source of expressions.
         """
         rng, shapes = self._rng, self._shapes
         near = grow_near(code, rng, self._tried, shapes) if rng.random() < NEAR else None
         if near is not None:
             return near
-        made, done = code, list[Grown]()
+        mutant, steps = code, list[Grown]()
         for _ in range(rng.choices((1, 2, 3), EDITS)[0]):
-            grown = mutated(made, rng, other, shapes)
+            grown = mutated(mutant, rng, donor, shapes)
             if grown is None or len(grown.code.source) > limit:
                 break
-            made, done = grown.code, [*done, grown]
-        if not done or made == code:
+            mutant, steps = grown.code, [*steps, grown]
+        if not steps or mutant == code:
             return None
-        what = "; ".join(grown.description for grown in done)
-        return Grown(code=made, description=what)
+        what = "; ".join(grown.description for grown in steps)
+        return Grown(code=mutant, description=what)
 
 
 def mutated(
     code: Code,
     rng: random.Random,
-    other: Code | None = None,
+    donor: Code | None = None,
     shapes: Shapes = (),
 ) -> Grown | None:
     """A function with one mutation; None if no operator applies.
@@ -76,14 +76,14 @@ def mutated(
     Args:
         code: The function.
         rng: Source of randomness.
-        other: A function with the same purpose, as a source of expressions.
+        donor: A function with the same purpose, as a source of expressions.
         shapes: Object shapes of the function's inputs.
     """
     names = list(OPERATORS)
     odds = [weight for _, weight in OPERATORS.values()]
     for _ in range(TRIES):
         name = rng.choices(names, odds)[0]
-        grown = grow(code, name, rng, other, shapes)
+        grown = grow(code, name, rng, donor, shapes)
         if grown is not None:
             return grown
     return None

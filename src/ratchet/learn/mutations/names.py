@@ -55,10 +55,10 @@ def certainly_set(statement: ast.stmt) -> set[str]:
             return stored(statement.target) if getattr(statement, "value", None) else set()
         case ast.If():
             both = [
-                {name for one in block for name in certainly_set(one)}
+                {name for inner in block for name in certainly_set(inner)}
                 for block in (statement.body, statement.orelse)
             ]
             return both[0] & both[1]
         case ast.With() | ast.AsyncWith():
-            return {name for one in statement.body for name in certainly_set(one)}
+            return {name for inner in statement.body for name in certainly_set(inner)}
     return set()

@@ -35,7 +35,7 @@ ARITHMETIC: dict[type[ast.operator], tuple[type[ast.operator], ...]] = {
 
 
 def comparison(
-    tree: FunctionTree, rng: random.Random, other: FunctionTree | None
+    tree: FunctionTree, rng: random.Random, donor: FunctionTree | None
 ) -> TextChange | None:
     """Change a comparison, such as `<` to `<=`."""
     nodes = [n for n in tree.expressions() if isinstance(n, ast.Compare)]
@@ -49,7 +49,7 @@ def comparison(
 
 
 def arithmetic(
-    tree: FunctionTree, rng: random.Random, other: FunctionTree | None
+    tree: FunctionTree, rng: random.Random, donor: FunctionTree | None
 ) -> TextChange | None:
     """Change an arithmetic operator, swap operands, or drop one."""
     nodes: list[ast.expr] = [

@@ -14,19 +14,19 @@ ORDERING = frozenset({"sorted", "sort", "min", "max", "nlargest", "nsmallest"})
 
 
 def sort_key(
-    tree: FunctionTree, rng: random.Random, other: FunctionTree | None
+    tree: FunctionTree, rng: random.Random, donor: FunctionTree | None
 ) -> TextChange | None:
     """Change a sort key: add or remove an element, reverse the order, flip a sign."""
-    found = [
+    sort_keys = [
         (keyword.value.body, keyword.value)
         for node in tree.expressions()
         if isinstance(node, ast.Call) and _name(node) in ORDERING
         for keyword in node.keywords
         if keyword.arg == "key" and isinstance(keyword.value, ast.Lambda)
     ]
-    if not found:
+    if not sort_keys:
         return None
-    key, function = rng.choice(found)
+    key, function = rng.choice(sort_keys)
     parts = list(key.elts) if isinstance(key, ast.Tuple) else [key]
     draw = rng.random()
     numbers = tree.atoms(key)
@@ -56,7 +56,7 @@ def sort_key(
 
 
 def sequence(
-    tree: FunctionTree, rng: random.Random, other: FunctionTree | None
+    tree: FunctionTree, rng: random.Random, donor: FunctionTree | None
 ) -> TextChange | None:
     """Sort or reverse the sequence of a loop."""
     loops = [
@@ -73,17 +73,17 @@ def sequence(
             new = copy.deepcopy(items)
             _turn(new)
             return changed(items, new)
-    given = copy.deepcopy(items)
+    iterable = copy.deepcopy(items)
     if rng.random() < 0.7:
-        made = ast.Call(ast.Name("sorted", ast.Load()), [given], [])
+        sorted_call = ast.Call(ast.Name("sorted", ast.Load()), [iterable], [])
         if isinstance(loop.target, ast.Name):
             key = _key(tree, rng, loop.target.id)
             if key is not None:
-                made.keywords.append(ast.keyword("key", key))
+                sorted_call.keywords.append(ast.keyword("key", key))
         if rng.random() < 0.5:
-            made.keywords.append(ast.keyword("reverse", ast.Constant(True)))
-        return changed(items, made)
-    turned = ast.Call(ast.Name("list", ast.Load()), [given], [])
+            sorted_call.keywords.append(ast.keyword("reverse", ast.Constant(True)))
+        return changed(items, sorted_call)
+    turned = ast.Call(ast.Name("list", ast.Load()), [iterable], [])
     return changed(items, ast.Call(ast.Name("reversed", ast.Load()), [turned], []))
 
 

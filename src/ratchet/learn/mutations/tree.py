@@ -73,7 +73,7 @@ class FunctionTree:
         """Short expressions of a kind in the function that are also valid at another position."""
         bound = self.bound(place)
         around = self._functions_around(place)
-        found: dict[str, ast.expr] = {}
+        atoms: dict[str, ast.expr] = {}
         for node in self.expressions():
             if isinstance(node, ast.Constant) or self.kind(node) != kind:
                 continue
@@ -83,30 +83,30 @@ class FunctionTree:
                 continue  # it would recurse forever
             if sum(1 for _ in ast.walk(node)) > 9 or not free_names(node) <= bound:
                 continue
-            found.setdefault(ast.dump(node), node)
+            atoms.setdefault(ast.dump(node), node)
         for node in [n for n in self.expressions() if isinstance(n, ast.Subscript)]:
             if free_names(node) <= bound:
-                for other, its_kind in self.siblings(node):
+                for sibling, its_kind in self.siblings(node):
                     if its_kind == kind:
-                        found.setdefault(ast.dump(other), other)
+                        atoms.setdefault(ast.dump(sibling), sibling)
         for name in sorted(bound):
-            made = ast.Name(name, ast.Load())
-            if self.kind(made) == kind:
-                found.setdefault(ast.dump(made), made)
-        return [copy.deepcopy(node) for node in found.values()]
+            variable = ast.Name(name, ast.Load())
+            if self.kind(variable) == kind:
+                atoms.setdefault(ast.dump(variable), variable)
+        return [copy.deepcopy(node) for node in atoms.values()]
 
     def siblings(self, node: ast.Subscript) -> list[tuple[ast.Subscript, Kind]]:
         """Other keys of the objects that have the key of `x["key"]`, with their kinds."""
         key = node.slice
         if not isinstance(key, ast.Constant) or not isinstance(key.value, str):
             return []
-        found: dict[str, Kind] = {}
+        keys: dict[str, Kind] = {}
         for shape in self._shapes:
             if any(name == key.value for name, _ in shape):
-                found.update((name, kind) for name, kind in shape if name != key.value)
+                keys.update((name, kind) for name, kind in shape if name != key.value)
         return [
             (ast.Subscript(copy.deepcopy(node.value), ast.Constant(name), ast.Load()), kind)
-            for name, kind in sorted(found.items())
+            for name, kind in sorted(keys.items())
         ]
 
     def _functions_around(self, place: ast.AST) -> set[str]:

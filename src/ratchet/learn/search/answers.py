@@ -49,27 +49,27 @@ def parts_of(answer: str, fence: str) -> AnswerParts:
     """
     lines = answer.split("\n")
     marks = [(n, m[1]) for n, line in enumerate(lines) if (m := _FENCE.match(line.rstrip("\r")))]
-    asked = [number for number, mark in marks if len(mark) >= len(fence) and mark[0] == "`"]
+    fences = [number for number, mark in marks if len(mark) >= len(fence) and mark[0] == "`"]
     outside = answer
     text, problem = None, ""
-    if len(asked) == 2 or (not asked and len(marks) == 2):
-        first, last = asked or [number for number, _ in marks]
+    if len(fences) == 2 or (not fences and len(marks) == 2):
+        first, last = fences or [number for number, _ in marks]
         text = "\n".join(lines[first + 1 : last])
         outside = "\n".join([*lines[:first], *lines[last + 1 :]])
-    elif asked or marks:
-        what = f"{counted(len(asked) or len(marks), 'line')} of {len(fence)} or more backticks"
-        problem = f"The answer has {what if asked else 'several fences'}; one pair is needed."
-        outside = "\n".join(lines[: (asked or [marks[0][0]])[0]])
+    elif fences or marks:
+        what = f"{counted(len(fences) or len(marks), 'line')} of {len(fence)} or more backticks"
+        problem = f"The answer has {what if fences else 'several fences'}; one pair is needed."
+        outside = "\n".join(lines[: (fences or [marks[0][0]])[0]])
     else:
         problem = f"The answer has no text between two lines of {fence}."
     doubts = tuple((int(number), why.strip()) for number, why in _LABEL.findall(outside))
-    rest = _LABEL.sub("", outside).strip()
-    if text is None and declines(rest):
-        words = " ".join(rest.split())
+    prose = _LABEL.sub("", outside).strip()
+    if text is None and declines(prose):
+        words = " ".join(prose.split())
         return AnswerParts(declined=words, doubts=doubts)
     if not answer.strip():
         problem = "The answer is empty."
-    return AnswerParts(text=text, problem=problem, said=_first_sentence(rest), doubts=doubts)
+    return AnswerParts(text=text, problem=problem, said=_first_sentence(prose), doubts=doubts)
 
 
 def fault_of(text: str, parent: str, source: str, answers: Iterable[str], max_growth: float) -> str:
@@ -86,9 +86,9 @@ def fault_of(text: str, parent: str, source: str, answers: Iterable[str], max_gr
         return "The answer has no prompt in it, or an emptied one."
     if _is_answer(text, parent, answers):
         return "The coach answered a task instead of rewriting the prompt."
-    other = language_changed(source, text)
-    if other:
-        return f"It changed the language of the prompt to {other}; it must stay."
+    language = language_changed(source, text)
+    if language:
+        return f"It changed the language of the prompt to {language}; it must stay."
     limit = longest(source, max_growth)
     if len(text) > limit:
         return f"It is {counted(len(text), 'character')} long; {limit} are allowed."
@@ -103,10 +103,10 @@ def _is_answer(text: str, parent: str, answers: Iterable[str]) -> bool:
     words = set(_TERMS.findall(text.lower()))
     if not words:
         return True
-    kept = len(words & set(_TERMS.findall(parent.lower())))
+    in_parent = len(words & set(_TERMS.findall(parent.lower())))
     for answer in answers:
         shared = len(words & set(_TERMS.findall(answer.lower())))
-        if shared >= ALMOST_ALL * len(words) and shared > kept:
+        if shared >= ALMOST_ALL * len(words) and shared > in_parent:
             return True
     return _is_data(text) and not _is_data(parent)
 

@@ -19,7 +19,7 @@ from ratchet.learn.search import numbers
 from ratchet.learn.search.answers import AnswerParts, fault_of, parts_of
 from ratchet.learn.search.code_answer import UnusableAnswer, rewritten_code
 from ratchet.learn.search.placeholders import mended
-from ratchet.learn.search.plan import calls_left, rollouts_left
+from ratchet.learn.search.plan import calls_left
 from ratchet.learn.search.request import (
     PROMPTS,
     RequestFacts,
@@ -56,13 +56,11 @@ class FailureSet(msgspec.Struct, frozen=True):
     low: tuple[LowRollout, ...]
     """All low rollouts of the entry."""
     shown: tuple[LowRollout, ...]
-    draft: Candidate | None = None
-    """What the coach has made of the entry since; it has not run."""
 
     @property
     def key(self) -> FailureKey:
         """The failures, each by the resource, the task and what was answered."""
-        rollouts = [one.evaluation.rollout for one in self.shown]
+        rollouts = [low.evaluation.rollout for low in self.shown]
         return frozenset(
             (self.name, rollout.task_id, text_of(rollout.output), rollout.error)
             for rollout in rollouts
@@ -95,6 +93,8 @@ class Coaching:
         self._names = tuple(names)
         self._low: dict[tuple[str, str], LowRollout] = {}
         """Low rollouts with their traces, by candidate and task."""
+        self._closed: set[tuple[str, str]] = set()
+        """Failures, by candidate and task, that the coach said nothing would help."""
         self._times: Counter[str] = Counter()
         """How often each task's failure was shown."""
         self.calls = 0
@@ -108,10 +108,6 @@ class Coaching:
         """Answers in a row that brought no gain."""
         self._idle = 0
         """Answers in a row that brought nothing to run."""
-        self._mended = 0
-        """Failures shown whose score a rewrite raised."""
-        self._to_mend = 0
-        """Failures shown that a rewrite has run."""
         self.last_problem = ""
         self.end: SearchEnd | None = None
         """Why the coach is not asked any more; None while it is."""
@@ -154,48 +150,23 @@ class Coaching:
 
     def _new_selection(self, of: FailureSet) -> FailureSet | None:
         """Failures among these that nobody has been asked about."""
-        for shown in self._selections(of.low):
-            new = msgspec.structs.replace(of, shown=tuple(shown))
+        left = [low for low in of.low if (of.entry.id, low.task_id) not in self._closed]
+        for selection in self._selections(left) if left else ():
+            new = msgspec.structs.replace(of, shown=tuple(selection))
             if new.key not in self._lab.asked:
                 return new
         return None
 
-    async def rewrite(self, asked: FailureSet, turn: int) -> Rewrite | None:
-        """A candidate from the coach; None if there is no coach any more.
-
-        One request makes it. More follow, about other failures, where this coach has gained and
-        mended few of the failures that it was shown.
+    async def rewrite(self, failures: FailureSet, turn: int) -> Rewrite | None:
+        """A candidate from the coach by one request; None if there is no coach any more.
 
         Raises:
             CoachUnavailable: The coach cannot be reached, and is required.
         """
         step = f"{self._settings.algorithm}/{PROMPTS.version}/{turn:04d}"
-        rewrite = await self._asked(asked, step)
-        for number in range(1, self._steps(asked)):
-            if rewrite is None or rewrite.candidate is None:
-                break
-            more = self._new_selection(msgspec.structs.replace(asked, draft=rewrite.candidate))
-            following = await self._asked(more, f"{step}/{number}") if more else None
-            if following is None or following.candidate is None:
-                break
-            rewrite = following
-        return rewrite
-
-    def _steps(self, asked: FailureSet) -> int:
-        """Requests for the next candidate."""
-        mends_few = 2 * self._mended < self._to_mend
-        if not (self.gained and mends_few):
-            return 1
-        if not isinstance(asked.entry.candidate.resources[asked.name], PromptTemplate):
-            return 1  # changes of code do not add up as rules of a prompt do
-        candidates = rollouts_left(self._lab) / (2 * numbers.FIRST)
-        return int(max(1, min(numbers.STEPS, calls_left(self._lab) / max(1, candidates))))
-
-    async def _asked(self, asked: FailureSet, step: str) -> Rewrite | None:
-        """One request and what came of it; None if there is no coach any more."""
         lab, settings = self._lab, self._settings
-        resource = asked.entry.candidate.resources[asked.name]
-        text = request_text(self._facts(asked))
+        resource = failures.entry.candidate.resources[failures.name]
+        text = request_text(self._facts(failures))
         try:
             reply = await lab.coach(
                 [Message("user", text)],
@@ -212,21 +183,19 @@ class Coaching:
             if self._settings.required:
                 raise
             return None
-        lab.asked.add(asked.key)
-        self._times.update(rollout.task_id for rollout in asked.shown)
+        lab.asked.add(failures.key)
+        self._times.update(rollout.task_id for rollout in failures.shown)
         self.calls += 1
         parts = parts_of(reply.text, fence_for(source_of(resource)))
         for number, why in parts.doubts:
             if 1 <= number <= len(lab.train):
                 lab.doubt(lab.train[number - 1], why)
-        candidate = await self._candidate(asked, parts, reply, step)
-        shown = tuple(rollout.task_id for rollout in asked.shown)
-        return Rewrite(candidate=candidate, entry=asked.entry, shown=shown, reply=reply)
+        candidate = await self._candidate(failures, parts, reply, step)
+        task_ids = tuple(rollout.task_id for rollout in failures.shown)
+        return Rewrite(candidate=candidate, entry=failures.entry, shown=task_ids, reply=reply)
 
-    def judged(self, reply: Reply, gained: bool, *, mended: int, shown: int) -> None:
-        """Record whether a rewrite was kept, and how many of the failures shown it mended."""
-        self._mended += mended
-        self._to_mend += shown
+    def judged(self, reply: Reply, gained: bool) -> None:
+        """Record whether a rewrite was kept."""
         self._quiet = 0 if gained else self._quiet + 1
         self._idle = 0
         self.gained += gained
@@ -246,11 +215,12 @@ class Coaching:
             self._lab.credit(reply, False)
 
     async def _candidate(
-        self, asked: FailureSet, parts: AnswerParts, reply: Reply, step: str
+        self, failures: FailureSet, parts: AnswerParts, reply: Reply, step: str
     ) -> Candidate | None:
         lab = self._lab
         if parts.declined:
             lab.usable()
+            self._closed.update((failures.entry.id, rollout.task_id) for rollout in failures.shown)
             self.refused(parts.declined, reply, declined=True)
             return None
         problem, resource = "", None
@@ -259,15 +229,15 @@ class Coaching:
         elif parts.text is None:
             problem = parts.problem
         else:
-            resource, problem = self._resource(asked, parts.text)
+            resource, problem = self._resource(failures, parts.text)
         if resource is not None:
-            said = f": {parts.said}" if parts.said else "."
-            reason = f"The coach rewrote {asked.name!r}{said}"
+            remark = f": {parts.said}" if parts.said else "."
+            reason = f"The coach rewrote {failures.name!r}{remark}"
             candidate = lab.propose(
-                {asked.name: resource},
+                {failures.name: resource},
                 algorithm=self._settings.algorithm,
-                reason=f"{asked.draft.reason} Then: {parts.said}" if asked.draft else reason,
-                parent=asked.entry.candidate,
+                reason=reason,
+                parent=failures.entry.candidate,
             )
             problem = await lab.check(candidate)
             if not problem:
@@ -277,10 +247,10 @@ class Coaching:
         self.refused(f"{problem} {parts.said}".strip(), reply)
         return None
 
-    def _resource(self, asked: FailureSet, text: str) -> tuple[Resource | None, str]:
+    def _resource(self, failures: FailureSet, text: str) -> tuple[Resource | None, str]:
         """The new version that a text is, or why it is none."""
-        current = (asked.draft or asked.entry.candidate).resources[asked.name]
-        own = self._lab.baseline.resources[asked.name]
+        current = failures.entry.candidate.resources[failures.name]
+        own = self._lab.baseline.resources[failures.name]
         growth = self._settings.max_growth
         if isinstance(own, Code):
             try:
@@ -291,25 +261,24 @@ class Coaching:
         assert isinstance(current, PromptTemplate)
         assert isinstance(own, PromptTemplate)
         answers = [text_of(task.expected) for task in self._lab.train if task.expected is not None]
-        answers += [text_of(one.evaluation.rollout.output) for one in asked.low]
+        answers += [text_of(low.evaluation.rollout.output) for low in failures.low]
         fault = fault_of(text, current.text, own.text, answers, growth)
         return (None, fault) if fault else mended(text, current)
 
-    def _facts(self, asked: FailureSet) -> RequestFacts:
+    def _facts(self, failures: FailureSet) -> RequestFacts:
         lab = self._lab
         attempts = lab.attempts
-        known = dict.fromkeys(one.candidate_id for one in attempts if one.candidate_id)
+        ids = dict.fromkeys(attempt.candidate_id for attempt in attempts if attempt.candidate_id)
         return RequestFacts(
-            name=asked.name,
-            candidate=asked.entry.candidate,
-            draft=asked.draft,
+            name=failures.name,
+            candidate=failures.entry.candidate,
             baseline=lab.baseline,
-            scores=asked.entry.scores,
-            shown=asked.shown,
-            low=asked.low,
+            scores=failures.entry.scores,
+            shown=failures.shown,
+            low=failures.low,
             train=lab.train,
             attempts=attempts,
-            values={id: lab.values(id) for id in (lab.source_id, lab.baseline.id, *known)},
+            values={id: lab.values(id) for id in (lab.source_id, lab.baseline.id, *ids)},
             guidelines=lab.guidelines,
             max_growth=self._settings.max_growth,
             redact=lab.redacted,
@@ -321,8 +290,8 @@ class Coaching:
         traces = await asyncio.gather(*(self._lab.spans(entry.evaluations[t]) for t in new))
         for task, spans in zip(new, traces, strict=True):
             low = low_rollout(entry.evaluations[task], spans)
-            said = self._lab.redacted(low.said)  # kinds of failure are cut
-            self._low[entry.id, task] = msgspec.structs.replace(low, said=said)
+            remark = self._lab.redacted(low.said)  # kinds of failure are cut
+            self._low[entry.id, task] = msgspec.structs.replace(low, said=remark)
         return [self._low[entry.id, task] for task in tasks]
 
     def _target(

@@ -44,11 +44,11 @@ def rewritten_code(text: str, baseline: Code, max_growth: float) -> Code:
     if not functions:
         raise UnusableAnswer(f"The rewrite does not define {baseline.function!r}.")
     node = functions[-1]
-    rest = [one for one in tree.body if one is not node]
+    statements = [statement for statement in tree.body if statement is not node]
     node.decorator_list = []
     source = _segment(dedented, node)
-    if rest:
-        source = _with_inside(source, node, rest)
+    if statements:
+        source = _with_inside(source, node, statements)
     try:
         code = Code(source, baseline.function)
     except InputError as error:
@@ -65,13 +65,13 @@ def _segment(source: str, node: ast.stmt) -> str:
 
 
 def _with_inside(
-    source: str, node: ast.FunctionDef | ast.AsyncFunctionDef, rest: list[ast.stmt]
+    source: str, node: ast.FunctionDef | ast.AsyncFunctionDef, statements: list[ast.stmt]
 ) -> str:
     """The function with the coach's imports and helpers moved to the start of its body."""
-    moved = [one for one in rest if not _is_text(one)]
+    moved = [statement for statement in statements if not _is_text(statement)]
     if not moved:
         return source
-    text = textwrap.indent("\n".join(ast.unparse(one) for one in moved), "    ") + "\n"
+    text = textwrap.indent("\n".join(ast.unparse(statement) for statement in moved), "    ") + "\n"
     body = ast.parse(source).body[0]
     assert isinstance(body, ast.FunctionDef | ast.AsyncFunctionDef)
     begin = body.body[1] if len(body.body) > 1 and _is_text(body.body[0]) else body.body[0]

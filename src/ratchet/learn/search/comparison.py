@@ -52,8 +52,8 @@ async def compared(lab: Lab, search: Search, end: SearchEnd) -> Finding:
 
 
 def _sentence(search: Search, end: SearchEnd) -> str:
-    tried, kept = search.judged, len(search.kept) - 1
-    parts = [f"{counted(tried, 'candidate')} tried, {kept} kept"]
+    tried, kept_count = search.judged, len(search.kept) - 1
+    parts = [f"{counted(tried, 'candidate')} tried, {kept_count} kept"]
     if search.coaching is not None:
         coaching = search.coaching
         parts.append(f"{counted(coaching.calls, 'request')} to the coach")

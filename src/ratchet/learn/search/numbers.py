@@ -31,9 +31,6 @@ WEAK = 5
 PROVEN = 3
 """Factor on that number once a rewrite of this coach has gained."""
 
-STEPS = 3
-"""Most requests for one candidate, of a coach that gains and mends few failures at once."""
-
 FINALISTS = ((160, 1), (250, 2))
 """Number of finalists below each budget of rollouts; three from the last one on."""
 
@@ -58,10 +55,10 @@ FIELD_ROOM = 800
 """Characters of an input, an answer, or what is said of it."""
 
 TASKS_ROOM = 2_200
-"""Characters of the list of all train tasks in one request."""
+"""Characters of the list of other train tasks in one request; tasks beyond them are left out."""
 
-LEAST_TASK = 80
-"""Characters of a task in that list, at least: with more tasks, the rest is left out."""
+TASK_ROOM = 240
+"""Characters of a task in that list."""
 
 HISTORY_ROOM = 4_000
 """Characters of the earlier edits in one request."""

@@ -72,7 +72,7 @@ def _respelt(text: str, parent: PromptTemplate) -> str:
             text = text.replace(f"${right}", right)
         if _has(text, name, parent):
             continue
-        other = [
+        spellings = [
             rf"\{{\{{-?\s*{name}\s*-?\}}\}}",  # {{name}}
             rf"\$\{{{name}\}}",  # ${name}
             rf"(?<!\{{)\{{\s*{name}\s*\}}(?!\}})",  # {name}, { name }
@@ -80,7 +80,7 @@ def _respelt(text: str, parent: PromptTemplate) -> str:
             rf"(?i:<{name}>|\[{name}\])",
             rf"%\({name}\)s|\${name}\b",
         ]
-        for pattern in other:
+        for pattern in spellings:
             text, count = re.subn(pattern, right.replace("\\", r"\\"), text)
             if count:
                 break
@@ -102,7 +102,7 @@ def escaped_but(text: str, parent: PromptTemplate) -> str:
     Double braces count as escaped already, unless the text has no single opening brace: then they
     are two literal braces.
     """
-    kept: list[str] = []
+    pieces: list[str] = []
     double = _doubled if "{{" in text else _literal
     fields = {
         (name, conversion, spec)
@@ -115,13 +115,13 @@ def escaped_but(text: str, parent: PromptTemplate) -> str:
     } | {"{" + name + "}" for name in parent.placeholders}
     position = 0
     pattern = re.compile("|".join(map(re.escape, sorted(forms, key=len, reverse=True))) or r"(?!)")
-    for found in pattern.finditer(text):
-        doubled = text[: found.start()].endswith("{") and text[found.end() :].startswith("}")
-        kept.append(double(text[position : found.start()]))
-        kept.append(_doubled(found[0]) if doubled else found[0])
-        position = found.end()
-    kept.append(double(text[position:]))
-    return "".join(kept)
+    for match in pattern.finditer(text):
+        doubled = text[: match.start()].endswith("{") and text[match.end() :].startswith("}")
+        pieces.append(double(text[position : match.start()]))
+        pieces.append(_doubled(match[0]) if doubled else match[0])
+        position = match.end()
+    pieces.append(double(text[position:]))
+    return "".join(pieces)
 
 
 def _literal(text: str) -> str:

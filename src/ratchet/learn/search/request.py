@@ -10,9 +10,9 @@ from textwrap import shorten
 import msgspec
 
 from ratchet.learn.attempts import TriedChange
-from ratchet.learn.attribution import placeholder_values
+from ratchet.learn.attribution import PlacedPrompt, sent_prompt
 from ratchet.learn.coach_prompts import CoachPrompts
-from ratchet.learn.evidence import LowRollout, kinds_of_failure, text_of, token_limit
+from ratchet.learn.evidence import LowRollout, kinds_of_failure, least_alike, text_of, token_limit
 from ratchet.learn.length import longest
 from ratchet.learn.search import numbers
 from ratchet.learn.search.placeholders import written
@@ -46,8 +46,6 @@ class RequestFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The resource to improve."""
     candidate: Candidate
     """What ran."""
-    draft: Candidate | None = None
-    """What the coach has made of it since, which has not run."""
     baseline: Candidate
     scores: Mapping[str, float]
     """Scores of the candidate by task."""
@@ -79,7 +77,7 @@ def fence_for(*texts: str) -> str:
 def request_text(facts: RequestFacts) -> str:
     """The whole request."""
     common = _common(facts)
-    resource = (facts.draft or facts.candidate).resources[facts.name]
+    resource = facts.candidate.resources[facts.name]
     own = facts.baseline.resources[facts.name]
     is_code = isinstance(resource, Code)
     text = source_of(resource)
@@ -87,15 +85,15 @@ def request_text(facts: RequestFacts) -> str:
     kind = "code" if is_code else "prompt"
     limit = str(longest(source_of(own), facts.max_growth))
     placeholders = placeholder_rule(resource) if isinstance(resource, PromptTemplate) else ""
-    others = [
+    fixed = [
         repr(name)
-        for name, other in facts.candidate.resources.items()
-        if name != facts.name and isinstance(other, PromptTemplate | Code)
+        for name, resource in facts.candidate.resources.items()
+        if name != facts.name and isinstance(resource, PromptTemplate | Code)
     ]
     noun = "function" if is_code else "prompt"
     what = f"the {noun} {facts.name!r}"
-    stay = "stay as they are" if len(others) > 1 else "stays as it is"
-    beside = f" It also has {', '.join(others)}, which {stay}." if others else ""
+    stay = "stay as they are" if len(fixed) > 1 else "stays as it is"
+    beside = f" It also has {', '.join(fixed)}, which {stay}." if fixed else ""
     versions = _versions(facts)
     told_versions = _told_versions(facts, versions)
     return PROMPTS.fill(
@@ -106,7 +104,7 @@ def request_text(facts: RequestFacts) -> str:
         fence=fence,
         language="python" if is_code else "text",
         text=text,
-        values=_values(facts, common),
+        values=_values(facts, common) + _place(facts),
         overview=_overview(facts, told_versions),
         rollouts=_rollouts(facts, told_versions, common),
         tasks=_tasks(facts, told_versions),
@@ -150,46 +148,58 @@ def _model(low: Sequence[LowRollout]) -> str:
     return ""
 
 
-def _filled(facts: RequestFacts, spans: Sequence[Span]) -> dict[str, str]:
-    """The values of the placeholders in one rollout, as its trace shows them."""
+def _sent(facts: RequestFacts, spans: Sequence[Span]) -> PlacedPrompt:
+    """The prompt as one rollout sent it; without values where its trace does not show it."""
     ran = facts.candidate.resources[facts.name]
-    return placeholder_values(ran, spans) if isinstance(ran, PromptTemplate) else {}
+    sent = sent_prompt(ran, spans) if isinstance(ran, PromptTemplate) else None
+    return sent or PlacedPrompt(values={})
 
 
 def _common(facts: RequestFacts) -> dict[str, str]:
     """Values of placeholders that are the same in all rollouts, such as a database's schema."""
-    seen = [values for rollout in facts.low if (values := _filled(facts, rollout.spans))]
-    if len(seen) < 2:
+    by_rollout = [values for rollout in facts.low if (values := _sent(facts, rollout.spans).values)]
+    if len(by_rollout) < 2:
         return {}
-    return dict(sorted(set.intersection(*(set(values.items()) for values in seen))))
+    return dict(sorted(set.intersection(*(set(values.items()) for values in by_rollout))))
 
 
 def _values(facts: RequestFacts, common: Mapping[str, str]) -> str:
     room = numbers.VALUES_ROOM // max(1, len(common))
-    told = "\n\n".join(f"{name}:\n{facts.short(value, room)}" for name, value in common.items())
-    return _section("What its placeholders hold, in every rollout", told)
+    blocks = "\n\n".join(f"{name}:\n{facts.short(value, room)}" for name, value in common.items())
+    return _section("What its placeholders hold, in every rollout", blocks)
 
 
-def _overview(facts: RequestFacts, told: Mapping[str, str]) -> str:
+def _place(facts: RequestFacts) -> str:
+    """What surrounds the prompt in the text that is sent, from one rollout."""
+    for rollout in facts.shown:
+        sent = _sent(facts, rollout.spans)
+        if sent.before.strip() or sent.after.strip():
+            room = numbers.FIELD_ROOM
+            parts = facts.short(sent.before, room), "[the prompt]", facts.short(sent.after, room)
+            lines = "\n\n".join(part for part in parts if part)
+            return _section("The text that it is sent in, in one rollout", lines)
+    return ""
+
+
+def _overview(facts: RequestFacts, versions: Mapping[str, str]) -> str:
     scores = facts.scores
     mean = sum(scores.values()) / max(1, len(scores))
     kinds = kinds_of_failure(facts.low)
     parts = f"{len(scores)} of {len(facts.train)} train tasks were run; mean score {mean:.2f};"
     parts += f" {len(facts.low)} below the best. What is wrong most often:"
-    frequent = list(kinds.items())[:MOST_KINDS]
+    often = {kind: rollouts for kind, rollouts in kinds.items() if len(rollouts) > 1} or kinds
+    frequent = list(often.items())[:MOST_KINDS]
     parts += "".join(f"\n- {counted(len(r), 'time')}: {kind}" for kind, r in frequent) + "\n"
     if len(facts.shown) < len(facts.low):
         parts += f"\n{len(facts.shown)} of them follow."
-    if facts.draft is not None:
-        parts += " They are of the version before the current one, which has not run yet."
-    if len(told) > 1:
-        parts += f" Scores in brackets are of {', '.join(told.values())}."
+    if len(versions) > 1:
+        parts += f" Scores in brackets are of {', '.join(versions.values())}."
     return parts
 
 
 def _versions(facts: RequestFacts) -> dict[str, str]:
     """Short names of the versions that ran, by candidate id, oldest first: v0 is the source."""
-    ran = [one.candidate_id for one in facts.attempts if one.outcome == "ran"]
+    ran = [attempt.candidate_id for attempt in facts.attempts if attempt.outcome == "ran"]
     ids = dict.fromkeys([facts.baseline.id, *ran])
     return dict(zip(ids, (f"v{number}" for number in counting()), strict=False))
 
@@ -197,17 +207,17 @@ def _versions(facts: RequestFacts) -> dict[str, str]:
 def _told_versions(facts: RequestFacts, versions: Mapping[str, str]) -> dict[str, str]:
     """The versions whose scores are told: the source, the latest, and the current one."""
     ran = [id for id in versions if id != facts.candidate.id and facts.values.get(id)]
-    told = [*ran[:1], *ran[1:][1 - MOST_VERSIONS :]]
-    return {**{id: versions[id] for id in told}, facts.candidate.id: "now"}
+    ids = [*ran[:1], *ran[1:][1 - MOST_VERSIONS :]]
+    return {**{id: versions[id] for id in ids}, facts.candidate.id: "now"}
 
 
-def _scores_of(facts: RequestFacts, told: Mapping[str, str], task: Task) -> str:
+def _scores_of(facts: RequestFacts, versions: Mapping[str, str], task: Task) -> str:
     """A task's score under each version that is told of; `-` where it was not run."""
-    rows = [facts.scores if id == facts.candidate.id else facts.values[id] for id in told]
+    rows = [facts.scores if id == facts.candidate.id else facts.values[id] for id in versions]
     return " ".join(f"{row[task.id]:.3g}" if task.id in row else "-" for row in rows)
 
 
-def _rollouts(facts: RequestFacts, told: Mapping[str, str], common: Mapping[str, str]) -> str:
+def _rollouts(facts: RequestFacts, versions: Mapping[str, str], common: Mapping[str, str]) -> str:
     numbered = {task.id: number for number, task in enumerate(facts.train, 1)}
     room, left = numbers.FIELD_ROOM, numbers.STEPS_ROOM
     resource = facts.candidate.resources[facts.name]
@@ -215,15 +225,15 @@ def _rollouts(facts: RequestFacts, told: Mapping[str, str], common: Mapping[str,
     for rollout in facts.shown:
         task = rollout.evaluation.task
         output = rollout.evaluation.rollout.output
-        asked, answered = text_of(task.input), text_of(output) if output is not None else ""
-        parts = [f"Task {numbered.get(task.id, '?')} ({_scores_of(facts, told, task)}): "]
-        parts[0] += facts.short(asked, room)
-        for name, value in _filled(facts, rollout.spans).items():
-            if name not in common and value.strip() not in asked:
+        question, answered = text_of(task.input), text_of(output) if output is not None else ""
+        parts = [f"Task {numbered.get(task.id, '?')} ({_scores_of(facts, versions, task)}): "]
+        parts[0] += facts.short(question, room)
+        for name, value in _sent(facts, rollout.spans).values.items():
+            if name not in common and value.strip() not in question:
                 parts.append(f"  {name}: {facts.short(value, room)}")
-        known = {asked.strip(), answered.strip()}
+        repeated = {question.strip(), answered.strip()}
         constant = _longest_line(source_of(resource))
-        steps = "\n  ".join(s for s in steps_of(rollout.spans, known) if constant not in s)
+        steps = "\n  ".join(s for s in steps_of(rollout.spans, repeated) if constant not in s)
         if steps and len(steps) <= left:  # steps in part mislead; the first ones are whole
             left -= len(steps)
             parts.append(f"  {steps}")
@@ -239,11 +249,11 @@ def _rollouts(facts: RequestFacts, told: Mapping[str, str], common: Mapping[str,
     return "\n".join(lines)
 
 
-def _tells(said: str, expected: object) -> bool:
+def _tells(remarks: str, expected: object) -> bool:
     """Whether the differences of an answer tell the expected one already, in full."""
     if isinstance(expected, dict):
-        return ": expected " in said and "…" not in said
-    return f"expected {expected!r}".replace("'", '"') in said
+        return ": expected " in remarks and "…" not in remarks
+    return f"expected {expected!r}".replace("'", '"') in remarks
 
 
 def _longest_line(text: str) -> str:
@@ -259,23 +269,30 @@ def _is_reward(rollout: LowRollout) -> bool:
     return reward is not None and type(output) in (int, float) and reward.value == output
 
 
-def _tasks(facts: RequestFacts, told: Mapping[str, str]) -> str:
-    """The train tasks that are not shown above: input, expected answer and scores, a line each."""
-    shown = {rollout.task_id for rollout in facts.shown}
-    rest = [(n, task) for n, task in enumerate(facts.train, 1) if task.id not in shown]
-    if not rest:
+def _tasks(facts: RequestFacts, versions: Mapping[str, str]) -> str:
+    """Train tasks that are not shown above: input, expected answer and scores, a line each.
+
+    Those least like what was shown come first, so that a rule that no rollout shows is seen.
+    """
+    shown_ids = {rollout.task_id for rollout in facts.shown}
+    unshown = [task for task in facts.train if task.id not in shown_ids]
+    if not unshown:
         return ""
-    listed = rest[: numbers.TASKS_ROOM // numbers.LEAST_TASK]
-    room = numbers.TASKS_ROOM // len(listed)
-    keys, answers = _answers([task for _, task in listed])
-    lines = []
-    for (number, task), expected in zip(listed, answers, strict=True):
-        told_answer = facts.short(expected, room // 2)
-        asked = facts.short(text_of(task.input), room - len(told_answer))
-        lines.append(f"{number} ({_scores_of(facts, told, task)}): {asked} -> {told_answer}")
-    title = "The other train tasks (scores): input -> expected answer"
+    numbered = {task.id: number for number, task in enumerate(facts.train, 1)}
+    keys, answers = _answers(unshown)
+    expected = dict(zip((task.id for task in unshown), answers, strict=True))
+    room, lines = numbers.TASKS_ROOM, list[str]()
+    for task in least_alike(unshown, [rollout.evaluation.task for rollout in facts.shown]):
+        told_answer = facts.short(expected[task.id], numbers.TASK_ROOM // 2)
+        question = facts.short(text_of(task.input), numbers.TASK_ROOM - len(told_answer))
+        scores = _scores_of(facts, versions, task)
+        lines.append(f"{numbered[task.id]} ({scores}): {question} -> {told_answer}")
+        room -= len(lines[-1])
+        if room < 0:
+            break
+    title = "Other train tasks (scores): input -> expected answer"
     title += f" ({', '.join(keys)})" if keys else ""
-    left = len(rest) - len(listed)
+    left = len(unshown) - len(lines)
     return _section(f"{title}; {left} more are left out" if left else title, "\n".join(lines))
 
 
@@ -284,15 +301,15 @@ def _answers(tasks: Sequence[Task]) -> tuple[list[str], list[str]]:
     answers = [task.expected for task in tasks]
     first = answers[0]
     if isinstance(first, dict) and all(
-        isinstance(one, dict) and list(one) == list(first) for one in answers
+        isinstance(answer, dict) and list(answer) == list(first) for answer in answers
     ):
-        return list(first), [" | ".join(map(text_of, one.values())) for one in answers]
-    return [], ["" if one is None else text_of(one) for one in answers]
+        return list(first), [" | ".join(map(text_of, answer.values())) for answer in answers]
+    return [], ["" if answer is None else text_of(answer) for answer in answers]
 
 
 def _history(facts: RequestFacts, versions: Mapping[str, str]) -> str:
     """Every earlier change of the run, with its lines and what became of it; newest last."""
-    told: list[str] = []
+    history: list[str] = []
     room = numbers.HISTORY_ROOM
     for attempt in reversed(facts.attempts):
         reason = shorten(facts.redact(attempt.reason), 220, placeholder=" …")
@@ -302,21 +319,21 @@ def _history(facts: RequestFacts, versions: Mapping[str, str]) -> str:
             lines = f"- refused: {reason}"
         else:
             label = versions.get(attempt.candidate_id, "")
-            here = ", the current version" if attempt.candidate_id == facts.candidate.id else ""
+            suffix = ", the current version" if attempt.candidate_id == facts.candidate.id else ""
             result = (
                 f"{attempt.before:.2f} -> {attempt.score:.2f} on {counted(attempt.tasks, 'task')}"
             )
-            lines = f"- {label}{here} ({attempt.algorithm}; {result}): {reason}"
-            change = "" if here else facts.short(attempt.change, 500)
+            lines = f"- {label}{suffix} ({attempt.algorithm}; {result}): {reason}"
+            change = "" if suffix else facts.short(attempt.change, 500)
             lines += "".join(f"\n    {line}" for line in change.splitlines())
             if attempt.worst:
                 lines += f"\n    It lost where it answered: {facts.short(attempt.worst, 200)}"
-        if len(lines) > room and told:
-            told.append(f"- and {len(facts.attempts) - len(told)} earlier ones")
+        if len(lines) > room and history:
+            history.append(f"- and {len(facts.attempts) - len(history)} earlier ones")
             break
         room -= len(lines)
-        told.append(lines)
-    return _section("Tried before, with the result", "\n".join(reversed(told)))
+        history.append(lines)
+    return _section("Tried before, with the result", "\n".join(reversed(history)))
 
 
 def shortened(text: str, limit: int) -> str:

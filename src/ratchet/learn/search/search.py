@@ -42,7 +42,7 @@ class Member(RaceEntry):
         parent: Member | None = None,
         *,
         reply: Reply | None = None,
-        shown: Sequence[str] = (),
+        task_ids: Sequence[str] = (),
     ) -> None:
         super().__init__(number, candidate, parent)
         self.origin = parent
@@ -52,7 +52,7 @@ class Member(RaceEntry):
         self.is_reworded = reply is not None and _is_reworded(candidate, parent)
         """Whether the coach has changed a prompt: what that does shows on more tasks than what a
         change of code does, and such a candidate has cost a request."""
-        self.shown = tuple(shown)
+        self.shown = tuple(task_ids)
         """Tasks whose failures it is to mend."""
         self.is_tested = False
         """Whether the repository's own tests have run on it."""
@@ -186,9 +186,9 @@ class Search:
     def _nothing_left(self) -> SearchEnd:
         if not self.leader.failing(self.race.top):
             return SearchEnd("solved", "every train task that was tried is solved")
-        asked = self.coaching.end if self.coaching else None
-        if asked is not None:
-            return asked
+        end = self.coaching.end if self.coaching else None
+        if end is not None:
+            return end
         return SearchEnd("no_gain", "the coach was asked about every failure")
 
     # Drafting.
@@ -207,13 +207,13 @@ class Search:
         assert coaching is not None
         if coaching.ended() is not None:
             return None
-        asked = await coaching.failures(self._preferred(), self.race.top)
-        while asked is None:
+        failures = await coaching.failures(self._preferred(), self.race.top)
+        while failures is None:
             # Its answers on all that is known are used up: what nobody has run may show more.
             if not await self._grow(self.plan.first):
                 return None
-            asked = await coaching.failures(self._preferred(), self.race.top)
-        rewrite = await coaching.rewrite(asked, turn)
+            failures = await coaching.failures(self._preferred(), self.race.top)
+        rewrite = await coaching.rewrite(failures, turn)
         if rewrite is None:
             return None
         return self._new_member(rewrite)
@@ -229,16 +229,16 @@ class Search:
         parent = next(member for member in self.kept if member is rewrite.entry)
         return [
             self._member(
-                rewrite.candidate, parent, reply=rewrite.reply, shown=rewrite.shown
+                rewrite.candidate, parent, reply=rewrite.reply, task_ids=rewrite.shown
             )
         ]  # fmt: skip
 
     def _preferred(self) -> list[Member]:
         """The leader, then the others that may be as good, best first."""
         leader = self.leader
-        others = [m for m in self.kept if m is not leader and self.race.may_lead(m, leader)]
-        others.sort(key=lambda m: (-self.race.standing(m).mean, m.number))
-        return [leader, *others]
+        followers = [m for m in self.kept if m is not leader and self.race.may_lead(m, leader)]
+        followers.sort(key=lambda m: (-self.race.standing(m).mean, m.number))
+        return [leader, *followers]
 
     def _member(self, candidate: Candidate, parent: Member, **more: object) -> Member:
         self._drafts += 1
@@ -248,18 +248,18 @@ class Search:
         """A batch of mutants; None if mutation brings nothing new any more."""
         if self._idle >= numbers.IDLE_DRAFTS:
             return None
-        lab, made = self._lab, list[Member]()
+        lab, mutants = self._lab, list[Member]()
         for _ in range(self.plan.mutants):
             self._idle += 1
             parent, name = self._drawn_parent(), lab.rng.choice(self._mutates)
             code, own = parent.candidate.resources[name], lab.baseline.resources[name]
-            others = [m.candidate.resources[name] for m in self.kept if m is not parent]
-            other = lab.rng.choice(others) if others else None
+            donors = [m.candidate.resources[name] for m in self.kept if m is not parent]
+            donor = lab.rng.choice(donors) if donors else None
             assert isinstance(code, Code)
             assert isinstance(own, Code)
-            assert other is None or isinstance(other, Code)
+            assert donor is None or isinstance(donor, Code)
             limit = longest(own.source, self._max_growth)
-            mutant = self._mutants.of(code, limit, other)
+            mutant = self._mutants.of(code, limit, donor)
             if mutant is None:
                 continue
             candidate = lab.propose(
@@ -269,17 +269,17 @@ class Search:
                 parent=parent.candidate,
             )
             if self._novelty.is_new(candidate):
-                made.append(self._member(candidate, parent))
-        return made
+                mutants.append(self._member(candidate, parent))
+        return mutants
 
     def _drawn_parent(self) -> Member:
         """A kept entry, drawn by its chance of being the best (Thompson sampling)."""
         rng = self._lab.rng
-        drawn = []
+        draws = []
         for member in self.kept:
             standing = self.race.standing(member)
-            drawn.append((rng.gauss(standing.mean, standing.deviation), member.number, member))
-        return max(drawn)[2]
+            draws.append((rng.gauss(standing.mean, standing.deviation), member.number, member))
+        return max(draws)[2]
 
     # Racing.
 
@@ -302,8 +302,8 @@ class Search:
         work: list[tuple[Member, list[Task]]] = []
         for member in racing:
             ahead = self._ahead(member)
-            known = len(member.evaluations)
-            count = next_part(known, self._first(member), known + len(ahead))
+            evaluated = len(member.evaluations)
+            count = next_part(evaluated, self._first(member), evaluated + len(ahead))
             part = ahead[: count if left > count else int(left)]
             left -= len(part)
             if part:
@@ -357,7 +357,7 @@ class Search:
             if going.get(member.number):
                 on.append(member)
             else:
-                self._close(member, kept=member.number in going and self._is_better(member))
+                self._close(member, accepted=member.number in going and self._is_better(member))
         return on
 
     def _ahead(self, member: Member) -> list[Task]:
@@ -410,7 +410,7 @@ class Search:
         if member.evaluations:
             self._report(member, accepted="", refused=fault)
 
-    def _close(self, member: Member, *, kept: bool) -> None:
+    def _close(self, member: Member, *, accepted: bool) -> None:
         """Keep or drop a candidate, and report it."""
         parent = member.origin
         assert parent is not None
@@ -419,18 +419,16 @@ class Search:
         if _runs(member, parent):
             self._idle = 0
         leader = self.leader
-        if kept:
+        if accepted:
             self.kept.append(member)
-        better = kept and self.leader is member and member is not leader
+        better = accepted and self.leader is member and member is not leader
         self._quiet = 0 if better else self._quiet + 1
         if self.coaching is not None and member.reply is not None:
-            ran = [task for task in member.shown if task in member.scores]
-            mended = sum(member.scores[t] > parent.scores[t] + EVEN for t in ran)
-            self.coaching.judged(member.reply, kept, mended=mended, shown=len(ran))
-        if member.reply is not None or kept:
+            self.coaching.judged(member.reply, accepted)
+        if member.reply is not None or accepted:
             attempt = attempt_of(member.candidate, member.scores, parent.candidate, parent.scores)
             self._lab.attempted(msgspec.structs.replace(attempt, worst=_worst(member, parent)))
-        self._report(member, accepted=member.gained() if kept else "")
+        self._report(member, accepted=member.gained() if accepted else "")
 
     def _report(self, member: Member, *, accepted: str, refused: str = "") -> None:
         leader = self.leader
@@ -464,7 +462,7 @@ class Search:
 
 
 def telling(
-    entry: RaceEntry, tasks: Sequence[Task], shown: Sequence[str], top: float
+    entry: RaceEntry, tasks: Sequence[Task], shown_ids: Sequence[str], top: float
 ) -> list[Task]:
     """The tasks that an entry ran, in the order that separates a child from it soonest.
 
@@ -474,11 +472,11 @@ def telling(
     for all failures.
     """
     failing = set(entry.failing(top))
-    known = set(shown) or failing
+    targets = set(shown_ids) or failing
     groups: dict[str, list[Task]] = {"shown": [], "failing": [], "solved": []}
     for task in tasks:
         if task.id in entry.scores:
-            failed = "shown" if task.id in known else "failing"
+            failed = "shown" if task.id in targets else "failing"
             groups[failed if task.id in failing else "solved"].append(task)
     ordered: list[Task] = []
     while any(groups.values()):

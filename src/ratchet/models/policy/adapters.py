@@ -54,18 +54,18 @@ class AdapterRegistry:
                 f"An adapter cannot have the name {name!r}, which is the base's.",
                 hint="Choose another lora_name.",
             )
-        known = KnownAdapter(folder.absolute(), check_adapter(folder, self._base))
-        self._in_memory(known)
-        self.names[name] = self._versions[known.version] = known
-        return known
+        adapter = KnownAdapter(folder.absolute(), check_adapter(folder, self._base))
+        self._in_memory(adapter)
+        self.names[name] = self._versions[adapter.version] = adapter
+        return adapter
 
     def unload(self, name: str) -> bool:
         """Forget a name; return whether it was known. Requests that run are not disturbed."""
-        known = self.names.pop(name, None)
-        if known is None:
+        adapter = self.names.pop(name, None)
+        if adapter is None:
             return False
-        if known.version not in {one.version for one in self.names.values()}:
-            self._versions.pop(known.version, None)
+        if adapter.version not in {loaded.version for loaded in self.names.values()}:
+            self._versions.pop(adapter.version, None)
         return True
 
     def find(self, name: str) -> tuple[LoadedAdapter | None, str] | None:
@@ -76,25 +76,25 @@ class AdapterRegistry:
         """
         if name in self.base_names:
             return None, self._base.fingerprint
-        known = self.names.get(name) or self._versions.get(name)
-        return None if known is None else (self._in_memory(known), known.version)
+        adapter = self.names.get(name) or self._versions.get(name)
+        return None if adapter is None else (self._in_memory(adapter), adapter.version)
 
-    def _in_memory(self, known: KnownAdapter) -> LoadedAdapter:
-        found = self._loaded.get(known.version)
-        if found is None:
-            found = load_adapter(known.folder, self._base)
-            if found.version != known.version:
+    def _in_memory(self, adapter: KnownAdapter) -> LoadedAdapter:
+        loaded = self._loaded.get(adapter.version)
+        if loaded is None:
+            loaded = load_adapter(adapter.folder, self._base)
+            if loaded.version != adapter.version:
                 raise ModelUnavailable(
-                    f"The adapter in {known.folder} has changed since it was loaded: it was version"
-                    f" {known.version[:16]}…, now it is {found.version[:16]}….",
+                    f"The adapter in {adapter.folder} has changed since it was loaded: it was"
+                    f" version {adapter.version[:16]}…, now it is {loaded.version[:16]}….",
                     hint="Load it again under a name of its own.",
                 )
-            self._loaded[known.version] = found
-        self._loaded.move_to_end(known.version)
-        for version, one in list(self._loaded.items()):
+            self._loaded[adapter.version] = loaded
+        self._loaded.move_to_end(adapter.version)
+        for version, cached in list(self._loaded.items()):
             if len(self._loaded) <= self._limit:
                 break
-            if version != known.version and not self._engine.uses(one):
+            if version != adapter.version and not self._engine.uses(cached):
                 del self._loaded[version]
-                self._engine.forget(one)
-        return found
+                self._engine.forget(cached)
+        return loaded

@@ -53,24 +53,26 @@ class AnswerWriter:
 
     def parsed(self, generation: Generation) -> ParsedAnswer:
         """The text of an answer that has ended, without what ended it, and its tool calls."""
-        found = self._parsed.get(id(generation))
-        if found is None:
-            found = self._parsed[id(generation)] = parse_answer(self._text(generation), self._tools)
-        return found
+        parsed = self._parsed.get(id(generation))
+        if parsed is None:
+            parsed = self._parsed[id(generation)] = parse_answer(
+                self._text(generation), self._tools
+            )
+        return parsed
 
     def chat(self) -> dict[str, Any]:
         """The whole answer to a request for messages."""
         choices = []
-        for index, one in enumerate(self.generations):
-            parsed = self.parsed(one)
+        for index, generation in enumerate(self.generations):
+            parsed = self.parsed(generation)
             choice: dict[str, Any] = {
                 "index": index,
                 "message": self.message(parsed),
-                "logprobs": self._chat_logprobs(one, 0, len(one.response)),
-                "finish_reason": self._reason(one, parsed),
+                "logprobs": self._chat_logprobs(generation, 0, len(generation.response)),
+                "finish_reason": self._reason(generation, parsed),
             }
             if self._token_ids:
-                choice["token_ids"] = one.response
+                choice["token_ids"] = generation.response
             choices.append(choice)
         out = self._object("chat.completion", "chatcmpl", choices)
         if self._token_ids:
@@ -100,19 +102,23 @@ class AnswerWriter:
     def chat_chunks(self) -> list[dict[str, Any]]:
         """Chunks of what was generated since the last call."""
         chunks = []
-        for index, (one, stream) in enumerate(zip(self.generations, self._streams, strict=True)):
+        for index, (generation, stream) in enumerate(
+            zip(self.generations, self._streams, strict=True)
+        ):
             if stream.done:
                 continue
-            begin, end = stream.told, len(one.response)
-            ended = one.finish_reason is not None
+            begin, end = stream.told, len(generation.response)
+            ended = generation.finish_reason is not None
             if begin == end and not ended:
                 continue
             delta: dict[str, Any] = {}
             parsed: ParsedAnswer | None = None
             stream.told = end
-            stream.text.add(*[t for t in one.response[begin:end] if t not in one.stop_ids])
+            stream.text.add(
+                *[t for t in generation.response[begin:end] if t not in generation.stop_ids]
+            )
             if ended:
-                parsed = self.parsed(one)
+                parsed = self.parsed(generation)
                 new = parsed.content[len(stream.sent) :]
                 if parsed.calls:
                     delta["tool_calls"] = [
@@ -128,11 +134,11 @@ class AnswerWriter:
             choice: dict[str, Any] = {
                 "index": index,
                 "delta": delta,
-                "logprobs": self._chat_logprobs(one, begin, end),
-                "finish_reason": None if parsed is None else self._reason(one, parsed),
+                "logprobs": self._chat_logprobs(generation, begin, end),
+                "finish_reason": None if parsed is None else self._reason(generation, parsed),
             }
             if self._token_ids:
-                choice["token_ids"] = one.response[begin:end]
+                choice["token_ids"] = generation.response[begin:end]
             chunks.append(self._object("chat.completion.chunk", "chatcmpl", [choice]))
             stream.done = ended
         return chunks
@@ -148,18 +154,20 @@ class AnswerWriter:
     def completion(self) -> dict[str, Any]:
         """The whole answer to a request for completions."""
         choices = []
-        for index, one in enumerate(self.generations):
-            text = self._text(one)
+        for index, generation in enumerate(self.generations):
+            text = self._text(generation)
             if self._echo:
-                text = self._tokenizer.decode(one.prompt, special=True) + text
+                text = self._tokenizer.decode(generation.prompt, special=True) + text
             choice: dict[str, Any] = {
                 "index": index,
                 "text": text,
-                "logprobs": self._completion_logprobs(one, 0, len(one.response), self._echo),
-                "finish_reason": one.finish_reason,
+                "logprobs": self._completion_logprobs(
+                    generation, 0, len(generation.response), self._echo
+                ),
+                "finish_reason": generation.finish_reason,
             }
             if self._token_ids:
-                choice |= {"prompt_token_ids": one.prompt, "token_ids": one.response}
+                choice |= {"prompt_token_ids": generation.prompt, "token_ids": generation.response}
             choices.append(choice)
         out = self._object("text_completion", "cmpl", choices)
         if self._token_ids:
@@ -169,26 +177,30 @@ class AnswerWriter:
     def completion_chunks(self) -> list[dict[str, Any]]:
         """Chunks of what was generated since the last call."""
         chunks = []
-        for index, (one, stream) in enumerate(zip(self.generations, self._streams, strict=True)):
-            begin, end = stream.told, len(one.response)
-            ended = one.finish_reason is not None
+        for index, (generation, stream) in enumerate(
+            zip(self.generations, self._streams, strict=True)
+        ):
+            begin, end = stream.told, len(generation.response)
+            ended = generation.finish_reason is not None
             if stream.done or (begin == end and not ended):
                 continue
-            stream.text.add(*[t for t in one.response[begin:end] if t not in one.stop_ids])
-            shown = self._text(one) if ended else self._safe(stream.text.text)
+            stream.text.add(
+                *[t for t in generation.response[begin:end] if t not in generation.stop_ids]
+            )
+            visible = self._text(generation) if ended else self._safe(stream.text.text)
             choice: dict[str, Any] = {
                 "index": index,
-                "text": shown[len(stream.sent) :],
-                "logprobs": self._completion_logprobs(one, begin, end, False),
-                "finish_reason": one.finish_reason,
+                "text": visible[len(stream.sent) :],
+                "logprobs": self._completion_logprobs(generation, begin, end, False),
+                "finish_reason": generation.finish_reason,
             }
             if self._token_ids:
-                choice["token_ids"] = one.response[begin:end]
+                choice["token_ids"] = generation.response[begin:end]
             out = self._object("text_completion", "cmpl", [choice])
             if self._token_ids and begin == 0:
-                choice["prompt_token_ids"] = out["prompt_token_ids"] = one.prompt
+                choice["prompt_token_ids"] = out["prompt_token_ids"] = generation.prompt
             chunks.append(out)
-            stream.told, stream.sent, stream.done = end, shown, ended
+            stream.told, stream.sent, stream.done = end, visible, ended
         return chunks
 
     def _object(self, kind: str, prefix: str, choices: list[dict[str, Any]]) -> dict[str, Any]:
@@ -201,18 +213,18 @@ class AnswerWriter:
         }
 
     def _usage(self) -> dict[str, Any]:
-        tokens = sum(len(one.prompt) for one in self.generations[:: self._per_prompt])
-        written = sum(len(one.response) for one in self.generations)
+        tokens = sum(len(generation.prompt) for generation in self.generations[:: self._per_prompt])
+        completion_tokens = sum(len(generation.response) for generation in self.generations)
         return {
             "prompt_tokens": tokens,
-            "completion_tokens": written,
-            "total_tokens": tokens + written,
+            "completion_tokens": completion_tokens,
+            "total_tokens": tokens + completion_tokens,
             "prompt_tokens_details": {"cached_tokens": self.generations[0].cached},
         }
 
-    def _text(self, one: Generation) -> str:
+    def _text(self, generation: Generation) -> str:
         """An answer's text up to what ended it."""
-        ids = [token for token in one.response if token not in one.stop_ids]
+        ids = [token for token in generation.response if token not in generation.stop_ids]
         text = self._tokenizer.decode(ids)
         cut = cut_at(text, self._stop)
         return text if cut is None else text[:cut]
@@ -225,44 +237,44 @@ class AnswerWriter:
         cut = cut_at(text, [*self._stop, *([OPEN] if self._tools else [])])
         if cut is not None:
             return text[:cut].rstrip() if self._tools else text[:cut]
-        held = max(
+        withheld = max(
             (n for end in ends for n in range(1, len(end)) if text.endswith(end[:n])), default=0
         )
-        text = text[: len(text) - held]
+        text = text[: len(text) - withheld]
         # Space before a call is not part of the text.
         return text.rstrip() if self._tools else text
 
-    def _reason(self, one: Generation, parsed: ParsedAnswer) -> str | None:
-        if parsed.calls and one.finish_reason == "stop":
+    def _reason(self, generation: Generation, parsed: ParsedAnswer) -> str | None:
+        if parsed.calls and generation.finish_reason == "stop":
             return "tool_calls"
-        return one.finish_reason
+        return generation.finish_reason
 
     def _token(self, token: int, logprob: float) -> dict[str, Any]:
         text = self._tokenizer.decode([token], special=True)
         return {"token": text, "logprob": logprob, "bytes": list(text.encode())}
 
-    def _chat_logprobs(self, one: Generation, begin: int, end: int) -> dict[str, Any] | None:
+    def _chat_logprobs(self, generation: Generation, begin: int, end: int) -> dict[str, Any] | None:
         if not self._logprobs:
             return None
         content = []
         for at in range(begin, end):
-            item = self._token(one.response[at], one.logprobs[at])
-            top = one.tops[at] if one.top else []
+            item = self._token(generation.response[at], generation.logprobs[at])
+            top = generation.tops[at] if generation.top else []
             content.append({**item, "top_logprobs": [self._token(*pair) for pair in top]})
         return {"content": content}
 
     def _completion_logprobs(
-        self, one: Generation, begin: int, end: int, echo: bool
+        self, generation: Generation, begin: int, end: int, echo: bool
     ) -> dict[str, Any] | None:
         if not self._logprobs:
             return None
-        ids = one.response[begin:end]
-        values: list[float | None] = list(one.logprobs[begin:end])
-        tops: list[TopTokens] = one.tops[begin:end]
+        ids = generation.response[begin:end]
+        values: list[float | None] = list(generation.logprobs[begin:end])
+        tops: list[TopTokens] = generation.tops[begin:end]
         if echo:
-            ids = [*one.prompt, *ids]
-            values = [None, *one.prompt_logprobs, *values]
-            tops = [[], *one.prompt_tops, *tops]
+            ids = [*generation.prompt, *ids]
+            values = [None, *generation.prompt_logprobs, *values]
+            tops = [[], *generation.prompt_tops, *tops]
         texts = [self._tokenizer.decode([token], special=True) for token in ids]
         offsets, at = [], 0
         for text in texts:
@@ -276,7 +288,7 @@ class AnswerWriter:
                 {self._tokenizer.decode([token], special=True): value for token, value in top}
                 for top in tops
             ]
-            if one.top
+            if generation.top
             else None,
         }
 

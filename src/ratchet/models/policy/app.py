@@ -131,8 +131,8 @@ class PolicyApp:
         headers = dict(scope["headers"])
         if b"origin" in headers:
             raise ApiError(403, "Web pages may not use this server.")
-        given = headers.get(b"authorization", b"").removeprefix(b"Bearer ")
-        if self._key and not hmac.compare_digest(given, self._key.encode()):
+        token = headers.get(b"authorization", b"").removeprefix(b"Bearer ")
+        if self._key and not hmac.compare_digest(token, self._key.encode()):
             raise ApiError(401, "The API key is missing or wrong.", code="invalid_api_key")
         handler = self._routes.get((scope["method"], scope["path"]))
         if handler is None:
@@ -154,14 +154,14 @@ class PolicyApp:
                 "version": base.fingerprint,
             }
         ]
-        for name, known in self.adapters.names.items():
+        for name, adapter in self.adapters.names.items():
             listed.append(
                 {
                     **about,
                     "id": name,
                     "parent": base.name,
-                    "root": str(known.folder),
-                    "version": known.version,
+                    "root": str(adapter.folder),
+                    "version": adapter.version,
                 }
             )
         await _answer(send, 200, {"object": "list", "data": listed})
@@ -169,8 +169,8 @@ class PolicyApp:
     async def _load(self, receive: Receive, send: Send) -> None:
         request = await _read(receive, AdapterRequest)
         async with self._between_steps:
-            known = self.adapters.load(request.lora_name, Path(request.lora_path))
-        await _answer(send, 200, {"id": request.lora_name, "version": known.version})
+            adapter = self.adapters.load(request.lora_name, Path(request.lora_path))
+        await _answer(send, 200, {"id": request.lora_name, "version": adapter.version})
 
     async def _unload(self, receive: Receive, send: Send) -> None:
         request = await _read(receive, AdapterRequest)
@@ -216,9 +216,9 @@ class PolicyApp:
         )
 
         def remember() -> None:
-            for one in generations:
-                answer = normalise(writer.message(writer.parsed(one)))
-                ids = [*one.prompt, *one.response]
+            for generation in generations:
+                answer = normalise(writer.message(writer.parsed(generation)))
+                ids = [*generation.prompt, *generation.response]
                 self._conversations.answered([*messages, answer], tools, scope, ids)
 
         if request.stream:
@@ -239,7 +239,10 @@ class PolicyApp:
         except ValueError as error:
             raise ApiError(400, str(error), param="prompt") from None
         encode = self.base.tokenizer.encode
-        ids = [encode(one, whole=True) if isinstance(one, str) else one for one in prompts]
+        ids = [
+            encode(prompt, special=True) if isinstance(prompt, str) else prompt
+            for prompt in prompts
+        ]
         generations = [
             self._generation(
                 request, prompt, weights, version,
@@ -286,15 +289,15 @@ class PolicyApp:
                 code="rate_limit_exceeded",
             )
         async with self._between_steps:
-            found = self.adapters.find(request.model)
-        if found is None:
+            match = self.adapters.find(request.model)
+        if match is None:
             raise self._no_model(request.model)
-        return found
+        return match
 
     def _no_model(self, name: str) -> ApiError:
-        known = ", ".join(map(repr, (self.base.name, *self.adapters.names)))
+        names = ", ".join(map(repr, (self.base.name, *self.adapters.names)))
         return ApiError(
-            404, f"There is no model {name!r} here; there are {known}.",
+            404, f"There is no model {name!r} here; there are {names}.",
             code="model_not_found", param="model",
         )  # fmt: skip
 
@@ -349,7 +352,7 @@ class PolicyApp:
         Raises:
             ApiError: The engine failed.
         """
-        async for _ in self._progress(receive, generations, each=False):
+        async for _ in self._progress(receive, generations, per_token=False):
             pass
 
     async def _stream(
@@ -364,8 +367,8 @@ class PolicyApp:
     ) -> None:
         begun = False
         try:
-            async for _ in self._progress(receive, writer.generations, each=True):
-                made = chunks()
+            async for _ in self._progress(receive, writer.generations, per_token=True):
+                new_chunks = chunks()
                 if not begun:
                     begun = True
                     await send(
@@ -379,9 +382,9 @@ class PolicyApp:
                         }
                     )
                     if kind.startswith("chat"):
-                        made.insert(0, writer.first_chunk())
-                if made:
-                    await _piece(send, b"".join(map(_event, made)))
+                        new_chunks.insert(0, writer.first_chunk())
+                if new_chunks:
+                    await _piece(send, b"".join(map(_event, new_chunks)))
         except ApiError as error:
             if not begun:
                 raise
@@ -395,13 +398,13 @@ class PolicyApp:
         await send({"type": "http.response.body", "body": last})
 
     async def _progress(
-        self, receive: Receive, generations: Sequence[Generation], *, each: bool
+        self, receive: Receive, generations: Sequence[Generation], *, per_token: bool
     ) -> AsyncIterator[None]:
-        """Generate; yield at the ends, or at `each` token. What a client leaves is cancelled."""
+        """Generate; yield at the ends, or `per_token`. What a client leaves is cancelled."""
         news = asyncio.Event()
-        for one in generations:
-            self._watched[one] = news, each
-            self.engine.submit(one)
+        for generation in generations:
+            self._watched[generation] = news, per_token
+            self.engine.submit(generation)
         self._wake.set()
         gone = asyncio.ensure_future(_until_gone(receive))
         gone.add_done_callback(lambda _: news.set())
@@ -411,18 +414,18 @@ class PolicyApp:
                 news.clear()
                 if gone.done():
                     raise _Gone
-                for one in generations:
-                    if one.error is not None:
-                        raise _api_error(one.error)
+                for generation in generations:
+                    if generation.error is not None:
+                        raise _api_error(generation.error)
                 yield
-                if all(one.finish_reason is not None for one in generations):
+                if all(generation.finish_reason is not None for generation in generations):
                     return
         finally:
             gone.cancel()
-            for one in generations:
-                self._watched.pop(one, None)
-                if one.finish_reason is None:
-                    one.cancelled = True
+            for generation in generations:
+                self._watched.pop(generation, None)
+                if generation.finish_reason is None:
+                    generation.cancelled = True
 
     async def _drive(self) -> None:
         """Take steps while there is something to do."""
@@ -438,8 +441,8 @@ class PolicyApp:
                 else:
                     self.engine.step()
             slow = time.perf_counter() - begun > SLOW_STEP_S
-            for one, (news, each) in self._watched.items():
-                if one.ended or (each and one.response):
+            for generation, (news, per_token) in self._watched.items():
+                if generation.ended or (per_token and generation.response):
                     news.set()
             await asyncio.sleep(0)
 

@@ -36,9 +36,9 @@ def prepare(batch: TokenBatch, cache: KeyValueCache) -> None:
         if span.start == 0 or span.count == 1:
             batch.masks.append(None)
         else:
-            seen = torch.arange(span.start + span.count, device=cache.mask.device)
+            key_positions = torch.arange(span.start + span.count, device=cache.mask.device)
             own = torch.arange(span.start, span.start + span.count, device=cache.mask.device)
-            batch.masks.append(seen[None, :] <= own[:, None])
+            batch.masks.append(key_positions[None, :] <= own[:, None])
 
 
 def prepare_groups(batch: TokenBatch, rows: list[tuple[int, int]], cache: KeyValueCache) -> None:
@@ -96,12 +96,12 @@ def attend(cache: KeyValueCache, layer: int, batch: TokenBatch, queries: Any, sc
     out = []
     if batch.decoding:
         # Queries that share keys are taken for as many tokens of one head.
-        kept = cells[: batch.decoding, : batch.length]
+        cached = cells[: batch.decoding, : batch.length]
         out.append(
             scaled_dot_product_attention(
                 queries[: batch.decoding].view(-1, kv_heads, heads // kv_heads, width),
-                kept[:, :, 0].transpose(1, 2),
-                kept[:, :, 1].transpose(1, 2),
+                cached[:, :, 0].transpose(1, 2),
+                cached[:, :, 1].transpose(1, 2),
                 attn_mask=cache.mask[: batch.decoding, None, None, : batch.length],
                 scale=scale,
             ).reshape(batch.decoding, -1)
@@ -121,28 +121,28 @@ def attend(cache: KeyValueCache, layer: int, batch: TokenBatch, queries: Any, sc
 def _span(cells: Any, span: TokenSpan, mask: Any, queries: Any, scale: float) -> Any:
     from torch.nn.functional import scaled_dot_product_attention
 
-    kept = cells[span.slot, : span.start + span.count]
-    kv_heads = kept.shape[2]
+    cached = cells[span.slot, : span.start + span.count]
+    kv_heads = cached.shape[2]
     _, heads, width = queries.shape
     own = queries[span.row : span.row + span.count]
     if span.count == 1:
-        found = scaled_dot_product_attention(
+        attended = scaled_dot_product_attention(
             own.view(1, kv_heads, heads // kv_heads, width),
-            kept[None, :, 0].transpose(1, 2),
-            kept[None, :, 1].transpose(1, 2),
+            cached[None, :, 0].transpose(1, 2),
+            cached[None, :, 1].transpose(1, 2),
             scale=scale,
         )
-        return found.reshape(1, -1)
-    found = scaled_dot_product_attention(
+        return attended.reshape(1, -1)
+    attended = scaled_dot_product_attention(
         own.transpose(0, 1)[None],
-        kept[None, :, 0].transpose(1, 2),
-        kept[None, :, 1].transpose(1, 2),
+        cached[None, :, 0].transpose(1, 2),
+        cached[None, :, 1].transpose(1, 2),
         attn_mask=mask,
         is_causal=mask is None,
         scale=scale,
         enable_gqa=heads != kv_heads,
     )
-    return found[0].transpose(0, 1).reshape(span.count, -1)
+    return attended[0].transpose(0, 1).reshape(span.count, -1)
 
 
 def _by_groups(cells: Any, batch: TokenBatch, queries: Any, scale: float) -> Any:
@@ -150,12 +150,12 @@ def _by_groups(cells: Any, batch: TokenBatch, queries: Any, scale: float) -> Any
     kv_heads = cells.shape[3]
     out = queries.new_zeros(count, heads * width)
     for group in batch.groups:
-        kept = cells[:, : group.length].index_select(0, group.slots)
+        cached = cells[:, : group.length].index_select(0, group.slots)
         own = queries.index_select(0, group.rows).view(-1, kv_heads, heads // kv_heads, width)
         # Contiguous for any number of rows: products are computed in another order if not.
-        keys = kept[:, :, 0].transpose(1, 2).contiguous()
-        values = kept[:, :, 1].transpose(1, 2).contiguous()
+        keys = cached[:, :, 0].transpose(1, 2).contiguous()
+        values = cached[:, :, 1].transpose(1, 2).contiguous()
         scores = (own * scale) @ keys.transpose(-1, -2)
-        found = (scores + group.mask).softmax(-1) @ values
-        out.index_copy_(0, group.rows, found.reshape(len(found), -1))
+        attended = (scores + group.mask).softmax(-1) @ values
+        out.index_copy_(0, group.rows, attended.reshape(len(attended), -1))
     return out

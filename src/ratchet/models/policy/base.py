@@ -213,18 +213,18 @@ def _without_progress() -> Iterator[None]:
     """Keep transformers from drawing progress bars on standard error."""
     from transformers.utils import logging
 
-    shown = logging.is_progress_bar_enabled()
+    was_enabled = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
     try:
         yield
     finally:
-        if shown:
+        if was_enabled:
             logging.enable_progress_bar()
 
 
 def _stop_ids(model: Any, tokenizer: ChatTokenizer) -> frozenset[int]:
     """Tokens that end an answer, by the tokenizer and by the model's settings of generation."""
-    found = {tokenizer.eos_id}
-    said = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
-    found.update(said if isinstance(said, list | tuple) else [said])
-    return frozenset(int(token) for token in found if token is not None)
+    stop_ids = {tokenizer.eos_id}
+    eos = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
+    stop_ids.update(eos if isinstance(eos, list | tuple) else [eos])
+    return frozenset(int(token) for token in stop_ids if token is not None)

@@ -70,10 +70,10 @@ class KeyValueCache:
         try:
             mask = torch.full(shape[:2], -torch.inf, dtype=self._dtype, device=self._device)
             for layer in range(self._layers):
-                made = torch.zeros(shape, dtype=self._dtype, device=self._device)
+                grown = torch.zeros(shape, dtype=self._dtype, device=self._device)
                 if old:
-                    made[:, : self.capacity] = old[layer]
-                self.cells.append(made)
+                    grown[:, : self.capacity] = old[layer]
+                self.cells.append(grown)
         except (RuntimeError, MemoryError):  # torch.OutOfMemoryError is a RuntimeError
             self.cells = old
             raise self._short(tokens, needed, 0) from None

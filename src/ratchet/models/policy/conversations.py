@@ -28,11 +28,11 @@ class AnsweredConversations:
 
     Args:
         tokenizer: The model's.
-        kept: How many are remembered.
+        limit: How many are remembered.
     """
 
-    def __init__(self, tokenizer: ChatTokenizer, kept: int = KEPT) -> None:
-        self._tokenizer, self._kept = tokenizer, kept
+    def __init__(self, tokenizer: ChatTokenizer, limit: int = KEPT) -> None:
+        self._tokenizer, self._kept = tokenizer, limit
         self._ids: OrderedDict[bytes, array[int]] = OrderedDict()
         self._knows_tools = "tools" in tokenizer.template
         eos = tokenizer.eos_id
@@ -51,19 +51,19 @@ class AnsweredConversations:
         Raises:
             InputError: The template refuses the messages.
         """
-        whole = self._text(messages, tools, answer=True)
+        text = self._text(messages, tools, answer=True)
         keys = self._keys(messages, tools, scope)
         for count in range(len(messages) - 1, 0, -1):
             ids = self._ids.get(keys[count - 1])
             if ids is None or messages[count - 1]["role"] != "assistant":
                 continue
             self._ids.move_to_end(keys[count - 1])
-            rest = self._rest(
-                messages, tools, count, whole, ended=ids[-1] == self._tokenizer.eos_id
+            suffix = self._rest(
+                messages, tools, count, text, ended=ids[-1] == self._tokenizer.eos_id
             )
-            if rest is not None:
-                return [*ids, *self._tokenizer.encode(rest)]
-        return self._tokenizer.encode(whole)
+            if suffix is not None:
+                return [*ids, *self._tokenizer.encode(suffix)]
+        return self._tokenizer.encode(text)
 
     def answered(
         self,
@@ -84,19 +84,19 @@ class AnsweredConversations:
         messages: Sequence[Message],
         tools: Sequence[Mapping[str, Any]],
         count: int,
-        whole: str,
+        text: str,
         *,
         ended: bool,
     ) -> str | None:
         """The text after an answer; None when the template now writes the past in another way."""
         if not self._end:
             return None
-        asked = self._text(messages[: count - 1], tools, answer=True)
+        prefix = self._text(messages[: count - 1], tools, answer=True)
         past = self._text(messages[:count], tools, answer=False)
-        end = past.rfind(self._end, len(asked))
-        if not past.startswith(asked) or not whole.startswith(past) or end < 0:
+        end = past.rfind(self._end, len(prefix))
+        if not past.startswith(prefix) or not text.startswith(past) or end < 0:
             return None
-        return whole[end + len(self._end) if ended else end :]
+        return text[end + len(self._end) if ended else end :]
 
     def _text(
         self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], *, answer: bool
@@ -112,8 +112,8 @@ class AnsweredConversations:
         key = hashlib.sha256(msgspec.json.encode([scope, list(tools)], order="sorted")).digest()
         keys = []
         for message in messages:
-            said = msgspec.json.encode(message, order="sorted")
-            key = hashlib.sha256(key + said).digest()
+            encoded = msgspec.json.encode(message, order="sorted")
+            key = hashlib.sha256(key + encoded).digest()
             keys.append(key)
         return keys
 

@@ -118,7 +118,8 @@ class PolicyEngine:
     def uses(self, adapter: LoadedAdapter) -> bool:
         """Whether a request with this adapter waits or runs."""
         return any(
-            one.adapter is adapter for one in (*self._waiting, *self._decoding, *self._reading)
+            generation.adapter is adapter
+            for generation in (*self._waiting, *self._decoding, *self._reading)
         )
 
     def forget(self, adapter: LoadedAdapter) -> None:
@@ -172,13 +173,17 @@ class PolicyEngine:
         self._reading = self._reading[len(ready) :]
         if not finishing:
             return
-        tokens, logprobs, all_logprobs = sample(logits[: len(ends)], [one.row for one in finishing])
+        tokens, logprobs, all_logprobs = sample(
+            logits[: len(ends)], [generation.row for generation in finishing]
+        )
         self._keep_top(finishing, all_logprobs)
-        for one, token, logprob in zip(finishing, tokens.tolist(), logprobs.tolist(), strict=True):
-            if one.max_tokens == 0:
-                one.finish_reason = "length"
+        for generation, token, logprob in zip(
+            finishing, tokens.tolist(), logprobs.tolist(), strict=True
+        ):
+            if generation.max_tokens == 0:
+                generation.finish_reason = "length"
             else:
-                one.add(token, logprob, self.context)
+                generation.add(token, logprob, self.context)
                 self.tokens += 1
         if same:
             batch.ids = tokens
@@ -186,90 +191,102 @@ class PolicyEngine:
 
     def _read(self, batch: TokenBatch) -> list[Generation]:
         """Count what was read; return those whose prompt is now read whole."""
-        for one in self._decoding:
-            one.read += 1
+        for generation in self._decoding:
+            generation.read += 1
         ready = []
         spans = {span.slot: span.count for span in batch.spans}
-        for one in self._reading:
-            one.read += spans.get(one.slot, 0)
-            if one.read == len(one.prompt):
-                ready.append(one)
-                self.prefixes.add(one.version, one.prompt, self.cache, one.slot)
+        for generation in self._reading:
+            generation.read += spans.get(generation.slot, 0)
+            if generation.read == len(generation.prompt):
+                ready.append(generation)
+                self.prefixes.add(
+                    generation.version, generation.prompt, self.cache, generation.slot
+                )
         return ready
 
     def _leave(self) -> None:
         """Take those that ended out of their slots; the last sequences move into the gaps."""
-        if not any(one.ended for one in (*self._decoding, *self._reading)):
+        if not any(generation.ended for generation in (*self._decoding, *self._reading)):
             return
         self._batch = None
-        for one in [*self._decoding, *self._reading]:
-            if one.ended:
-                if one.error is None:
-                    ids = [*one.prompt, *one.response][: one.read]
-                    self.prefixes.add(one.version, ids, self.cache, one.slot)
-                self.cache.clear(one.slot)
-                one.slot = -1
+        for generation in [*self._decoding, *self._reading]:
+            if generation.ended:
+                if generation.error is None:
+                    ids = [*generation.prompt, *generation.response][: generation.read]
+                    self.prefixes.add(generation.version, ids, self.cache, generation.slot)
+                self.cache.clear(generation.slot)
+                generation.slot = -1
         self._decoding = self._close_gaps(self._decoding, 0)
         self._reading = self._close_gaps(self._reading, len(self._decoding))
 
     def _close_gaps(self, sequences: list[Generation], first: int) -> list[Generation]:
-        left = [one for one in sequences if one.slot >= 0]
+        left = [generation for generation in sequences if generation.slot >= 0]
         wanted = set(range(first, first + len(left)))
-        free = sorted(wanted - {one.slot for one in left})
-        for one in sorted(left, key=lambda one: one.slot, reverse=True):
-            if one.slot not in wanted:
+        free = sorted(wanted - {generation.slot for generation in left})
+        for generation in sorted(left, key=lambda generation: generation.slot, reverse=True):
+            if generation.slot not in wanted:
                 target = free.pop(0)
-                self.cache.move(one.slot, target, one.read)
-                one.slot = target
-        return sorted(left, key=lambda one: one.slot)
+                self.cache.move(generation.slot, target, generation.read)
+                generation.slot = target
+        return sorted(left, key=lambda generation: generation.slot)
 
     def _admit(self) -> None:
         """Give slots to those that wait."""
         passed: list[Generation] = []
         while self._waiting and len(self._decoding) + len(self._reading) < self.slots:
-            one = self._waiting.popleft()
-            if one.ended:
+            generation = self._waiting.popleft()
+            if generation.ended:
                 continue
-            one.keys = one.keys or self.prefixes.keys(one.version, one.prompt)
-            if self._is_being_read(one):
-                passed.append(one)
+            generation.keys = generation.keys or self.prefixes.keys(
+                generation.version, generation.prompt
+            )
+            if self._is_being_read(generation):
+                passed.append(generation)
                 continue
             try:
                 # Room for the prompt and the answer's beginning; it grows with the answer.
-                self.cache.reserve(len(one.prompt) + 1)
+                self.cache.reserve(len(generation.prompt) + 1)
             except ModelUnavailable as error:
-                one.error = error
+                generation.error = error
                 continue
-            if one.adapter is not None:
-                self._forward.adapted(one.adapter)
-            one.slot = len(self._decoding) + len(self._reading)
-            self.cache.clear(one.slot)
-            if not one.score_prompt:
-                one.read = one.cached = self.prefixes.restore(
-                    one.version, one.prompt, self.cache, one.slot
+            if generation.adapter is not None:
+                self._forward.adapted(generation.adapter)
+            generation.slot = len(self._decoding) + len(self._reading)
+            self.cache.clear(generation.slot)
+            if not generation.score_prompt:
+                generation.read = generation.cached = self.prefixes.restore(
+                    generation.version, generation.prompt, self.cache, generation.slot
                 )
-            self._reading.append(one)
+            self._reading.append(generation)
             self._batch = None
         self._waiting.extendleft(reversed(passed))
 
-    def _is_being_read(self, one: Generation) -> bool:
+    def _is_being_read(self, generation: Generation) -> bool:
         """Whether another is reading the same beginning, which then need not be read twice."""
-        if one.score_prompt or not one.keys or self.prefixes.covers(one.keys[-1]):
+        if (
+            generation.score_prompt
+            or not generation.keys
+            or self.prefixes.covers(generation.keys[-1])
+        ):
             return False
-        return any(one.keys[-1] in other.keys for other in self._reading if not other.score_prompt)
+        return any(
+            generation.keys[-1] in reader.keys
+            for reader in self._reading
+            if not reader.score_prompt
+        )
 
     def _make_room(self) -> None:
         """Let the cache grow with the longest answer; without memory for it, that answer ends."""
-        longest = max((one.length for one in self._decoding), default=0)
+        longest = max((generation.length for generation in self._decoding), default=0)
         if longest <= self.cache.capacity:
             return
         self._batch = None
         try:
             self.cache.reserve(longest)
         except ModelUnavailable as error:
-            for one in self._decoding:
-                if one.length > self.cache.capacity:
-                    one.error = error
+            for generation in self._decoding:
+                if generation.length > self.cache.capacity:
+                    generation.error = error
             self._leave()
 
     def _next_batch(self) -> tuple[TokenBatch, list[int]]:
@@ -284,30 +301,30 @@ class PolicyEngine:
         return batch, list(range(batch.decoding))
 
     def _wasteful(self, length: int) -> bool:
-        total = sum(one.length for one in self._decoding)
+        total = sum(generation.length for generation in self._decoding)
         return length * len(self._decoding) > attention.WASTE * total
 
     def _new_batch(self) -> tuple[TokenBatch, list[int]]:
         torch, capacity = self._torch, self.cache.capacity
         members = self._decoding
-        ids = [one.response[-1] for one in members]
-        places = [(one.slot, one.length - 1) for one in members]
-        length = max((one.length for one in members), default=0)
+        ids = [generation.response[-1] for generation in members]
+        places = [(generation.slot, generation.length - 1) for generation in members]
+        length = max((generation.length for generation in members), default=0)
         together = not (self.deterministic or self._wasteful(length))
         spans = [] if together else [TokenSpan(slot, slot, 1, at) for slot, at in places]
-        owners = [one.adapter for one in members]
+        owners = [generation.adapter for generation in members]
         ends = list(range(len(members)))
         room = self._rows - len(ids) if self.deterministic else STEP_ROWS
-        for one in self._reading:
-            count = min(len(one.prompt) - one.read, room)
+        for generation in self._reading:
+            count = min(len(generation.prompt) - generation.read, room)
             if count == 0:
                 break
-            spans.append(TokenSpan(one.slot, len(ids), count, one.read))
-            ids.extend(one.prompt[one.read : one.read + count])
-            places.extend((one.slot, one.read + i) for i in range(count))
-            owners.extend([one.adapter] * count)
+            spans.append(TokenSpan(generation.slot, len(ids), count, generation.read))
+            ids.extend(generation.prompt[generation.read : generation.read + count])
+            places.extend((generation.slot, generation.read + i) for i in range(count))
+            owners.extend([generation.adapter] * count)
             room -= count
-            if one.read + count == len(one.prompt):
+            if generation.read + count == len(generation.prompt):
                 ends.append(len(ids) - 1)
             else:
                 break  # those after it would become ready before it
@@ -336,12 +353,12 @@ class PolicyEngine:
     def _adapters(self, owners: list[LoadedAdapter | None], rows: int) -> list[tuple[Any, Any]]:
         """Adapters with their rows; None for all."""
         torch = self._torch
-        found = {one.version: one for one in owners if one is not None}
-        if len(found) == 1 and None not in owners:
-            return [(next(iter(found.values())), None)]
+        by_version = {adapter.version: adapter for adapter in owners if adapter is not None}
+        if len(by_version) == 1 and None not in owners:
+            return [(next(iter(by_version.values())), None)]
         out: list[tuple[Any, Any]] = []
-        for version, adapter in found.items():
-            own = [row for row, one in enumerate(owners) if one and one.version == version]
+        for version, adapter in by_version.items():
+            own = [row for row, owner in enumerate(owners) if owner and owner.version == version]
             places = torch.tensor(own, device=self._device)
             if self.deterministic:
                 mask = torch.zeros(rows, 1, dtype=torch.bool, device=self._device)
@@ -352,33 +369,35 @@ class PolicyEngine:
 
     def _scored(self, batch: TokenBatch) -> list[tuple[TokenSpan, Generation]]:
         """Parts of prompts whose own tokens' log-probabilities were asked for."""
-        by_slot = {one.slot: one for one in self._reading if one.score_prompt}
+        by_slot = {
+            generation.slot: generation for generation in self._reading if generation.score_prompt
+        }
         return [(span, by_slot[span.slot]) for span in batch.spans if span.slot in by_slot]
 
     def _score_prompts(self, scored: list[tuple[TokenSpan, Generation]], logits: Any) -> None:
         """Keep the log-probabilities of the prompts' own tokens."""
         torch, row = self._torch, 0
-        for span, one in scored:
-            following = one.prompt[span.start + 1 : span.start + span.count + 1]
-            found = torch.log_softmax(logits[row : row + len(following)], -1)
+        for span, generation in scored:
+            following = generation.prompt[span.start + 1 : span.start + span.count + 1]
+            logprobs = torch.log_softmax(logits[row : row + len(following)], -1)
             ids = torch.tensor(following, device=self._device, dtype=torch.long)
-            one.prompt_logprobs.extend(found.gather(1, ids[:, None])[:, 0].tolist())
-            if one.top:
-                one.prompt_tops.extend(_top(found, one.top))
+            generation.prompt_logprobs.extend(logprobs.gather(1, ids[:, None])[:, 0].tolist())
+            if generation.top:
+                generation.prompt_tops.extend(_top(logprobs, generation.top))
             row += span.count
 
     def _keep_top(self, finishing: list[Generation], logprobs: Any) -> None:
-        for row, one in enumerate(finishing):
-            if one.top and one.max_tokens:
-                one.tops.extend(_top(logprobs[row : row + 1], one.top))
+        for row, generation in enumerate(finishing):
+            if generation.top and generation.max_tokens:
+                generation.tops.extend(_top(logprobs[row : row + 1], generation.top))
 
     def _fail(self, error: Exception) -> None:
         """End what was in the batch; what waits goes on."""
         self._batch = None
-        for one in [*self._decoding, *self._reading]:
-            one.slot = -1
-            if not one.ended:
-                one.error = error
+        for generation in [*self._decoding, *self._reading]:
+            generation.slot = -1
+            if not generation.ended:
+                generation.error = error
         self._decoding, self._reading = [], []
         self.cache.mask.fill_(-self._torch.inf)
 
@@ -419,13 +438,13 @@ class PolicyEngine:
             raise self._dependent()
         size = self.base.model.get_input_embeddings().num_embeddings
         numbers = torch.Generator().manual_seed(0)
-        found = []
+        outputs = []
         for row in range(rows):
             probe = self._probe(rows)
             probe.ids = torch.randint(size, (rows,), generator=numbers).to(self._device)
             probe.ids[row] = 1
-            found.append(self._forward(probe, None)[row])
-        if not all(torch.equal(one, found[0]) for one in found):
+            outputs.append(self._forward(probe, None)[row])
+        if not all(torch.equal(output, outputs[0]) for output in outputs):
             raise self._dependent()
 
     def _dependent(self) -> ModelUnavailable:

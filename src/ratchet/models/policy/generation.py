@@ -112,8 +112,8 @@ class Generation:
 
 def cut_at(text: str, stop: Sequence[str]) -> int | None:
     """Where the first of the texts that end an answer begins; None when there is none."""
-    found = [at for one in stop if (at := text.find(one)) >= 0]
-    return min(found) if found else None
+    positions = [at for sequence in stop if (at := text.find(sequence)) >= 0]
+    return min(positions) if positions else None
 
 
 class IncrementalText:
@@ -131,18 +131,18 @@ class IncrementalText:
     def add(self, *tokens: int) -> str:
         """Add tokens; return the text that became complete."""
         self._ids.extend(tokens)
-        before, whole = self._window()
-        if len(whole) <= len(before) or whole.endswith("\ufffd"):
+        before, after = self._window()
+        if len(after) <= len(before) or after.endswith("\ufffd"):
             return ""
         self._from, self._upto = self._upto, len(self._ids)
-        new = whole[len(before) :]
+        new = after[len(before) :]
         self.text += new
         return new
 
     def pending(self) -> str:
         """The text of the tokens that are not complete yet."""
-        before, whole = self._window()
-        return whole[len(before) :]
+        before, after = self._window()
+        return after[len(before) :]
 
     def _window(self) -> tuple[str, str]:
         decode = self._tokenizer.decode

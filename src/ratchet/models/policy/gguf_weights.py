@@ -105,10 +105,10 @@ def _name(path: Path, name: str) -> str:
     """transformers' name of a tensor."""
     parts = name.split(".")
     block = f"model.layers.{parts[1]}." if parts[0] == "blk" else ""
-    known = _NAMES.get(parts[-2])
-    if known is None or parts[-1] != "weight":
+    module = _NAMES.get(parts[-2])
+    if module is None or parts[-1] != "weight":
         raise ModelUnavailable(f"{path.name} has the tensor {name!r}, which no Llama has.")
-    return f"{block}{known}.weight"
+    return f"{block}{module}.weight"
 
 
 def _halves(weight: Array, heads: int) -> Array:
@@ -138,8 +138,8 @@ def _q4_0(data: Array) -> Array:
 
 def _q4_1(data: Array) -> Array:
     blocks = data.reshape(-1, 20)
-    least = blocks[:, 2:4].copy().view("<f2").astype("<f4")
-    values: Array = _scale(blocks) * _nibbles(blocks[:, 4:]) + least
+    minimum = blocks[:, 2:4].copy().view("<f2").astype("<f4")
+    values: Array = _scale(blocks) * _nibbles(blocks[:, 4:]) + minimum
     return values
 
 
@@ -203,15 +203,15 @@ def _tokenizer(path: Path, about: dict[str, Any]) -> Any:
     tokens: list[str] = about["tokenizer.ggml.tokens"]
     types: list[int] = about["tokenizer.ggml.token_type"]
     merges = [tuple(merge.split(" ")) for merge in about["tokenizer.ggml.merges"]]
-    made = Tokenizer(models.BPE(vocab={token: i for i, token in enumerate(tokens)}, merges=merges))
-    made.pre_tokenizer = pre_tokenizers.Sequence(
+    bpe = Tokenizer(models.BPE(vocab={token: i for i, token in enumerate(tokens)}, merges=merges))
+    bpe.pre_tokenizer = pre_tokenizers.Sequence(
         [
             pre_tokenizers.Digits(individual_digits=True),
             pre_tokenizers.ByteLevel(add_prefix_space=False),
         ]
     )
-    made.decoder = decoders.ByteLevel()
-    made.add_special_tokens(
+    bpe.decoder = decoders.ByteLevel()
+    bpe.add_special_tokens(
         [
             AddedToken(token, special=True, normalized=False)
             for token, kind in zip(tokens, types, strict=True)
@@ -219,7 +219,7 @@ def _tokenizer(path: Path, about: dict[str, Any]) -> Any:
         ]
     )
     tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=made, eos_token=tokens[about["tokenizer.ggml.eos_token_id"]]
+        tokenizer_object=bpe, eos_token=tokens[about["tokenizer.ggml.eos_token_id"]]
     )
     tokenizer.chat_template = about.get("tokenizer.chat_template")
     return tokenizer

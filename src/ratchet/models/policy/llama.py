@@ -114,7 +114,7 @@ class LlamaForward:
         """Scores of all tokens after the given rows (None: all), float32: [n, vocabulary]."""
         from torch.nn.functional import rms_norm
 
-        adapters = [(self._adapters[one.version], places) for one, places in batch.adapters]
+        adapters = [(self._adapters[adapter.version], places) for adapter, places in batch.adapters]
         rotation = self._rotation.index_select(0, batch.positions)
         cos, sin = rotation[:, 0], rotation[:, 1]
         x = self.model.model.embed_tokens.weight.index_select(0, batch.ids)
@@ -143,15 +143,15 @@ class LlamaForward:
         y = rms_norm(x, (self._hidden,), layer.norm, self._eps)
         flat = linear(y, layer.projection, layer.bias)
         self._adapt(flat, y, parts, 0)
-        whole = flat.view(len(x), -1, self._width)
-        both = whole[:, :turned]
+        per_head = flat.view(len(x), -1, self._width)
+        both = per_head[:, :turned]
         if layer.query_norm is not None:
             both[:, :heads] = rms_norm(both[:, :heads], (self._width,), layer.query_norm, self._eps)
             both[:, heads:] = rms_norm(both[:, heads:], (self._width,), layer.key_norm, self._eps)
         swapped = both.roll(self._width // 2, -1)
         torch.addcmul(both * cos, swapped, sin, out=both)
-        self.cache.write(number, batch.cells, whole[:, heads:])
-        y = attend(self.cache, number, batch, whole[:, :heads], self._scale)
+        self.cache.write(number, batch.cells, per_head[:, heads:])
+        y = attend(self.cache, number, batch, per_head[:, :heads], self._scale)
         x = self._add(x, y, layer.out, parts, 1)
         y = rms_norm(x, (self._hidden,), layer.mlp_norm, self._eps)
         wide = linear(y, layer.gate_up)
@@ -169,8 +169,8 @@ class LlamaForward:
 
     def _adapt(self, out: Any, inputs: Any, parts: list[tuple[Any, Any]], which: int) -> None:
         if parts:
-            found = [(*of[which], rows) for of, rows in parts if of[which] is not None]
-            lora.apply(out, inputs, found, independent=self.independent)
+            updates = [(*of[which], rows) for of, rows in parts if of[which] is not None]
+            lora.apply(out, inputs, updates, independent=self.independent)
 
 
 def _joined(layer: Any, name: str) -> _Layer:
@@ -200,10 +200,10 @@ def _share(modules: list[Any], what: str) -> Any:
     import torch
 
     parts = [getattr(module, what).data for module in modules]
-    whole = torch.cat(parts)
-    for module, part in zip(modules, whole.split([len(part) for part in parts]), strict=True):
+    tensor = torch.cat(parts)
+    for module, part in zip(modules, tensor.split([len(part) for part in parts]), strict=True):
         getattr(module, what).data = part
-    return whole
+    return tensor
 
 
 def _join(adapter: LoadedAdapter, modules: dict[str, int]) -> tuple[Any, Any] | None:

@@ -33,10 +33,10 @@ def check_adapter(folder: Path, base: Base) -> str:
     Raises:
         ModelUnavailable: It is absent, broken, not supported or of another base.
     """
-    said = read_adapter_config(folder).base_model_name_or_path
-    if said != base.fingerprint:
+    fingerprint = read_adapter_config(folder).base_model_name_or_path
+    if fingerprint != base.fingerprint:
         raise ModelUnavailable(
-            f"The adapter in {folder} is one of the base {said}, and {base.name} is"
+            f"The adapter in {folder} is one of the base {fingerprint}, and {base.name} is"
             f" {base.fingerprint}.",
             hint="Serve the base that it was trained on. An adapter names its base by fingerprint"
             " as base_model_name_or_path in adapter_config.json.",
@@ -93,10 +93,10 @@ def _tensors(folder: Path) -> dict[str, Any]:
     from safetensors.torch import load_file
 
     try:
-        found: dict[str, Any] = load_file(folder / WEIGHTS)
+        tensors: dict[str, Any] = load_file(folder / WEIGHTS)
     except (OSError, SafetensorError) as error:
         raise ModelUnavailable(f"{folder / WEIGHTS} cannot be read: {error}") from None
-    return found
+    return tensors
 
 
 def _by_pattern(pattern: dict[str, float], name: str, default: float) -> float:

@@ -56,15 +56,15 @@ class PrefixStore:
             slot: A slot that was cleared.
         """
         for key in reversed(self.keys(version, ids)):
-            found = self._found.get(key)
-            if found is None:
+            prefix = self._found.get(key)
+            if prefix is None:
                 continue
-            most = min(len(found.ids), len(ids) - 1)
-            count = next((i for i in range(most) if found.ids[i] != ids[i]), most)
+            most = min(len(prefix.ids), len(ids) - 1)
+            count = next((i for i in range(most) if prefix.ids[i] != ids[i]), most)
             if count < BLOCK:  # two beginnings with the same hash
                 continue
-            self._prefixes.move_to_end(id(found))
-            cache.put(slot, count, found.content)
+            self._prefixes.move_to_end(id(prefix))
+            cache.put(slot, count, prefix.content)
             return count
         return 0
 
@@ -78,18 +78,18 @@ class PrefixStore:
         size = cache.bytes_per_token * len(ids)
         if not keys or size > self._limit:
             return
-        known = self._found.get(keys[-1])
-        if known is not None and len(known.ids) >= len(ids):
-            self._prefixes.move_to_end(id(known))
+        existing = self._found.get(keys[-1])
+        if existing is not None and len(existing.ids) >= len(ids):
+            self._prefixes.move_to_end(id(existing))
             return
-        made = _Prefix(tuple(ids), keys, cache.take(slot, len(ids)), size)
-        self._prefixes[id(made)] = made
+        prefix = _Prefix(tuple(ids), keys, cache.take(slot, len(ids)), size)
+        self._prefixes[id(prefix)] = prefix
         self._bytes += size
         # A prefix whose blocks all belong to the new one is never found again.
         for key in keys:
-            self._found[key] = made
-        if known is not None and known.ids == made.ids[: len(known.ids)]:
-            self._drop(known)
+            self._found[key] = prefix
+        if existing is not None and existing.ids == prefix.ids[: len(existing.ids)]:
+            self._drop(existing)
         while self._bytes > self._limit:
             self._drop(next(iter(self._prefixes.values())))
 

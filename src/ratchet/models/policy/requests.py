@@ -128,14 +128,14 @@ class CompletionRequest(AnswerRequest, frozen=True, kw_only=True):
         Raises:
             ValueError: They are none.
         """
-        given = self.prompt
-        if isinstance(given, str) or (isinstance(given, list) and given and _is_id(given[0])):
-            given = [given]
+        prompt = self.prompt
+        if isinstance(prompt, str) or (isinstance(prompt, list) and prompt and _is_id(prompt[0])):
+            prompt = [prompt]
         try:
-            texts: list[str] = msgspec.convert(given, list[str])
+            texts: list[str] = msgspec.convert(prompt, list[str])
         except msgspec.ValidationError:
             try:
-                return msgspec.convert(given, list[list[int]])
+                return msgspec.convert(prompt, list[list[int]])
             except msgspec.ValidationError:
                 raise ValueError("prompt is a text, a list of ids, or a list of these.") from None
         return texts

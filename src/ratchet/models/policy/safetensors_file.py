@@ -44,10 +44,10 @@ def hash_tensors(paths: Iterable[Path]) -> str:
     tensors: dict[str, bytes] = {}
     for path in paths:
         tensors |= _digests(path)
-    whole = hashlib.sha256()
+    digest = hashlib.sha256()
     for name in sorted(tensors):
-        whole.update(msgspec.json.encode([name, tensors[name].hex()]))
-    return whole.hexdigest()
+        digest.update(msgspec.json.encode([name, tensors[name].hex()]))
+    return digest.hexdigest()
 
 
 def count_numbers(paths: Iterable[Path]) -> int:
@@ -65,20 +65,20 @@ def count_numbers(paths: Iterable[Path]) -> int:
 
 def _digests(path: Path) -> dict[str, bytes]:
     """A digest of each tensor in a file."""
-    found = {}
+    digests = {}
     for name, (tensor, content) in _tensors(
         path, lambda data: hashlib.sha256(data).digest()
     ).items():
         about = msgspec.json.encode([tensor.dtype, tensor.shape])
-        found[name] = hashlib.sha256(about + content).digest()
-    return found
+        digests[name] = hashlib.sha256(about + content).digest()
+    return digests
 
 
 def _tensors(
     path: Path, read: Callable[[memoryview], ResultT]
 ) -> dict[str, tuple[_Tensor, ResultT]]:
     """What a file says of its tensors, and what is read of their bytes."""
-    found: dict[str, tuple[_Tensor, ResultT]] = {}
+    tensors: dict[str, tuple[_Tensor, ResultT]] = {}
     try:
         with (
             path.open("rb") as file,
@@ -96,12 +96,12 @@ def _tensors(
                 if not 8 + size <= begin <= end <= len(data):
                     raise _broken(path)
                 with data[begin:end] as content:
-                    found[name] = tensor, read(content)
+                    tensors[name] = tensor, read(content)
     except OSError as error:
         raise ModelUnavailable(f"{path} cannot be read: {error.strerror}.") from None
     except (ValueError, msgspec.DecodeError):
         raise _broken(path) from None
-    return found
+    return tensors
 
 
 def _broken(path: Path) -> ModelUnavailable:

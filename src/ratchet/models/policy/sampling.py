@@ -81,12 +81,12 @@ def sample(logits: Any, rows: Sequence[SampledRow]) -> tuple[Any, Any, Any]:
             _truncate(scores[number], row.request)
     # Inverse of the distribution function: the first token whose sum exceeds the drawn number.
     sums = torch.softmax(scores, -1).cumsum(-1)
-    drawn = torch.tensor([[row.chance.random()] for row in rows], device=logits.device)
-    tokens = torch.searchsorted(sums, drawn * sums[:, -1:], right=True)[:, 0]
+    draws = torch.tensor([[row.chance.random()] for row in rows], device=logits.device)
+    tokens = torch.searchsorted(sums, draws * sums[:, -1:], right=True)[:, 0]
     tokens = tokens.clamp_max(logits.shape[1] - 1)
     if any(greedy):
-        taken = torch.tensor(greedy, device=logits.device)
-        tokens = torch.where(taken, scores.argmax(-1), tokens)
+        is_greedy = torch.tensor(greedy, device=logits.device)
+        tokens = torch.where(is_greedy, scores.argmax(-1), tokens)
     return tokens, logprobs.gather(1, tokens[:, None])[:, 0], logprobs
 
 
@@ -95,8 +95,8 @@ def _penalize(scores: Any, row: SampledRow) -> None:
     import torch
 
     request = row.request
-    if request.repetition_penalty != 1 and (seen := {*row.prompt, *row.response}):
-        ids = torch.tensor(sorted(seen), device=scores.device)
+    if request.repetition_penalty != 1 and (used_ids := {*row.prompt, *row.response}):
+        ids = torch.tensor(sorted(used_ids), device=scores.device)
         own = scores[ids]
         penalty = request.repetition_penalty
         scores[ids] = torch.where(own > 0, own / penalty, own * penalty)
@@ -115,8 +115,8 @@ def _truncate(scores: Any, request: SamplingRequest) -> None:
     import torch
 
     if 0 < request.top_k < len(scores):
-        least = scores.topk(request.top_k).values[-1]
-        scores[scores < least] = -torch.inf
+        threshold = scores.topk(request.top_k).values[-1]
+        scores[scores < threshold] = -torch.inf
     if request.top_p < 1:
         ordered, places = scores.sort(descending=True)
         shares = ordered.softmax(-1)

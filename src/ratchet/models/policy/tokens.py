@@ -35,17 +35,17 @@ class ChatTokenizer:
     @property
     def eos_id(self) -> int | None:
         """The token that ends a turn; None when the model has none."""
-        found = self.inner.eos_token_id
-        return None if found is None else int(found)
+        token_id = self.inner.eos_token_id
+        return None if token_id is None else int(token_id)
 
-    def encode(self, text: str, *, whole: bool = False) -> list[int]:
+    def encode(self, text: str, *, special: bool = False) -> list[int]:
         """The ids of a text.
 
         Args:
             text: The text; names of special tokens in it become these.
-            whole: Add what the tokenizer puts around a whole text, such as a first token.
+            special: Add what the tokenizer puts around a whole text, such as a first token.
         """
-        return list(self.inner.encode(text, add_special_tokens=whole))
+        return list(self.inner.encode(text, add_special_tokens=special))
 
     def decode(self, ids: Sequence[int], *, special: bool = False) -> str:
         """The text of ids; special tokens have none, unless asked for."""

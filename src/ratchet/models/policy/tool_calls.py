@@ -34,19 +34,19 @@ def parse_answer(text: str, tools: Sequence[Mapping[str, Any]]) -> ParsedAnswer:
     if tools:
         names = {str(tool.get("function", {}).get("name")) for tool in tools}
         for parse in FORMATS:
-            found = parse(text, names)
-            if found is not None:
-                return found
+            answer = parse(text, names)
+            if answer is not None:
+                return answer
     return ParsedAnswer(text, [])
 
 
 def _hermes(text: str, names: set[str]) -> ParsedAnswer | None:
     """`<tool_call>{"name": …, "arguments": {…}}</tool_call>`, as Hermes and Qwen write it."""
-    before, marker, rest = text.partition(OPEN)
+    before, marker, after = text.partition(OPEN)
     if not marker:
         return None
     calls = []
-    for part in rest.split(OPEN):
+    for part in after.split(OPEN):
         call = _call(part.partition(CLOSE)[0], "arguments")
         if call is None:
             return None
@@ -68,22 +68,22 @@ FORMATS: tuple[Callable[[str, set[str]], ParsedAnswer | None], ...] = (_hermes, 
 
 def _call(text: str, key: str) -> Message | None:
     try:
-        found = json.loads(text)
+        decoded = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(found, dict) or not isinstance(found.get("name"), str):
+    if not isinstance(decoded, dict) or not isinstance(decoded.get("name"), str):
         return None
-    arguments = found.get(key, {} if key == "arguments" else None)
+    arguments = decoded.get(key, {} if key == "arguments" else None)
     if isinstance(arguments, str):
-        written = arguments
+        encoded = arguments
     elif isinstance(arguments, dict):
-        written = json.dumps(arguments, ensure_ascii=False)
+        encoded = json.dumps(arguments, ensure_ascii=False)
     else:
         return None
     return {
         "id": f"call_{secrets.token_hex(12)}",
         "type": "function",
-        "function": {"name": found["name"], "arguments": written},
+        "function": {"name": decoded["name"], "arguments": encoded},
     }
 
 

@@ -34,27 +34,27 @@ def spoken(dialect: str, path: str, body: Body, turn: Turn) -> Spoken:
     streams = bool(body.get("stream", ollama)) or "stream" in path.rpartition("/")[2].lower()
     match dialect:
         case "openai-chat":
-            whole, events = _chat(turn), _chat_events(body, turn)
+            answer, events = _chat(turn), _chat_events(body, turn)
         case "openai-responses":
-            whole, events = _response(body, turn), _response_events(body, turn)
+            answer, events = _response(body, turn), _response_events(body, turn)
         case "anthropic":
-            whole, events = _message(turn), _message_events(turn)
+            answer, events = _message(turn), _message_events(turn)
         case "gemini":
-            whole, events = _content(turn), iter([("", _content(turn))])
+            answer, events = _content(turn), iter([("", _content(turn))])
         case "ollama":
             chat = path.endswith("/api/chat")
-            whole, events = _ollama(chat, turn), _ollama_lines(chat, turn)
+            answer, events = _ollama(chat, turn), _ollama_lines(chat, turn)
         case "bedrock" if "stream" in path:
             why = "The simulated model does not stream in Bedrock's binary format."
             return Spoken(pieces=[json.dumps({"message": why}).encode()], status=501)
         case "bedrock":
-            whole, events = _converse(turn), iter(())
+            answer, events = _converse(turn), iter(())
             if path.endswith("/invoke"):  # answers in the form of the model's maker
-                whole = {**_message(turn), "generation": turn.text}
+                answer = {**_message(turn), "generation": turn.text}
         case _:
-            whole, events = _plain(turn), _plain_events(turn)
+            answer, events = _plain(turn), _plain_events(turn)
     if not streams:
-        return Spoken(pieces=[json.dumps(whole).encode()])
+        return Spoken(pieces=[json.dumps(answer).encode()])
     if ollama:
         lines = (json.dumps(value).encode() + b"\n" for _, value in events)
         return Spoken(pieces=lines, content_type="application/x-ndjson")
@@ -126,7 +126,7 @@ def _item(turn: Turn) -> dict[str, Any]:
     return {**head, "status": "completed", "content": content}
 
 
-def _response(body: Body, turn: Turn, *, done: bool = True) -> Any:
+def _response(body: Body, turn: Turn, *, completed: bool = True) -> Any:
     usage = {
         "input_tokens": _IN,
         "input_tokens_details": {"cached_tokens": 0},
@@ -138,9 +138,9 @@ def _response(body: Body, turn: Turn, *, done: bool = True) -> Any:
         "id": f"resp_{turn.id}",
         "object": "response",
         "created_at": _TIME,
-        "status": "completed" if done else "in_progress",
+        "status": "completed" if completed else "in_progress",
         "model": MODEL,
-        "output": [_item(turn)] if done else [],
+        "output": [_item(turn)] if completed else [],
         "parallel_tool_calls": True,
         "tool_choice": "auto",
         "tools": body.get("tools") or [],
@@ -148,7 +148,7 @@ def _response(body: Body, turn: Turn, *, done: bool = True) -> Any:
         "incomplete_details": None,
         "instructions": body.get("instructions"),
         "metadata": {},
-        "usage": usage if done else None,
+        "usage": usage if completed else None,
     }
 
 
@@ -161,7 +161,7 @@ def _response_events(body: Body, turn: Turn) -> Iterator[Event]:
         return kind, {"type": kind, "sequence_number": number, **fields}
 
     place: dict[str, Any] = {"item_id": item["id"], "output_index": 0}
-    yield event("response.created", response=_response(body, turn, done=False))
+    yield event("response.created", response=_response(body, turn, completed=False))
     if turn.tool:
         begun = {**item, "arguments": "", "status": "in_progress"}
         yield event("response.output_item.added", output_index=0, item=begun)
@@ -205,17 +205,17 @@ def _message_events(turn: Turn) -> Iterator[Event]:
     def event(kind: str, **fields: Any) -> Event:
         return kind, {"type": kind, **fields}
 
-    whole = _message(turn)
-    yield event("message_start", message={**whole, "content": [], "stop_reason": None})
+    message = _message(turn)
+    yield event("message_start", message={**message, "content": [], "stop_reason": None})
     delta: Body = {"type": "text_delta", "text": turn.text}
     begun: Body = {"type": "text", "text": ""}
     if turn.tool:
-        begun = {**whole["content"][0], "input": {}}
+        begun = {**message["content"][0], "input": {}}
         delta = {"type": "input_json_delta", "partial_json": json.dumps(turn.arguments)}
     yield event("content_block_start", index=0, content_block=begun)
     yield event("content_block_delta", index=0, delta=delta)
     yield event("content_block_stop", index=0)
-    ended = {"stop_reason": whole["stop_reason"], "stop_sequence": None}
+    ended = {"stop_reason": message["stop_reason"], "stop_sequence": None}
     yield event("message_delta", delta=ended, usage={"output_tokens": _OUT})
     yield event("message_stop")
 
@@ -240,8 +240,8 @@ def _converse(turn: Turn) -> Any:
     message = {"role": "assistant", "content": [part]}
     usage = {"inputTokens": _IN, "outputTokens": _OUT, "totalTokens": _IN + _OUT}
     reason = "tool_use" if turn.tool else "end_turn"
-    told = {"stopReason": reason, "usage": usage, "metrics": {"latencyMs": 1}}
-    return {"output": {"message": message}, **told}
+    outcome = {"stopReason": reason, "usage": usage, "metrics": {"latencyMs": 1}}
+    return {"output": {"message": message}, **outcome}
 
 
 def _ollama(chat: bool, turn: Turn) -> dict[str, Any]:
@@ -264,11 +264,11 @@ def _ollama_lines(chat: bool, turn: Turn) -> Iterator[Event]:
 
 def _plain(turn: Turn) -> Any:
     """Of OpenAI's completions, Cohere, and servers of open models."""
-    said = turn.text or json.dumps({"name": turn.tool, "arguments": turn.arguments})
-    message = {"role": "assistant", "content": [{"type": "text", "text": said}]}
-    choice = {"index": 0, "text": said, "logprobs": None, "finish_reason": "stop"}
+    text = turn.text or json.dumps({"name": turn.tool, "arguments": turn.arguments})
+    message = {"role": "assistant", "content": [{"type": "text", "text": text}]}
+    choice = {"index": 0, "text": text, "logprobs": None, "finish_reason": "stop"}
     head = {"id": f"cmpl-{turn.id}", "object": "text_completion", "created": _TIME, "model": MODEL}
-    texts = {"text": said, "generated_text": said, "output_text": said, "message": message}
+    texts = {"text": text, "generated_text": text, "output_text": text, "message": message}
     return {**head, **texts, "choices": [choice], "usage": _CHAT_USAGE}
 
 

@@ -124,32 +124,32 @@ def _schema(body: Mapping[str, Any]) -> Mapping[str, Any] | None:
 def _written_schema(texts: Sequence[str]) -> Mapping[str, Any]:
     """The JSON schema that a message states in words; empty without one."""
     for text in reversed(texts):
-        _, label, rest = text.rpartition("JSON schema:")
+        _, label, after = text.rpartition("JSON schema:")
         if label:
             try:
-                return mapping(json.JSONDecoder().raw_decode(rest.lstrip())[0])
+                return mapping(json.JSONDecoder().raw_decode(after.lstrip())[0])
             except ValueError:
                 continue
     return {}
 
 
 def _text(texts: Sequence[str], mark: str) -> str:
-    whole, last = "\n".join(texts), texts[-1] if texts else ""
-    said = f"Simulated answer {mark} to: {' '.join(last.split()[:12])}"
-    fields_so_far, _, asked = last.rpartition("Respond with ")
-    fields = [(name, kind) for name, kind in _MARKED.findall(asked) if name != "completed"]
+    joined, last = "\n".join(texts), texts[-1] if texts else ""
+    answer = f"Simulated answer {mark} to: {' '.join(last.split()[:12])}"
+    fields_so_far, _, instructions = last.rpartition("Respond with ")
+    fields = [(name, kind) for name, kind in _MARKED.findall(instructions) if name != "completed"]
     if fields:
         lines = [
-            f"[[ ## {name} ## ]]\n{_field(kind, said, fields_so_far)}" for name, kind in fields
+            f"[[ ## {name} ## ]]\n{_field(kind, answer, fields_so_far)}" for name, kind in fields
         ]
         return "\n\n".join([*lines, "[[ ## completed ## ]]"])
-    if "Final Answer:" in whole:  # the form of ReAct
-        return f"Thought: I now can give a great answer\nFinal Answer: {said}"
-    keys = re.findall(r'"(\w+)"\s*:', whole) if re.search(r"\bjson\b", whole, re.I) else []
-    return json.dumps(dict.fromkeys(keys, said)) if keys else said
+    if "Final Answer:" in joined:  # the form of ReAct
+        return f"Thought: I now can give a great answer\nFinal Answer: {answer}"
+    keys = re.findall(r'"(\w+)"\s*:', joined) if re.search(r"\bjson\b", joined, re.I) else []
+    return json.dumps(dict.fromkeys(keys, answer)) if keys else answer
 
 
-def _field(kind: str, said: str, fields_so_far: str) -> str:
+def _field(kind: str, answer: str, fields_so_far: str) -> str:
     """The value of a field that is marked, by its type in Python."""
     if kind.startswith("Literal["):
         options = [str(option) for option in ast.literal_eval(kind.removeprefix("Literal"))]
@@ -158,7 +158,7 @@ def _field(kind: str, said: str, fields_so_far: str) -> str:
         ]  # of an agent that calls tools
         return next((option for option in options if option not in before), options[-1])
     typed = {"int": "1", "float": "0.5", "bool": "True", "list": "[]", "dict": "{}"}
-    return typed.get(kind.partition("[")[0], said)
+    return typed.get(kind.partition("[")[0], answer)
 
 
 def sample(

@@ -70,8 +70,8 @@ def normalise(
             for key, replaced_by in dialect.replaces.items():
                 if replaced_by in model:
                     model.pop(key, None)
-    if (whole := whole_input(model)) is not None:
-        model[names.INPUT_TOKENS] = whole
+    if (input_tokens := whole_input(model)) is not None:
+        model[names.INPUT_TOKENS] = input_tokens
     for key in JSON_TEXT.intersection(model):
         if model[key].__class__ is not str:
             model[key] = json_text(model[key])

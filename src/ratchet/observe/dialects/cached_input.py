@@ -21,11 +21,11 @@ def whole_input(model: Mapping[str, Any]) -> int | None:
     )
     if reported is None or not cached:
         return None
-    whole = reported + cached
+    input_tokens = reported + cached
     # Strands reports the counts of Bedrock, whose total tells.
     total = count(model.get("gen_ai.usage.total_tokens"))
-    excludes = total == whole + (count(model.get(names.OUTPUT_TOKENS)) or 0)
-    return whole if excludes or _is_of_vercel_and_anthropic(model) else None
+    excludes = total == input_tokens + (count(model.get(names.OUTPUT_TOKENS)) or 0)
+    return input_tokens if excludes or _is_of_vercel_and_anthropic(model) else None
 
 
 def _is_of_vercel_and_anthropic(model: Mapping[str, Any]) -> bool:

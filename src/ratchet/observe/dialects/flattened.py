@@ -48,28 +48,28 @@ class Layout:
 
     def gather(self, attributes: Mapping[str, Any]) -> dict[str, Objects]:
         """The lists in the attributes, by name."""
-        found: dict[str, Objects] = {}
+        lists: dict[str, Objects] = {}
         position_of = self._position
         for key, value in attributes.items():
             position = position_of(key) if len(key) <= _LONGEST else None
             if position is None:
                 continue
             group, number, field, inner_number, inner_field = position
-            objects = found.get(group)
+            objects = lists.get(group)
             if objects is None:
-                objects = found[group] = {}
-            one = objects.get(number)
-            if one is None:
-                one = objects[number] = {}
+                objects = lists[group] = {}
+            fields = objects.get(number)
+            if fields is None:
+                fields = objects[number] = {}
             if inner_number < 0:
-                one[field] = value
+                fields[field] = value
                 continue
-            inner = one.get(field)
+            inner = fields.get(field)
             # A plain value may have the same name as the list.
             if inner.__class__ is not dict:
-                inner = one[field] = {}
+                inner = fields[field] = {}
             inner.setdefault(inner_number, {})[inner_field] = value
-        return found
+        return lists
 
     def _parse(self, key: str) -> _Position | None:
         match = self._outer.fullmatch(key)
@@ -90,12 +90,12 @@ def in_order(objects: Any) -> Iterable[dict[str, Any]]:
 
 
 def _pattern(lists: Iterable[tuple[str, str]]) -> re.Pattern[str]:
-    each = (
+    prefixes = (
         rf"({re.escape(name)})\.([0-9]{{1,12}})\.{re.escape(word + '.') if word else ''}"
         for name, word in lists
     )
     # One alternative for each list, with two groups: its name and the index.
-    return re.compile(f"(?:{'|'.join(each)})(?P<field>.+)", re.DOTALL)
+    return re.compile(f"(?:{'|'.join(prefixes)})(?P<field>.+)", re.DOTALL)
 
 
 def _read(match: re.Match[str]) -> tuple[str, int, str]:

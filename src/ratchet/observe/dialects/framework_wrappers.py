@@ -36,11 +36,11 @@ def arguments(value: Any, declared: bool) -> str:
         value: The attribute.
         declared: Whether the span declares a text value to be JSON.
     """
-    said = form.decoded(value)
-    if not isinstance(said, dict):
+    wrapper = form.decoded(value)
+    if not isinstance(wrapper, dict):
         return form.as_json(value, declared)
-    inner = said.get("kwargs")
-    if isinstance(inner, dict) and said.keys() <= _CALL and not said.get("args"):
+    inner = wrapper.get("kwargs")
+    if isinstance(inner, dict) and wrapper.keys() <= _CALL and not wrapper.get("args"):
         return form.json_text(inner)
     return form.as_json(value)
 
@@ -52,13 +52,15 @@ def answers(attributes: Mapping[str, Any], number: int) -> list[form.Part]:
         attributes: Attributes of the span.
         number: Index of the message.
     """
-    found: list[form.Part] = []
+    results: list[form.Part] = []
     while True:
-        key = f"llm.input_messages.{number}.function.{len(found)}"
-        said = form.decoded(attributes.get(key))
-        if not isinstance(said, dict):
-            return found
-        found.append(form.tool_result(said.get("call_id"), said.get("content")))
+        key = f"llm.input_messages.{number}.function.{len(results)}"
+        function_result = form.decoded(attributes.get(key))
+        if not isinstance(function_result, dict):
+            return results
+        results.append(
+            form.tool_result(function_result.get("call_id"), function_result.get("content"))
+        )
 
 
 def result(value: Any, declared: bool) -> str:
@@ -68,13 +70,13 @@ def result(value: Any, declared: bool) -> str:
         value: The attribute.
         declared: Whether the span declares a text value to be JSON.
     """
-    said = form.decoded(value)
-    if isinstance(said, dict):
-        data = said.get("data")
-        if said.get("type") == "tool" and isinstance(data, dict) and "content" in data:
+    wrapper = form.decoded(value)
+    if isinstance(wrapper, dict):
+        data = wrapper.get("data")
+        if wrapper.get("type") == "tool" and isinstance(data, dict) and "content" in data:
             return form.json_text(data["content"])  # LangChain
-        if "raw_output" in said and "tool_name" in said:
-            return form.json_text(said["raw_output"])  # LlamaIndex
+        if "raw_output" in wrapper and "tool_name" in wrapper:
+            return form.json_text(wrapper["raw_output"])  # LlamaIndex
         return form.as_json(value)
     # smolagents encodes a text as JSON without declaring it.
-    return form.as_json(value, declared or (isinstance(said, str) and said is not value))
+    return form.as_json(value, declared or (isinstance(wrapper, str) and wrapper is not value))

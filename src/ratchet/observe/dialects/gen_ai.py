@@ -66,19 +66,19 @@ def read(name: str, attributes: Mapping[str, Any], events: Sequence[SpanEvent]) 
         attributes: Its attributes.
         events: Its events.
     """
-    found: dict[str, Any] = {}
+    normalised: dict[str, Any] = {}
     for old, normal in RENAMED.items():
         if old in attributes:
-            found.setdefault(normal, attributes[old])
+            normalised.setdefault(normal, attributes[old])
     if "gen_ai.system" in attributes:
-        found[names.PROVIDER] = names.provider(attributes["gen_ai.system"])
+        normalised[names.PROVIDER] = names.provider(attributes["gen_ai.system"])
     if "gen_ai.prompt" in attributes:
-        found[names.INPUT_MESSAGES] = _listed(attributes["gen_ai.prompt"], "user")
+        normalised[names.INPUT_MESSAGES] = _listed(attributes["gen_ai.prompt"], "user")
     if "gen_ai.completion" in attributes:
-        found[names.OUTPUT_MESSAGES] = _listed(attributes["gen_ai.completion"], "assistant")
+        normalised[names.OUTPUT_MESSAGES] = _listed(attributes["gen_ai.completion"], "assistant")
     if events:
-        _read_events(found, events)
-    return found
+        _read_events(normalised, events)
+    return normalised
 
 
 def in_parts(text: str, role: str) -> str:
@@ -91,12 +91,12 @@ def in_parts(text: str, role: str) -> str:
     if '"parts"' in text or not text.startswith("[{"):
         return text
     listed = form.objects(text)
-    if not listed or not all("content" in each or "tool_calls" in each for each in listed):
+    if not listed or not all("content" in message or "tool_calls" in message for message in listed):
         return text
-    return form.json_text([form.chat_message(each, role) for each in listed])
+    return form.json_text([form.chat_message(message, role) for message in listed])
 
 
-def _read_events(found: dict[str, Any], events: Sequence[SpanEvent]) -> None:
+def _read_events(normalised: dict[str, Any], events: Sequence[SpanEvent]) -> None:
     sent: list[form.Message] = []
     answered: list[form.Message] = []
     for event in events:
@@ -106,7 +106,7 @@ def _read_events(found: dict[str, Any], events: Sequence[SpanEvent]) -> None:
         if kind == _DETAILS:
             for key, value in event.attributes.items():
                 if key.startswith("gen_ai.") and value is not None:
-                    found.setdefault(key, value)
+                    normalised.setdefault(key, value)
         elif kind in _ROLES:
             sent.append(form.chat_message(_body(event), _ROLES[kind]))
         elif kind == "gen_ai.choice":
@@ -116,30 +116,30 @@ def _read_events(found: dict[str, Any], events: Sequence[SpanEvent]) -> None:
         elif kind == "gen_ai.content.completion" and "gen_ai.completion" in event.attributes:
             answered.extend(_messages(event.attributes["gen_ai.completion"], "assistant"))
     if sent:
-        found.setdefault(names.INPUT_MESSAGES, form.json_text(sent))
+        normalised.setdefault(names.INPUT_MESSAGES, form.json_text(sent))
     if answered:
-        found.setdefault(names.OUTPUT_MESSAGES, form.json_text(answered))
-        reasons = [each["finish_reason"] for each in answered if each.get("finish_reason")]
+        normalised.setdefault(names.OUTPUT_MESSAGES, form.json_text(answered))
+        reasons = [message["finish_reason"] for message in answered if message.get("finish_reason")]
         if reasons:
-            found.setdefault(names.FINISH_REASONS, reasons)
+            normalised.setdefault(names.FINISH_REASONS, reasons)
 
 
 def _body(event: SpanEvent) -> dict[str, Any]:
     """Body of a message event: one attribute with JSON, or one attribute for each field."""
-    whole = form.decoded(event.attributes.get("gen_ai.event.content"))
-    if isinstance(whole, dict):
-        return whole
-    if whole is not None:
-        return {"content": whole}
+    content = form.decoded(event.attributes.get("gen_ai.event.content"))
+    if isinstance(content, dict):
+        return content
+    if content is not None:
+        return {"content": content}
     return {key.removeprefix("gen_ai."): value for key, value in event.attributes.items()}
 
 
 def _choice(body: dict[str, Any]) -> form.Message:
     inner = form.decoded(body.get("message"))
-    said = inner if isinstance(inner, dict) else {**body, "content": body.get("content", inner)}
-    made = form.chat_message(said, "assistant")
+    raw = inner if isinstance(inner, dict) else {**body, "content": body.get("content", inner)}
+    message = form.chat_message(raw, "assistant")
     reason = body.get("finish_reason")
-    return {**made, "finish_reason": form.as_text(reason)} if reason else made
+    return {**message, "finish_reason": form.as_text(reason)} if reason else message
 
 
 def _listed(value: Any, role: str) -> str:
@@ -149,6 +149,6 @@ def _listed(value: Any, role: str) -> str:
 def _messages(value: Any, role: str) -> list[form.Message]:
     """Messages of an attribute: a JSON list of messages, or the text of a single one."""
     listed = form.objects(value)
-    if listed and all("role" in each or "content" in each for each in listed):
-        return [form.chat_message(each, role) for each in listed]
+    if listed and all("role" in message or "content" in message for message in listed):
+        return [form.chat_message(message, role) for message in listed]
     return [form.message(None, role, [form.text(value)])]

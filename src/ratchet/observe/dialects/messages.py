@@ -63,24 +63,24 @@ def decoded(value: Any) -> Any:
     if value.__class__ is not str:
         return value
     try:
-        found = _decode(value)
+        parsed = _decode(value)
         if value.count("[") + value.count("{") > _SPARE_DEPTH:  # else it cannot be deep
-            nested = found
+            nested = parsed
             for _ in range(_SPARE_DEPTH):
                 nested = [nested]
             _encode(nested)
     except _FAILURES:
         return value
-    return found
+    return parsed
 
 
 def objects(value: Any) -> list[dict[str, Any]]:
     """The objects of a list, or of the JSON text of one; a single object is a list of one."""
-    found = decoded(value)
-    if isinstance(found, dict):
-        return [found]
-    if isinstance(found, (list, tuple)):
-        return [each for each in found if isinstance(each, dict)]
+    parsed = decoded(value)
+    if isinstance(parsed, dict):
+        return [parsed]
+    if isinstance(parsed, (list, tuple)):
+        return [entry for entry in parsed if isinstance(entry, dict)]
     return []
 
 
@@ -91,10 +91,10 @@ def as_text(value: Any) -> str:
 
 def message(role: Any, default_role: str, parts: list[Part], finish_reason: Any = None) -> Message:
     """A message; without a role it gets `default_role`."""
-    made: Message = {"role": as_text(role) if role else default_role, "parts": parts}
+    converted: Message = {"role": as_text(role) if role else default_role, "parts": parts}
     if finish_reason:
-        made["finish_reason"] = as_text(finish_reason)
-    return made
+        converted["finish_reason"] = as_text(finish_reason)
+    return converted
 
 
 def text(content: Any) -> Part:
@@ -155,18 +155,18 @@ def chat_message(raw: Mapping[str, Any], default_role: str) -> Message:
     parts = raw.get("parts")
     if isinstance(parts, list):
         return {**raw, "role": as_text(role)}
-    found = chat_parts(raw.get("content"))
+    content_parts = chat_parts(raw.get("content"))
     call_id = raw.get("tool_call_id", raw.get("id") if role == "tool" else None)
     if role == "tool" or call_id is not None:
-        answer = found[0]["content"] if _is_one_text(found) else raw.get("content")
+        answer = content_parts[0]["content"] if _is_one_text(content_parts) else raw.get("content")
         return message(role, "tool", [tool_result(call_id, answer)])
     for call in objects(raw.get("tool_calls")):
         function = call.get("function")
-        named = function if isinstance(function, dict) else call
-        found.append(tool_call(call.get("id"), named.get("name"), named.get("arguments")))
+        callee = function if isinstance(function, dict) else call
+        content_parts.append(tool_call(call.get("id"), callee.get("name"), callee.get("arguments")))
     if raw.get("refusal"):
-        found.append(text(raw["refusal"]))
-    return message(role, default_role, found, raw.get("finish_reason"))
+        content_parts.append(text(raw["refusal"]))
+    return message(role, default_role, content_parts, raw.get("finish_reason"))
 
 
 def chat_parts(content: Any) -> list[Part]:
@@ -178,14 +178,14 @@ def chat_parts(content: Any) -> list[Part]:
         if not content.startswith("[{"):
             return [text(content)]
         listed = decoded(content)
-        if not (isinstance(listed, list) and all(_is_part(each) for each in listed)):
+        if not (isinstance(listed, list) and all(_is_part(part) for part in listed)):
             return [text(content)]
         content = listed
     if isinstance(content, dict):
         content = [content]
     if not isinstance(content, (list, tuple)):
         return [text(content)]
-    return [_chat_part(each) for each in content]
+    return [_chat_part(part) for part in content]
 
 
 def _is_part(value: Any) -> bool:
@@ -201,8 +201,8 @@ def _chat_part(raw: Any) -> Part:
         return text(raw)
     kind = raw["type"]
     read = _CHAT_PARTS.get(kind)
-    made = read(raw) if read else None
-    return raw if made is None else made
+    part = read(raw) if read else None
+    return raw if part is None else part
 
 
 def _text_part(raw: Part) -> Part | None:
@@ -210,8 +210,8 @@ def _text_part(raw: Part) -> Part | None:
 
 
 def _reasoning_part(raw: Part) -> Part | None:
-    said = raw.get("thinking", raw.get("text"))
-    return None if said is None else reasoning(said)
+    thought = raw.get("thinking", raw.get("text"))
+    return None if thought is None else reasoning(thought)
 
 
 def _image(raw: Part) -> Part | None:

@@ -95,10 +95,10 @@ def read(name: str, attributes: Mapping[str, Any], events: Sequence[SpanEvent]) 
         attributes: Its attributes.
         events: Its events.
     """
-    found: dict[str, Any] = {}
+    normalised: dict[str, Any] = {}
     for key, normal in RENAMED.items():
         if key in attributes:
-            found.setdefault(normal, attributes[key])
+            normalised.setdefault(normal, attributes[key])
     kind = attributes.get("openinference.span.kind")
     operation = OPERATIONS.get(kind) if isinstance(kind, str) else None
     if kind == "CHAIN" and framework_wrappers.is_agent(name):
@@ -106,103 +106,109 @@ def read(name: str, attributes: Mapping[str, Any], events: Sequence[SpanEvent]) 
     elif operation == "chat" and name.endswith(_PREPARING):
         operation = None
     if operation:
-        found[names.OPERATION] = operation
-    parameters = _read_model(found, attributes)
+        normalised[names.OPERATION] = operation
+    parameters = _read_model(normalised, attributes)
     lists = _LAYOUT.gather(attributes)
     if lists:
-        _read_lists(found, lists, attributes)
+        _read_lists(normalised, lists, attributes)
     # Anthropic's system prompt is a parameter; some instrumentations add it to the messages.
-    if "system" in parameters and '{"role":"system"' not in found.get(names.INPUT_MESSAGES, ""):
+    if "system" in parameters and '{"role":"system"' not in normalised.get(
+        names.INPUT_MESSAGES, ""
+    ):
         system = form.chat_parts(parameters["system"])
         if system:
-            found[names.SYSTEM_INSTRUCTIONS] = form.json_text(system)
+            normalised[names.SYSTEM_INSTRUCTIONS] = form.json_text(system)
     if operation == "invoke_agent":
-        found.setdefault(names.AGENT_NAME, framework_wrappers.bare_name(name))
+        normalised.setdefault(names.AGENT_NAME, framework_wrappers.bare_name(name))
     elif operation == "execute_tool":
-        found.setdefault(names.TOOL_NAME, framework_wrappers.bare_name(name))
-    _read_values(found, attributes)
-    return found
+        normalised.setdefault(names.TOOL_NAME, framework_wrappers.bare_name(name))
+    _read_values(normalised, attributes)
+    return normalised
 
 
-def _read_model(found: dict[str, Any], attributes: Mapping[str, Any]) -> dict[str, Any]:
+def _read_model(normalised: dict[str, Any], attributes: Mapping[str, Any]) -> dict[str, Any]:
     """Read model, provider and request parameters; return the latter."""
     provider = attributes.get("llm.provider") or attributes.get("llm.system")
     if provider:
-        found[names.PROVIDER] = names.provider(provider)
+        normalised[names.PROVIDER] = names.provider(provider)
     model = (
         attributes.get("llm.model_name")
         or attributes.get("embedding.model_name")
         or attributes.get("reranker.model_name")
     )
-    asked = attributes.get("llm.request.model_name")
-    given = attributes.get(
+    requested_model = attributes.get("llm.request.model_name")
+    invocation_parameters = attributes.get(
         "llm.invocation_parameters", attributes.get("embedding.invocation_parameters")
     )
-    parameters = form.decoded(given)
+    parameters = form.decoded(invocation_parameters)
     if not isinstance(parameters, dict):
         parameters = {}
     else:
-        asked = asked or parameters.get("model")
+        requested_model = requested_model or parameters.get("model")
         for key in PARAMETERS.keys() & parameters.keys():
             # Null: the provider's default.
             if parameters[key] is not None:
-                found.setdefault(PARAMETERS[key], parameters[key])
+                normalised.setdefault(PARAMETERS[key], parameters[key])
         stop = parameters.get("stop", parameters.get("stop_sequences"))
         if stop:
-            found["gen_ai.request.stop_sequences"] = stop if isinstance(stop, list) else [stop]
-    if asked or model:
-        found[names.REQUEST_MODEL] = asked or model
+            normalised["gen_ai.request.stop_sequences"] = stop if isinstance(stop, list) else [stop]
+    if requested_model or model:
+        normalised[names.REQUEST_MODEL] = requested_model or model
     answered = attributes.get("llm.response.model_name") or attributes.get("llm.model_name")
     if answered:
-        found[names.RESPONSE_MODEL] = answered
+        normalised[names.RESPONSE_MODEL] = answered
     reason = attributes.get("llm.finish_reason")
     if reason:
-        found[names.FINISH_REASONS] = [form.as_text(reason)]
+        normalised[names.FINISH_REASONS] = [form.as_text(reason)]
     return parameters
 
 
 def _read_lists(
-    found: dict[str, Any], lists: dict[str, Any], attributes: Mapping[str, Any]
+    normalised: dict[str, Any], lists: dict[str, Any], attributes: Mapping[str, Any]
 ) -> None:
     if "llm.input_messages" in lists:
         numbered = lists["llm.input_messages"]
-        for number, each in numbered.items():
-            if each.keys() == {"role"}:
-                each["answers"] = framework_wrappers.answers(attributes, number)
-        sent = [_message(each, "user") for each in in_order(numbered)]
-        found[names.INPUT_MESSAGES] = form.json_text(sent)
+        for number, message in numbered.items():
+            if message.keys() == {"role"}:
+                message["answers"] = framework_wrappers.answers(attributes, number)
+        sent = [_message(message, "user") for message in in_order(numbered)]
+        normalised[names.INPUT_MESSAGES] = form.json_text(sent)
     elif "llm.prompts" in lists:
-        found[names.INPUT_MESSAGES] = _texts(lists["llm.prompts"], "user")
+        normalised[names.INPUT_MESSAGES] = _texts(lists["llm.prompts"], "user")
     if "llm.output_messages" in lists:
-        reason = found.get(names.FINISH_REASONS, (None,))[0]
-        said = in_order(lists["llm.output_messages"])
-        found[names.OUTPUT_MESSAGES] = form.json_text(
-            [_message(each, "assistant", reason) for each in said]
+        reason = normalised.get(names.FINISH_REASONS, (None,))[0]
+        output_messages = in_order(lists["llm.output_messages"])
+        normalised[names.OUTPUT_MESSAGES] = form.json_text(
+            [_message(message, "assistant", reason) for message in output_messages]
         )
     elif "llm.choices" in lists:
-        found[names.OUTPUT_MESSAGES] = _texts(lists["llm.choices"], "assistant")
+        normalised[names.OUTPUT_MESSAGES] = _texts(lists["llm.choices"], "assistant")
     if "llm.prompts" in lists or "llm.choices" in lists:
-        found[names.OPERATION] = "text_completion"
+        normalised[names.OPERATION] = "text_completion"
     if "llm.tools" in lists:
-        tools = [_tool(each) for each in in_order(lists["llm.tools"])]
-        found[names.TOOL_DEFINITIONS] = form.json_text(tools)
+        tools = [_tool(tool) for tool in in_order(lists["llm.tools"])]
+        normalised[names.TOOL_DEFINITIONS] = form.json_text(tools)
     documents = lists.get("retrieval.documents", lists.get("reranker.output_documents"))
     if documents:
-        listed = [_document(each) for each in in_order(documents)]
-        found[names.RETRIEVAL_DOCUMENTS] = form.json_text(listed)
+        listed = [_document(document) for document in in_order(documents)]
+        normalised[names.RETRIEVAL_DOCUMENTS] = form.json_text(listed)
     if "embedding.embeddings" in lists:
         embedded = in_order(lists["embedding.embeddings"])
-        texts = [each["text"] for each in embedded if "text" in each]
+        texts = [embedding["text"] for embedding in embedded if "text" in embedding]
         if texts:
-            found[names.INPUT] = form.json_text(texts)
-        sizes = [len(each["vector"]) for each in embedded if isinstance(each.get("vector"), list)]
+            normalised[names.INPUT] = form.json_text(texts)
+        sizes = [
+            len(embedding["vector"])
+            for embedding in embedded
+            if isinstance(embedding.get("vector"), list)
+        ]
         if sizes:
-            found["gen_ai.embeddings.dimension.count"] = sizes[0]
+            normalised["gen_ai.embeddings.dimension.count"] = sizes[0]
 
 
-def _read_values(found: dict[str, Any], attributes: Mapping[str, Any]) -> None:
+def _read_values(normalised: dict[str, Any], attributes: Mapping[str, Any]) -> None:
     """Read input and output values that no more specific attribute holds."""
-    operation = found.get(names.OPERATION)
+    operation = normalised.get(names.OPERATION)
     for side, messages, tool, plain in (
         ("input", names.INPUT_MESSAGES, names.TOOL_ARGUMENTS, names.INPUT),
         ("output", names.OUTPUT_MESSAGES, names.TOOL_RESULT, names.OUTPUT),
@@ -210,96 +216,100 @@ def _read_values(found: dict[str, Any], attributes: Mapping[str, Any]) -> None:
         value = attributes.get(f"{side}.value")
         if value is None:
             if side == "input" and operation == "execute_tool" and "tool.parameters" in attributes:
-                found[tool] = form.as_json(attributes["tool.parameters"])
+                normalised[tool] = form.as_json(attributes["tool.parameters"])
             continue
         # Already in the messages.
-        if messages in found or plain in found:
+        if messages in normalised or plain in normalised:
             continue
         if side == "output" and operation in ("embeddings", "retrieval", "rerank"):
             continue
         if side == "input" and operation in ("retrieval", "rerank"):
             query = attributes.get("reranker.query", value)
-            found[names.RETRIEVAL_QUERY] = form.as_text(query)
+            normalised[names.RETRIEVAL_QUERY] = form.as_text(query)
             continue
         declared = attributes.get(f"{side}.mime_type") == "application/json"
         if operation == "execute_tool":
             unwrap = framework_wrappers.arguments if side == "input" else framework_wrappers.result
-            found[tool] = unwrap(value, declared)
+            normalised[tool] = unwrap(value, declared)
         else:
-            found[plain] = form.as_json(value, declared)
+            normalised[plain] = form.as_json(value, declared)
 
 
-def _message(one: dict[str, Any], default_role: str, reason: Any = None) -> form.Message:
-    if one.get("answers"):
-        return form.message("tool", "tool", one["answers"])
-    content = one.get("content")
-    role = one.get("role")
-    call_id = one.get("tool_call_id")
+def _message(message: dict[str, Any], default_role: str, reason: Any = None) -> form.Message:
+    if message.get("answers"):
+        return form.message("tool", "tool", message["answers"])
+    content = message.get("content")
+    role = message.get("role")
+    call_id = message.get("tool_call_id")
     if role == "tool" or call_id is not None:
-        answer = content if content is not None else _inner_text(one)
+        answer = content if content is not None else _inner_text(message)
         return form.message(role, "tool", [form.tool_result(call_id, answer)])
     parts = form.chat_parts(content)
-    calls = in_order(one.get("tool_calls"))
-    for each in in_order(one.get("contents")):
+    calls = in_order(message.get("tool_calls"))
+    for raw_part in in_order(message.get("contents")):
         # Some instrumentations list a tool call or a text twice.
-        if not (calls and each == {"type": "tool_use"}) and each.get("text", _NONE) != content:
-            parts.append(_content(each))
+        if (
+            not (calls and raw_part == {"type": "tool_use"})
+            and raw_part.get("text", _NONE) != content
+        ):
+            parts.append(_content(raw_part))
     for call in calls:
-        made = form.tool_call(
+        tool_call = form.tool_call(
             call.get("id"), call.get("function.name"), call.get("function.arguments")
         )
-        parts.append(made)
-    if "function_call_name" in one:
-        arguments = one.get("function_call_arguments_json")
-        parts.append(form.tool_call(None, one["function_call_name"], arguments))
+        parts.append(tool_call)
+    if "function_call_name" in message:
+        arguments = message.get("function_call_arguments_json")
+        parts.append(form.tool_call(None, message["function_call_name"], arguments))
     return form.message(role, default_role, parts, reason)
 
 
-def _inner_text(one: dict[str, Any]) -> Any:
-    said = [each["text"] for each in in_order(one.get("contents")) if "text" in each]
-    return said[0] if len(said) == 1 else said or None
+def _inner_text(message: dict[str, Any]) -> Any:
+    texts = [content["text"] for content in in_order(message.get("contents")) if "text" in content]
+    return texts[0] if len(texts) == 1 else texts or None
 
 
-def _content(one: dict[str, Any]) -> form.Part:
-    kind = one.get("type")
+def _content(content: dict[str, Any]) -> form.Part:
+    kind = content.get("type")
     if kind == "reasoning":
-        return form.reasoning(one.get("text", ""))
+        return form.reasoning(content.get("text", ""))
     for modality in ("image", "audio", "video", "document"):
-        url = one.get(f"{modality}.{modality}.url")
+        url = content.get(f"{modality}.{modality}.url")
         if url is not None:
-            return form.media(modality, url, one.get(f"{modality}.{modality}.mime_type"))
-    if "text" in one:
-        return form.text(one["text"])
-    return {**one, "type": form.as_text(kind) if kind else "text"}
+            return form.media(modality, url, content.get(f"{modality}.{modality}.mime_type"))
+    if "text" in content:
+        return form.text(content["text"])
+    return {**content, "type": form.as_text(kind) if kind else "text"}
 
 
-def _tool(one: dict[str, Any]) -> dict[str, Any]:
-    schema = form.decoded(one.get("json_schema"))
+def _tool(tool: dict[str, Any]) -> dict[str, Any]:
+    schema = form.decoded(tool.get("json_schema"))
     if not isinstance(schema, dict):
         schema = {}
     # OpenAI's form nests the function; the conventions' does not.
     function = schema.get("function")
-    made = {"type": "function", **(function if isinstance(function, dict) else schema)}
-    made["type"] = "function"
-    if "input_schema" in made:  # Anthropic's form
-        made.setdefault("parameters", made.pop("input_schema"))
+    definition = {"type": "function", **(function if isinstance(function, dict) else schema)}
+    definition["type"] = "function"
+    if "input_schema" in definition:  # Anthropic's form
+        definition.setdefault("parameters", definition.pop("input_schema"))
     for key in ("name", "description"):
-        if key in one:
-            made.setdefault(key, one[key])
-    return made
+        if key in tool:
+            definition.setdefault(key, tool[key])
+    return definition
 
 
-def _document(one: dict[str, Any]) -> dict[str, Any]:
-    made: dict[str, Any] = {
-        key: one[key] for key in ("id", "score", "content", "metadata") if key in one
+def _document(document: dict[str, Any]) -> dict[str, Any]:
+    converted: dict[str, Any] = {
+        key: document[key] for key in ("id", "score", "content", "metadata") if key in document
     }
-    if "metadata" in made:
-        made["metadata"] = form.decoded(made["metadata"])
-    return made
+    if "metadata" in converted:
+        converted["metadata"] = form.decoded(converted["metadata"])
+    return converted
 
 
 def _texts(objects: Any, role: str) -> str:
-    said = [
-        form.message(None, role, [form.text(each.get("text", ""))]) for each in in_order(objects)
+    messages = [
+        form.message(None, role, [form.text(text_object.get("text", ""))])
+        for text_object in in_order(objects)
     ]
-    return form.json_text(said)
+    return form.json_text(messages)

@@ -71,99 +71,103 @@ def read(name: str, attributes: Mapping[str, Any], events: Sequence[SpanEvent]) 
         attributes: Its attributes.
         events: Its events.
     """
-    found: dict[str, Any] = {}
+    normalised: dict[str, Any] = {}
     for key, normal in RENAMED.items():
         if key in attributes:
-            found.setdefault(normal, attributes[key])
+            normalised.setdefault(normal, attributes[key])
     kind = attributes.get("traceloop.span.kind")
     entity = attributes.get("traceloop.entity.name")
     if isinstance(kind, str) and kind in KINDS:
-        found[names.OPERATION] = KINDS[kind]
-        found[NAMED[kind]] = entity or name
+        normalised[names.OPERATION] = KINDS[kind]
+        normalised[NAMED[kind]] = entity or name
     else:
-        asked = attributes.get("llm.request.type")
-        if isinstance(asked, str) and asked in OPERATIONS:
-            found[names.OPERATION] = OPERATIONS[asked]
+        request_type = attributes.get("llm.request.type")
+        if isinstance(request_type, str) and request_type in OPERATIONS:
+            normalised[names.OPERATION] = OPERATIONS[request_type]
     is_tool = kind == "tool"
     if "traceloop.entity.input" in attributes:
-        given = _given(attributes["traceloop.entity.input"])
-        found[names.TOOL_ARGUMENTS if is_tool else names.INPUT] = given
+        entity_input = _given(attributes["traceloop.entity.input"])
+        normalised[names.TOOL_ARGUMENTS if is_tool else names.INPUT] = entity_input
     if "traceloop.entity.output" in attributes:
         returned = _returned(attributes["traceloop.entity.output"])
-        found[names.TOOL_RESULT if is_tool else names.OUTPUT] = returned
+        normalised[names.TOOL_RESULT if is_tool else names.OUTPUT] = returned
     lists = _LAYOUT.gather(attributes)
     if lists:
-        _read_lists(found, lists)
+        _read_lists(normalised, lists)
     reason = attributes.get(
         "llm.response.finish_reason", attributes.get("llm.response.stop_reason")
     )
     if reason:
-        found.setdefault(names.FINISH_REASONS, [form.as_text(reason)])
-    return found
+        normalised.setdefault(names.FINISH_REASONS, [form.as_text(reason)])
+    return normalised
 
 
 def _given(value: Any) -> str:
     """The input as JSON text, without the wrapper of the framework's callbacks."""
-    said = form.decoded(value)
-    if isinstance(said, dict):
-        if "inputs" in said and "tags" in said:  # LangChain
-            return form.json_text(said["inputs"])
-        if said.keys() == {"args", "kwargs"} and not said["args"]:  # their own decorators
-            return form.json_text(said["kwargs"])
+    wrapper = form.decoded(value)
+    if isinstance(wrapper, dict):
+        if "inputs" in wrapper and "tags" in wrapper:  # LangChain
+            return form.json_text(wrapper["inputs"])
+        if wrapper.keys() == {"args", "kwargs"} and not wrapper["args"]:  # their own decorators
+            return form.json_text(wrapper["kwargs"])
     return form.as_json(value)
 
 
 def _returned(value: Any) -> str:
     """The output as JSON text, likewise."""
-    said = form.decoded(value)
-    if isinstance(said, dict) and isinstance(said.get("kwargs"), dict):
+    wrapper = form.decoded(value)
+    if isinstance(wrapper, dict) and isinstance(wrapper.get("kwargs"), dict):
         for key in ("output", "outputs"):
-            if said.keys() == {key, "kwargs"}:
-                return form.json_text(said[key])
+            if wrapper.keys() == {key, "kwargs"}:
+                return form.json_text(wrapper[key])
     return form.as_json(value)
 
 
-def _read_lists(found: dict[str, Any], lists: dict[str, Any]) -> None:
+def _read_lists(normalised: dict[str, Any], lists: dict[str, Any]) -> None:
     if "gen_ai.prompt" in lists:
-        sent = [_message(each, "user") for each in in_order(lists["gen_ai.prompt"])]
-        found[names.INPUT_MESSAGES] = form.json_text(sent)
+        sent = [_message(message, "user") for message in in_order(lists["gen_ai.prompt"])]
+        normalised[names.INPUT_MESSAGES] = form.json_text(sent)
     if "gen_ai.completion" in lists:
-        said = [_message(each, "assistant") for each in in_order(lists["gen_ai.completion"])]
-        found[names.OUTPUT_MESSAGES] = form.json_text(said)
-        reasons = [each["finish_reason"] for each in said if "finish_reason" in each]
+        output_messages = [
+            _message(message, "assistant") for message in in_order(lists["gen_ai.completion"])
+        ]
+        normalised[names.OUTPUT_MESSAGES] = form.json_text(output_messages)
+        reasons = [
+            message["finish_reason"] for message in output_messages if "finish_reason" in message
+        ]
         if reasons:
-            found[names.FINISH_REASONS] = reasons
+            normalised[names.FINISH_REASONS] = reasons
     if "llm.request.functions" in lists:
-        tools = [_tool(each) for each in in_order(lists["llm.request.functions"])]
-        found[names.TOOL_DEFINITIONS] = form.json_text(tools)
+        tools = [_tool(tool) for tool in in_order(lists["llm.request.functions"])]
+        normalised[names.TOOL_DEFINITIONS] = form.json_text(tools)
 
 
-def _message(one: dict[str, Any], default_role: str) -> form.Message:
-    role = one.get("role")
+def _message(message: dict[str, Any], default_role: str) -> form.Message:
+    role = message.get("role")
     if role == "unknown":
         role = None
-    if role == "tool" or "tool_call_id" in one:
+    if role == "tool" or "tool_call_id" in message:
         return form.message(
-            role, "tool", [form.tool_result(one.get("tool_call_id"), one.get("content"))]
+            role, "tool", [form.tool_result(message.get("tool_call_id"), message.get("content"))]
         )
-    parts = form.chat_parts(one.get("content"))
-    if one.get("refusal"):
-        parts.append(form.text(one["refusal"]))
-    for call in in_order(one.get("tool_calls")):
+    parts = form.chat_parts(message.get("content"))
+    if message.get("refusal"):
+        parts.append(form.text(message["refusal"]))
+    for call in in_order(message.get("tool_calls")):
         parts.append(form.tool_call(call.get("id"), call.get("name"), call.get("arguments")))
-    if "function_call.name" in one:
-        arguments = one.get("function_call.arguments")
-        parts.append(form.tool_call(None, one["function_call.name"], arguments))
-    return form.message(role, default_role, parts, one.get("finish_reason"))
+    if "function_call.name" in message:
+        arguments = message.get("function_call.arguments")
+        parts.append(form.tool_call(None, message["function_call.name"], arguments))
+    return form.message(role, default_role, parts, message.get("finish_reason"))
 
 
-def _tool(one: dict[str, Any]) -> dict[str, Any]:
-    made: dict[str, Any] = {"type": "function"}
+def _tool(tool: dict[str, Any]) -> dict[str, Any]:
+    definition: dict[str, Any] = {"type": "function"}
     for key in ("name", "description", "parameters"):
-        if key in one:
-            made[key] = one[key]
+        if key in tool:
+            definition[key] = tool[key]
     # Some Traceloop instrumentations write `input_schema`.
-    parameters = made.get("parameters", one.get("input_schema"))
+    parameters = definition.get("parameters", tool.get("input_schema"))
     if parameters is not None:
-        made["parameters"] = form.decoded(parameters)
-    return made
+        definition["parameters"] = form.decoded(parameters)
+    return definition

@@ -44,17 +44,17 @@ def read(name: str, attributes: Mapping[str, Any], events: Sequence[SpanEvent]) 
     if operation.startswith("ai.") and ".do" not in operation:
         return {}  # sums up the calls below it
     embeds = "mbed" in operation
-    found: dict[str, Any] = {names.OPERATION: "embeddings" if embeds else "chat"}
+    normalised: dict[str, Any] = {names.OPERATION: "embeddings" if embeds else "chat"}
     if "ai.model.id" in attributes:
-        found[names.REQUEST_MODEL] = attributes["ai.model.id"]
+        normalised[names.REQUEST_MODEL] = attributes["ai.model.id"]
     for key, normal in RENAMED.items():
         if count(attributes.get(key)) is not None:
-            found.setdefault(normal, attributes[key])
+            normalised.setdefault(normal, attributes[key])
     metadata = mapping(form.decoded(attributes.get("ai.response.providerMetadata")))
     of_anthropic = mapping(metadata.get("anthropic"))
-    written = count(of_anthropic.get("cacheCreationInputTokens"))
-    if written is not None:
-        found.setdefault(names.CACHE_WRITE_TOKENS, written)
+    cache_write_tokens = count(of_anthropic.get("cacheCreationInputTokens"))
+    if cache_write_tokens is not None:
+        normalised.setdefault(names.CACHE_WRITE_TOKENS, cache_write_tokens)
     for key, value in usage_of_messages(mapping(of_anthropic.get("usage"))).items():
-        found.setdefault(key, value)
-    return found
+        normalised.setdefault(key, value)
+    return normalised

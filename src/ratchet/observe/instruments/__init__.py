@@ -47,4 +47,4 @@ def install(tracer_provider: TracerProvider | None) -> list[str]:
             innermost=instrument.innermost, repeats_root=instrument.repeats_root
         )
         when_imported(instrument.module, functools.partial(switch_on, instrument, route))
-    return [each.name for each in INSTRUMENTS if _installed.get(each.name)]
+    return [instrument.name for instrument in INSTRUMENTS if _installed.get(instrument.name)]

@@ -81,24 +81,29 @@ def record_litellm(provider: Any) -> None:
     tracer = provider.get_tracer("ratchet.litellm")
     library = load("litellm")
     for name, api in (("completion", chat), ("embedding", embeddings)):
-        for each in (name, f"a{name}"):
-            if hasattr(library, each):
-                setattr(library, each, _recorded(getattr(library, each), tracer, "", api))
+        for method_name in (name, f"a{name}"):
+            if hasattr(library, method_name):
+                setattr(
+                    library, method_name, _recorded(getattr(library, method_name), tracer, "", api)
+                )
 
 
 def _record(provider: Any, name: str, places: tuple[tuple[str, str, str, ModelApi], ...]) -> None:
     """Record the methods that this version of the client has, of both of its classes."""
     tracer = provider.get_tracer(f"ratchet.{name}")
-    seen: set[Any] = set()
+    patched: set[Any] = set()
     for module, owner, method, api in places:
         with suppress(ImportError):
             loaded: ModuleType = load(module)
-            for found in (getattr(loaded, owner, None), getattr(loaded, f"Async{owner}", None)):
-                own = vars(found).get(method) if found is not None else None
-                if own is None or (found, method) in seen:
+            for client_class in (
+                getattr(loaded, owner, None),
+                getattr(loaded, f"Async{owner}", None),
+            ):
+                own = vars(client_class).get(method) if client_class is not None else None
+                if own is None or (client_class, method) in patched:
                     continue
-                seen.add((found, method))
-                setattr(found, method, _recorded(own, tracer, name, api))
+                patched.add((client_class, method))
+                setattr(client_class, method, _recorded(own, tracer, name, api))
 
 
 def _recorded(method: Callable[..., Any], tracer: Any, name: str, api: ModelApi) -> Any:
@@ -329,18 +334,18 @@ def _request(
     method: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> dict[str, Any]:
     """The arguments of a call by name, as JSON."""
-    named = dict(kwargs)
+    arguments = dict(kwargs)
     with suppress(TypeError, ValueError):
         signature = inspect.signature(method)
-        named = {}
+        arguments = {}
         for key, value in signature.bind_partial(*args, **kwargs).arguments.items():
-            others = signature.parameters[key].kind is inspect.Parameter.VAR_KEYWORD
-            named |= value if others else {key: value}
-        named.pop("self", None)
-    extra = named.pop("extra_body", None)
+            is_var_keyword = signature.parameters[key].kind is inspect.Parameter.VAR_KEYWORD
+            arguments |= value if is_var_keyword else {key: value}
+        arguments.pop("self", None)
+    extra = arguments.pop("extra_body", None)
     request = {
         key: plain(value)
-        for key, value in named.items()
+        for key, value in arguments.items()
         if key not in _OF_THE_CLIENT and type(value).__name__ not in _UNSET
     }
     return request | (plain(extra) if isinstance(extra, Mapping) else {})
@@ -354,17 +359,17 @@ def plain(value: Any, depth: int = 12) -> Any:
         return None
     if isinstance(value, Mapping):
         return {
-            str(key): plain(one, depth - 1)
-            for key, one in value.items()
-            if type(one).__name__ not in _UNSET
+            str(key): plain(inner, depth - 1)
+            for key, inner in value.items()
+            if type(inner).__name__ not in _UNSET
         }
     if isinstance(value, list | tuple):
-        return [plain(one, depth - 1) for one in value]
+        return [plain(inner, depth - 1) for inner in value]
     dump = getattr(value, "model_dump", None)
     if callable(dump) and not isinstance(value, type):
-        for given in ({"warnings": False}, {}):
+        for options in ({"warnings": False}, {}):
             with suppress(Exception):
-                return plain(dump(**given), depth - 1)
+                return plain(dump(**options), depth - 1)
     return getattr(value, "__name__", None) or str(value)
 
 

@@ -46,8 +46,8 @@ def load(path: str) -> Any:
         AttributeError: The module has no such name.
     """
     module, _, name = path.partition(":")
-    found: Any = importlib.import_module(module)
-    return getattr(found, name) if name else found
+    loaded: Any = importlib.import_module(module)
+    return getattr(loaded, name) if name else loaded
 
 
 class _ImportHook(MetaPathFinder):

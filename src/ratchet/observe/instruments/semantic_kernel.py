@@ -38,10 +38,10 @@ def switch_on(provider: Any) -> None:
         settings = load(name).MODEL_DIAGNOSTICS_SETTINGS
         settings.enable_otel_diagnostics = True
         settings.enable_otel_diagnostics_sensitive = True
-    said = load(_MODEL).logger
+    logger = load(_MODEL).logger
     # First of the filters, so that a record which another one drops still becomes an event.
-    said.filters.insert(0, _ToEvents(said, said.level))
-    said.setLevel(logging.INFO)
+    logger.filters.insert(0, _ToEvents(logger, logger.level))
+    logger.setLevel(logging.INFO)
 
 
 class _ToEvents(logging.Filter):

@@ -238,22 +238,32 @@ def misfits() -> list[Misfit]:
         Distribution and version of the library, then those of the instrumentor, and whether its
         extra `instruments` tells an installer which libraries it fits.
     """
-    found = []
-    for one in INSTRUMENTS:
-        if one.older:
+    conflicts = []
+    for instrument in INSTRUMENTS:
+        if instrument.older:
             continue  # recorded all the same
-        if one.openinference and one.module in sys.modules and is_installed(one):
+        if (
+            instrument.openinference
+            and instrument.module in sys.modules
+            and is_installed(instrument)
+        ):
             try:
-                misfit = _conflict(load(one.openinference)())
+                misfit = _conflict(load(instrument.openinference)())
             except Exception:  # an instrumentor of another time may fail in any way
                 misfit = True
             if misfit:
-                versions = metadata.version(one.library), metadata.version(one.needs)
-                extras = metadata.metadata(one.needs).get_all("Provides-Extra") or ()
-                found.append(
-                    (one.library, versions[0], one.needs, versions[1], "instruments" in extras)
+                versions = metadata.version(instrument.library), metadata.version(instrument.needs)
+                extras = metadata.metadata(instrument.needs).get_all("Provides-Extra") or ()
+                conflicts.append(
+                    (
+                        instrument.library,
+                        versions[0],
+                        instrument.needs,
+                        versions[1],
+                        "instruments" in extras,
+                    )
                 )
-    return found
+    return conflicts
 
 
 def _conflict(instrumentor: Any) -> Any:
@@ -316,8 +326,8 @@ def _is_too_old(instrument: Instrument) -> bool:
 def _rival(instrument: Instrument) -> str:
     for rival in instrument.rivals:
         module, _, name = rival.partition(":")
-        found: Any = getattr(sys.modules.get(module), name, None)
+        instrumentor_class: Any = getattr(sys.modules.get(module), name, None)
         # Instrumentors are singletons: the constructor returns the existing one.
-        if found is not None and found().is_instrumented_by_opentelemetry:
+        if instrumentor_class is not None and instrumentor_class().is_instrumented_by_opentelemetry:
             return module
     return ""

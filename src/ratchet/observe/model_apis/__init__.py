@@ -17,7 +17,7 @@ from ratchet.observe.model_apis import (
     responses,
 )
 from ratchet.observe.model_apis.engine_tokens import ChoiceTokens
-from ratchet.observe.model_apis.request_texts import Path
+from ratchet.observe.model_apis.request_texts import Path, PromptTexts
 
 __all__ = [
     "DIALECTS",
@@ -68,8 +68,8 @@ class ModelApi(Protocol):
     def assembly(self) -> Assembly:
         """A new assembly for a streamed response."""
 
-    def system_texts(self, request: Mapping[str, Any]) -> list[tuple[Path, str]]:
-        """The instructions in a decoded request, with the path of each."""
+    def prompt_texts(self, request: Mapping[str, Any]) -> PromptTexts:
+        """The texts of a decoded request that may hold prompts, with the path of each."""
 
     def with_texts(self, request: dict[str, Any], texts: Mapping[Path, str]) -> dict[str, Any]:
         """A copy of the request with new texts at the given paths."""

@@ -222,17 +222,19 @@ def json_text(entries: Sequence[dict[str, Any]], *, first: int = 1) -> str:
     text = encoded(entries)
     if len(text) <= JSON_LIMIT:
         return text.decode()
-    each = [encoded(entry) for entry in entries]
-    head = each[:first] if sum(map(len, each[:first])) < JSON_LIMIT // 2 else []
+    encoded_entries = [encoded(entry) for entry in entries]
+    head = (
+        encoded_entries[:first] if sum(map(len, encoded_entries[:first])) < JSON_LIMIT // 2 else []
+    )
     left = JSON_LIMIT - sum(map(len, head)) - 200
     tail: list[bytes] = []
-    for entry in reversed(each[len(head) :]):
+    for entry in reversed(encoded_entries[len(head) :]):
         left -= len(entry) + 1
         if left < 0:
             break
         tail.append(entry)
     left_out = entries[len(head) : len(entries) - len(tail)]
-    missing = sum(one["count"] if one.get("type") == "omitted" else 1 for one in left_out)
+    missing = sum(entry["count"] if entry.get("type") == "omitted" else 1 for entry in left_out)
     note = encoded(omitted(missing))
     return (b"[" + b",".join([*head, note, *reversed(tail)]) + b"]").decode()
 
@@ -242,5 +244,9 @@ def numbers(value: Any, kind: type) -> list[Any] | None:
     if not isinstance(value, list) or len(value) > MAX_TOKENS:
         return None
     if kind is int:
-        return value if all(type(one) is int and -(2**53) < one < 2**53 for one in value) else None
-    return [number(one) for one in value]
+        return (
+            value
+            if all(type(integer) is int and -(2**53) < integer < 2**53 for integer in value)
+            else None
+        )
+    return [number(raw) for raw in value]

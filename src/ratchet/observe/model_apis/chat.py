@@ -20,7 +20,7 @@ from ratchet.observe.model_apis.bounded_json import (
     size_of,
 )
 from ratchet.observe.model_apis.engine_tokens import ChoiceTokens, for_training
-from ratchet.observe.model_apis.request_texts import Path, instructions_of, with_texts
+from ratchet.observe.model_apis.request_texts import PromptTexts, texts_of_messages, with_texts
 from ratchet.observe.model_apis.settings import settings
 from ratchet.observe.model_apis.streamed_calls import (
     StreamedCall,
@@ -35,9 +35,9 @@ __all__ = [
     "OPERATION",
     "assembly",
     "choice_tokens",
+    "prompt_texts",
     "request_attributes",
     "response_attributes",
-    "system_texts",
     "training_request",
     "with_texts",
 ]
@@ -51,38 +51,38 @@ _FIELDS = {"reference": ("reference_ids",), "document_url": ("document_url", "do
 
 def request_attributes(request: Mapping[str, Any]) -> dict[str, Any]:
     """Span attributes of a request."""
-    found = settings(request)
+    attributes = settings(request)
     level = name(request.get("reasoning_effort"))
     if level:
-        found["gen_ai.request.reasoning.level"] = level
+        attributes["gen_ai.request.reasoning.level"] = level
     form = name(mapping(request.get("response_format")).get("type"))
     if form:
-        found["gen_ai.output.type"] = "text" if form == "text" else "json"
+        attributes["gen_ai.output.type"] = "text" if form == "text" else "json"
     messages = request.get("messages")
     if isinstance(messages, list):
-        found["gen_ai.input.messages"] = parts.messages_text(messages, _message)
+        attributes["gen_ai.input.messages"] = parts.messages_text(messages, _message)
     tools = items(request.get("tools")) or items(request.get("functions"))
     if tools:
-        found["gen_ai.tool.definitions"] = json_text([parts.tool_definition(t) for t in tools])
-    return found
+        attributes["gen_ai.tool.definitions"] = json_text([parts.tool_definition(t) for t in tools])
+    return attributes
 
 
 def response_attributes(response: Mapping[str, Any]) -> dict[str, Any]:
     """Span attributes of a response."""
-    found: dict[str, Any] = {}
+    attributes: dict[str, Any] = {}
     for key, attribute in (("id", "gen_ai.response.id"), ("model", "gen_ai.response.model")):
         if value := name(response.get(key)):
-            found[attribute] = value
-    choices = [mapping(one) for one in items(response.get("choices"))]
+            attributes[attribute] = value
+    choices = [mapping(choice) for choice in items(response.get("choices"))]
     if choices:
-        found["gen_ai.output.messages"] = json_text([_answer(one) for one in choices])
-        reasons = [name(one.get("finish_reason")) for one in choices]
+        attributes["gen_ai.output.messages"] = json_text([_answer(choice) for choice in choices])
+        reasons = [name(choice.get("finish_reason")) for choice in choices]
         if any(reasons):
-            found["gen_ai.response.finish_reasons"] = reasons
-    found.update(usage_attributes(usage_of_chunk(response)))
+            attributes["gen_ai.response.finish_reasons"] = reasons
+    attributes.update(usage_attributes(usage_of_chunk(response)))
     if tier := name(response.get("service_tier")):
-        found["openai.response.service_tier"] = tier
-    return found
+        attributes["openai.response.service_tier"] = tier
+    return attributes
 
 
 def training_request(request: Mapping[str, Any]) -> dict[str, Any]:
@@ -93,7 +93,7 @@ def training_request(request: Mapping[str, Any]) -> dict[str, Any]:
 def choice_tokens(response: Mapping[str, Any]) -> list[ChoiceTokens]:
     """Tokens of each choice."""
     prompt = numbers(response.get("prompt_token_ids"), int)
-    found = []
+    per_choice = []
     for choice in items(response.get("choices")):
         choice = mapping(choice)
         content = mapping(choice.get("logprobs")).get("content")
@@ -102,7 +102,7 @@ def choice_tokens(response: Mapping[str, Any]) -> list[ChoiceTokens]:
             if isinstance(content, list)
             else None
         )
-        found.append(
+        per_choice.append(
             ChoiceTokens(
                 prompt,
                 numbers(choice.get("token_ids"), int),
@@ -110,15 +110,12 @@ def choice_tokens(response: Mapping[str, Any]) -> list[ChoiceTokens]:
                 name(choice.get("finish_reason")),
             )
         )
-    return found
+    return per_choice
 
 
-def system_texts(request: Mapping[str, Any]) -> list[tuple[Path, str]]:
-    """Texts of system and developer messages, with their paths.
-
-    Without any, those of the first user's message, which may hold the instructions.
-    """
-    return instructions_of(request.get("messages"), "messages", _TEXTS)
+def prompt_texts(request: Mapping[str, Any]) -> PromptTexts:
+    """Texts of system and developer messages and of the first user's message, with their paths."""
+    return texts_of_messages(request.get("messages"), "messages", _TEXTS)
 
 
 _OF_RESPONSE = ("id", "model", "service_tier", "prompt_token_ids", "ratchet", "error")
@@ -146,17 +143,17 @@ class ChatAssembly:
         if reported := usage_of_chunk(event):
             self._response["usage"] = reported
             self._ended = not event.get("choices")
-        for each in items(event.get("choices")):
-            each = mapping(each)
-            if "usage" in each and (reported := usage_of_chunk(each)):  # Moonshot
+        for event_choice in items(event.get("choices")):
+            event_choice = mapping(event_choice)
+            if "usage" in event_choice and (reported := usage_of_chunk(event_choice)):  # Moonshot
                 self._response["usage"] = reported
-            index = count(each.get("index")) or 0
+            index = count(event_choice.get("index")) or 0
             choice = self._choices.get(index)
             if choice is None:
                 if len(self._choices) >= MAX_ITEMS:
                     continue
                 choice = self._choices[index] = _Choice()
-            choice.add(each)
+            choice.add(event_choice)
 
     @property
     def begun(self) -> bool:
@@ -167,7 +164,7 @@ class ChatAssembly:
     def complete(self) -> bool:
         """Whether the model has said why it stopped, or its usage has come after the choices."""
         return self._ended or (
-            bool(self._choices) and all(one.finish_reason for one in self._choices.values())
+            bool(self._choices) and all(choice.finish_reason for choice in self._choices.values())
         )
 
     def response(self) -> dict[str, Any]:
@@ -250,26 +247,26 @@ def _extended(collected: list[Any] | None, more: Any, key: str = "") -> list[Any
     collected = [] if collected is None else collected
     # The list may exceed the limit once, which marks it as too long.
     if len(collected) <= MAX_TOKENS:
-        collected.extend({key: mapping(one).get(key)} if key else one for one in more)
+        collected.extend({key: mapping(token).get(key)} if key else token for token in more)
     return collected
 
 
 def _message(message: Any) -> dict[str, Any]:
     message = mapping(message)
     role = name(message.get("role")) or "unknown"
-    shown: dict[str, Any] = {"role": role, "parts": _parts(message, role)}
+    converted: dict[str, Any] = {"role": role, "parts": _parts(message, role)}
     if speaker := name(message.get("name")):
-        shown["name"] = speaker
-    return shown
+        converted["name"] = speaker
+    return converted
 
 
 def _answer(choice: dict[str, Any]) -> dict[str, Any]:
     message = mapping(choice.get("message"))
     role = name(message.get("role")) or "assistant"
-    shown: dict[str, Any] = {"role": role, "parts": _parts(message, role)}
+    converted: dict[str, Any] = {"role": role, "parts": _parts(message, role)}
     if reason := name(choice.get("finish_reason")):
-        shown["finish_reason"] = reason
-    return shown
+        converted["finish_reason"] = reason
+    return converted
 
 
 def _parts(message: dict[str, Any], role: str) -> list[parts.Part]:
@@ -279,23 +276,25 @@ def _parts(message: dict[str, Any], role: str) -> list[parts.Part]:
     if role in ("tool", "function"):
         response = bounded_text(content) if isinstance(content, str) else _response(content)
         return [parts.tool_response(message.get("tool_call_id"), response)]
-    shown = _reasoning(message)
-    shown.extend(_content(content, message.get("annotations")))
-    shown.extend(_part(mapping(image)) for image in items(message.get("images")))
+    converted_parts = _reasoning(message)
+    converted_parts.extend(_content(content, message.get("annotations")))
+    converted_parts.extend(_part(mapping(image)) for image in items(message.get("images")))
     if isinstance(message.get("refusal"), str) and message["refusal"]:
-        shown.append(parts.other("refusal", content=bounded_text(message["refusal"])))
+        converted_parts.append(parts.other("refusal", content=bounded_text(message["refusal"])))
     for call in items(message.get("tool_calls")):
         call = mapping(call)
         function = function_of(call)
-        shown.append(parts.tool_call(call.get("id"), function.get("name"), arguments_of(function)))
+        converted_parts.append(
+            parts.tool_call(call.get("id"), function.get("name"), arguments_of(function))
+        )
     if old := mapping(message.get("function_call")):
-        shown.append(parts.tool_call("", old.get("name"), old.get("arguments")))
+        converted_parts.append(parts.tool_call("", old.get("name"), old.get("arguments")))
     audio = mapping(message.get("audio"))
     if audio:
-        shown.append(parts.blob("audio", None, size_of(audio.get("data"))))
+        converted_parts.append(parts.blob("audio", None, size_of(audio.get("data"))))
         if isinstance(audio.get("transcript"), str) and audio["transcript"]:
-            shown.append(parts.text(audio["transcript"]))
-    return shown
+            converted_parts.append(parts.text(audio["transcript"]))
+    return converted_parts
 
 
 def _response(content: Any) -> Any:
@@ -307,22 +306,22 @@ def _response(content: Any) -> Any:
 def _reasoning(message: dict[str, Any]) -> list[parts.Part]:
     """The reasoning of a message: OpenRouter says it as a text, in detail, or both."""
     texts = [message[key] for key in _REASONING_KEYS if isinstance(message.get(key), str)]
-    shown = [parts.reasoning(text) for text in texts if text][:1]
+    thoughts = [parts.reasoning(text) for text in texts if text][:1]
     for detail in items(message.get("reasoning_details")):
         detail = mapping(detail)
-        said = detail.get("text") or detail.get("summary")
-        if not said:
+        thought = detail.get("text") or detail.get("summary")
+        if not thought:
             kind = detail.get("type")
-            shown.append(parts.other(kind, size=size_of(detail.get("data"))))
+            thoughts.append(parts.other(kind, size=size_of(detail.get("data"))))
         elif not any(texts):
-            shown.append(parts.reasoning(said))
-    return shown
+            thoughts.append(parts.reasoning(thought))
+    return thoughts
 
 
 def _content(content: Any, annotations: Any = None) -> list[parts.Part]:
     if isinstance(content, str):
         return [parts.text(content, annotations)] if content else []
-    return [_part(mapping(one)) for one in items(content)]
+    return [_part(mapping(part)) for part in items(content)]
 
 
 def _part(part: dict[str, Any]) -> parts.Part:
@@ -354,4 +353,6 @@ def _part(part: dict[str, Any]) -> parts.Part:
 def _thought(thinking: Any) -> Any:
     if not isinstance(thinking, list):
         return thinking
-    return "".join(text for one in thinking if isinstance(text := mapping(one).get("text"), str))
+    return "".join(
+        text for thought in thinking if isinstance(text := mapping(thought).get("text"), str)
+    )

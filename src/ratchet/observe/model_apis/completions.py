@@ -19,7 +19,7 @@ from ratchet.observe.model_apis.bounded_json import (
     numbers,
 )
 from ratchet.observe.model_apis.engine_tokens import ChoiceTokens, for_training
-from ratchet.observe.model_apis.request_texts import Path, with_texts
+from ratchet.observe.model_apis.request_texts import Path, PromptTexts, with_texts
 from ratchet.observe.model_apis.settings import settings
 from ratchet.observe.model_apis.usage import usage_of_chunk
 
@@ -27,9 +27,9 @@ __all__ = [
     "OPERATION",
     "assembly",
     "choice_tokens",
+    "prompt_texts",
     "request_attributes",
     "response_attributes",
-    "system_texts",
     "training_request",
     "with_texts",
 ]
@@ -39,29 +39,29 @@ OPERATION = "text_completion"
 
 def request_attributes(request: Mapping[str, Any]) -> dict[str, Any]:
     """Span attributes of a request."""
-    found = settings(request)
+    attributes = settings(request)
     prompt = request.get("prompt")
     if prompt is None:
-        return found
+        return attributes
     prompts = _prompts(prompt)
-    found["gen_ai.input.messages"] = json_text(
-        [{"role": "user", "parts": [_prompt(one)]} for one in prompts]
+    attributes["gen_ai.input.messages"] = json_text(
+        [{"role": "user", "parts": [_prompt(prompt)]} for prompt in prompts]
     )
-    return found
+    return attributes
 
 
 def response_attributes(response: Mapping[str, Any]) -> dict[str, Any]:
     """Span attributes of a response."""
-    choices = [mapping(one) for one in items(response.get("choices"))]
+    choices = [mapping(choice) for choice in items(response.get("choices"))]
     # Everything except the choices is as in chat completions.
-    found = chat.response_attributes({**response, "choices": []})
+    attributes = chat.response_attributes({**response, "choices": []})
     if not choices:
-        return found
-    found["gen_ai.output.messages"] = json_text([_answer(one) for one in choices])
-    reasons = [name(one.get("finish_reason")) for one in choices]
+        return attributes
+    attributes["gen_ai.output.messages"] = json_text([_answer(choice) for choice in choices])
+    reasons = [name(choice.get("finish_reason")) for choice in choices]
     if any(reasons):
-        found["gen_ai.response.finish_reasons"] = reasons
-    return found
+        attributes["gen_ai.response.finish_reasons"] = reasons
+    return attributes
 
 
 def training_request(request: Mapping[str, Any]) -> dict[str, Any]:
@@ -71,11 +71,11 @@ def training_request(request: Mapping[str, Any]) -> dict[str, Any]:
 
 def choice_tokens(response: Mapping[str, Any]) -> list[ChoiceTokens]:
     """Tokens of each choice."""
-    found = []
+    per_choice = []
     for choice in items(response.get("choices")):
         choice = mapping(choice)
         prompt = choice.get("prompt_token_ids", response.get("prompt_token_ids"))
-        found.append(
+        per_choice.append(
             ChoiceTokens(
                 numbers(prompt, int),
                 numbers(choice.get("token_ids"), int),
@@ -83,19 +83,20 @@ def choice_tokens(response: Mapping[str, Any]) -> list[ChoiceTokens]:
                 name(choice.get("finish_reason")),
             )
         )
-    return found
+    return per_choice
 
 
-def system_texts(request: Mapping[str, Any]) -> list[tuple[Path, str]]:
+def prompt_texts(request: Mapping[str, Any]) -> PromptTexts:
     """The prompts, with their paths: a completion has no other instructions."""
     prompt = request.get("prompt")
     if isinstance(prompt, str):
-        return [(("prompt",), prompt)]
-    return [
-        (("prompt", position), one)
-        for position, one in enumerate(items(prompt))
-        if isinstance(one, str)
+        return PromptTexts([(("prompt",), prompt)], [])
+    texts: list[tuple[Path, str]] = [
+        (("prompt", position), text)
+        for position, text in enumerate(items(prompt))
+        if isinstance(text, str)
     ]
+    return PromptTexts(texts, [])
 
 
 def assembly() -> CompletionAssembly:
@@ -120,15 +121,15 @@ class CompletionAssembly:
         if reported := usage_of_chunk(event):
             self._response["usage"] = reported
             self._ended = not event.get("choices")
-        for each in items(event.get("choices")):
-            each = mapping(each)
-            index = count(each.get("index")) or 0
+        for event_choice in items(event.get("choices")):
+            event_choice = mapping(event_choice)
+            index = count(event_choice.get("index")) or 0
             choice = self._choices.get(index)
             if choice is None:
                 if len(self._choices) >= MAX_ITEMS:
                     continue
                 choice = self._choices[index] = _Choice()
-            choice.add(each)
+            choice.add(event_choice)
 
     @property
     def begun(self) -> bool:
@@ -139,7 +140,7 @@ class CompletionAssembly:
     def complete(self) -> bool:
         """Whether the model has said why it stopped, or its usage has come after the choices."""
         return self._ended or (
-            bool(self._choices) and all(one.finish_reason for one in self._choices.values())
+            bool(self._choices) and all(choice.finish_reason for choice in self._choices.values())
         )
 
     def response(self) -> dict[str, Any]:
@@ -181,7 +182,9 @@ def _prompts(prompt: Any) -> list[Any]:
     """The prompts of a request: one text, a list of texts, token ids, or lists of token ids."""
     if not isinstance(prompt, list):
         return [prompt]
-    if prompt and all(isinstance(one, (str, list)) for one in prompt[:MAX_ITEMS]):
+    if prompt and all(
+        isinstance(single_prompt, (str, list)) for single_prompt in prompt[:MAX_ITEMS]
+    ):
         return prompt[:MAX_ITEMS]
     return [prompt]
 
@@ -193,10 +196,10 @@ def _prompt(prompt: Any) -> parts.Part:
 
 
 def _answer(choice: dict[str, Any]) -> dict[str, Any]:
-    shown: dict[str, Any] = {
+    converted: dict[str, Any] = {
         "role": "assistant",
         "parts": [{"type": "text", "content": bounded_text(choice.get("text", ""))}],
     }
     if reason := name(choice.get("finish_reason")):
-        shown["finish_reason"] = reason
-    return shown
+        converted["finish_reason"] = reason
+    return converted

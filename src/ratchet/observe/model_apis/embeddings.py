@@ -9,15 +9,15 @@ from ratchet.observe.model_apis import chat, completions
 from ratchet.observe.model_apis.bounded_json import count, items, mapping, name
 from ratchet.observe.model_apis.engine_tokens import no_tokens as choice_tokens
 from ratchet.observe.model_apis.engine_tokens import without_tokens as training_request
-from ratchet.observe.model_apis.request_texts import Path, with_texts
+from ratchet.observe.model_apis.request_texts import PromptTexts, with_texts
 
 __all__ = [
     "OPERATION",
     "assembly",
     "choice_tokens",
+    "prompt_texts",
     "request_attributes",
     "response_attributes",
-    "system_texts",
     "training_request",
     "with_texts",
 ]
@@ -29,32 +29,32 @@ _BYTES_PER_FLOAT = 4
 
 def request_attributes(request: Mapping[str, Any]) -> dict[str, Any]:
     """Span attributes of a request."""
-    found = completions.request_attributes({**request, "prompt": request.get("input")})
+    attributes = completions.request_attributes({**request, "prompt": request.get("input")})
     if form := name(request.get("encoding_format")):
-        found["gen_ai.request.encoding_formats"] = [form]
+        attributes["gen_ai.request.encoding_formats"] = [form]
     dimensions = count(request.get("dimensions"))
     if dimensions is not None:
-        found["gen_ai.embeddings.dimension.count"] = dimensions
-    return found
+        attributes["gen_ai.embeddings.dimension.count"] = dimensions
+    return attributes
 
 
 def response_attributes(response: Mapping[str, Any]) -> dict[str, Any]:
     """Span attributes of a response."""
-    found = chat.response_attributes({**response, "choices": []})
+    attributes = chat.response_attributes({**response, "choices": []})
     data = response.get("data")
     if isinstance(data, list) and data:
         vector = mapping(data[0]).get("embedding")
         if isinstance(vector, list):
-            found["gen_ai.embeddings.dimension.count"] = len(vector)
+            attributes["gen_ai.embeddings.dimension.count"] = len(vector)
         elif isinstance(vector, str):  # base64 of 32-bit floats
             size = len(vector.rstrip("=")) * 3 // 4
-            found["gen_ai.embeddings.dimension.count"] = size // _BYTES_PER_FLOAT
-    return found
+            attributes["gen_ai.embeddings.dimension.count"] = size // _BYTES_PER_FLOAT
+    return attributes
 
 
-def system_texts(request: Mapping[str, Any]) -> list[tuple[Path, str]]:
-    """Empty: an embedding request has no instructions."""
-    return []
+def prompt_texts(request: Mapping[str, Any]) -> PromptTexts:
+    """None: an embedding request has no prompts."""
+    return PromptTexts([], [])
 
 
 def assembly() -> EmbeddingAssembly:

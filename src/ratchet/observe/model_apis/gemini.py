@@ -22,15 +22,15 @@ from ratchet.observe.model_apis.bounded_json import (
 )
 from ratchet.observe.model_apis.engine_tokens import no_tokens as choice_tokens
 from ratchet.observe.model_apis.engine_tokens import without_tokens as training_request
-from ratchet.observe.model_apis.request_texts import Path, with_texts
+from ratchet.observe.model_apis.request_texts import Path, PromptTexts, with_texts
 
 __all__ = [
     "OPERATION",
     "assembly",
     "choice_tokens",
+    "prompt_texts",
     "request_attributes",
     "response_attributes",
-    "system_texts",
     "training_request",
     "with_texts",
 ]
@@ -53,19 +53,27 @@ _SETTINGS = {
 def request_attributes(request: Mapping[str, Any]) -> dict[str, Any]:
     """Span attributes of a request."""
     config = mapping(_field(request, "generationConfig"))
-    asked: dict[str, Any] = {own: _field(config, theirs) for theirs, own in _SETTINGS.items()}
+    chat_request: dict[str, Any] = {
+        own: _field(config, theirs) for theirs, own in _SETTINGS.items()
+    }
     system = _field(request, "systemInstruction")
     messages = [{**message, "role": "system"} for message in _messages(system)]
     messages += _messages(request.get("contents"))
-    asked |= {"model": request.get("model"), "stream": request.get("stream"), "messages": messages}
+    chat_request |= {
+        "model": request.get("model"),
+        "stream": request.get("stream"),
+        "messages": messages,
+    }
     if form := name(_field(config, "responseMimeType")):
-        asked["response_format"] = {"type": "text" if form == "text/plain" else "json_object"}
+        chat_request["response_format"] = {
+            "type": "text" if form == "text/plain" else "json_object"
+        }
     declared = [
         {"type": "function", "function": declaration}
         for tool in items(request.get("tools"))
         for declaration in items(_field(mapping(tool), "functionDeclarations"))
     ]
-    return chat.request_attributes({**asked, "tools": declared})
+    return chat.request_attributes({**chat_request, "tools": declared})
 
 
 def response_attributes(response: Mapping[str, Any]) -> dict[str, Any]:
@@ -77,10 +85,12 @@ def response_attributes(response: Mapping[str, Any]) -> dict[str, Any]:
         choices.append({"message": {**message, "role": "assistant"}, "finish_reason": reason})
     used = mapping(_field(response, "usageMetadata"))
     thoughts = count(_field(used, "thoughtsTokenCount")) or 0
-    said = count(_field(used, "candidatesTokenCount"))
+    answer_tokens = count(_field(used, "candidatesTokenCount"))
     usage = {
         "prompt_tokens": _field(used, "promptTokenCount"),
-        "completion_tokens": said + thoughts if said is not None else thoughts or None,
+        "completion_tokens": answer_tokens + thoughts
+        if answer_tokens is not None
+        else thoughts or None,
         "prompt_tokens_details": {"cached_tokens": _field(used, "cachedContentTokenCount")},
         "completion_tokens_details": {"reasoning_tokens": thoughts or None},
     }
@@ -94,16 +104,18 @@ def response_attributes(response: Mapping[str, Any]) -> dict[str, Any]:
     )
 
 
-def system_texts(request: Mapping[str, Any]) -> list[tuple[Path, str]]:
-    """Texts of the system instruction; without one those of the first content, which may hold the
-    instructions."""
-    for key in ("systemInstruction", "system_instruction"):
-        if texts := list(_texts(request.get(key), (key,))):
-            return texts
+def prompt_texts(request: Mapping[str, Any]) -> PromptTexts:
+    """Texts of the system instruction and of the first content, with their paths."""
+    system = [
+        text
+        for key in ("systemInstruction", "system_instruction")
+        for text in _texts(request.get(key), (key,))
+    ]
     contents = request.get("contents")
-    if isinstance(contents, list):
-        return list(_texts(contents[0], ("contents", 0))) if contents else []
-    return list(_texts(contents, ("contents",)))
+    if not isinstance(contents, list):
+        return PromptTexts(system, list(_texts(contents, ("contents",))))
+    first = _texts(contents[0], ("contents", 0)) if contents else ()
+    return PromptTexts(system, list(first))
 
 
 def _texts(content: Any, path: Path) -> Iterator[tuple[Path, str]]:
@@ -121,7 +133,7 @@ def _messages(contents: Any) -> list[dict[str, Any]]:
     messages = []
     for content in contents if isinstance(contents, list) else [contents]:
         parts = mapping(content).get("parts")
-        shown: list[dict[str, Any]] = []
+        content_parts: list[dict[str, Any]] = []
         calls: list[dict[str, Any]] = []
         results: list[dict[str, Any]] = []
         thoughts: list[str] = []
@@ -132,7 +144,7 @@ def _messages(contents: Any) -> list[dict[str, Any]]:
                 if part.get("thought") is True:
                     thoughts.append(part["text"])
                 else:
-                    shown.append({"type": "text", "text": part["text"]})
+                    content_parts.append({"type": "text", "text": part["text"]})
             elif call is not None:
                 called = mapping(call)
                 function = {"name": called.get("name"), "arguments": called.get("args")}
@@ -146,10 +158,10 @@ def _messages(contents: Any) -> list[dict[str, Any]]:
             elif data:
                 kind = name(_field(data, "mimeType")) or "application/octet-stream"
                 url = f"data:{kind};base64,{data.get('data')}"
-                shown.append({"type": "image_url", "image_url": {"url": url}})
+                content_parts.append({"type": "image_url", "image_url": {"url": url}})
         role = {"model": "assistant", "": "user"}.get(name(mapping(content).get("role")), "user")
-        if shown or calls or thoughts:
-            message: dict[str, Any] = {"role": role, "content": shown}
+        if content_parts or calls or thoughts:
+            message: dict[str, Any] = {"role": role, "content": content_parts}
             if calls:
                 message["tool_calls"] = calls
             if thoughts:
@@ -202,8 +214,8 @@ class GeminiAssembly:
 
     def response(self) -> dict[str, Any]:
         """The response so far."""
-        whole = [self._candidates[index].whole() for index in sorted(self._candidates)]
-        return {**self._last, "candidates": whole} if whole else dict(self._last)
+        candidates = [self._candidates[index].whole() for index in sorted(self._candidates)]
+        return {**self._last, "candidates": candidates} if candidates else dict(self._last)
 
 
 class _Candidate:

@@ -20,9 +20,9 @@ from ratchet.observe.model_apis.bounded_json import (
 from ratchet.observe.model_apis.engine_tokens import no_tokens as choice_tokens
 from ratchet.observe.model_apis.engine_tokens import without_tokens as training_request
 from ratchet.observe.model_apis.request_texts import (
-    Path,
-    instructions_of,
+    PromptTexts,
     texts_of,
+    texts_of_messages,
     with_texts,
 )
 from ratchet.observe.model_apis.settings import settings
@@ -32,9 +32,9 @@ __all__ = [
     "OPERATION",
     "assembly",
     "choice_tokens",
+    "prompt_texts",
     "request_attributes",
     "response_attributes",
-    "system_texts",
     "training_request",
     "with_texts",
 ]
@@ -54,31 +54,31 @@ _MODALITIES = {"image": "image", "document": "document", "video": "video", "audi
 
 def request_attributes(request: Mapping[str, Any]) -> dict[str, Any]:
     """Span attributes of a request."""
-    found = settings(request)
+    attributes = settings(request)
     level = name(mapping(request.get("output_config")).get("effort"))
     if level:
-        found["gen_ai.request.reasoning.level"] = level
+        attributes["gen_ai.request.reasoning.level"] = level
     system = request.get("system")
     if system:
-        found["gen_ai.system_instructions"] = json_text(_content(system))
+        attributes["gen_ai.system_instructions"] = json_text(_content(system))
     messages = request.get("messages")
     if isinstance(messages, list):
-        found["gen_ai.input.messages"] = parts.messages_text(messages, _message)
+        attributes["gen_ai.input.messages"] = parts.messages_text(messages, _message)
     tools = items(request.get("tools"))
     if tools:
-        found["gen_ai.tool.definitions"] = json_text([parts.tool_definition(t) for t in tools])
-    return found
+        attributes["gen_ai.tool.definitions"] = json_text([parts.tool_definition(t) for t in tools])
+    return attributes
 
 
 def response_attributes(response: Mapping[str, Any]) -> dict[str, Any]:
     """Span attributes of a response."""
-    found: dict[str, Any] = {}
+    attributes: dict[str, Any] = {}
     for key, attribute in (("id", "gen_ai.response.id"), ("model", "gen_ai.response.model")):
         if value := name(response.get(key)):
-            found[attribute] = value
+            attributes[attribute] = value
     reason = name(response.get("stop_reason"))
     if reason:
-        found["gen_ai.response.finish_reasons"] = [reason]
+        attributes["gen_ai.response.finish_reasons"] = [reason]
     if isinstance(response.get("content"), list):
         message: dict[str, Any] = {
             "role": name(response.get("role")) or "assistant",
@@ -86,18 +86,16 @@ def response_attributes(response: Mapping[str, Any]) -> dict[str, Any]:
         }
         if reason:
             message["finish_reason"] = reason
-        found["gen_ai.output.messages"] = json_text([message])
-    found.update(usage_of_messages(mapping(response.get("usage"))))
-    return found
+        attributes["gen_ai.output.messages"] = json_text([message])
+    attributes.update(usage_of_messages(mapping(response.get("usage"))))
+    return attributes
 
 
-def system_texts(request: Mapping[str, Any]) -> list[tuple[Path, str]]:
-    """Texts of the system prompt, with their paths.
-
-    Without one, those of the first user's message, which may hold the instructions.
-    """
-    texts = texts_of(request.get("system"), ("system",), _TEXTS)
-    return texts or instructions_of(request.get("messages"), "messages", _TEXTS)
+def prompt_texts(request: Mapping[str, Any]) -> PromptTexts:
+    """Texts of the system prompt and of the first user's message, with their paths."""
+    texts = texts_of_messages(request.get("messages"), "messages", _TEXTS)
+    system = texts_of(request.get("system"), ("system",), _TEXTS)
+    return PromptTexts(system + texts.system, texts.user)
 
 
 def assembly() -> MessagesAssembly:
@@ -170,13 +168,13 @@ class MessagesAssembly:
 
     def response(self) -> dict[str, Any]:
         """The response so far."""
-        whole = dict(self._response)
+        response = dict(self._response)
         if self._blocks:
             blocks = sorted(self._blocks, key=lambda block: block.place)
-            whole["content"] = [block.whole() for block in blocks]
+            response["content"] = [block.whole() for block in blocks]
         if self._usage:
-            whole["usage"] = self._usage
-        return whole
+            response["usage"] = self._usage
+        return response
 
 
 _TYPE_OF_DELTA = {"text": "text", "thinking": "thinking", "partial_json": "tool_use"}
@@ -239,7 +237,7 @@ def _message(message: Any) -> dict[str, Any]:
 def _content(content: Any) -> list[parts.Part]:
     if isinstance(content, str):
         return [parts.text(content)]
-    return [_part(mapping(one)) for one in items(content)]
+    return [_part(mapping(part)) for part in items(content)]
 
 
 def _part(block: dict[str, Any]) -> parts.Part:

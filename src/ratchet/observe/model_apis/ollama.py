@@ -7,7 +7,7 @@ from typing import Any
 
 from ratchet.observe.model_apis import chat
 from ratchet.observe.model_apis.bounded_json import MAX_ITEMS, GrowingText, items, mapping
-from ratchet.observe.model_apis.chat import system_texts
+from ratchet.observe.model_apis.chat import prompt_texts
 from ratchet.observe.model_apis.engine_tokens import no_tokens as choice_tokens
 from ratchet.observe.model_apis.engine_tokens import without_tokens as training_request
 from ratchet.observe.model_apis.request_texts import with_texts
@@ -16,9 +16,9 @@ __all__ = [
     "OPERATION",
     "assembly",
     "choice_tokens",
+    "prompt_texts",
     "request_attributes",
     "response_attributes",
-    "system_texts",
     "training_request",
     "with_texts",
 ]
@@ -29,25 +29,25 @@ OPERATION = "chat"
 def request_attributes(request: Mapping[str, Any]) -> dict[str, Any]:
     """Span attributes of a request."""
     options = mapping(request.get("options"))
-    found = chat.request_attributes(
+    attributes = chat.request_attributes(
         {**options, "max_tokens": options.get("num_predict"), **request, "stream": None}
     )
     if request.get("stream") is not False:  # streamed unless told otherwise
-        found["gen_ai.request.stream"] = True
+        attributes["gen_ai.request.stream"] = True
     if form := request.get("format"):
-        found["gen_ai.output.type"] = "json" if form else "text"
-    return found
+        attributes["gen_ai.output.type"] = "json" if form else "text"
+    return attributes
 
 
 def response_attributes(response: Mapping[str, Any]) -> dict[str, Any]:
     """Span attributes of a response."""
-    said = mapping(response.get("message"))
-    message = {**said, "reasoning": said.get("thinking")}
+    answer = mapping(response.get("message"))
+    message = {**answer, "reasoning": answer.get("thinking")}
     choice = {"message": message, "finish_reason": response.get("done_reason")}
     return chat.response_attributes(
         {
             "model": response.get("model"),
-            "choices": [choice] if said else [],
+            "choices": [choice] if answer else [],
             "usage": {
                 "prompt_tokens": response.get("prompt_eval_count"),
                 "completion_tokens": response.get("eval_count"),
@@ -95,12 +95,12 @@ class OllamaAssembly:
 
     def response(self) -> dict[str, Any]:
         """The response so far."""
-        whole = dict(self._last)
+        response = dict(self._last)
         texts = {key: growing.text() for key, growing in self._texts.items() if growing}
-        if "message" in whole:
-            whole["message"] = {"role": self._role or "assistant", **texts}
+        if "message" in response:
+            response["message"] = {"role": self._role or "assistant", **texts}
             if self._calls:
-                whole["message"]["tool_calls"] = self._calls
+                response["message"]["tool_calls"] = self._calls
         else:
-            whole.update(texts)
-        return whole
+            response.update(texts)
+        return response

@@ -9,15 +9,15 @@ from ratchet.observe.model_apis import ollama
 from ratchet.observe.model_apis.engine_tokens import no_tokens as choice_tokens
 from ratchet.observe.model_apis.engine_tokens import without_tokens as training_request
 from ratchet.observe.model_apis.ollama import assembly
-from ratchet.observe.model_apis.request_texts import Path, with_texts
+from ratchet.observe.model_apis.request_texts import PromptTexts, texts_of, with_texts
 
 __all__ = [
     "OPERATION",
     "assembly",
     "choice_tokens",
+    "prompt_texts",
     "request_attributes",
     "response_attributes",
-    "system_texts",
     "training_request",
     "with_texts",
 ]
@@ -42,13 +42,13 @@ def response_attributes(response: Mapping[str, Any]) -> dict[str, Any]:
         "content": response.get("response"),
         "thinking": response.get("thinking"),
     }
-    said = {"message": message} if "response" in response else {}
-    return ollama.response_attributes({**response, **said})
+    answer = {"message": message} if "response" in response else {}
+    return ollama.response_attributes({**response, **answer})
 
 
-def system_texts(request: Mapping[str, Any]) -> list[tuple[Path, str]]:
-    """The system prompt, with its path; without one the prompt, which holds the instructions."""
-    for key in ("system", "prompt"):
-        if isinstance(request.get(key), str) and request[key]:
-            return [((key,), request[key])]
-    return []
+def prompt_texts(request: Mapping[str, Any]) -> PromptTexts:
+    """The system prompt and the prompt, with their paths."""
+    return PromptTexts(
+        texts_of(request.get("system"), ("system",), ()),
+        texts_of(request.get("prompt"), ("prompt",), ()),
+    )

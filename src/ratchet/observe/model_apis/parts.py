@@ -69,8 +69,8 @@ def plain(part: Mapping[str, Any], fields: Mapping[str, tuple[str, ...]]) -> Par
         fields: By documented type, the fields to record; of any other type only the type is.
     """
     kind = name(part.get("type"))
-    known = {key: bounded_value(part[key]) for key in fields.get(kind, ()) if key in part}
-    return other(kind, **known)
+    recorded = {key: bounded_value(part[key]) for key in fields.get(kind, ()) if key in part}
+    return other(kind, **recorded)
 
 
 def server_tool_call(call_id: Any, tool: Any, call: Mapping[str, Any]) -> Part:
@@ -112,16 +112,16 @@ def file(modality: str, file_id: Any) -> Part:
     return {"type": "file", "modality": modality, "file_id": name(file_id)}
 
 
-def messages_text(messages: list[Any], shown: Callable[[Any], dict[str, Any]]) -> str:
+def messages_text(messages: list[Any], convert: Callable[[Any], dict[str, Any]]) -> str:
     """JSON text of a request's messages; of very many, the first and the newest.
 
     Args:
         messages: Messages of the request.
-        shown: Converts a message to the shape of the conventions.
+        convert: Converts a message to the shape of the conventions.
     """
     if len(messages) <= MAX_ITEMS:
-        return json_text([shown(one) for one in messages])
-    some = [shown(one) for one in (*messages[:_FIRST], *messages[_FIRST - MAX_ITEMS :])]
+        return json_text([convert(message) for message in messages])
+    some = [convert(message) for message in (*messages[:_FIRST], *messages[_FIRST - MAX_ITEMS :])]
     some.insert(_FIRST, omitted(len(messages) - MAX_ITEMS))
     return json_text(some)
 

@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 LEADING = ("system", "developer")
 """Roles of messages that instruct the model."""
 
 Path: TypeAlias = tuple[str | int, ...]
 """Keys and indices that lead to a text, such as ("messages", 0, "content")."""
+
+
+class PromptTexts(NamedTuple):
+    """Texts of a request that may hold prompts, each with its path."""
+
+    system: list[tuple[Path, str]]
+    """The instructions."""
+    user: list[tuple[Path, str]]
+    """Of the first user's message: the task, perhaps in a template of instructions."""
+
+    @property
+    def leading(self) -> list[tuple[Path, str]]:
+        """The instructions; those of the first user's message where no others are given."""
+        return self.system if any(text for _, text in self.system) else self.user
 
 
 def with_texts(request: dict[str, Any], texts: Mapping[Path, str]) -> dict[str, Any]:
@@ -19,7 +33,7 @@ def with_texts(request: dict[str, Any], texts: Mapping[Path, str]) -> dict[str, 
 
     Args:
         request: A decoded request.
-        texts: New texts by path, with paths from `system_texts`.
+        texts: New texts by path, with paths from `prompt_texts`.
     """
     changed = request
     for path, text in texts.items():
@@ -48,36 +62,25 @@ def texts_of(content: Any, path: Path, kinds: tuple[str, ...]) -> list[tuple[Pat
     ]
 
 
-def leading_texts(messages: Any, key: str, kinds: tuple[str, ...]) -> list[tuple[Path, str]]:
-    """Texts of system and developer messages.
+def texts_of_messages(messages: Any, key: str, kinds: tuple[str, ...]) -> PromptTexts:
+    """Texts of system and developer messages, and of the first user's message.
 
     Args:
         messages: The messages.
         key: Their key in the request.
         kinds: Types of parts that have a text.
     """
-    return [
-        text
-        for position, message in enumerate(messages if isinstance(messages, list) else ())
-        if isinstance(message, dict) and message.get("role") in LEADING
-        for text in texts_of(message.get("content"), (key, position, "content"), kinds)
-    ]
-
-
-def instructions_of(messages: Any, key: str, kinds: tuple[str, ...]) -> list[tuple[Path, str]]:
-    """Texts of system and developer messages; without any, those of the first user's message.
-
-    Args:
-        messages: The messages.
-        key: Their key in the request.
-        kinds: Types of parts that have a text.
-    """
-    if leading := leading_texts(messages, key, kinds):
-        return leading
+    system: list[tuple[Path, str]] = []
+    user: list[tuple[Path, str]] | None = None
     for position, message in enumerate(messages if isinstance(messages, list) else ()):
-        if isinstance(message, dict) and message.get("role") == "user":
-            return texts_of(message.get("content"), (key, position, "content"), kinds)
-    return []
+        if not isinstance(message, dict):
+            continue
+        texts = texts_of(message.get("content"), (key, position, "content"), kinds)
+        if message.get("role") in LEADING:
+            system += texts
+        elif message.get("role") == "user" and user is None:
+            user = texts
+    return PromptTexts(system, user or [])
 
 
 def _replaced(value: Any, path: Path, text: str) -> Any:

@@ -21,9 +21,9 @@ from ratchet.observe.model_apis.bounded_json import (
 from ratchet.observe.model_apis.engine_tokens import no_tokens as choice_tokens
 from ratchet.observe.model_apis.engine_tokens import without_tokens as training_request
 from ratchet.observe.model_apis.request_texts import (
-    Path,
-    instructions_of,
-    leading_texts,
+    PromptTexts,
+    texts_of,
+    texts_of_messages,
     with_texts,
 )
 from ratchet.observe.model_apis.settings import settings
@@ -33,9 +33,9 @@ __all__ = [
     "OPERATION",
     "assembly",
     "choice_tokens",
+    "prompt_texts",
     "request_attributes",
     "response_attributes",
-    "system_texts",
     "training_request",
     "with_texts",
 ]
@@ -59,69 +59,68 @@ _ENDS = ("response.completed", "response.incomplete", "response.failed")
 
 def request_attributes(request: Mapping[str, Any]) -> dict[str, Any]:
     """Span attributes of a request."""
-    found = settings(request)
+    attributes = settings(request)
     for attribute, value in (
         ("gen_ai.request.reasoning.level", mapping(request.get("reasoning")).get("effort")),
         ("gen_ai.request.previous_response.id", request.get("previous_response_id")),
         ("gen_ai.conversation.id", _conversation(request.get("conversation"))),
     ):
         if value := name(value):
-            found[attribute] = value
+            attributes[attribute] = value
     form = name(mapping(mapping(request.get("text")).get("format")).get("type"))
     if form:
-        found["gen_ai.output.type"] = "text" if form == "text" else "json"
+        attributes["gen_ai.output.type"] = "text" if form == "text" else "json"
     if isinstance(request.get("instructions"), str):
-        found["gen_ai.system_instructions"] = json_text([parts.text(request["instructions"])])
-    given = request.get("input")
-    if isinstance(given, str):
-        given = [{"role": "user", "content": given}]
-    if isinstance(given, list):
-        found["gen_ai.input.messages"] = parts.messages_text(given, _message)
+        attributes["gen_ai.system_instructions"] = json_text([parts.text(request["instructions"])])
+    request_input = request.get("input")
+    if isinstance(request_input, str):
+        request_input = [{"role": "user", "content": request_input}]
+    if isinstance(request_input, list):
+        attributes["gen_ai.input.messages"] = parts.messages_text(request_input, _message)
     tools = items(request.get("tools"))
     if tools:
-        found["gen_ai.tool.definitions"] = json_text([parts.tool_definition(t) for t in tools])
-    return found
+        attributes["gen_ai.tool.definitions"] = json_text([parts.tool_definition(t) for t in tools])
+    return attributes
 
 
 def response_attributes(response: Mapping[str, Any]) -> dict[str, Any]:
     """Span attributes of a response."""
-    found: dict[str, Any] = {}
+    attributes: dict[str, Any] = {}
     for key, attribute in (("id", "gen_ai.response.id"), ("model", "gen_ai.response.model")):
         if value := name(response.get(key)):
-            found[attribute] = value
+            attributes[attribute] = value
     reason = name(mapping(response.get("incomplete_details")).get("reason"))
     reason = reason or name(response.get("status"))
     if reason:
-        found["gen_ai.response.finish_reasons"] = [reason]
+        attributes["gen_ai.response.finish_reasons"] = [reason]
     output = items(response.get("output"))
     if output:
         # One response of the model, in several items.
-        shown = [part for one in output for part in _message(one, "assistant")["parts"]]
-        message: dict[str, Any] = {"role": "assistant", "parts": shown}
+        output_parts = [
+            part for output_item in output for part in _message(output_item, "assistant")["parts"]
+        ]
+        message: dict[str, Any] = {"role": "assistant", "parts": output_parts}
         if reason:
             message["finish_reason"] = reason
-        found["gen_ai.output.messages"] = json_text([message])
+        attributes["gen_ai.output.messages"] = json_text([message])
     counts = usage_attributes(mapping(response.get("usage")))
     if counts and (searches := sum(_is_web_search(mapping(item)) for item in output)):
         counts.setdefault(WEB_SEARCHES, searches)
-    found.update(counts)
+    attributes.update(counts)
     if tier := name(response.get("service_tier")):
-        found["openai.response.service_tier"] = tier
-    return found
+        attributes["openai.response.service_tier"] = tier
+    return attributes
 
 
-def system_texts(request: Mapping[str, Any]) -> list[tuple[Path, str]]:
-    """The instructions, and the texts of system and developer messages, with their paths.
-
-    Without any, those of the first user's message, which may hold the instructions.
-    """
-    given = request.get("input")
-    if isinstance(request.get("instructions"), str):
-        leading = leading_texts(given, "input", _TEXTS)
-        return [(("instructions",), request["instructions"]), *leading]
-    if isinstance(given, str):
-        return [(("input",), given)]
-    return instructions_of(given, "input", _TEXTS)
+def prompt_texts(request: Mapping[str, Any]) -> PromptTexts:
+    """The instructions, and the texts of system and developer messages and of the first user's,
+    with their paths."""
+    instructions = texts_of(request.get("instructions"), ("instructions",), ())
+    content = request.get("input")
+    if isinstance(content, str):
+        return PromptTexts(instructions, [(("input",), content)])
+    texts = texts_of_messages(content, "input", _TEXTS)
+    return PromptTexts(instructions + texts.system, texts.user)
 
 
 def assembly() -> ResponsesAssembly:
@@ -282,11 +281,11 @@ class _Item:
         for (place, _, kind), fields in sorted(self._parts.items(), key=lambda entry: entry[0]):
             if place == "summary" or kind == "reasoning_text":
                 item.setdefault("type", "reasoning")
-            whole = {
+            part = {
                 field: value.text() if isinstance(value, GrowingText) else value
                 for field, value in fields.items()
             }
-            lists.setdefault(place, []).append({"type": kind, **whole})
+            lists.setdefault(place, []).append({"type": kind, **part})
         item.update(lists)
         item.setdefault("type", "message")
         return item
@@ -312,8 +311,10 @@ def _message(item: Any, role: str = "user") -> dict[str, Any]:
         return {"role": "tool", "parts": [parts.tool_response(item.get("call_id"), response)]}
     if kind == "reasoning":
         thoughts = [*items(item.get("summary")), *items(item.get("content"))]
-        shown = [parts.reasoning(mapping(one).get("text", "")) for one in thoughts]
-        return {"role": "assistant", "parts": shown}
+        reasoning_parts = [
+            parts.reasoning(mapping(thought).get("text", "")) for thought in thoughts
+        ]
+        return {"role": "assistant", "parts": reasoning_parts}
     if kind == "image_generation_call":
         image = parts.blob("image", None, size_of(item.get("result")))
         return {"role": "assistant", "parts": [image]}
@@ -339,7 +340,7 @@ def _is_web_search(item: dict[str, Any]) -> bool:
 def _content(content: Any) -> list[parts.Part]:
     if isinstance(content, str):
         return [parts.text(content)]
-    return [_part(mapping(one)) for one in items(content)]
+    return [_part(mapping(part)) for part in items(content)]
 
 
 def _part(part: dict[str, Any]) -> parts.Part:

@@ -21,28 +21,30 @@ _TOKEN_LIMITS = ("max_completion_tokens", "max_output_tokens", "max_tokens")
 
 def settings(request: Mapping[str, Any]) -> dict[str, Any]:
     """Span attributes of the settings that all dialects share."""
-    found: dict[str, Any] = {}
+    attributes: dict[str, Any] = {}
     model = name(request.get("model"))
     if model:
-        found["gen_ai.request.model"] = model
+        attributes["gen_ai.request.model"] = model
     for key, attribute in _NUMBERS.items():
         if key in request:
             value = number(request[key])
             if value is not None:
-                found[attribute] = value
+                attributes[attribute] = value
     for key in _TOKEN_LIMITS:
         limit = count(request.get(key))
         if limit is not None:
-            found["gen_ai.request.max_tokens"] = limit
+            attributes["gen_ai.request.max_tokens"] = limit
             break
     if request.get("stream") is True:
-        found["gen_ai.request.stream"] = True
+        attributes["gen_ai.request.stream"] = True
     choices = count(request.get("n"))
     if choices is not None and choices != 1:
-        found["gen_ai.request.choice.count"] = choices
+        attributes["gen_ai.request.choice.count"] = choices
     stop = request.get("stop") or request.get("stop_sequences")
     if isinstance(stop, str):
-        found["gen_ai.request.stop_sequences"] = [bounded_text(stop)]
+        attributes["gen_ai.request.stop_sequences"] = [bounded_text(stop)]
     elif isinstance(stop, list):
-        found["gen_ai.request.stop_sequences"] = [bounded_text(one) for one in items(stop)[:16]]
-    return found
+        attributes["gen_ai.request.stop_sequences"] = [
+            bounded_text(sequence) for sequence in items(stop)[:16]
+        ]
+    return attributes

@@ -76,11 +76,11 @@ def _by_first(
     paths: Mapping[str, Sequence[tuple[str, ...]]],
 ) -> dict[str, list[tuple[str, tuple[str, ...]]]]:
     """Attributes with the rest of their paths, by the first name of the path."""
-    found: dict[str, list[tuple[str, tuple[str, ...]]]] = {}
-    for attribute, each in paths.items():
-        for first, *rest in each:
-            found.setdefault(first, []).append((attribute, tuple(rest)))
-    return found
+    paths_by_first: dict[str, list[tuple[str, tuple[str, ...]]]] = {}
+    for attribute, alternatives in paths.items():
+        for first, *tail in alternatives:
+            paths_by_first.setdefault(first, []).append((attribute, tuple(tail)))
+    return paths_by_first
 
 
 _READ = _by_first(_NAMES)

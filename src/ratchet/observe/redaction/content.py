@@ -69,7 +69,7 @@ def feedback_without_content(feedback: Feedback) -> Feedback:
 
 
 def _attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    kept: dict[str, Any] = {}
+    without_content: dict[str, Any] = {}
     removed = 0
     for key, value in attributes.items():
         if (
@@ -78,14 +78,14 @@ def _attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
             or key in _KEPT
             or key.startswith(_KEPT_BEGINNINGS)
         ):
-            kept[key] = value
+            without_content[key] = value
         elif key in _LISTED:
-            kept[key] = _shape(value)
+            without_content[key] = _shape(value)
         else:
             removed += 1
     if removed:
-        kept[REMOVED] = removed + int(attributes.get(REMOVED) or 0)
-    return kept
+        without_content[REMOVED] = removed + int(attributes.get(REMOVED) or 0)
+    return without_content
 
 
 def _shape(value: Any) -> str:
@@ -103,15 +103,15 @@ def _shape(value: Any) -> str:
 
 def _parts(message: Mapping[str, Any]) -> list[dict[str, Any]]:
     parts = message.get("parts")
-    found = parts if isinstance(parts, list) else []
-    return [part for part in found if isinstance(part, dict)][:_MOST_MESSAGES]
+    listed = parts if isinstance(parts, list) else []
+    return [part for part in listed if isinstance(part, dict)][:_MOST_MESSAGES]
 
 
 def _part(part: Mapping[str, Any]) -> dict[str, Any]:
-    made: dict[str, Any] = {key: value for key, value in part.items() if key in _SHAPE}
+    shape: dict[str, Any] = {key: value for key, value in part.items() if key in _SHAPE}
     for key in ("content", "arguments", "response", "result"):
         value = part.get(key)
         if value is not None:
             text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-            made["characters"] = made.get("characters", 0) + len(text)
-    return made | ({"characters": part["characters"]} if "characters" in part else {})
+            shape["characters"] = shape.get("characters", 0) + len(text)
+    return shape | ({"characters": part["characters"]} if "characters" in part else {})

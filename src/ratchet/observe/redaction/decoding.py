@@ -138,10 +138,10 @@ class DecodedText(NamedTuple):
 
 def _original_span(segments: Sequence[TextSegment], at: int) -> tuple[int, int]:
     """The source span of one character of a decoding pass."""
-    found = segments[bisect_right(segments, at, key=_beginning) - 1]
-    if not found.as_is:
-        return found.start, found.end
-    stood = found.start + at - found.at
+    segment = segments[bisect_right(segments, at, key=_beginning) - 1]
+    if not segment.as_is:
+        return segment.start, segment.end
+    stood = segment.start + at - segment.at
     return stood, stood + 1
 
 
@@ -168,14 +168,14 @@ def folded_visible(text: str) -> str:
 def decode(text: str) -> DecodedText:
     """Decode a text as a person would read it."""
     rounds: list[Sequence[TextSegment]] = []
-    seen = folded(text)
+    folded_text = folded(text)
     for _ in range(ROUNDS):
-        step = _decoded_once(seen)
+        step = _decoded_once(folded_text)
         if step is None:
             break
-        seen = folded(step[0])
+        folded_text = folded(step[0])
         rounds.insert(0, step[1])
-    return DecodedText(seen, rounds)
+    return DecodedText(folded_text, rounds)
 
 
 def _decoded_once(text: str) -> tuple[str, list[TextSegment]] | None:
@@ -246,9 +246,9 @@ _SAMPLE = 32
 def base64_words(text: str) -> Iterator[tuple[int, int, str]]:
     """Start, end and decoded text of each word in base64 that encodes text."""
     for match in _BASE64_WORD.finditer(text):
-        said = _base64_text(match[0])
-        if said is not None:
-            yield match.start(), match.end(), said
+        word = _base64_text(match[0])
+        if word is not None:
+            yield match.start(), match.end(), word
 
 
 def _base64_text(word: str) -> str | None:
@@ -258,16 +258,16 @@ def _base64_text(word: str) -> str | None:
     try:
         if not _is_text(_base64_bytes(body[:_SAMPLE])):
             return None
-        said = _base64_bytes(body)
-        return said.decode("ascii") if _is_text(said) else None
+        content = _base64_bytes(body)
+        return content.decode("ascii") if _is_text(content) else None
     except ValueError:
         return None
 
 
 def _base64_bytes(body: str) -> bytes:
-    whole = body[: len(body) - 1] if len(body) % 4 == 1 else body
-    return base64.b64decode(whole + "=" * (-len(whole) % 4))
+    trimmed = body[: len(body) - 1] if len(body) % 4 == 1 else body
+    return base64.b64decode(trimmed + "=" * (-len(trimmed) % 4))
 
 
-def _is_text(said: bytes) -> bool:
-    return said.isascii() and all(byte >= 32 or byte in (9, 10, 13) for byte in said)
+def _is_text(content: bytes) -> bool:
+    return content.isascii() and all(byte >= 32 or byte in (9, 10, 13) for byte in content)

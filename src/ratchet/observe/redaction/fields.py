@@ -74,10 +74,10 @@ class Fields:
         self.names: list[str] = []
         """Literal ends of the project's keys, to search for in text; empty if a key has none."""
         for key in keys:
-            given = key.removeprefix("$.")
-            compiled = [re.compile(translate(part), re.IGNORECASE) for part in given.split(".")]
-            (self._whole if given != key else self._ends).append(compiled)
-            pieces = [piece for part in given.split(".") for piece in part.split("*") if piece]
+            pattern = key.removeprefix("$.")
+            compiled = [re.compile(translate(part), re.IGNORECASE) for part in pattern.split(".")]
+            (self._whole if pattern != key else self._ends).append(compiled)
+            pieces = [piece for part in pattern.split(".") for piece in part.split("*") if piece]
             self.names.append(pieces[-1].lower() if pieces else "")
 
     def is_secret(self, path: Path) -> bool:
@@ -88,14 +88,14 @@ class Fields:
             return True
         if not self.names:
             return False
-        return any(_fits(one, path[-len(one) :]) for one in self._ends) or any(
-            _fits(one, path) for one in self._whole
+        return any(_fits(patterns, path[-len(patterns) :]) for patterns in self._ends) or any(
+            _fits(patterns, path) for patterns in self._whole
         )
 
     def is_named(self, path: Path) -> bool:
         """Whether one of the project's keys matches a path."""
-        return any(_fits(one, path[-len(one) :]) for one in self._ends) or any(
-            _fits(one, path) for one in self._whole
+        return any(_fits(patterns, path[-len(patterns) :]) for patterns in self._ends) or any(
+            _fits(patterns, path) for patterns in self._whole
         )
 
 

@@ -44,9 +44,9 @@ def truncated_secrets(text: str) -> Iterator[tuple[int, int, str]]:
         end = mark.start()
         tail = text[max(end - 400, 0) : end]
         for rule, form in _BEGINNINGS:
-            found = form.search(tail)
-            if found is not None:
-                yield end - len(tail) + found.start(), end, rule
+            match = form.search(tail)
+            if match is not None:
+                yield end - len(tail) + match.start(), end, rule
                 break
 
 
@@ -108,7 +108,7 @@ class Finder:
         allow: Sequence[str],
         key: bytes,
     ) -> None:
-        if len(allow) > MOST_ALLOWED or any(len(each) > LONGEST_ALLOWED for each in allow):
+        if len(allow) > MOST_ALLOWED or any(len(pattern) > LONGEST_ALLOWED for pattern in allow):
             raise ConfigError(
                 f"[redaction] allow: {MOST_ALLOWED} entries of {LONGEST_ALLOWED} characters may be."
             )
@@ -117,30 +117,32 @@ class Finder:
         self._names = tuple(names)
         self._assigned = _assignment(names)
         self._patterns = patterns
-        self._allowed = [re.compile(translate(each.lower())) for each in allow if each.strip("*")]
+        self._allowed = [
+            re.compile(translate(pattern.lower())) for pattern in allow if pattern.strip("*")
+        ]
         self._key = key
 
     def may_contain_secret(self, text: str) -> bool:
         """A cheap prefilter without false negatives."""
         if len(text) <= SHORT and text.isascii() and text.isalnum():
             return self._matches_patterns(text)
-        seen = folded_visible(text)
-        return self._may_match_rules(seen) or self._matches_patterns(seen)
+        visible = folded_visible(text)
+        return self._may_match_rules(visible) or self._matches_patterns(visible)
 
-    def _may_match_rules(self, seen: str) -> bool:
-        if may_match(seen):
+    def _may_match_rules(self, visible: str) -> bool:
+        if may_match(visible):
             return True
         if self._names:
-            small = seen.lower()
+            small = visible.lower()
             return any(name in small for name in self._names)
         return False
 
-    def _matches_patterns(self, seen: str) -> bool:
+    def _matches_patterns(self, visible: str) -> bool:
         """Whether one of the project's own patterns matches."""
         if not self._patterns:
             return False
         try:
-            return any(True for _ in self._patterns.find(seen))
+            return any(True for _ in self._patterns.find(visible))
         except PatternTimeout:
             return True
 
@@ -157,37 +159,37 @@ class Finder:
     def _cleaned_once(self, text: str) -> str:
         if not self.may_contain_secret(text):
             return text
-        found = [part for part in self._find(text) if not self._may_stay(text, part)]
-        if not found:
+        matches = [part for part in self._find(text) if not self._may_stay(text, part)]
+        if not matches:
             return text
         pieces: list[str] = []
         at = 0
-        for part in _merged(found):
+        for part in _merged(matches):
             pieces += (text[at : part.start], self.mark(part.rule, text[part.start : part.end]))
             at = part.end
         pieces.append(text[at:])
         return "".join(pieces)
 
-    def allows(self, found: str) -> bool:
+    def allows(self, secret: str) -> bool:
         """Whether `allow` exempts a text."""
-        if not self._allowed or len(found) > LONGEST_ALLOWED:
+        if not self._allowed or len(secret) > LONGEST_ALLOWED:
             return False
-        small = found.strip().lower()
+        small = secret.strip().lower()
         return any(allowed.match(small) for allowed in self._allowed)
 
-    def mark(self, rule: str, found: str) -> str:
+    def mark(self, rule: str, secret: str) -> str:
         """The mark that replaces a text."""
-        mark = self._mark(rule, found)
+        mark = self._mark(rule, secret)
         removed = REMOVED.get()
         if removed is not None:
-            removed.setdefault(mark, set()).add(found)
+            removed.setdefault(mark, set()).add(secret)
         return mark
 
-    def _mark(self, rule: str, found: str) -> str:
+    def _mark(self, rule: str, secret: str) -> str:
         if not self._key:
             return f"{MARK}{rule}]"
         # Normalised: spaces, dashes and case do not change the pseudonym.
-        same = re.sub(r"[\s\-]+", "", folded_visible(found)).lower().encode("utf-8", "replace")
+        same = re.sub(r"[\s\-]+", "", folded_visible(secret)).lower().encode("utf-8", "replace")
         return f"{MARK}{rule}:{hmac.new(self._key, same, hashlib.sha256).hexdigest()[:10]}]"
 
     def _find(self, text: str) -> Iterator[SecretMatch]:
@@ -196,8 +198,8 @@ class Finder:
             yield SecretMatch(*decoded.original_span(part.start, part.end), part.rule)
         if decoded.text != text:
             yield from self._find_in(text)
-        for start, end, said in base64_words(text):
-            for part in self._find_in(said) if may_match(said) else ():
+        for start, end, plain in base64_words(text):
+            for part in self._find_in(plain) if may_match(plain) else ():
                 yield SecretMatch(start, end, part.rule)
         for start, end, rule in truncated_secrets(text):
             if rule in self.rules:
@@ -266,15 +268,15 @@ def _assignment(names: Sequence[str]) -> re.Pattern[str] | None:
     )
 
 
-def _merged(found: list[SecretMatch]) -> list[SecretMatch]:
+def _merged(matches: list[SecretMatch]) -> list[SecretMatch]:
     """Matches in order, overlapping ones merged under the rule that is first in `RULES`."""
-    found.sort(key=lambda part: (part.start, -part.end))
-    made: list[SecretMatch] = []
-    for part in found:
-        if made and part.start < made[-1].end:
-            last = made[-1]
+    matches.sort(key=lambda part: (part.start, -part.end))
+    merged: list[SecretMatch] = []
+    for part in matches:
+        if merged and part.start < merged[-1].end:
+            last = merged[-1]
             rule = min(last.rule, part.rule, key=lambda name: _ORDER.get(name, len(_ORDER)))
-            made[-1] = SecretMatch(last.start, max(last.end, part.end), rule)
+            merged[-1] = SecretMatch(last.start, max(last.end, part.end), rule)
         else:
-            made.append(part)
-    return made
+            merged.append(part)
+    return merged

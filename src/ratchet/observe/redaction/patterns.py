@@ -47,10 +47,10 @@ class Patterns:
         ConfigError: One is no regular expression, is too long, or may backtrack too much.
     """
 
-    def __init__(self, named: Mapping[str, str]) -> None:
-        if len(named) > MOST_PATTERNS:
-            raise ConfigError(f"[redaction] has {len(named)} patterns; {MOST_PATTERNS} may be.")
-        self._compiled = [(name, _checked(name, source)) for name, source in named.items()]
+    def __init__(self, sources: Mapping[str, str]) -> None:
+        if len(sources) > MOST_PATTERNS:
+            raise ConfigError(f"[redaction] has {len(sources)} patterns; {MOST_PATTERNS} may be.")
+        self._compiled = [(name, _checked(name, source)) for name, source in sources.items()]
 
     def __bool__(self) -> bool:
         return bool(self._compiled)
@@ -116,13 +116,13 @@ def _ways_of(operation: str, argument: Any) -> float:
     if operation in ("LITERAL", "NOT_LITERAL", "ANY", "IN", "AT"):
         return 1
     if operation in ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT"):
-        least, most, inner = argument
+        minimum, most, inner = argument
         once = _ways(inner)
         most = min(int(most), _UNBOUNDED)
         if once == 1 and operation == "POSSESSIVE_REPEAT":
             return 1
         if once == 1:
-            return float(most - min(int(least), most) + 1)
+            return float(most - min(int(minimum), most) + 1)
         return float(once**most) * 2 if most < 30 else float("inf")
     if operation == "BRANCH":
         return sum(_ways(branch) for branch in argument[1])

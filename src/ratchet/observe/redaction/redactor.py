@@ -177,15 +177,15 @@ class Redactor:
 
     def removed(self, text: str) -> dict[str, set[str]]:
         """What each mark in the redacted text stands for; a mark that was there, for itself."""
-        found = {mark: {mark} for mark in marks_in(text)}
+        secrets_by_mark = {mark: {mark} for mark in marks_in(text)}
         if not self.rules.enabled:
-            return found
-        collecting = REMOVED.set(found)
+            return secrets_by_mark
+        collecting = REMOVED.set(secrets_by_mark)
         try:
             self._searched(text, (), 0)  # not from memory, which keeps no secret
         finally:
             REMOVED.reset(collecting)
-        return found
+        return secrets_by_mark
 
     def value(self, value: Any) -> Any:
         """JSON data redacted; the same object if nothing was found."""
@@ -239,21 +239,21 @@ class Redactor:
                 listed = self._list(key, value)
                 if listed is not None:
                     lists[key] = listed
-        rest = attributes
+        unlisted = attributes
         if lists:
-            rest = {key: value for key, value in attributes.items() if key not in lists}
-        if self._are_clean(rest):
+            unlisted = {key: value for key, value in attributes.items() if key not in lists}
+        if self._are_clean(unlisted):
             if not lists or all(new is attributes[key] for key, new in lists.items()):
                 return attributes
             return {**attributes, **lists}
         changed = False
-        made: dict[str, Any] = {}
+        redacted: dict[str, Any] = {}
         for key, value in attributes.items():
             new = lists[key] if key in lists else self._attribute(key, value)
             name = key if key in self._clean_keys else self._finder.cleaned(key)
             changed = changed or new is not value or name is not key
-            made[name] = new
-        return made if changed else attributes
+            redacted[name] = new
+        return redacted if changed else attributes
 
     def _attribute(self, key: str, value: Any) -> Any:
         path = path_of(key)
@@ -272,23 +272,26 @@ class Redactor:
     def _list(self, key: str, value: str) -> str | None:
         """A list of objects in JSON redacted, each once; None if the value is no such list."""
         path = path_of(key)
-        found = None if self._fields.is_secret(path) else json_items.split(value)
-        if found is None or not all(item[:1] == b"{" for item in found.items):
+        json_list = None if self._fields.is_secret(path) else json_items.split(value)
+        if json_list is None or not all(item[:1] == b"{" for item in json_list.items):
             return None
-        keys = self._memory.keys(found.items, ".".join(path) if self.rules.keys else "")
-        made = [self._memory.get(key) for key in keys]
-        new = [at for at, result in enumerate(made) if result is None]
+        keys = self._memory.keys(json_list.items, ".".join(path) if self.rules.keys else "")
+        results = [self._memory.get(key) for key in keys]
+        new = [at for at, result in enumerate(results) if result is None]
         if new:
             # As in `_are_clean`, one search in all texts is faster than one in each.
-            together = b"\n".join(found.items[at] for at in new).decode()
+            together = b"\n".join(json_list.items[at] for at in new).decode()
             may = self._follows_all or self._finder.may_contain_secret(together)
             for at in new:
-                made[at] = result = self._item(found.items[at], path) if may else CLEAN
+                results[at] = result = self._item(json_list.items[at], path) if may else CLEAN
                 self._memory.put(keys[at], result)
-        if not any(made):
+        if not any(results):
             return value
-        items = [each or item.decode() for each, item in zip(made, found.items, strict=True)]
-        return json_items.join(found.separator, items)
+        items = [
+            redacted_item or item.decode()
+            for redacted_item, item in zip(results, json_list.items, strict=True)
+        ]
+        return json_items.join(json_list.separator, items)
 
     def _item(self, item: bytes, path: Path) -> str:
         """An item of a list redacted; `CLEAN` if nothing was found."""
@@ -310,11 +313,11 @@ class Redactor:
             return False
         # One search in all texts is faster than one in each.
         texts: list[str] = []
-        seen = self._clean_texts
+        clean_texts = self._clean_texts
         for value in attributes.values():
             kind = value.__class__
             if kind is str:
-                if value not in seen:
+                if value not in clean_texts:
                     texts.append(value)
             elif kind is int:
                 if value > _LARGE:
@@ -369,7 +372,7 @@ class Redactor:
         if depth > DEEPEST:
             raise _TooDeep
         changed = False
-        made: dict[Any, Any] = {}
+        redacted: dict[Any, Any] = {}
         for key, inner in value.items():
             if key == "token" and "logprob" in value:  # a word of a model's, not a secret
                 new = self._inner(inner, path, depth + 1)
@@ -377,28 +380,28 @@ class Redactor:
                 new = self._value(inner, (*path, str(key)), depth + 1)
             name = self._name(key) if key.__class__ is str else key
             changed = changed or new is not inner or name is not key
-            made[name] = new
-        return made if changed else value
+            redacted[name] = new
+        return redacted if changed else value
 
     def _secret(self, value: Any, path: Path, depth: int) -> Any:
         """Redact the value of a secret field."""
         if depth > DEEPEST:
             raise _TooDeep
-        named = self._fields.is_named(path)
+        is_named_field = self._fields.is_named(path)
         if isinstance(value, str):
-            empty = not value if named else _EMPTY.fullmatch(value)
+            empty = not value if is_named_field else _EMPTY.fullmatch(value)
             if empty or is_mark(value) or self._finder.allows(value):
                 return value
             return self._finder.mark(FIELD, value)
         if isinstance(value, dict):
             # A JSON schema describes the field; it is not its value.
-            if not named and not _SCHEMA.isdisjoint(value):
+            if not is_named_field and not _SCHEMA.isdisjoint(value):
                 return self._inner(value, path, depth)
             return {key: self._secret(inner, path, depth + 1) for key, inner in value.items()}
         if isinstance(value, (list, tuple)):
             return [self._secret(inner, path, depth + 1) for inner in value]
         if isinstance(value, (int, float)) and not isinstance(value, bool):
-            if named or NUMBERS_TOO(plain_name(path[-1])):
+            if is_named_field or NUMBERS_TOO(plain_name(path[-1])):
                 return self._finder.mark(FIELD, str(value))
             return self._inner(value, path, depth)
         return value
@@ -408,20 +411,20 @@ class Redactor:
         if len(text) < SHORTEST_REMEMBERED or self.rules.keys:
             return self._searched(text, path, depth)
         (key,) = self._memory.keys([text.encode("utf-8", "surrogatepass")])
-        known = self._memory.get(key)
-        if known is None:
+        remembered = self._memory.get(key)
+        if remembered is None:
             new = self._searched(text, path, depth)
             self._memory.put(key, CLEAN if new is text else new)
             return new
-        return known or text
+        return remembered or text
 
     def _searched(self, text: str, path: Path, depth: int) -> str:
         if not text or not (self._follows_all or self._finder.may_contain_secret(text)):
             return text
         if text.lstrip()[:1] in ("{", "[", '"') and depth <= DEEPEST:
-            made = self._json(text, path, depth)
-            if made is not None:
-                return made
+            redacted = self._json(text, path, depth)
+            if redacted is not None:
+                return redacted
         if self.rules.keys and "{" in text:
             text = self._with_objects(text, path, depth)
         return self._finder.cleaned(text)
@@ -429,7 +432,7 @@ class Redactor:
     def _with_objects(self, text: str, path: Path, depth: int) -> str:
         """Prose with the JSON objects in it redacted by the project's fields."""
         pieces: list[str] = []
-        kept = at = 0
+        copied_to = at = 0
         for _ in range(MOST_OBJECTS):
             at = text.find("{", at)
             if at < 0:
@@ -441,10 +444,10 @@ class Redactor:
                 at += 1
                 continue
             if new is not value:
-                pieces += (text[kept:at], _encode(new).decode())
-                kept = end
+                pieces += (text[copied_to:at], _encode(new).decode())
+                copied_to = end
             at = end
-        return "".join([*pieces, text[kept:]]) if pieces else text
+        return "".join([*pieces, text[copied_to:]]) if pieces else text
 
     def _json(self, text: str, path: Path, depth: int) -> str | None:
         """JSON text redacted; None if it has to be searched as text."""

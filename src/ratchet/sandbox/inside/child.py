@@ -140,13 +140,13 @@ def describe_error(error: BaseException) -> bytes:
 def _theirs(error: BaseException) -> types.TracebackType | None:
     """The traceback from the first line that is not the sandbox's own."""
     own = os.path.dirname(os.path.abspath(__file__))
-    whole = left = error.__traceback__
+    full_traceback = left = error.__traceback__
     while left is not None and (
         os.path.dirname(left.tb_frame.f_code.co_filename) == own
         or "/asyncio/" in left.tb_frame.f_code.co_filename
     ):
         left = left.tb_next
-    return left or whole
+    return left or full_traceback
 
 
 def _flush() -> None:

@@ -93,9 +93,9 @@ def _started(config: dict[str, Any], gate: ProcessGate) -> int:
             }  # its network contains nothing else to reach
         Confinement(config).on_command()
         gate.enter()
-        for each in range(1, signal.NSIG):
+        for signal_number in range(1, signal.NSIG):
             try:
-                signal.signal(each, signal.SIG_DFL)
+                signal.signal(signal_number, signal.SIG_DFL)
             except (OSError, ValueError):
                 continue
         os.execvpe(config["command"][0], config["command"], environ)  # noqa: S606

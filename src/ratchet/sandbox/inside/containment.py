@@ -83,12 +83,12 @@ def _keep(control: int, config: dict[str, Any], ended: int, own: bool) -> NoRetu
             os.setsid()
             signal.signal(signal.SIGTERM, lambda *_: _end_all(config))
             kernel.die_with_parent(signal.SIGTERM)
-        kept = _Kept(protocol.ControlSocket(control), config, own)
+        keeper = _Kept(protocol.ControlSocket(control), config, own)
     except Exception as error:
         text = f"{type(error).__name__}: {error}"
         protocol.ControlSocket(control).send(protocol.FAILED, text.encode()[: protocol.MOST_TEXT])
         os._exit(NOT_CONTAINED)
-    status = kept.until_ended()
+    status = keeper.until_ended()
     process_table.end_all(os.getpid())
     os.write(ended, _STATUS.pack(status))
     os._exit(0)

@@ -95,7 +95,7 @@ def effects(notice: Notice) -> list[Effect]:
     if name == "sendto":
         return _to(notice, arguments[4], arguments[5])
     if name in ("sendmsg", "sendmmsg"):
-        return [each for at, size, _ in _messages(notice) for each in _to(notice, at, size)]
+        return [effect for at, size, _ in _messages(notice) for effect in _to(notice, at, size)]
     if name in ("kill", "tkill", "tgkill"):
         return [Effect(SIGNAL, str(_signed(arguments[0])))]
     if name not in _CHANGES and name not in _DELETES:

@@ -42,8 +42,8 @@ def system_call(number: int, *arguments: int | bytes | ctypes.Array[ctypes.c_cha
     Raises:
         OSError: The kernel refused it.
     """
-    made = [ctypes.c_long(a) if isinstance(a, int) else a for a in arguments]
-    answer: int = libc().syscall(ctypes.c_long(number), *made)
+    c_arguments = [ctypes.c_long(a) if isinstance(a, int) else a for a in arguments]
+    answer: int = libc().syscall(ctypes.c_long(number), *c_arguments)
     if answer < 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
     return answer

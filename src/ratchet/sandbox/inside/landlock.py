@@ -41,11 +41,11 @@ READ, LIST, WRITE, DEVICE = "read", "list", "write", "device"
 
 def version() -> int:
     """The kernel's Landlock version, 0 without Landlock."""
-    found = architecture()
-    if found is None or not kernel.LINUX:
+    machine = architecture()
+    if machine is None or not kernel.LINUX:
         return 0
     try:
-        return kernel.system_call(found[1]["landlock_create_ruleset"], None, 0, 1)
+        return kernel.system_call(machine[1]["landlock_create_ruleset"], None, 0, 1)
     except OSError:
         return 0
 
@@ -71,9 +71,9 @@ class Ruleset:
         api: int,
         programs: Iterable[str] | None = None,
     ) -> None:
-        found = architecture()
-        assert found is not None
-        self._numbers = found[1]
+        machine = architecture()
+        assert machine is not None
+        self._numbers = machine[1]
         self._handled = _BASE
         if api >= 2:
             self._handled |= _REFER

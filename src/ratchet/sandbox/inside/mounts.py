@@ -89,7 +89,9 @@ class Mounts:
         mount("stage", config["base"], "tmpfs", _NO_SUID | _NO_DEVICES, "mode=0700")
         self._stage = _of(_held(config["base"]))
         self._lower = {path: _of(descriptor) for path, descriptor in lower.items()}
-        self._over: list[tuple[str, str]] = [(path, _of(held)) for path, held in inner.items()]
+        self._over: list[tuple[str, str]] = [
+            (path, _of(descriptor)) for path, descriptor in inner.items()
+        ]
         """What is mounted on the copies: place and source."""
         for number, path in enumerate(config["folders"]):
             self._over.append((path, self._staged(f"folder-{number}", path)))
@@ -118,9 +120,11 @@ class Mounts:
 
     def _devices(self) -> None:
         names = [name for name in os.listdir("/dev") if name.startswith(ACCELERATORS)]
-        held = {name: _held(f"/dev/{name}") for name in (*DEVICES, *names) if _is_there(name)}
+        descriptors = {
+            name: _held(f"/dev/{name}") for name in (*DEVICES, *names) if _is_there(name)
+        }
         mount("dev", "/dev", "tmpfs", _NO_SUID, "mode=0755")
-        for name, descriptor in held.items():
+        for name, descriptor in descriptors.items():
             if stat.S_ISDIR(os.fstat(descriptor).st_mode):
                 os.mkdir(f"/dev/{name}")
             else:

@@ -57,12 +57,12 @@ def unshare(namespaces: int) -> None:
     Raises:
         OSError: The kernel refused it.
     """
-    known = architecture()
-    if known is None:
+    machine = architecture()
+    if machine is None:
         raise OSError("system calls of this machine are not known")
     user, group = os.geteuid(), os.getegid()
     kernel.dumpable(True)  # otherwise root owns this process's own files in /proc
-    kernel.system_call(known[1]["unshare"], _NEW_USER | namespaces)
+    kernel.system_call(machine[1]["unshare"], _NEW_USER | namespaces)
     for name, text in (
         ("setgroups", "deny"),
         ("uid_map", f"{user} {user} 1"),

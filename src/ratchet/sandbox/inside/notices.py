@@ -182,6 +182,8 @@ class _Known:
 
 def _names() -> dict[int, str]:
     if _Known.names is None:
-        known = architecture()
-        _Known.names = {} if known is None else {number: name for name, number in known[1].items()}
+        machine = architecture()
+        _Known.names = (
+            {} if machine is None else {number: name for name, number in machine[1].items()}
+        )
     return _Known.names

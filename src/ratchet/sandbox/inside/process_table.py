@@ -17,13 +17,13 @@ def processes(root: int) -> list[int]:
     """The living descendants of a process; in its own process namespace, all others."""
     if root == 1:
         return [int(name) for name in os.listdir("/proc") if name.isdigit() and name != "1"]
-    found: list[int] = []
+    pids: list[int] = []
     waiting = [root]
     while waiting:
         for child in _children(waiting.pop()):
-            found.append(child)
+            pids.append(child)
             waiting.append(child)
-    return found
+    return pids
 
 
 def _children(pid: int) -> Iterator[int]:
@@ -122,8 +122,8 @@ def end_session(session: int, timeout_s: float = 5.0) -> None:
     """Kill all processes of a session from outside, after its own watcher was killed."""
     give_up = time.monotonic() + timeout_s
     while time.monotonic() < give_up:
-        found = [int(name) for name in os.listdir("/proc") if name.isdigit()]
-        left = [pid for pid in found if (stat := _stat(pid)) and int(stat[3]) == session]
+        pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
+        left = [pid for pid in pids if (stat := _stat(pid)) and int(stat[3]) == session]
         if not [pid for pid in left if (stat := _stat(pid)) and stat[0] != b"Z"]:
             return
         for pid in left:

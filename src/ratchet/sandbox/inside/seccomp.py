@@ -69,10 +69,10 @@ def compiled(rules: tuple[Rule, ...]) -> bytes:
     Raises:
         OSError: The call numbers of this architecture are unknown.
     """
-    found = architecture()
-    if found is None:
+    machine = architecture()
+    if machine is None:
         raise OSError(errno.ENOSYS, "system calls of this machine are not known")
-    name, numbers = found
+    name, numbers = machine
     program = [
         _step(_LOAD, _ARCHITECTURE),
         _step(_EQUAL, name, 1, 0),
@@ -127,30 +127,30 @@ def install(program: bytes, *, listen: bool = False, once: bool = False) -> int:
     Raises:
         OSError: The kernel refused it.
     """
-    known = architecture()
-    assert known is not None
-    held = ctypes.create_string_buffer(program, len(program))
-    described = struct.pack("@HP", len(program) // 8, ctypes.addressof(held))
+    machine = architecture()
+    assert machine is not None
+    program_buffer = ctypes.create_string_buffer(program, len(program))
+    described = struct.pack("@HP", len(program) // 8, ctypes.addressof(program_buffer))
     flags = _NEW_LISTENER if listen else 0
     if once:
         try:
             return kernel.system_call(
-                known[1]["seccomp"], _SET_MODE_FILTER, flags | _WAIT_KILLABLE, described
+                machine[1]["seccomp"], _SET_MODE_FILTER, flags | _WAIT_KILLABLE, described
             )
         except OSError as error:
             if error.errno != errno.EINVAL:
                 raise
-    return kernel.system_call(known[1]["seccomp"], _SET_MODE_FILTER, flags, described)
+    return kernel.system_call(machine[1]["seccomp"], _SET_MODE_FILTER, flags, described)
 
 
 def available() -> bool:
     """Whether this kernel has seccomp filters, and this architecture's call numbers are known."""
-    known = architecture()
-    if known is None or not kernel.LINUX:
+    machine = architecture()
+    if machine is None or not kernel.LINUX:
         return False
     try:
         kernel.system_call(
-            known[1]["seccomp"], _GET_ACTION_AVAIL, 0, struct.pack("=I", _KILL_PROCESS)
+            machine[1]["seccomp"], _GET_ACTION_AVAIL, 0, struct.pack("=I", _KILL_PROCESS)
         )
     except OSError:
         return False

@@ -35,12 +35,12 @@ class SharedMemory:
         flags_at = _OPENS.get(notice.name)
         if flags_at is not None:
             flags, mode = notice.arguments[flags_at : flags_at + 2]
-            made = os.open(paths[0], flags & 0xFFFFFFFF | os.O_NOFOLLOW, mode & 0o777)
+            descriptor = os.open(paths[0], flags & 0xFFFFFFFF | os.O_NOFOLLOW, mode & 0o777)
             self._own.add(os.path.basename(paths[0]))
             try:
-                notice.done(notice.add(made, flags & os.O_CLOEXEC))
+                notice.done(notice.add(descriptor, flags & os.O_CLOEXEC))
             finally:
-                os.close(made)
+                os.close(descriptor)
         elif notice.name in _LINKS:
             os.link(paths[1], paths[0], follow_symlinks=False)
             self._own.add(os.path.basename(paths[0]))

@@ -52,20 +52,20 @@ def serve(control: int, config: dict[str, Any]) -> NoReturn:
         process_table.end_all(1)
     gc.collect()
     gc.freeze()  # memory shared with the children stays shared
-    control_socket.send(protocol.READY, fds=tuple(each.fileno() for each in listeners))
-    for each in listeners:
-        each.close()
+    control_socket.send(protocol.READY, fds=tuple(listener.fileno() for listener in listeners))
+    for listener in listeners:
+        listener.close()
     _Zygote(control_socket, config, rules, loaded).loop()
     os._exit(0)
 
 
 def _listening(address: str, port: int) -> socket.socket:
     """A listener in this sandbox's network, accepted from by the outer process."""
-    made = socket.socket()
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    made.bind((address, port))
-    made.listen()
-    return made
+    listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind((address, port))
+    listener.listen()
+    return listener
 
 
 def _load(config: dict[str, Any]) -> tuple[child.Handler, object]:

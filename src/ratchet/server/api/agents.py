@@ -83,8 +83,8 @@ async def get_active(server: Services, name: str, headers: dict[str, str]) -> Re
     304 without a body.
     """
     activation = await server.in_thread(server.store.agents.active, checked_name(name))
-    found = activation or Activation(agent=name, candidate_id="", activated_at=0.0)
-    tag = f'"{found.candidate_id or "source"}"'
+    current = activation or Activation(agent=name, candidate_id="", activated_at=0.0)
+    tag = f'"{current.candidate_id or "source"}"'
     validators = {"etag": tag, "cache-control": "no-cache"}
     etags = [
         part.strip().removeprefix("W/") for part in headers.get("if-none-match", "").split(",")
@@ -93,11 +93,11 @@ async def get_active(server: Services, name: str, headers: dict[str, str]) -> Re
         return Response(status=304, headers=validators)
     resources: dict[str, Resource] = {}
     versions: dict[str, str] = {}
-    if found.candidate_id:
-        candidate = await candidates.find(server, found.candidate_id)
+    if current.candidate_id:
+        candidate = await candidates.find(server, current.candidate_id)
         resources, versions = candidate.resources, candidate.versions()
     body = ActiveCandidateView(
-        **msgspec.structs.asdict(found), versions=versions, resources=resources
+        **msgspec.structs.asdict(current), versions=versions, resources=resources
     )
     return Response(body, headers=validators)
 

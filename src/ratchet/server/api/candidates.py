@@ -99,11 +99,11 @@ async def get_changes(server: Services, id: str, query: ChangeQuery) -> Candidat
     """Get what a candidate changed: each differing resource, before and after."""
     candidate = await find(server, id)
     since = query.since or next(iter(candidate.parents), "")
-    other = (await find(server, since)).resources if since else {}
-    names = sorted({*candidate.resources, *other})
+    original = (await find(server, since)).resources if since else {}
+    names = sorted({*candidate.resources, *original})
     changes = []
     for name in names:
-        before, after = other.get(name), candidate.resources.get(name)
+        before, after = original.get(name), candidate.resources.get(name)
         either = after or before
         if either is None or before == after:
             continue

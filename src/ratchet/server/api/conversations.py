@@ -52,10 +52,10 @@ async def list_conversations(server: Services, query: ConversationQuery) -> Conv
 @group.route("GET", "/v1/conversations/{id}", READ, agents=BY_CONVERSATION)
 async def get_conversation(server: Services, id: str) -> ConversationLog:
     """Get a conversation: each message of users and models once, in order."""
-    for each in _possible_ids(id):
-        found = await server.in_thread(server.store.conversations.log, each)
-        if found is not None:
-            return found
+    for possible_id in _possible_ids(id):
+        log = await server.in_thread(server.store.conversations.log, possible_id)
+        if log is not None:
+            return log
     raise Problem(404, f"There is no conversation {id[:200]!r}.")
 
 
@@ -71,8 +71,8 @@ async def list_operations(server: Services, id: str, query: CursorPage) -> Opera
     """List a conversation's operations in the order they began: model calls, tool calls, agents."""
     read = server.store.conversations.operations
     options = {**msgspec.structs.asdict(query), "price": price}
-    for each in _possible_ids(id):
-        page, cursor = await server.in_thread(read, each, **options)
+    for possible_id in _possible_ids(id):
+        page, cursor = await server.in_thread(read, possible_id, **options)
         if page:
             return OperationPage(page, cursor)
     return OperationPage([], None)

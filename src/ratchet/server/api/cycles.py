@@ -56,16 +56,16 @@ class NewCommand(Request, frozen=True, kw_only=True):
 @group.route("GET", "/v1/cycles", READ, agents=BY_QUERY)
 async def list_cycles(server: Services, query: CycleQuery) -> CycleList:
     """List the cycles."""
-    found = await server.in_thread(server.store.cycles.list, query.agent, query.limit)
-    return CycleList([_shown(cycle) for cycle in found])
+    cycles = await server.in_thread(server.store.cycles.list, query.agent, query.limit)
+    return CycleList([_shown(cycle) for cycle in cycles])
 
 
 @group.route("GET", "/v1/cycles/{id}", READ, agents=of_answer(lambda answer: [answer.cycle.agent]))
 async def get_cycle(server: Services, id: str) -> CycleDetail:
     """Get a cycle with its moves."""
-    found = await _found(server, id)
+    cycle = await _found(server, id)
     moves = await server.in_thread(server.store.cycles.transitions, id)
-    return CycleDetail(_shown(found), moves)
+    return CycleDetail(_shown(cycle), moves)
 
 
 class StageCalls(msgspec.Struct, frozen=True):
@@ -100,10 +100,10 @@ async def tell_autopilot(server: Services, name: str, body: NewCommand) -> Opera
 
 
 async def _found(server: Services, id: str) -> Cycle:
-    found = await server.in_thread(server.store.cycles.get, id)
-    if found is None:
+    cycle = await server.in_thread(server.store.cycles.get, id)
+    if cycle is None:
         raise Problem(404, f"There is no cycle {id[:200]!r}.", field="id")
-    return found
+    return cycle
 
 
 def _shown(cycle: Cycle) -> Cycle:

@@ -72,14 +72,14 @@ class DatasetView(msgspec.Struct, frozen=True, kw_only=True):
 @group.route("POST", "/v1/datasets", DEVELOP, audited=True)
 async def publish_dataset(server: Services, body: NewDataset) -> DatasetVersion:
     """Store a dataset and make it the latest of its name."""
-    seen: set[str] = set()
+    ids: set[str] = set()
     for number, task in enumerate(body.tasks):
-        if task.id in seen:
+        if task.id in ids:
             raise Problem(422, f"Two tasks are named {task.id!r}.", field=f"tasks[{number}].id")
         if task.id not in body.splits:
             raise Problem(422, f"The task {task.id!r} has no split.", field="splits")
-        seen.add(task.id)
-    unknown = sorted(body.splits.keys() - seen)
+        ids.add(task.id)
+    unknown = sorted(body.splits.keys() - ids)
     if unknown:
         raise Problem(422, f"There is no task {unknown[0]!r}.", field=f"splits.{unknown[0]}")
     tasks = tuple(task_of(new) for new in body.tasks)
@@ -110,10 +110,10 @@ class DatasetQuery(Request, frozen=True, kw_only=True):
 @group.route("GET", "/v1/datasets", READ)
 async def latest_dataset(server: Services, query: DatasetQuery) -> DatasetView:
     """Get the latest dataset of a name."""
-    found = await server.in_thread(server.store.datasets.latest, query.name)
-    if found is None:
+    dataset = await server.in_thread(server.store.datasets.latest, query.name)
+    if dataset is None:
         raise Problem(404, f"There is no dataset {query.name!r}.", field="name")
-    return _view(found)
+    return _view(dataset)
 
 
 class DatasetSummaries(msgspec.Struct, frozen=True):
@@ -181,10 +181,10 @@ def _with_traces(store: Store, name: str, ids: list[str]) -> TracesAdded:
     added: list[str] = []
     left_out: Counter[str] = Counter()
     for id in ids:
-        found = store.traces.skeleton(id, limit=1)
-        if found is None:
+        skeleton = store.traces.skeleton(id, limit=1)
+        if skeleton is None:
             raise Problem(404, f"There is no trace {id!r}.", field="traces")
-        trace = found.trace
+        trace = skeleton.trace
         criteria = TraceFilter(
             since_ns=trace.start_ns,
             until_ns=trace.start_ns + 1,
@@ -200,7 +200,7 @@ def _with_traces(store: Store, name: str, ids: list[str]) -> TracesAdded:
             now=time.time(),
         )
         dataset = got.dataset
-        added += [one.task.id for one in got.tasks]
+        added += [captured.task.id for captured in got.tasks]
         left_out.update(got.left_out)
         if not got.tasks and not got.left_out:
             left_out["the dataset has its input already"] += 1

@@ -40,10 +40,10 @@ async def list_cards(server: Services, query: CardQuery) -> CardList:
 @group.route("GET", "/v1/report-cards/{id}", READ)
 async def get_card(server: Services, id: str) -> ReportCard:
     """Get a report card."""
-    found = await server.in_thread(server.store.report_cards.get, id)
-    if found is None:
+    card = await server.in_thread(server.store.report_cards.get, id)
+    if card is None:
         raise Problem(404, f"There is no report card {id[:200]!r}.", field="id")
-    return found
+    return card
 
 
 LISTED_S, TRIED_S = 60.0, 300.0

@@ -51,18 +51,18 @@ async def stream_events(
 async def _follow(server: Services, after: int) -> AsyncIterator[bytes]:
     # Sends an id at once, so that a client that reconnects before the first event misses none.
     yield f"id: {after}\n: connected\n\n".encode()
-    seen: OrderedDict[int, None] = OrderedDict()
+    sent: OrderedDict[int, None] = OrderedDict()
     floor, idle_s = after, 0.0
     while not server.closing.is_set():
-        found = await server.in_thread(server.store.events.after, max(floor, after - OVERLAP))
-        new = [event for event in found if event.seq not in seen]
+        recent = await server.in_thread(server.store.events.after, max(floor, after - OVERLAP))
+        new = [event for event in recent if event.seq not in sent]
         for event in new:
-            seen[event.seq] = None
+            sent[event.seq] = None
             data = msgspec.json.encode({"at": event.at, **_object(event.body)}).decode()
             yield f"id: {event.seq}\nevent: {event.kind}\ndata: {data}\n\n".encode()
             after = max(after, event.seq)
-        while len(seen) > 4 * OVERLAP:
-            seen.popitem(last=False)
+        while len(sent) > 4 * OVERLAP:
+            sent.popitem(last=False)
         if new:
             idle_s = 0.0
             continue

@@ -62,10 +62,10 @@ async def get_evidence(server: Services, id: str) -> TextResponse:
 
 
 def _found(server: Services, id: str) -> Experiment:
-    found = server.store.experiments.get(id)
-    if found is None:
+    experiment = server.store.experiments.get(id)
+    if experiment is None:
         raise Problem(404, f"There is no experiment {id[:200]!r}.", field="id")
-    return found
+    return experiment
 
 
 def _evidence(server: Services, id: str) -> bytes:

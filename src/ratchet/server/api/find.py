@@ -51,17 +51,19 @@ async def find(server: Services, query: FindQuery) -> FoundList:
 
 
 def _found(store: Store, prefix: str) -> list[FoundItem]:
-    def of(kind: str, found: Iterable[Any], title: Callable[[Any], str]) -> Iterator[FoundItem]:
-        return (FoundItem(kind, each.id, title(each)) for each in found)
+    def of(kind: str, nouns: Iterable[Any], title: Callable[[Any], str]) -> Iterator[FoundItem]:
+        return (FoundItem(kind, noun.id, title(noun)) for noun in nouns)
 
     datasets = (
         FoundItem(
-            "dataset", each.name, f"version {each.version[:8]}, {counted(each.tasks, 'task')}"
+            "dataset",
+            dataset.name,
+            f"version {dataset.version[:8]}, {counted(dataset.tasks, 'task')}",
         )
-        for each in store.datasets.list()
-        if each.name.startswith(prefix) or each.version.startswith(prefix)
+        for dataset in store.datasets.list()
+        if dataset.name.startswith(prefix) or dataset.version.startswith(prefix)
     )
-    found = itertools.chain(
+    matches = itertools.chain(
         of("run", store.runs.find(prefix), lambda run: f"{run.agent}, {run.stage}"),
         of("experiment", store.experiments.find(prefix), _verdict),
         of("release", store.releases.find(prefix), lambda e: f"{e.agent or e.branch}, {e.state}"),
@@ -71,7 +73,7 @@ def _found(store: Store, prefix: str) -> list[FoundItem]:
         of("rollout", store.rollouts.find(prefix), lambda e: f"task {e.task_id}, {e.status}"),
         (FoundItem("trace", id, "") for id in store.traces.find(prefix, MOST)),
     )
-    return list(itertools.islice(found, MOST))
+    return list(itertools.islice(matches, MOST))
 
 
 def _verdict(experiment: Experiment) -> str:

@@ -35,16 +35,18 @@ async def wait_for_rollouts(server: Services, body: AwaitedRollouts) -> EndedRol
     Send it again with the ids of the others: one request waits for all that are pending.
     """
     ended, unknown = await server.dispatcher.ended(body.ids, body.wait_s)
-    found = await server.in_thread(_with_records, server.store, ended[:ENDED_AT_ONCE])
-    return EndedRollouts(found, tuple(unknown))
+    records = await server.in_thread(_with_records, server.store, ended[:ENDED_AT_ONCE])
+    return EndedRollouts(records, tuple(unknown))
 
 
 def _with_records(store: Store, ids: list[str]) -> tuple[EndedRollout, ...]:
-    found = store.rollouts.get(ids)
+    rollouts = store.rollouts.get(ids)
     spans = store.spans.of_newest_attempts(ids)
     scores = store.scores.of(ids)
     return tuple(
-        EndedRollout(found[id], tuple(spans[id]), tuple(scores[id])) for id in ids if id in found
+        EndedRollout(rollouts[id], tuple(spans[id]), tuple(scores[id]))
+        for id in ids
+        if id in rollouts
     )
 
 
@@ -85,5 +87,5 @@ class QueueNames(msgspec.Struct, frozen=True):
 )
 async def list_queues(server: Services, query: QueueFilter) -> QueueNames:
     """List the queues that have queued rollouts."""
-    found = await server.in_thread(server.store.rollouts.queues, query.prefix, query.limit)
-    return QueueNames(found)
+    names = await server.in_thread(server.store.rollouts.queues, query.prefix, query.limit)
+    return QueueNames(names)

@@ -55,8 +55,8 @@ async def create_key(server: Services, body: NewKey) -> Response:
     until = None if body.expires_in_s is None else now + body.expires_in_s
     scopes = tuple(dict.fromkeys(body.scopes))
     create = server.store.keys.create
-    made = await server.in_thread(create, body.name, scopes, now, until, body.agent)
-    return Response(MadeKey(*made), 201, {"cache-control": "no-store"})
+    created = await server.in_thread(create, body.name, scopes, now, until, body.agent)
+    return Response(MadeKey(*created), 201, {"cache-control": "no-store"})
 
 
 @group.route("DELETE", "/v1/keys/{id}", ADMIN, audited=True)

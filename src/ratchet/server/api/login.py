@@ -66,9 +66,10 @@ async def finish_login(server: Services, scope: dict[str, Any]) -> Response:
     name = f"{PERSON}{person.name}"[:100]
     key, secret = await server.in_thread(server.store.keys.create, name, scopes, now, until)
     _audit(server, scope, person, Caller(key_id=key.id), 303)
-    seen = {"scheme": "https", "headers": ()} if oidc.is_secure else scope
+    cookie_scope = {"scheme": "https", "headers": ()} if oidc.is_secure else scope
     return _moved(
-        f"{oidc.root_path}{target}", set_cookie(seen, secret, round(3600 * oidc.settings.hours))
+        f"{oidc.root_path}{target}",
+        set_cookie(cookie_scope, secret, round(3600 * oidc.settings.hours)),
     )
 
 
@@ -104,9 +105,9 @@ def _cookie_of(scope: dict[str, Any]) -> str:
     for name, value in scope["headers"]:
         if name == b"cookie":
             try:
-                found = SimpleCookie(value.decode("latin-1"))
+                cookies = SimpleCookie(value.decode("latin-1"))
             except CookieError:
                 continue
-            if COOKIE in found:
-                return found[COOKIE].value
+            if COOKIE in cookies:
+                return cookies[COOKIE].value
     return ""

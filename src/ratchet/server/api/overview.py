@@ -135,13 +135,13 @@ async def get_overview(server: Services, query: OverviewQuery) -> Overview:
         raise Problem(
             400, f"The time is {query.hours:g} hours; it is at least {SHORTEST_H}.", field="hours"
         )
-    kept: dict[float, _Kept] = server.kept.setdefault("overview", {})
-    found = kept.get(query.hours)
-    if found is None or time.monotonic() - found.at > FRESH_S:
+    cache: dict[float, _Kept] = server.kept.setdefault("overview", {})
+    cached = cache.get(query.hours)
+    if cached is None or time.monotonic() - cached.at > FRESH_S:
         overview = await server.in_thread(_overview, server.store, query.hours, time.time())
-        kept.clear() if len(kept) > 20 else None
-        kept[query.hours] = found = _Kept(time.monotonic(), overview)
-    return found.overview
+        cache.clear() if len(cache) > 20 else None
+        cache[query.hours] = cached = _Kept(time.monotonic(), overview)
+    return cached.overview
 
 
 def _overview(store: Store, hours: float, now: float) -> Overview:
@@ -180,16 +180,19 @@ def _overview(store: Store, hours: float, now: float) -> Overview:
                 by_agent[trace.agent].append(trace)
         for name, traces in by_agent.items():
             _add(agents[name], agents[name].series[min(at, BUCKETS - 1)], traces)
-    for found in agents.values():
-        active = store.agents.active(found.name)
-        found.active_candidate_id = active.candidate_id if active else ""
+    for agent_overview in agents.values():
+        active = store.agents.active(agent_overview.name)
+        agent_overview.active_candidate_id = active.candidate_id if active else ""
     runs = store.runs.list(LATEST)
     releases = store.releases.list(LATEST)
     activity = {run.id: store.activity.waits(run.id, now) for run in runs}
     return Overview(
         now=now,
         bucket_s=bucket_s,
-        agents=sorted(agents.values(), key=lambda each: (-each.traces, each.name)),
+        agents=sorted(
+            agents.values(),
+            key=lambda agent_overview: (-agent_overview.traces, agent_overview.name),
+        ),
         waiting=_waiting(cycles, runs, releases),
         latest=store.experiments.list(LATEST),
         releases=releases,
@@ -215,18 +218,18 @@ def _add(agent: AgentOverview, bucket: Bucket, traces: list[Trace]) -> None:
     elif agent.cost_usd is not None:
         agent.cost_usd += bucket.known_usd
     if rated:
-        whole = (agent.feedback or 0.0) * agent.feedback_count + sum(rated)
+        rating_sum = (agent.feedback or 0.0) * agent.feedback_count + sum(rated)
         agent.feedback_count += len(rated)
-        agent.feedback = whole / agent.feedback_count
+        agent.feedback = rating_sum / agent.feedback_count
 
 
 def _waiting(cycles: list[Cycle], runs: list[Run], releases: list[Release]) -> list[Waiting]:
-    found = []
+    waiting = []
     for cycle in cycles:
         if cycle.state in FINAL_CYCLE_STATES:
             continue
         if cycle.state == "approval":
-            found.append(
+            waiting.append(
                 Waiting(
                     kind="approval",
                     title=f"{cycle.agent}: a proved candidate waits for your approval",
@@ -238,7 +241,7 @@ def _waiting(cycles: list[Cycle], runs: list[Run], releases: list[Release]) -> l
             )
     for release in releases:
         if release.state == "proposed" and release.request is not None:
-            found.append(
+            waiting.append(
                 Waiting(
                     kind="pull_request",
                     title=f"Pull request #{release.request.number} waits for its review",
@@ -249,12 +252,12 @@ def _waiting(cycles: list[Cycle], runs: list[Run], releases: list[Release]) -> l
                 )
             )
     settled: set[str] = set()
-    for run in sorted(runs, key=lambda each: -each.updated_at):
+    for run in sorted(runs, key=lambda run: -run.updated_at):
         if run.agent in settled:
             continue  # a later run of the agent has been made, so this one is left behind
         settled.add(run.agent)
         if run.stage == "failed":
-            found.append(
+            waiting.append(
                 Waiting(
                     kind="failed_run",
                     title=f"A run of {run.agent} stopped in {run.failed_at or 'its work'}",
@@ -265,7 +268,7 @@ def _waiting(cycles: list[Cycle], runs: list[Run], releases: list[Release]) -> l
                 )
             )
         elif run.stage == "prove" and "label" in run.message:
-            found.append(
+            waiting.append(
                 Waiting(
                     kind="labels",
                     title=f"A decision about {run.agent} waits for labels",
@@ -275,4 +278,4 @@ def _waiting(cycles: list[Cycle], runs: list[Run], releases: list[Release]) -> l
                     command="ratchet label",
                 )
             )
-    return found
+    return waiting

@@ -69,8 +69,8 @@ async def set_project_setting(
     """
     root = _project(server)
     change = await server.in_thread(change_setting, root, key, body.value, digest=body.digest)
-    told = f"{change.key}: {_said(change.before)} → {_said(change.after)}"
-    server.activity_log.audit(caller, {**scope, "path": told}, "set_project_setting", 200)
+    summary = f"{change.key}: {_said(change.before)} → {_said(change.after)}"
+    server.activity_log.audit(caller, {**scope, "path": summary}, "set_project_setting", 200)
     return change
 
 

@@ -42,7 +42,7 @@ async def list_recordings(server: Services, query: RecordingQuery) -> RecordingP
     """List the root span, the first and the last model call and the feedback of traces, newest
     first."""
     options = {"cursor": query.cursor, "limit": query.limit}
-    found, examined, cursor = await server.in_thread(
+    recordings, examined, cursor = await server.in_thread(
         server.store.recordings.page, query.criteria, **options
     )
-    return RecordingPage(found, examined, cursor)
+    return RecordingPage(recordings, examined, cursor)

@@ -139,18 +139,18 @@ async def refine_dataset(server: Services, name: str) -> DatasetRefinement:
     """
 
     def read() -> DatasetRefinement:
-        found, traces = _refined(server.store, latest_of(server.store, name))
-        answer = msgspec.convert(msgspec.to_builtins(found), DatasetRefinement)
-        if found.coverage is None or answer.coverage is None:
+        refinement, traces = _refined(server.store, latest_of(server.store, name))
+        answer = msgspec.convert(msgspec.to_builtins(refinement), DatasetRefinement)
+        if refinement.coverage is None or answer.coverage is None:
             return answer
         clusters = [
             msgspec.structs.replace(
-                shown,
+                answer_cluster,
                 inputs=len(cluster.of_live),
                 traces=[traces[place] for place in reversed(cluster.of_live[-SHOWN_TRACES:])],
             )
-            for shown, cluster in zip(
-                answer.coverage.clusters, found.coverage.clusters, strict=True
+            for answer_cluster, cluster in zip(
+                answer.coverage.clusters, refinement.coverage.clusters, strict=True
             )
         ]
         coverage = msgspec.structs.replace(answer.coverage, clusters=clusters)
@@ -169,10 +169,10 @@ async def change_dataset(server: Services, name: str, body: DatasetChanges) -> D
 
 
 def latest_of(store: Store, name: str) -> Dataset:
-    found = store.datasets.latest(name)
-    if found is None:
+    dataset = store.datasets.latest(name)
+    if dataset is None:
         raise Problem(404, f"There is no dataset {name[:100]!r}.", field="name")
-    return found
+    return dataset
 
 
 def _refined(store: Store, dataset: Dataset) -> tuple[Refinement, list[str]]:
@@ -180,8 +180,8 @@ def _refined(store: Store, dataset: Dataset) -> tuple[Refinement, list[str]]:
     from ratchet.curate.refinement import inputs_of_traces, read_results, refine
 
     live = inputs_of_traces(store)
-    found = refine(dataset, read_results(store, dataset, None), [value for _, value in live])
-    return found, [trace for trace, _ in live]
+    refinement = refine(dataset, read_results(store, dataset, None), [value for _, value in live])
+    return refinement, [trace for trace, _ in live]
 
 
 def _changed(store: Store, name: str, body: DatasetChanges) -> DatasetChanged:
@@ -199,26 +199,26 @@ def _changed(store: Store, name: str, body: DatasetChanges) -> DatasetChanged:
         proposals = (
             select(_refined(store, dataset)[0].proposals, body.accept) if body.accept else []
         )
-        made = accept(dataset, proposals, remove=body.remove)
+        draft = accept(dataset, proposals, remove=body.remove)
     except InputError as error:
         raise Problem(422, error.message) from None
-    made = _edited(made, dataset, body.edit)
-    made = _grown(made, dataset, [task_of(new) for new in body.add], body.split)
-    if made is dataset:
+    draft = _edited(draft, dataset, body.edit)
+    draft = _grown(draft, dataset, [task_of(new) for new in body.add], body.split)
+    if draft is dataset:
         return DatasetChanged(dataset.version, dataset.version, "Nothing was changed.")
-    return DatasetChanged(store.datasets.put(made), dataset.version, made.reason)
+    return DatasetChanged(store.datasets.put(draft), dataset.version, draft.reason)
 
 
-def _edited(made: Dataset, before: Dataset, edits: list[EditedTask]) -> Dataset:
+def _edited(draft: Dataset, before: Dataset, edits: list[EditedTask]) -> Dataset:
     """Replace tasks; what an edit leaves as it is does not count."""
-    by_id = {task.id: task for task in made.tasks}
-    splits = {content_hash(task.input): made.splits[task.id] for task in made.tasks}
+    by_id = {task.id: task for task in draft.tasks}
+    splits = {content_hash(task.input): draft.splits[task.id] for task in draft.tasks}
     changed: dict[str, Task] = {}
     for edit in edits:
         task = by_id.get(edit.id)
         if task is None:
             raise Problem(404, f"The dataset has no task {edit.id!r}.", field="edit")
-        own = made.splits[edit.id]
+        own = draft.splits[edit.id]
         _refuse_straddling(splits, edit.id, edit.input, own, field="edit")
         new = msgspec.structs.replace(
             task, input=edit.input, expected=edit.expected, metadata=edit.metadata
@@ -226,18 +226,18 @@ def _edited(made: Dataset, before: Dataset, edits: list[EditedTask]) -> Dataset:
         if new.content() != task.content():
             changed[edit.id] = new
     if not changed:
-        return made
+        return draft
     names = ", ".join(sorted(changed)) if len(changed) <= 3 else counted(len(changed), "task")
-    tasks = tuple(changed.get(task.id, task) for task in made.tasks)
-    return _because(made, before, f"Edited: {names}.", tasks=tasks)
+    tasks = tuple(changed.get(task.id, task) for task in draft.tasks)
+    return _because(draft, before, f"Edited: {names}.", tasks=tasks)
 
 
-def _grown(made: Dataset, before: Dataset, added: list[Task], split: Split) -> Dataset:
+def _grown(draft: Dataset, before: Dataset, added: list[Task], split: Split) -> Dataset:
     """Add tasks to a split, none of whose inputs another split may have."""
     if not added:
-        return made
-    splits = {content_hash(task.input): made.splits[task.id] for task in made.tasks}
-    ids = {task.id for task in made.tasks}
+        return draft
+    splits = {content_hash(task.input): draft.splits[task.id] for task in draft.tasks}
+    ids = {task.id for task in draft.tasks}
     for task in added:
         if task.id in ids:
             raise Problem(422, f"The dataset has a task {task.id!r} already.", field="add")
@@ -247,23 +247,23 @@ def _grown(made: Dataset, before: Dataset, added: list[Task], split: Split) -> D
     by = ", ".join(f"{count} by {way}" for way, count in ways.items() if way)
     number = counted(len(added), "task")
     return _because(
-        made,
+        draft,
         before,
         f"Added to {split}: {number}{f' ({by})' if by else ''}.",
-        tasks=(*made.tasks, *added),
-        splits={**made.splits, **{task.id: split for task in added}},
+        tasks=(*draft.tasks, *added),
+        splits={**draft.splits, **{task.id: split for task in added}},
     )
 
 
 def _refuse_straddling(
-    splits: Mapping[str, Split], id: str, given: Any, own: Split, *, field: str
+    splits: Mapping[str, Split], id: str, task_input: Any, own: Split, *, field: str
 ) -> None:
     """Refuse an input that another split has.
 
     Raises:
         Problem: It is there (422).
     """
-    if splits.get(content_hash(given), own) != own:
+    if splits.get(content_hash(task_input), own) != own:
         raise Problem(
             422,
             f"Another split has the input of {id!r} already: a proof needs tasks that learning"
@@ -272,8 +272,8 @@ def _refuse_straddling(
         )
 
 
-def _because(made: Dataset, before: Dataset, why: str, **changes: Any) -> Dataset:
-    reasons = [] if made is before else [made.reason]
+def _because(draft: Dataset, before: Dataset, why: str, **changes: Any) -> Dataset:
+    reasons = [] if draft is before else [draft.reason]
     return msgspec.structs.replace(
-        made, **changes, parent=before.version, reason=" ".join([*reasons, why])[:1000]
+        draft, **changes, parent=before.version, reason=" ".join([*reasons, why])[:1000]
     )

@@ -83,7 +83,7 @@ def _rolled_back(server: Services, release: Release, reason: str) -> Release:
 
 
 def _found(server: Services, id: str) -> Release:
-    found = server.store.releases.get(id)
-    if found is None:
+    release = server.store.releases.get(id)
+    if release is None:
         raise Problem(404, f"There is no release {id[:200]!r}.", field="id")
-    return found
+    return release

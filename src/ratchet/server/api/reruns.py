@@ -75,11 +75,11 @@ async def place_of_rerun(server: Services, query: PlaceQuery) -> RerunPlace:
             raise
         problem = error.detail
     present = await server.dispatcher.runners()
-    named = {name for runner in present for name in runner.queues if not name.endswith(EVERY)}
+    queues = {name for runner in present for name in runner.queues if not name.endswith(EVERY)}
     return RerunPlace(
         queue=queue,
-        runners=[each.name for each in present if serves(each, queue)],
-        others=sorted(named - {queue}),
+        runners=[runner.name for runner in present if serves(runner, queue)],
+        others=sorted(queues - {queue}),
         problem=problem,
     )
 
@@ -92,12 +92,12 @@ async def run_again(server: Services, body: NewRerun) -> Rerun:
     Until a runner claims it, `POST /v1/rollouts/cancel` takes it back.
     """
     rollout = await server.in_thread(_original, server.store, body.rollout, body.trace)
-    made = msgspec.structs.replace(
+    rerun = msgspec.structs.replace(
         rollout, id=body.id or uuid4().hex, queue=body.queue or rollout.queue
     )
-    await server.dispatcher.create([made])
-    serving = await _serving(server, made.queue)
-    return Rerun(rollout_id=made.id, queue=made.queue, runners=serving)
+    await server.dispatcher.create([rerun])
+    serving = await _serving(server, rerun.queue)
+    return Rerun(rollout_id=rerun.id, queue=rerun.queue, runners=serving)
 
 
 class Repeated(msgspec.Struct, frozen=True, kw_only=True):
@@ -129,12 +129,12 @@ class RerunComparison(msgspec.Struct, frozen=True, kw_only=True):
 @group.route("GET", "/v1/reruns/{id}", READ)
 async def compare_rerun(server: Services, id: str) -> RerunComparison:
     """Get a rerun beside the rollout or trace that it runs again."""
-    found = await server.in_thread(_compared, server.store, id)
-    return msgspec.structs.replace(found, runners=await _serving(server, found.queue))
+    comparison = await server.in_thread(_compared, server.store, id)
+    return msgspec.structs.replace(comparison, runners=await _serving(server, comparison.queue))
 
 
 async def _serving(server: Services, queue: str) -> list[str]:
-    return [each.name for each in await server.dispatcher.runners() if serves(each, queue)]
+    return [runner.name for runner in await server.dispatcher.runners() if serves(runner, queue)]
 
 
 def _original(store: Store, rollout: str | None, trace: str | None) -> Rollout:
@@ -175,11 +175,11 @@ def _compared(store: Store, id: str) -> RerunComparison:
 
 
 def _side(store: Store, id: str) -> Repeated | None:
-    found = store.rollouts.get([id]).get(id)
-    if found is None:
+    rollout = store.rollouts.get([id]).get(id)
+    if rollout is None:
         return None
     spans = store.spans.of(id)
-    return _of(found, spans[-1].trace_id if spans else "")
+    return _of(rollout, spans[-1].trace_id if spans else "")
 
 
 def _live_side(store: Store, id: str) -> Repeated | None:
@@ -191,8 +191,8 @@ def _live_side(store: Store, id: str) -> Repeated | None:
         return None
     output, error = None, ""
     try:
-        found = recorded_rollout(recording)
-        output, error = found.output, found.error
+        rollout = recorded_rollout(recording)
+        output, error = rollout.output, rollout.error
     except Unusable as unusable:
         error = f"Nothing to compare: {unusable}."
     trace = skeleton.trace

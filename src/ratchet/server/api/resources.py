@@ -63,8 +63,8 @@ class ResourceVersionList(msgspec.Struct, frozen=True):
 @group.route("GET", "/v1/resources", READ)
 async def list_versions(server: Services, query: ResourceQuery) -> ResourceVersionList:
     """List the versions of a resource."""
-    found = await server.in_thread(server.store.resources.versions, query.name)
-    return ResourceVersionList([ResourceVersion(*one) for one in found])
+    versions = await server.in_thread(server.store.resources.versions, query.name)
+    return ResourceVersionList([ResourceVersion(*version) for version in versions])
 
 
 @group.route("GET", "/v1/resources/{version}", READ_BY_RUNNERS, answers=Resource, agents=NO_AGENT)

@@ -96,7 +96,7 @@ class RolloutsCreated(msgspec.Struct, frozen=True):
     "POST",
     "/v1/rollouts",
     DEVELOP,
-    agents=of_request(lambda body: [agent_of_queue(each.queue) for each in body.rollouts]),
+    agents=of_request(lambda body: [agent_of_queue(rollout.queue) for rollout in body.rollouts]),
 )
 async def create_rollouts(server: Services, body: NewRollouts) -> RolloutsCreated:
     """Queue rollouts.
@@ -104,12 +104,12 @@ async def create_rollouts(server: Services, body: NewRollouts) -> RolloutsCreate
     In one transaction. Rollouts whose id exists are left unchanged.
     """
     candidates = {new.candidate_id for new in body.rollouts if new.candidate_id}
-    known = (
+    stored = (
         await server.in_thread(server.store.candidates.known, candidates) if candidates else set()
     )
     rollouts = []
     for number, new in enumerate(body.rollouts):
-        if new.candidate_id and new.candidate_id not in known:
+        if new.candidate_id and new.candidate_id not in stored:
             raise Problem(
                 422,
                 f"There is no candidate {new.candidate_id!r}.",
@@ -318,7 +318,9 @@ class ReportResults(msgspec.Struct, frozen=True):
     "POST",
     "/v1/rollouts/finish",
     RUNNER,
-    agents=of_rollouts(lambda given: [each.rollout_id for each in given["body"].outcomes]),
+    agents=of_rollouts(
+        lambda arguments: [outcome.rollout_id for outcome in arguments["body"].outcomes]
+    ),
 )
 async def finish_rollouts(server: Services, body: AttemptReports) -> ReportResults:
     """Report outcomes of attempts, with their spans and the agent's own scores.
@@ -467,7 +469,7 @@ async def list_scores_of_rollout(server: Services, id: str) -> ScoreList:
 
 
 async def _one(server: Services, id: str) -> Rollout:
-    found = await server.in_thread(server.store.rollouts.get, [id])
-    if id not in found:
+    rollouts = await server.in_thread(server.store.rollouts.get, [id])
+    if id not in rollouts:
         raise Problem(404, f"There is no rollout {id!r}.", field="id")
-    return found[id]
+    return rollouts[id]

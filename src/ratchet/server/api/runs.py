@@ -165,25 +165,25 @@ def _detail(store: Store, id: str) -> RunDetail:
         metric=_metric(outcome),
         proposals=[
             RunProposal(
-                number=each.number,
-                candidate_id=each.candidate_id,
-                parents=list(each.parents),
-                algorithm=each.algorithm,
-                reason=each.reason,
-                verdict=_verdict(each.accepted, each.refused, each.pruned),
-                score=each.value,
-                low=each.low,
-                high=each.high,
-                tasks=each.tasks,
-                failed=each.failed,
-                error=each.error,
-                best=each.best,
-                rollouts=each.rollouts,
-                coach_calls=each.coach_calls,
-                known_usd=each.dollars,
-                cost_usd=each.cost.usd,
+                number=proposal.number,
+                candidate_id=proposal.candidate_id,
+                parents=list(proposal.parents),
+                algorithm=proposal.algorithm,
+                reason=proposal.reason,
+                verdict=_verdict(proposal.accepted, proposal.refused, proposal.pruned),
+                score=proposal.value,
+                low=proposal.low,
+                high=proposal.high,
+                tasks=proposal.tasks,
+                failed=proposal.failed,
+                error=proposal.error,
+                best=proposal.best,
+                rollouts=proposal.rollouts,
+                coach_calls=proposal.coach_calls,
+                known_usd=proposal.dollars,
+                cost_usd=proposal.cost.usd,
             )
-            for each in outcome.proposals
+            for proposal in outcome.proposals
         ],
         refusals=[RefusalCount(why, n, such[why]) for why, n in counts.most_common(REASONS)],
         notes=[str(body) for key, body in entries if key.startswith(("note/", "unpriced/"))],
@@ -215,10 +215,10 @@ def _metric(outcome: RunOutcome) -> str:
 
 
 def _found(store: Store, id: str) -> Run:
-    found = store.runs.get(id) or next(iter(store.runs.find(id) if id else ()), None)
-    if found is None:
+    run = store.runs.get(id) or next(iter(store.runs.find(id) if id else ()), None)
+    if run is None:
         raise Problem(404, f"There is no run {id[:200]!r}.", field="id")
-    return found
+    return run
 
 
 def _splits(store: Store, version: str) -> Mapping[str, str]:
@@ -228,10 +228,13 @@ def _splits(store: Store, version: str) -> Mapping[str, str]:
         return {}
 
 
-def _compared(store: Store, id: str, candidate: str, other: str) -> TaskOutcomes:
+def _compared(store: Store, id: str, candidate: str, other_id: str) -> TaskOutcomes:
     run = _found(store, id)
     evaluator = _metric(outcome_of(store, run))
-    sides = [store.scores.by_task(run.id, each, evaluator) for each in (candidate, other)]
+    sides = [
+        store.scores.by_task(run.id, candidate_id, evaluator)
+        for candidate_id in (candidate, other_id)
+    ]
     splits = _splits(store, run.dataset_version)
     tasks = list(dict.fromkeys([*sides[0], *sides[1]]))
     return TaskOutcomes(

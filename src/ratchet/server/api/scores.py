@@ -42,7 +42,7 @@ class ScoresStored(msgspec.Struct, frozen=True):
     "POST",
     "/v1/scores",
     DEVELOP,
-    agents=of_rollouts(lambda given: [each.rollout_id for each in given["body"].scores]),
+    agents=of_rollouts(lambda arguments: [score.rollout_id for score in arguments["body"].scores]),
 )
 async def add_scores(server: Services, body: NewScores) -> ScoresStored:
     """Store scores."""

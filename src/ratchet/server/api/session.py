@@ -65,14 +65,14 @@ async def log_out(server: Services, caller: Caller, scope: dict[str, Any]) -> Re
 
 
 async def _session(server: Services, caller: Caller) -> Session:
-    shown = [scope for scope in SCOPES if scope in caller.scopes]
+    scopes = [scope for scope in SCOPES if scope in caller.scopes]
     provider = server.oidc.settings.name if server.oidc else ""
     if not caller.key_id:
-        return Session(login="open" if shown else "key", scopes=shown, provider=provider)
+        return Session(login="open" if scopes else "key", scopes=scopes, provider=provider)
     key = await _key(server, caller)
     return Session(
         login="key",
-        scopes=shown,
+        scopes=scopes,
         key_name=key.name if key else "",
         expires_at=key.expires_at if key else None,
         provider=provider,
@@ -83,4 +83,4 @@ async def _key(server: Services, caller: Caller) -> Key | None:
     if not caller.key_id:
         return None
     keys = await server.in_thread(server.store.keys.list)
-    return next((each for each in keys if each.id == caller.key_id), None)
+    return next((key for key in keys if key.id == caller.key_id), None)

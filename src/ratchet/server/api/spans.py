@@ -43,7 +43,7 @@ class SpansStored(msgspec.Struct, frozen=True):
     "POST",
     "/v1/spans",
     SEND_SPANS,
-    agents=of_request(lambda body: [each.agent for each in body.records]),
+    agents=of_request(lambda body: [record.agent for record in body.records]),
 )
 async def add_spans(server: Services, body: NewSpans) -> SpansStored:
     """Store live spans; the response follows the commit. For OpenTelemetry, use /v1/traces."""

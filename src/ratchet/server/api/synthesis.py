@@ -151,9 +151,12 @@ def _without_model(dataset: Dataset, body: NewSynthesis) -> ProposedTasks:
         now=time.time(),
     )
     try:
-        made = asyncio.run(work)
+        synthesis = asyncio.run(work)
     except InputError as error:
         raise Problem(422, str(error), field="split") from None
     return ProposedTasks(
-        parent=dataset.version, tasks=list(made.tasks), dropped=made.dropped, ended=made.ended
+        parent=dataset.version,
+        tasks=list(synthesis.tasks),
+        dropped=synthesis.dropped,
+        ended=synthesis.ended,
     )

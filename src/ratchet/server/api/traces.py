@@ -113,8 +113,8 @@ async def list_traces(server: Services, query: TraceQuery) -> TracePage:
     traces = server.store.traces
     filters = query.criteria
     if query.after is not None:
-        found, mark = await server.in_thread(traces.after, query.after, filters, price=price)
-        return TracePage(found, None, mark)
+        changed, mark = await server.in_thread(traces.after, query.after, filters, price=price)
+        return TracePage(changed, None, mark)
     mark = await server.in_thread(traces.mark)
     options = {"sort": query.sort, "limit": query.limit, "cursor": query.cursor, "price": price}
     page, cursor = await server.in_thread(traces.list, filters, **options)
@@ -143,10 +143,10 @@ async def get_skeleton(server: Services, id: str, query: DetailQuery) -> TraceSk
 @group.route("GET", "/v1/traces/{id}/spans/{span_id}", READ, agents=BY_TRACE)
 async def get_span(server: Services, id: str, span_id: str) -> Span:
     """Get one span of a trace, with its attributes and events."""
-    found = await server.in_thread(server.store.traces.span, id, span_id)
-    if found is None:
+    span = await server.in_thread(server.store.traces.span, id, span_id)
+    if span is None:
         raise Problem(404, f"The trace {id[:200]!r} has no span {span_id[:200]!r}.")
-    return found
+    return span
 
 
 Found = TypeVar("Found")
@@ -160,18 +160,18 @@ async def _found(server: Services, read: Callable[..., Found | None], id: str, s
     """
     if not SHORTEST <= len(id) <= 200:
         raise Problem(422, f"An id has {SHORTEST} to 200 characters.", field="id")
-    found = await server.in_thread(read, id, limit=spans, price=price)
-    if found is None:
+    trace = await server.in_thread(read, id, limit=spans, price=price)
+    if trace is None:
         ids = await server.in_thread(server.store.traces.find, id, 2)
         if len(ids) > 1:
             raise Problem(
                 422, f"{id!r} is the prefix of several traces; give more characters.", field="id"
             )
         if ids:
-            found = await server.in_thread(read, ids[0], limit=spans, price=price)
-    if found is None:
+            trace = await server.in_thread(read, ids[0], limit=spans, price=price)
+    if trace is None:
         raise Problem(404, f"There is no trace {id!r}.")
-    return found
+    return trace
 
 
 def _nanoseconds(seconds: float | None) -> int | None:

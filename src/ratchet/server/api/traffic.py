@@ -25,11 +25,11 @@ async def get_traffic(server: Services, name: str, headers: dict[str, str]) -> R
     Send the ETag of the last response as If-None-Match; when nothing has changed, the response is
     304 without a body.
     """
-    known = headers.get("if-none-match", "").strip().removeprefix("W/").strip('"')
-    found = await server.in_thread(server.store.traffic.versions, checked_name(name), known)
-    if found is None:
-        return Response(status=304, headers=_validators(known))
-    return Response(found, headers=_validators(found.tag))
+    etag = headers.get("if-none-match", "").strip().removeprefix("W/").strip('"')
+    versions = await server.in_thread(server.store.traffic.versions, checked_name(name), etag)
+    if versions is None:
+        return Response(status=304, headers=_validators(etag))
+    return Response(versions, headers=_validators(versions.tag))
 
 
 class NewSplit(Request, frozen=True, kw_only=True):

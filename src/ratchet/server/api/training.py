@@ -89,10 +89,10 @@ def _folders(server: Services) -> list[Path]:
 
 
 def _runs(server: Services) -> list[TrainingSummary]:
-    found = []
+    summaries = []
     for folder in _folders(server):
         steps = training_steps(read_metrics(folder))
-        found.append(
+        summaries.append(
             TrainingSummary(
                 name=folder.name,
                 steps=steps[-1].step if steps else 0,
@@ -100,11 +100,11 @@ def _runs(server: Services) -> list[TrainingSummary]:
                 last={name: value for step in steps for name, value in step.metrics.items()},
             )
         )
-    return sorted(found, key=lambda run: run.updated_at, reverse=True)
+    return sorted(summaries, key=lambda run: run.updated_at, reverse=True)
 
 
 def _curves(server: Services, name: str) -> TrainingCurves:
-    folder = next((each for each in _folders(server) if each.name == name), None)
+    folder = next((path for path in _folders(server) if path.name == name), None)
     if folder is None:
         raise Problem(404, f"There is no training {name[:200]!r} on this machine.", field="name")
     steps = training_steps(read_metrics(folder))
@@ -121,12 +121,12 @@ def _curves(server: Services, name: str) -> TrainingCurves:
 
 def training_steps(records: Iterable[dict[str, Any]]) -> list[TrainingStep]:
     """The steps of a training, each from its records: of the step itself, and of a comparison."""
-    found: dict[int, TrainingStep] = {}
+    steps: dict[int, TrainingStep] = {}
     for record in records:
         number = record.get("step")
         if not isinstance(number, int):
             continue
-        step = found.get(number) or TrainingStep(step=number, metrics={})
+        step = steps.get(number) or TrainingStep(step=number, metrics={})
         numbers = {
             name: float(value)
             for name, value in record.items()
@@ -142,9 +142,9 @@ def training_steps(records: Iterable[dict[str, Any]]) -> list[TrainingStep]:
                 val_count=val["count"],
                 val_candidate=val.get("candidate", ""),
             )
-        found[number] = msgspec.structs.replace(
+        steps[number] = msgspec.structs.replace(
             step,
             metrics=step.metrics | numbers,
             purpose=record.get("purpose") or step.purpose,
         )
-    return [found[number] for number in sorted(found)]
+    return [steps[number] for number in sorted(steps)]

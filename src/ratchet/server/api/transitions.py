@@ -40,8 +40,10 @@ async def look_up_transitions(server: Services, body: RolloutIds) -> TransitionB
     """Read the transitions of rollouts' newest attempts, as many rollouts as fit."""
 
     def read() -> TransitionBatch:
-        found = next(server.store.transitions.batches(body.ids), {})
-        return TransitionBatch(found, [id for id in dict.fromkeys(body.ids) if id not in found])
+        transitions = next(server.store.transitions.batches(body.ids), {})
+        return TransitionBatch(
+            transitions, [id for id in dict.fromkeys(body.ids) if id not in transitions]
+        )
 
     return await server.in_thread(read)
 

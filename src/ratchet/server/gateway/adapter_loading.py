@@ -187,12 +187,12 @@ class AdapterLoader:
 
     def _state(self, upstream: Upstream, name: str) -> _State:
         key = (upstream.name, name)
-        found = self._states.get(key)
-        if found is None:
+        state = self._states.get(key)
+        if state is None:
             if len(self._states) >= MOST_ADAPTERS:
                 del self._states[next(iter(self._states))]
-            found = self._states[key] = _State()
-        return found
+            state = self._states[key] = _State()
+        return state
 
 
 async def _post(

@@ -59,20 +59,20 @@ def transitions_of(
         fault: Why the response is not whole: a key of REASONS; empty when it is.
     """
     reason = fault or ("" if choices else "no_token_ids")
-    found: list[Transition] = []
-    for number, one in enumerate(choices if not reason else ()):
-        reason = _fault(one)
+    transitions: list[Transition] = []
+    for number, choice in enumerate(choices if not reason else ()):
+        reason = _fault(choice)
         if reason:
             break
         try:
-            found.append(
+            transitions.append(
                 msgspec.structs.replace(
                     call,
                     id=f"{call.id}.{number}" if number else call.id,
-                    prompt_ids=pack_ids(one.prompt or ()),
-                    response_ids=pack_ids(one.response or ()),
-                    logprobs=pack_floats(min(value or 0.0, 0.0) for value in one.logprobs or ()),
-                    finish_reason=one.finish_reason,
+                    prompt_ids=pack_ids(choice.prompt or ()),
+                    response_ids=pack_ids(choice.response or ()),
+                    logprobs=pack_floats(min(value or 0.0, 0.0) for value in choice.logprobs or ()),
+                    finish_reason=choice.finish_reason,
                     version_first=name(engine.get("version_first")),
                     version_last=name(engine.get("version_last")),
                     tokenizer=name(engine.get("tokenizer")),
@@ -83,21 +83,21 @@ def transitions_of(
             reason = "bad_number"
             break
     if not reason:
-        return tuple(found)
+        return tuple(transitions)
     # Of a rollout that does not train, nobody asked for tokens.
     return (msgspec.structs.replace(call, drop=reason),) if keeping.trains else ()
 
 
-def _fault(one: ChoiceTokens) -> str:
-    if one.prompt is None or one.response is None:
+def _fault(choice: ChoiceTokens) -> str:
+    if choice.prompt is None or choice.response is None:
         return "no_token_ids"
-    if one.logprobs is None:
+    if choice.logprobs is None:
         return "no_logprobs"
-    if len(one.response) != len(one.logprobs):
+    if len(choice.response) != len(choice.logprobs):
         return "lengths_differ"
-    if any(id < 0 for id in one.prompt) or any(id < 0 for id in one.response):
+    if any(id < 0 for id in choice.prompt) or any(id < 0 for id in choice.response):
         return "bad_number"
-    if any(value is None or not -math.inf < value <= SLACK for value in one.logprobs):
+    if any(value is None or not -math.inf < value <= SLACK for value in choice.logprobs):
         return "bad_number"
     return ""
 

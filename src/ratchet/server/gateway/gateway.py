@@ -161,7 +161,7 @@ class _Mirrored:
         self,
         shadow: Shadow,
         plain: Content,
-        given: dict[str, Any],
+        payload: dict[str, Any],
         endpoint: UpstreamEndpoint,
         model: str | None,
         headers: Sequence[tuple[bytes, bytes]],
@@ -169,7 +169,7 @@ class _Mirrored:
         self.id = secrets.token_hex(8)
         self.shadow = shadow
         self.plain = plain
-        self.given = given
+        self.given = payload
         self.endpoint = endpoint
         self.model = model
         """Name of the model that is sent; None for the client's."""
@@ -330,8 +330,8 @@ class Gateway:
         await self._admit(call, scope)
         self._calls[task] = request.target
         try:
-            with self._bodies.hold() as held:
-                request.held = held
+            with self._bodies.hold() as held_body:
+                request.held = held_body
                 if dialect is None:
                     await self._pass_through(request)
                 else:
@@ -373,11 +373,11 @@ class Gateway:
             request.held.release()
             if first is not None:
                 recording.again(first)
-            held: AbstractContextManager[None] = nullcontext()
+            stream_slot: AbstractContextManager[None] = nullcontext()
             if streams and self._stream is not None:
-                held = self._stream(request.scope.get("ratchet.caller"))
+                stream_slot = self._stream(request.scope.get("ratchet.caller"))
             try:
-                with held:
+                with stream_slot:
                     if first is None:
                         first = recording
                         self._recordings.begin(recording)
@@ -394,7 +394,7 @@ class Gateway:
         """Load what an upstream does not know; `refused` are the weights it refused so far."""
         assert self._adapters is not None
         assert outgoing.weights is not None
-        if any(one.name == outgoing.weights.name for one in refused):
+        if any(weights.name == outgoing.weights.name for weights in refused):
             self._adapters.refuse(outgoing.endpoint.upstream, outgoing.weights)
         else:
             refused.append(outgoing.weights)
@@ -416,9 +416,9 @@ class Gateway:
             return _decoded(plain)
         await request.held.weigh(plain)
         async with self._bodies.decoding:
-            given = _decoded(plain)
+            payload = _decoded(plain)
             await asyncio.sleep(0)
-        return given
+        return payload
 
     async def _prepare(
         self, request: _Request, dialect: ModelApi, body: Content
@@ -434,40 +434,44 @@ class Gateway:
             elif key == b"traceparent":
                 parent = value
         plain = await _plain(body, encoding, self._body_limit, request.held)
-        given = await self._decoded(request, plain)
+        payload = await self._decoded(request, plain)
         with_model = MODEL_IN_PATH.search(request.path)
-        if given is not None and with_model is not None:
-            given = {**given, "model": with_model[1], "stream": with_model[2].startswith("stream")}
-        requested = given.get("model") if given is not None else None
-        asked = requested if isinstance(requested, str) else None
+        if payload is not None and with_model is not None:
+            payload = {
+                **payload,
+                "model": with_model[1],
+                "stream": with_model[2].startswith("stream"),
+            }
+        requested = payload.get("model") if payload is not None else None
+        requested_model = requested if isinstance(requested, str) else None
         generates = dialect.OPERATION != "embeddings"
         training = generates and target.is_attempt and await self._trains(target)
-        endpoint, sent = self._choose(request, asked)
+        endpoint, sent = self._choose(request, requested_model)
         self._check_key(endpoint, headers)
         attributes: dict[str, Any] = dict(endpoint.attributes)
         context = trace_context(parent) if parent else None
         mirrored: _Mirrored | None = None
         stripper: ResponseStripper | None = None
         weights: NamedWeights | None = None
-        if given is not None:
-            changed = given
+        if payload is not None:
+            changed = payload
             conversation = conversation_of(headers)
             if conversation:
                 attributes["gen_ai.conversation.id"] = readable(conversation)
             if self._substitute is not None:
-                unit = unit_of(given, conversation, context)
-                found = await self._substituted(target, given, dialect, unit)
+                unit = unit_of(payload, conversation, context)
+                substitution = await self._substituted(target, payload, dialect, unit)
                 shadow = None if target.is_attempt else self._substitute.shadow_of(target.agent)
                 if shadow is not None and self._mirror.admits(shadow):
-                    mirrored = _Mirrored(shadow, plain, given, endpoint, sent, headers)
+                    mirrored = _Mirrored(shadow, plain, payload, endpoint, sent, headers)
                     attributes[MIRROR_ID] = mirrored.id
-                if generates and found.adapter is not None and self._adapters is not None:
-                    found, weights = self._served(request, given, found)
-                changed = found.request
-                attributes.update(found.attributes)
-                named = changed.get("model")
-                if generates and named != requested:  # the candidate's own model
-                    endpoint, sent = self._choose(request, named)
+                if generates and substitution.adapter is not None and self._adapters is not None:
+                    substitution, weights = self._served(request, payload, substitution)
+                changed = substitution.request
+                attributes.update(substitution.attributes)
+                own_model = changed.get("model")
+                if generates and own_model != requested:  # the candidate's own model
+                    endpoint, sent = self._choose(request, own_model)
                     self._check_key(endpoint, headers)
                     attributes.update(endpoint.attributes)
             if sent is not None and sent != requested:
@@ -479,48 +483,50 @@ class Gateway:
             if trained is not None:
                 stripper = ResponseStripper(changed)
                 changed = {**trained, "seed": self._seeds.next(target, plain)}
-            if changed is not given:
-                body = _rewritten(plain, given, _without_model(request, given, changed))
-                given = changed
-                headers = [one for one in headers if one[0] != b"content-encoding"]
+            if changed is not payload:
+                body = _rewritten(plain, payload, _without_model(request, payload, changed))
+                payload = changed
+                headers = [header for header in headers if header[0] != b"content-encoding"]
         keeping: TokenKeeping | None = None
         if target.is_attempt and generates:
             keeping = TokenKeeping(training, role_of(headers, attributes))
         recording = CallRecording(
-            target, dialect, given, plain, attributes, context, endpoint.sellers, keeping
+            target, dialect, payload, plain, attributes, context, endpoint.sellers, keeping
         )
-        outgoing = self._outgoing(endpoint, request, headers, body, stripper, _model_of(given))
+        outgoing = self._outgoing(endpoint, request, headers, body, stripper, _model_of(payload))
         outgoing.weights = weights
-        return outgoing, recording, given is not None and given.get("stream") is True, mirrored
+        return outgoing, recording, payload is not None and payload.get("stream") is True, mirrored
 
     async def _mirrored(
         self, request: _Request, dialect: ModelApi, trace_id: str, mirrored: _Mirrored
     ) -> None:
         """Send a call again with the candidate's prompts, and record it."""
         assert self._substitute is not None
-        shadow, given = mirrored.shadow, mirrored.given
+        shadow, payload = mirrored.shadow, mirrored.given
         try:
-            found = await self._substitute.of_candidate(shadow.candidate_id, given, dialect)
+            substitution = await self._substitute.of_candidate(
+                shadow.candidate_id, payload, dialect
+            )
         except RatchetError as error:
             _log.warning("A call of %s is not mirrored: %s", request.target, error)
             return
-        if found is None:
+        if substitution is None:
             return
-        changed = found.request
+        changed = substitution.request
         endpoint, model = mirrored.endpoint, mirrored.model
-        if changed.get("model") != given.get("model"):  # the candidate's own model
+        if changed.get("model") != payload.get("model"):  # the candidate's own model
             endpoint, model = self._choose(request, changed.get("model"))
         if model is not None:
             changed = {**changed, "model": model}
-        body = _rewritten(mirrored.plain, given, _without_model(request, given, changed))
+        body = _rewritten(mirrored.plain, payload, _without_model(request, payload, changed))
         attributes = {
             **endpoint.attributes,
-            **found.attributes,
+            **substitution.attributes,
             EXPERIMENT: shadow.experiment_id,
             MIRROR_OF: trace_id,
             MIRROR_ID: mirrored.id,
         }
-        headers = [one for one in mirrored.headers if one[0] != b"content-encoding"]
+        headers = [header for header in mirrored.headers if header[0] != b"content-encoding"]
         recording = CallRecording(
             GatewayTarget(agent=shadow_name(request.target.agent)),
             dialect,
@@ -531,10 +537,12 @@ class Gateway:
             endpoint.sellers,
         )
         outgoing = self._outgoing(endpoint, request, headers, body, None, _model_of(changed))
-        if found.adapter is not None and self._adapters is not None:
+        if substitution.adapter is not None and self._adapters is not None:
             if self._adapters.fault(endpoint.upstream, str(model)):
                 return
-            outgoing.weights = self._adapters.named(endpoint.upstream, found.adapter, str(model))
+            outgoing.weights = self._adapters.named(
+                endpoint.upstream, substitution.adapter, str(model)
+            )
         try:
             await self._mirror.send(outgoing, recording, shadow.experiment_id)
         except UnknownWeights:
@@ -543,7 +551,7 @@ class Gateway:
             await self._mirror.send(outgoing, recording, shadow.experiment_id)
 
     def _served(
-        self, request: _Request, given: dict[str, Any], found: Substitution
+        self, request: _Request, payload: dict[str, Any], substitution: Substitution
     ) -> tuple[Substitution, NamedWeights | None]:
         """What to send when the candidate has trained weights, and these.
 
@@ -553,17 +561,17 @@ class Gateway:
             Problem: They cannot be served, and the call is an attempt's.
         """
         assert self._adapters is not None
-        assert found.adapter is not None
-        endpoint, sent = self._choose(request, found.request.get("model"))
+        assert substitution.adapter is not None
+        endpoint, sent = self._choose(request, substitution.request.get("model"))
         upstream, name = endpoint.upstream, str(sent)
         fault = self._adapters.fault(upstream, name)
         if not fault:
-            return found, self._adapters.named(upstream, found.adapter, name)
+            return substitution, self._adapters.named(upstream, substitution.adapter, name)
         if request.target.is_attempt:
             raise Problem(503, fault, headers={"retry-after": "1"})
         if self._metrics is not None:
             self._metrics.adapter("replaced")
-        return Substitution(given, {"ratchet.substitution.error": fault[:500]}), None
+        return Substitution(payload, {"ratchet.substitution.error": fault[:500]}), None
 
     async def _relay(self, relay: CallRelay, recording: CallRecording, request: _Request) -> None:
         counts = True
@@ -608,12 +616,12 @@ class Gateway:
         endpoint, _ = self._choose(request, None)
         if request.scope["method"] == "POST":
             body = await self._read(request)
-            given = await self._decoded(request, body)
-            requested = given.get("model") if given is not None else None
-            if given is not None and isinstance(requested, str):
+            payload = await self._decoded(request, body)
+            requested = payload.get("model") if payload is not None else None
+            if payload is not None and isinstance(requested, str):
                 endpoint, sent = self._choose(request, requested)
                 if sent != requested:
-                    body = _rewritten(body, given, {**given, "model": sent})
+                    body = _rewritten(body, payload, {**payload, "model": sent})
         self._check_key(endpoint, headers)
         relay = CallRelay(self._pool, self._outgoing(endpoint, request, headers, body), None)
         try:
@@ -628,14 +636,14 @@ class Gateway:
         dialect = request.provider
         if request.address and not self._leads_all:
             return self._pool.addressed(dialect, request.address), requested
-        found = choose_upstream(self._pool.upstreams, dialect, requested)
-        if found is None:
+        choice = choose_upstream(self._pool.upstreams, dialect, requested)
+        if choice is None:
             raise Problem(
                 404,
                 f"No upstream has the dialect {dialect!r}.",
                 hint=f'Add one to ratchet.toml: [upstreams.NAME] with dialect = "{dialect}".',
             )
-        return self._pool.endpoint(found[0]), found[1]
+        return self._pool.endpoint(choice[0]), choice[1]
 
     def _check_key(
         self, endpoint: UpstreamEndpoint, headers: Sequence[tuple[bytes, bytes]]
@@ -688,7 +696,7 @@ class Gateway:
     async def _substituted(
         self,
         target: GatewayTarget,
-        given: dict[str, Any],
+        payload: dict[str, Any],
         dialect: ModelApi,
         unit: CallUnit,
     ) -> Substitution:
@@ -696,7 +704,7 @@ class Gateway:
         assert self._substitute is not None
         try:
             async with asyncio.timeout(SUBSTITUTE_S):
-                found = await self._substitute(target, given, dialect, unit)
+                substitution = await self._substitute(target, payload, dialect, unit)
         except (RatchetError, TimeoutError) as error:
             why = str(error) or f"It took longer than {SUBSTITUTE_S:g} s."
             if target.is_attempt:
@@ -706,16 +714,16 @@ class Gateway:
                     headers={"retry-after": "1"},
                 ) from error
             _log.warning("Prompts of %s were not replaced: %s", target, why)
-            return Substitution(given, {"ratchet.substitution.error": why[:500]})
-        return found or Substitution(given)
+            return Substitution(payload, {"ratchet.substitution.error": why[:500]})
+        return substitution or Substitution(payload)
 
 
-async def _plain(body: Content, encoding: str, limit: int, held: HeldBody) -> Content:
+async def _plain(body: Content, encoding: str, limit: int, held_body: HeldBody) -> Content:
     """The decompressed body; empty when it is damaged, which the upstream will report."""
     if not encoding:
         return body
     try:
-        return await decompressed(body, encoding, limit, held)
+        return await decompressed(body, encoding, limit, held_body)
     except Problem as problem:
         if problem.status in (413, 429):
             raise
@@ -724,10 +732,10 @@ async def _plain(body: Content, encoding: str, limit: int, held: HeldBody) -> Co
 
 def _decoded(body: Content) -> dict[str, Any] | None:
     try:
-        given = decoded(body)
+        payload = decoded(body)
     except ValueError:
         return None
-    return given if isinstance(given, dict) else None
+    return payload if isinstance(payload, dict) else None
 
 
 def _rewritten(body: Content, before: dict[str, Any], after: dict[str, Any]) -> bytes:
@@ -751,12 +759,12 @@ def _rewritten(body: Content, before: dict[str, Any], after: dict[str, Any]) -> 
 
 
 def _without_model(
-    request: _Request, given: dict[str, Any], changed: dict[str, Any]
+    request: _Request, payload: dict[str, Any], changed: dict[str, Any]
 ) -> dict[str, Any]:
     """The request as it is in the body, where the model's name is not if it is in the path."""
     if MODEL_IN_PATH.search(request.path) is None:
         return changed
-    return {**changed, "model": given["model"], "stream": given["stream"]}
+    return {**changed, "model": payload["model"], "stream": payload["stream"]}
 
 
 def _model_of(changed: dict[str, Any] | None) -> str:

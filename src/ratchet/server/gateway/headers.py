@@ -87,9 +87,9 @@ def request_headers(
         key_header: Header of the key.
     """
     sent: CIMultiDict[str] = CIMultiDict()
-    named = _named_by_connection(headers)
+    hop_by_hop = _named_by_connection(headers)
     for name, value in headers:
-        if name not in _NOT_SENT and name not in named and not is_of_proxy(name):
+        if name not in _NOT_SENT and name not in hop_by_hop and not is_of_proxy(name):
             sent.add(name.decode("latin-1"), _text(value))
         elif name == b"accept-encoding":
             sent["Accept-Encoding"] = accepted(value.decode("latin-1"))
@@ -126,8 +126,8 @@ def brings_key(headers: Raw) -> bool:
 def is_ours(value: bytes) -> bool:
     """Whether a header value is a key or token of this server, or the placeholder for one."""
     scheme, space, credentials = value.strip().partition(b" ")
-    found = credentials.strip() if space and scheme.lower() == b"bearer" else value.strip()
-    return found.startswith((b"rk_", b"ra_")) or found == NO_TOKEN.encode()
+    credential = credentials.strip() if space and scheme.lower() == b"bearer" else value.strip()
+    return credential.startswith((b"rk_", b"ra_")) or credential == NO_TOKEN.encode()
 
 
 def response_headers(headers: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
@@ -136,15 +136,15 @@ def response_headers(headers: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes
     Args:
         headers: Headers of the upstream.
     """
-    given = [(name.lower(), value) for name, value in headers]
-    named = _named_by_connection(given)
+    received = [(name.lower(), value) for name, value in headers]
+    hop_by_hop = _named_by_connection(received)
     # RFC 9112, section 6.3: a length is ignored when the body is chunked.
-    chunked = any(name == b"transfer-encoding" for name, _ in given)
+    chunked = any(name == b"transfer-encoding" for name, _ in received)
     return [
         (name, value)
-        for name, value in given
+        for name, value in received
         if name not in _NOT_RETURNED
-        and name not in named
+        and name not in hop_by_hop
         and not (chunked and name == b"content-length")
         and not _ODD_NAME.search(name)
         and not _ODD_VALUE.search(value)
@@ -155,7 +155,7 @@ def accepted(value: str) -> str:
     """An Accept-Encoding reduced to encodings that can be decoded for recording."""
     readable = [
         token
-        for token in (one.strip() for one in value.split(","))
+        for token in (coding.strip() for coding in value.split(","))
         if token.partition(";")[0].strip().lower() in _READABLE
     ]
     return ", ".join(readable) or "identity"
@@ -165,7 +165,7 @@ def _named_by_connection(headers: Raw) -> frozenset[bytes]:
     """Headers that a Connection header declares hop-by-hop."""
     for name, value in headers:
         if name == b"connection":
-            return frozenset(one.strip().lower() for one in value.split(b","))
+            return frozenset(option.strip().lower() for option in value.split(b","))
     return frozenset()
 
 

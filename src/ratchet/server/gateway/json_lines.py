@@ -21,14 +21,14 @@ class JsonLinesParser:
         Returns:
             The lines completed by them.
         """
-        first, *others = piece.split(b"\n")
+        first, *lines = piece.split(b"\n")
         ended: list[bytes] = []
         self._keep(first)
-        for line in others:
+        for line in lines:
             if self._size > LINE_LIMIT:
                 self.skipped += 1
-            elif whole := b"".join(self._rest).strip():
-                ended.append(whole)
+            elif complete := b"".join(self._rest).strip():
+                ended.append(complete)
             self._rest, self._size = [], 0
             self._keep(line)
         return ended

@@ -102,10 +102,10 @@ class UpstreamEndpoint:
             path = path.removeprefix("v1/")
         if query:
             return URL(f"{self._base}/{path}?{query.decode('latin-1')}", encoded=True)
-        found = self._urls.get(path)
-        if found is None:
-            found = self._urls[path] = URL(f"{self._base}/{path}", encoded=True)
-        return found
+        url = self._urls.get(path)
+        if url is None:
+            url = self._urls[path] = URL(f"{self._base}/{path}", encoded=True)
+        return url
 
     async def acquire(self) -> None:
         """Acquire a slot for a call, waiting for a bounded time.
@@ -166,7 +166,7 @@ class UpstreamPool:
     async def start(self) -> None:
         """Create the session; no connection is opened yet."""
         self._endpoints = {
-            each.name: UpstreamEndpoint(each, self._environ) for each in self.upstreams
+            upstream.name: UpstreamEndpoint(upstream, self._environ) for upstream in self.upstreams
         }
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE_S),
@@ -197,20 +197,20 @@ class UpstreamPool:
                 f"{base_url[:300]} is at none of the agent's model hosts.",
                 hint="Name its host in ratchet.toml: [agent] model_hosts.",
             )
-        known = self._addressed.get((dialect, base_url))
-        if known is None:
+        endpoint = self._addressed.get((dialect, base_url))
+        if endpoint is None:
             upstream = Upstream(
                 name=urlsplit(base_url).netloc,
                 dialect=dialect,
                 base_url=base_url,
                 key_env=_KEYS.get(dialect, ""),
             )
-            known = UpstreamEndpoint(upstream, self._environ, reached_at(base_url))
-            known.addressed = True
-            self._addressed[dialect, base_url] = known
+            endpoint = UpstreamEndpoint(upstream, self._environ, reached_at(base_url))
+            endpoint.addressed = True
+            self._addressed[dialect, base_url] = endpoint
             if len(self._addressed) > ADDRESSED:
                 self._addressed.popitem(last=False)
-        return known
+        return endpoint
 
     async def send(
         self,
@@ -250,8 +250,8 @@ def proxy_of(url: str, environ: Mapping[str, str]) -> str | None:
     if not proxy:
         return None
     host = parts.hostname or ""
-    for one in variable("no_proxy").split(","):
-        direct = one.strip().lstrip(".").lower()
+    for suffix in variable("no_proxy").split(","):
+        direct = suffix.strip().lstrip(".").lower()
         if direct and (direct == "*" or host == direct or host.endswith(f".{direct}")):
             return None
     return proxy if "://" in proxy else f"http://{proxy}"

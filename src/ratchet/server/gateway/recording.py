@@ -252,15 +252,15 @@ class CallRecording:
             ended_ns=self._ended_ns,
         )
         choices = dialect.choice_tokens(answer)
-        found = transitions_of(call, choices, engine_of(answer), self._keeping, fault)
-        if found and found[0].drop:
-            attributes["ratchet.tokens.dropped"] = found[0].drop
-        elif found:
-            attributes["ratchet.tokens.prompt"] = len(found[0].prompt_ids) // _ID_BYTES
+        transitions = transitions_of(call, choices, engine_of(answer), self._keeping, fault)
+        if transitions and transitions[0].drop:
+            attributes["ratchet.tokens.dropped"] = transitions[0].drop
+        elif transitions:
+            attributes["ratchet.tokens.prompt"] = len(transitions[0].prompt_ids) // _ID_BYTES
             attributes["ratchet.tokens.response"] = (
-                sum(len(one.response_ids) for one in found) // _ID_BYTES
+                sum(len(transition.response_ids) for transition in transitions) // _ID_BYTES
             )
-        return found
+        return transitions
 
     @property
     def _ended_ns(self) -> int:
@@ -349,10 +349,10 @@ class CallRecording:
             return None
         try:
             answered = call_of(attributes)
-            asked = attributes.get("gen_ai.request.model", "")
+            requested = attributes.get("gen_ai.request.model", "")
             calls = [answered]
-            if asked != answered.model:  # an alias, whose price may be known alone
-                calls.append(msgspec.structs.replace(answered, model=asked))
+            if requested != answered.model:  # an alias, whose price may be known alone
+                calls.append(msgspec.structs.replace(answered, model=requested))
             for seller in self._sellers:
                 for call in calls:
                     cost = price_at(seller, call)
@@ -370,7 +370,8 @@ class CallRecording:
         elif target.is_attempt:
             parent_id = attempt_span_id(target.rollout_id, target.fence)
         self.size = _size(self.attributes) + sum(
-            len(one.prompt_ids) + 2 * len(one.response_ids) for one in transitions
+            len(transition.prompt_ids) + 2 * len(transition.response_ids)
+            for transition in transitions
         )
         model = self.attributes.get("gen_ai.request.model", "")
         span = Span(

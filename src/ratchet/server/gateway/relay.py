@@ -166,16 +166,18 @@ class CallRelay:
         if response.status == 404 and self._outgoing.weights is not None:
             response.close()
             raise UnknownWeights
-        whole = False
+        complete = False
         self._check_connection(response)
         try:
             status = response.status
             headers = response_headers(response.raw_headers)
             recording = self._recording
             if recording is not None:
-                given = response.headers
+                upstream_headers = response.headers
                 recording.begin(
-                    status, given.get("Content-Type", ""), given.get("Content-Encoding", "")
+                    status,
+                    upstream_headers.get("Content-Type", ""),
+                    upstream_headers.get("Content-Encoding", ""),
                 )
             stripper = self._outgoing.stripper
             if stripper is not None:
@@ -188,20 +190,20 @@ class CallRelay:
                 last = content.at_eof()
                 if last:
                     self._over = True
-                shown = piece if stripper is None else stripper.feed(piece, last)
-                await send({"type": "http.response.body", "body": shown, "more_body": not last})
+                stripped = piece if stripper is None else stripper.feed(piece, last)
+                await send({"type": "http.response.body", "body": stripped, "more_body": not last})
                 if piece and recording is not None:
                     recording.piece(piece)
                 if last:
                     break
-            whole = True
+            complete = True
         except Exception as error:  # the upstream may send any garbage
             await self._pass_on_rest(response.content, send)
             raise self._failure(error) from error
         finally:
             if self._next_check is not None:
                 self._next_check.cancel()
-            if whole:
+            if complete:
                 response.release()
             else:
                 response.close()
@@ -223,12 +225,12 @@ class CallRelay:
 
         The reader does not return them once it has an exception.
         """
-        rest = b"".join(getattr(content, "_buffer", ()))
-        if rest and self.begun:
+        remaining = b"".join(getattr(content, "_buffer", ()))
+        if remaining and self.begun:
             if self._outgoing.stripper is None:
-                await send({"type": "http.response.body", "body": rest, "more_body": True})
+                await send({"type": "http.response.body", "body": remaining, "more_body": True})
             if self._recording is not None:
-                self._recording.piece(rest)
+                self._recording.piece(remaining)
 
     async def _open(self) -> aiohttp.ClientResponse:
         """Send the request, with retries."""

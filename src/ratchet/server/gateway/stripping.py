@@ -40,15 +40,15 @@ class ResponseStripper:
 
     def begin(self, status: int, headers: Headers) -> Headers:
         """Take the head of the response; return the headers for the client."""
-        given = dict(headers)
-        encoding = given.get(b"content-encoding", b"").strip().lower()
+        by_name = dict(headers)
+        encoding = by_name.get(b"content-encoding", b"").strip().lower()
         if status >= 400 or encoding not in (b"", b"identity", b"gzip", b"deflate"):
             self._passes = True
         if self._passes:
             return headers
         if encoding in (b"gzip", b"deflate"):
             self._inflate = zlib.decompressobj(47)  # detect a gzip or zlib header
-        self._streams = given.get(b"content-type", b"").lower().startswith(b"text/event-stream")
+        self._streams = by_name.get(b"content-type", b"").lower().startswith(b"text/event-stream")
         return [(name, value) for name, value in headers if name not in _CHANGED]
 
     def feed(self, piece: bytes, last: bool) -> bytes:
@@ -66,11 +66,11 @@ class ResponseStripper:
             return piece
         self._size += len(piece)
         if self._streams:
-            *lines, rest = b"".join((*self._rest, piece)).split(b"\n")
+            *lines, partial = b"".join((*self._rest, piece)).split(b"\n")
             if not last:
-                self._rest, self._size = [rest], len(rest)
-                return self._unless_too_long(b"".join(self._line(one) + b"\n" for one in lines))
-            return b"\n".join(self._line(one) for one in (*lines, rest))
+                self._rest, self._size = [partial], len(partial)
+                return self._unless_too_long(b"".join(self._line(line) + b"\n" for line in lines))
+            return b"\n".join(self._line(line) for line in (*lines, partial))
         self._rest.append(piece)
         if last:
             return self._stripped(b"".join(self._rest))
@@ -115,7 +115,7 @@ class ResponseStripper:
 
 def _without(fields: dict[str, msgspec.Raw], names: Sequence[str]) -> bool:
     """Remove fields; return whether there was one."""
-    there = [name for name in names if name in fields]
-    for name in there:
+    present = [name for name in names if name in fields]
+    for name in present:
         del fields[name]
-    return bool(there)
+    return bool(present)

@@ -20,10 +20,12 @@ from ratchet.bind.recognise import (
     RecognisedPrompt,
     Recogniser,
     RegisteredPrompt,
+    is_user_prompt,
     refill,
     with_whitespace_of,
 )
 from ratchet.observe.model_apis import ModelApi
+from ratchet.observe.model_apis.request_texts import Path, PromptTexts
 from ratchet.server.gateway.loading_cache import LoadingCache
 from ratchet.server.gateway.target import GatewayTarget
 from ratchet.server.gateway.units import CallUnit, unit_of
@@ -226,13 +228,15 @@ class PromptSubstituter:
                 replacements = (
                     await self._replacements_of.get(candidate_id) if candidate_id else None
                 )
-            found = None
+            substitution = None
             if replacements is not None:
-                found = await _replaced(replacements, request, dialect)
+                substitution = await _replaced(replacements, request, dialect)
             if not assigned:
-                return found
-            found = found or Substitution(request)
-            return msgspec.structs.replace(found, attributes={**found.attributes, **assigned})
+                return substitution
+            substitution = substitution or Substitution(request)
+            return msgspec.structs.replace(
+                substitution, attributes={**substitution.attributes, **assigned}
+            )
         except RatchetError:
             raise
         except Exception as error:
@@ -249,8 +253,10 @@ class PromptSubstituter:
         self, candidate_id: str, request: dict[str, Any], dialect: ModelApi
     ) -> Substitution | None:
         """The request with a candidate's prompts; None when it has none of them."""
-        found = await _replaced(await self._replacements_of.get(candidate_id), request, dialect)
-        return None if found is None or found.request is request else found
+        substitution = await _replaced(
+            await self._replacements_of.get(candidate_id), request, dialect
+        )
+        return None if substitution is None or substitution.request is request else substitution
 
     async def _of_attempt(self, target: GatewayTarget) -> _Replacements | None:
         """Replacements for a rollout's call; None when nothing is to be replaced."""
@@ -275,13 +281,13 @@ class PromptSubstituter:
             return {}
         chooser = self._choosers.get(agent)
         if chooser is None or chooser[0] is not versions:
-            made = (
+            live_chooser = (
                 LiveChooser(self._clock, serve=_nobody, declared=_nothing)
                 if chooser is None
                 else chooser[1]
             )
-            made.serve(versions)
-            chooser = self._choosers[agent] = (versions, made)
+            live_chooser.serve(versions)
+            chooser = self._choosers[agent] = (versions, live_chooser)
             while len(self._choosers) > AGENTS:
                 self._choosers.popitem(last=False)
         self._choosers.move_to_end(agent)
@@ -299,9 +305,9 @@ class PromptSubstituter:
         self._note_shadow(name, settings.mirror)
         if not settings.substitute:
             return _AgentSettings(False, None)
-        known = self._choosers.get(name)
-        found = self._store.traffic.versions(name, known[0].tag if known else "")
-        return _AgentSettings(True, known[0] if found is None and known else found)
+        chooser = self._choosers.get(name)
+        versions = self._store.traffic.versions(name, chooser[0].tag if chooser else "")
+        return _AgentSettings(True, chooser[0] if versions is None and chooser else versions)
 
     def _note_shadow(self, agent: str, share: float | None) -> None:
         split = self._store.traffic.split(agent) if share else None
@@ -321,30 +327,34 @@ class PromptSubstituter:
         # The texts of other agents of the same system may begin like a prompt of the candidate;
         # they belong to their own prompts, which it leaves as they are.
         systems = {_system(name) for name in prompts}
-        others = [
+        other_names = [
             name
             for name in (self._store.resources.names("prompt") if prompts else ())
             if name not in prompts and _system(name) in systems
         ]
-        limit = min(NEWEST, max(MAX_PROMPTS // max(len(prompts) + len(others), 1), 1))
+        limit = min(NEWEST, max(MAX_PROMPTS // max(len(prompts) + len(other_names), 1), 1))
         registered: list[tuple[str, str]] = []
-        for name in others:
-            versions = [each for each, _ in self._store.resources.versions(name)]
-            registered += [(name, one) for one in versions[-limit:]]
+        for name in other_names:
+            versions = [version_id for version_id, _ in self._store.resources.versions(name)]
+            registered += [(name, version_id) for version_id in versions[-limit:]]
         for name, (version, _) in prompts.items():
-            newest = [each for each, _ in self._store.resources.versions(name)][-limit:]
+            newest = [version_id for version_id, _ in self._store.resources.versions(name)][-limit:]
             # An agent sends what its source says: the prompt of a candidate's first ancestor, which
             # a long search leaves far behind the newest.
             inherited = [
-                version_of(one.resources[name]) for one in ancestors if name in one.resources
+                version_of(ancestor.resources[name])
+                for ancestor in ancestors
+                if name in ancestor.resources
             ]
             # The candidate's own comes last, so that it is found when two versions are equal.
             versions = [
-                one for one in dict.fromkeys((*reversed(inherited), *newest)) if one != version
+                version_id
+                for version_id in dict.fromkeys((*reversed(inherited), *newest))
+                if version_id != version
             ]
-            registered += [(name, one) for one in (*versions, version)]
+            registered += [(name, version_id) for version_id in (*versions, version)]
         recogniser = self._recogniser(tuple(registered))
-        discovered = any(one.algorithm == DISCOVERY for one in (*ancestors, candidate))
+        discovered = any(member.algorithm == DISCOVERY for member in (*ancestors, candidate))
         trained = [
             resource
             for resource in candidate.resources.values()
@@ -356,18 +366,18 @@ class PromptSubstituter:
 
     def _ancestors(self, candidate: Candidate) -> list[Candidate]:
         """The ancestors of a candidate, nearest first; those that were pruned are left out."""
-        found: dict[str, Candidate] = {}
+        ancestors: dict[str, Candidate] = {}
         waiting = list(candidate.parents)
-        while waiting and len(found) < MAX_ANCESTORS:
+        while waiting and len(ancestors) < MAX_ANCESTORS:
             parent_id = waiting.pop(0)
-            if parent_id in found:
+            if parent_id in ancestors:
                 continue
             try:
-                found[parent_id] = self._candidate(parent_id)
+                ancestors[parent_id] = self._candidate(parent_id)
             except InputError:
                 continue
-            waiting += found[parent_id].parents
-        return list(found.values())
+            waiting += ancestors[parent_id].parents
+        return list(ancestors.values())
 
     def _read_template(self, version: str) -> PromptTemplate | None:
         resource = self._store.resources.get(version)
@@ -376,8 +386,10 @@ class PromptSubstituter:
         return None
 
     def _make_recogniser(self, registered: tuple[tuple[str, str], ...]) -> Recogniser:
-        found = ((name, version, self._template(version)) for name, version in registered)
-        return Recogniser(RegisteredPrompt(n, v, template) for n, v, template in found if template)
+        prompts = ((name, version, self._template(version)) for name, version in registered)
+        return Recogniser(
+            RegisteredPrompt(n, v, template) for n, v, template in prompts if template
+        )
 
 
 class _RecognisedPrompt(NamedTuple):
@@ -394,21 +406,21 @@ async def _replaced(
     replacements: _Replacements, request: dict[str, Any], dialect: ModelApi
 ) -> Substitution | None:
     """The request with a candidate's prompts and model; None when it has neither."""
-    found = None
+    substitution = None
     if replacements.prompts:
-        found = await _substituted(replacements, request, dialect)
+        substitution = await _substituted(replacements, request, dialect)
     model = replacements.model
     if model is None or "model" not in request:
-        return found
-    found = found or Substitution(request)
-    changed = {**found.request, "model": model.model}
-    return Substitution(changed, found.attributes, model.adapter)
+        return substitution
+    substitution = substitution or Substitution(request)
+    changed = {**substitution.request, "model": model.model}
+    return Substitution(changed, substitution.attributes, model.adapter)
 
 
 async def _substituted(
     replacements: _Replacements, request: dict[str, Any], dialect: ModelApi
 ) -> Substitution | None:
-    texts = dialect.system_texts(request)[:MAX_TEXTS]
+    texts = _texts_to_examine(replacements, dialect.prompt_texts(request))
     if not texts:
         return None
     if sum(len(text) for _, text in texts) < LONG:
@@ -418,14 +430,25 @@ async def _substituted(
             lambda: [_recognise(replacements, text) for _, text in texts]
         )
     replaced = {
-        path: one.text
-        for (path, _), one in zip(texts, recognised, strict=True)
-        if one is not None and one.text is not None
+        path: prompt.text
+        for (path, _), prompt in zip(texts, recognised, strict=True)
+        if prompt is not None and prompt.text is not None
     }
     changed = dialect.with_texts(request, replaced) if replaced else request
     return Substitution(
-        changed, _attributes(replacements, [one for one in recognised if one is not None])
+        changed, _attributes(replacements, [prompt for prompt in recognised if prompt is not None])
     )
+
+
+def _texts_to_examine(replacements: _Replacements, texts: PromptTexts) -> list[tuple[Path, str]]:
+    """Those that may hold a prompt of the candidate.
+
+    A user's message beside instructions holds only prompts that were found in such messages.
+    """
+    examined = texts.leading
+    if examined is not texts.user and any(map(is_user_prompt, replacements.prompts)):
+        examined = examined + texts.user
+    return examined[:MAX_TEXTS]
 
 
 def _nobody(_: Mapping[str, Resource]) -> None:
@@ -438,32 +461,35 @@ def _system(name: str) -> str:
 
 
 def _recognise(replacements: _Replacements, text: str) -> _RecognisedPrompt | None:
-    found = replacements.recogniser.find(text)
-    if found is None or found.name not in replacements.prompts:
+    recogniser = replacements.recogniser
+    prompt = recogniser.find(text) or recogniser.find_within(text)
+    if prompt is None or prompt.name not in replacements.prompts:
         return None
-    version, template = replacements.prompts[found.name]
-    if version == found.version:
-        return _RecognisedPrompt(found, None, "")
+    version, template = replacements.prompts[prompt.name]
+    if version == prompt.version:
+        return _RecognisedPrompt(prompt, None, "")
     try:
-        return _RecognisedPrompt(found, with_whitespace_of(refill(template, found.slots), text), "")
+        inner = text[len(prompt.before) : len(text) - len(prompt.after)]
+        replaced = with_whitespace_of(refill(template, prompt.slots), inner)
+        return _RecognisedPrompt(prompt, f"{prompt.before}{replaced}{prompt.after}", "")
     except InputError as error:
-        return _RecognisedPrompt(found, None, error.message)
+        return _RecognisedPrompt(prompt, None, error.message)
 
 
-def _attributes(replacements: _Replacements, seen: list[_RecognisedPrompt]) -> dict[str, Any]:
-    if not seen:
+def _attributes(replacements: _Replacements, recognised: list[_RecognisedPrompt]) -> dict[str, Any]:
+    if not recognised:
         return {NOT_REPLACED: "No registered prompt was recognised in the request."}
-    names = [one.found.name for one in seen]
+    names = [prompt.found.name for prompt in recognised]
     placed_versions = [
-        "" if one.reason else replacements.prompts[one.found.name][0] for one in seen
+        "" if prompt.reason else replacements.prompts[prompt.found.name][0] for prompt in recognised
     ]
     attributes = {
         CANDIDATE: replacements.candidate_id,
         NAME: _one_or_all(names),
-        VERSION: _one_or_all([one.found.version for one in seen]),
+        VERSION: _one_or_all([prompt.found.version for prompt in recognised]),
         CANDIDATE_VERSION: _one_or_all(placed_versions),
     }
-    reasons = [f"{one.found.name}: {one.reason}" for one in seen if one.reason]
+    reasons = [f"{prompt.found.name}: {prompt.reason}" for prompt in recognised if prompt.reason]
     if reasons:
         attributes[NOT_REPLACED] = " ".join(reasons)
     return attributes

@@ -83,11 +83,11 @@ def addressed(
             hint="The gateway is at /gateway/ROLLOUT_ID@FENCE/ or /gateway/AGENT_NAME/;"
             " names hold letters, digits, '.', '_' and '-'.",
         )
-    named = [value for key, value in headers if key == ROLLOUT_HEADER]
+    raw_attempts = [value for key, value in headers if key == ROLLOUT_HEADER]
     parts = query.split(b"&") if query else []
     own = [part for part in parts if part.startswith(_PARAMETER)]
-    named += [unquote_to_bytes(part[len(_PARAMETER) :]) for part in own]
-    for text in {value.decode("latin-1").strip() for value in named} - {""}:
+    raw_attempts += [unquote_to_bytes(part[len(_PARAMETER) :]) for part in own]
+    for text in {value.decode("latin-1").strip() for value in raw_attempts} - {""}:
         attempt, with_token = _attempt_of(text, read_token)
         if attempt is None:
             raise Problem(
@@ -106,10 +106,10 @@ def _attempt_of(text: str, read_token: ReadToken) -> tuple[GatewayTarget | None,
     if _TOKEN.fullmatch(text):
         rollout_id, fence = read_token(text.encode())
         return GatewayTarget(rollout_id=rollout_id, fence=fence), True
-    found = _ATTEMPT.fullmatch(text)
-    if found is None or not int(found[2]):
+    match = _ATTEMPT.fullmatch(text)
+    if match is None or not int(match[2]):
         return None, False
-    return GatewayTarget(rollout_id=found[1], fence=int(found[2])), False
+    return GatewayTarget(rollout_id=match[1], fence=int(match[2])), False
 
 
 def trace_context(header: bytes) -> tuple[str, str] | None:
@@ -118,10 +118,10 @@ def trace_context(header: bytes) -> tuple[str, str] | None:
     Follows https://www.w3.org/TR/trace-context/#traceparent-header: later versions may append
     fields, version 00 may not, ff is invalid.
     """
-    found = _TRACEPARENT.fullmatch(header.decode("latin-1").strip())
-    if found is None:
+    match = _TRACEPARENT.fullmatch(header.decode("latin-1").strip())
+    if match is None:
         return None
-    version, trace_id, span_id, more = found.groups()
+    version, trace_id, span_id, more = match.groups()
     if version == "ff" or (version == "00" and more):
         return None
     if trace_id == _NO_TRACE or span_id == _NO_SPAN:
@@ -181,14 +181,14 @@ class AttemptGuard:
 
     async def _state(self, rollout_id: str, fence: int) -> AttemptState:
         key = (rollout_id, fence)
-        found = self._states.get(key)
-        if found is None or found[0] < self._clock():
+        cached = self._states.get(key)
+        if cached is None or cached[0] < self._clock():
             state = await self._running(*key)
             if len(self._states) >= MAX_STATES:
                 self._states.clear()
             holds_s = UNKNOWN_S if state == "unknown" else FRESH_S
-            found = self._states[key] = (self._clock() + holds_s, state)
-        return found[1]
+            cached = self._states[key] = (self._clock() + holds_s, state)
+        return cached[1]
 
     def forget(self, rollout_id: str, fence: int) -> None:
         """Drop the cached state of an attempt that has ended."""

@@ -94,13 +94,13 @@ class CallSeeds:
             body: The request as the client sent it; equal ones of an attempt get different seeds.
         """
         content = hashlib.sha256(body).digest()
-        made = self._made.get(target)
-        if made is None:
-            made = self._made[target] = Counter()
+        counts = self._made.get(target)
+        if counts is None:
+            counts = self._made[target] = Counter()
             if len(self._made) > ROLLOUTS:
                 self._made.popitem(last=False)
-        text = f"{target.rollout_id}/{made[content]}/".encode() + content
-        made[content] += 1
+        text = f"{target.rollout_id}/{counts[content]}/".encode() + content
+        counts[content] += 1
         return int.from_bytes(hashlib.sha256(text).digest()[:4], "big") >> 1
 
     def forget(self, target: GatewayTarget) -> None:
@@ -117,5 +117,5 @@ def role_of(headers: Sequence[tuple[bytes, bytes]], attributes: Mapping[str, obj
     for key, value in headers:
         if key == ROLE_HEADER:
             return value.decode("latin-1").strip()[:MAX_ROLE]
-    named = attributes.get(PROMPT_NAME, "")
-    return str(named[0] if isinstance(named, list) else named)[:MAX_ROLE]
+    prompt_name = attributes.get(PROMPT_NAME, "")
+    return str(prompt_name[0] if isinstance(prompt_name, list) else prompt_name)[:MAX_ROLE]

@@ -26,8 +26,8 @@ class CallUnit(NamedTuple):
 
 def conversation_of(headers: Iterable[tuple[bytes, bytes]]) -> str:
     """The conversation that a header names; empty if none does."""
-    named = [value for key, value in headers if key == CONVERSATION_HEADER]
-    return named[0].decode("utf-8", "replace").strip()[:MAX_ID] if named else ""
+    ids = [value for key, value in headers if key == CONVERSATION_HEADER]
+    return ids[0].decode("utf-8", "replace").strip()[:MAX_ID] if ids else ""
 
 
 def unit_of(
@@ -61,11 +61,13 @@ def unit_of(
 
 def _beginning(request: Mapping[str, Any]) -> str:
     """Hash of the first message that is no instruction."""
-    given = request.get("messages", request.get("input", request.get("prompt")))
-    first: Any = given
-    if isinstance(given, list):
-        said = (one for one in items(given) if mapping(one).get("role") not in _LEADING)
-        first = next(said, None)
+    messages = request.get("messages", request.get("input", request.get("prompt")))
+    first: Any = messages
+    if isinstance(messages, list):
+        turns = (
+            message for message in items(messages) if mapping(message).get("role") not in _LEADING
+        )
+        first = next(turns, None)
     try:
         encoded = msgspec.json.encode(first)
     except (UnicodeEncodeError, TypeError, ValueError, RecursionError):

@@ -188,15 +188,15 @@ def choose_upstream(
     Returns:
         None when no upstream has the dialect.
     """
-    compatible = [each for each in upstreams if each.dialect == dialect]
+    compatible = [upstream for upstream in upstreams if upstream.dialect == dialect]
     if not compatible:
         return None
     if requested is not None:
         best: tuple[int, Upstream, str] | None = None
-        for each in compatible:
-            found = _mapped(each.models.items(), requested)
-            if found and (best is None or found[0] > best[0]):
-                best = (found[0], each, found[1])
+        for upstream in compatible:
+            fit = _mapped(upstream.models.items(), requested)
+            if fit and (best is None or fit[0] > best[0]):
+                best = (fit[0], upstream, fit[1])
         if best is not None:
             return best[1], best[2]
     return compatible[0], requested
@@ -211,6 +211,6 @@ def _mapped(models: Iterable[tuple[str, str]], requested: str) -> tuple[int, str
         if pattern.endswith("*") and requested.startswith(pattern[:-1]):
             fit = len(pattern) - 1
             if best is None or fit > best[0]:
-                rest = requested[fit:]
-                best = (fit, f"{sent[:-1]}{rest}" if sent.endswith("*") else sent)
+                suffix = requested[fit:]
+                best = (fit, f"{sent[:-1]}{suffix}" if sent.endswith("*") else sent)
     return best

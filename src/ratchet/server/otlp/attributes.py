@@ -27,13 +27,13 @@ def attributes_of(pairs: Sequence[Message] | None) -> dict[str, Any]:
     """Convert the first `MAX_ATTRIBUTES` of KeyValue messages."""
     if not pairs:
         return {}
-    found: dict[str, Any] = {}
+    attributes: dict[str, Any] = {}
     for pair in pairs if len(pairs) <= MAX_ATTRIBUTES else pairs[:MAX_ATTRIBUTES]:
         value = pair.value
         # Most are strings, and reading one is faster than asking for the type first. `cut`
         # truncates them and notes it.
-        found[pair.key] = None if value is None else value.string_value or _value(value, 0)
-    return found
+        attributes[pair.key] = None if value is None else value.string_value or _value(value, 0)
+    return attributes
 
 
 def id_of(value: bytes | str | None) -> bytes:
@@ -83,48 +83,48 @@ def cut(attributes: dict[str, Any], notes: list[str], beyond: int = 0) -> dict[s
                 break
     if fine:
         return attributes
-    kept: dict[str, Any] = {}
+    bounded: dict[str, Any] = {}
     for key, value in attributes.items():
-        if len(key) > MAX_KEY or len(kept) == MAX_ATTRIBUTES:
+        if len(key) > MAX_KEY or len(bounded) == MAX_ATTRIBUTES:
             continue
         if value.__class__ is str and len(value) > MAX_TEXT:
             notes.append(f"{key}: {MAX_TEXT} of {counted(len(value), 'character')}")
             value = shorten(value, MAX_TEXT)
-        kept[key] = value
-    dropped = len(attributes) - len(kept) + beyond
+        bounded[key] = value
+    dropped = len(attributes) - len(bounded) + beyond
     if dropped:
         notes.append(f"{dropped} attributes")
-    return kept
+    return bounded
 
 
 def _value(value: Message | None, depth: int) -> Any:
     kind = None if value is None else value.WhichOneof("value")
     if kind is None:
         return None
-    found = getattr(value, kind)
+    content = getattr(value, kind)
     match kind:
         case "string_value":
-            return shorten(found, MAX_TEXT) if depth else found
+            return shorten(content, MAX_TEXT) if depth else content
         case "int_value":
-            return _int(found)
+            return _int(content)
         case "double_value":
-            return _double(found)
+            return _double(content)
         case "bool_value":
-            return found
+            return content
         case "bytes_value":
-            return _base64(found)
+            return _base64(content)
     if depth == MAX_DEPTH:
         return TOO_DEEP
-    return _items(found.values or (), kind == "kvlist_value", depth + 1)
+    return _items(content.values or (), kind == "kvlist_value", depth + 1)
 
 
-def _items(items: Sequence[Message], named: bool, depth: int) -> Any:
+def _items(items: Sequence[Message], keyed: bool, depth: int) -> Any:
     beyond = len(items) - MAX_ITEMS
     more = f"[{counted(beyond, 'more item')}]"
-    if named:
+    if keyed:
         pairs = {pair.key: _value(pair.value, depth) for pair in items[:MAX_ITEMS]}
         return {**pairs, "…": more} if beyond > 0 else pairs
-    listed = [_value(each, depth) for each in items[:MAX_ITEMS]]
+    listed = [_value(message, depth) for message in items[:MAX_ITEMS]]
     return [*listed, more] if beyond > 0 else listed
 
 

@@ -100,9 +100,9 @@ class Otlp:
         caller: Caller,
     ) -> Counter[str]:
         """Read, decode and store a body; return the numbers of rejected spans by reason."""
-        with self._bodies.hold() as held:
-            body = await read_body(receive, self._limit, held, length=length)
-            plain = await decompressed(body, compression, self._limit, held)
+        with self._bodies.hold() as held_body:
+            body = await read_body(receive, self._limit, held_body, length=length)
+            plain = await decompressed(body, compression, self._limit, held_body)
             if len(plain) <= SMALL:
                 records = self._decode(encoding, plain, caller)
             else:

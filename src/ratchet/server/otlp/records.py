@@ -78,7 +78,7 @@ def records_of(request: Message, attempt: tuple[str, int] | None) -> OtlpRecords
         request: An ExportTraceServiceRequest, decoded by `messages.py`.
         attempt: The only attempt that the caller may send for; None for any.
     """
-    kept: list[SpanRecord] = []
+    records: list[SpanRecord] = []
     rejected: Counter[str] = Counter()
     for resource_spans in request.resource_spans or ():
         scopes = [scoped for scoped in resource_spans.scope_spans or () if scoped.spans]
@@ -106,14 +106,14 @@ def records_of(request: Message, attempt: tuple[str, int] | None) -> OtlpRecords
                 if claims_no_cost(attributes):
                     rejected["have a cost that is no number of dollars"] += 1
                     continue
-                named = _attempt(attributes)
+                claimed = _attempt(attributes)
                 if attempt is not None:
-                    if named not in (None, attempt) or _is_foreign(attributes, attempt):
+                    if claimed not in (None, attempt) or _is_foreign(attributes, attempt):
                         rejected["belong to another attempt than the token"] += 1
                         continue
-                    named = attempt
-                rollout_id, fence = named or ("", 0)
-                kept.append(
+                    claimed = attempt
+                rollout_id, fence = claimed or ("", 0)
+                records.append(
                     SpanRecord(
                         span=_span(span, attributes, notes),
                         rollout_id=rollout_id,
@@ -122,7 +122,7 @@ def records_of(request: Message, attempt: tuple[str, int] | None) -> OtlpRecords
                         claimed=attempt is not None,
                     )
                 )
-    return OtlpRecords(kept, rejected)
+    return OtlpRecords(records, rejected)
 
 
 def describe(rejected: Counter[str]) -> str:
@@ -152,12 +152,12 @@ def _attributes(pairs: Sequence[Message] | None, notes: list[str]) -> dict[str, 
 
 def _of_scope(scope: Message | None) -> dict[str, Any]:
     """Attributes of an instrumentation scope that are copied to each span."""
-    found: dict[str, Any] = {}
+    attributes: dict[str, Any] = {}
     if scope and scope.name:
-        found["otel.scope.name"] = scope.name[:MAX_NAME]
+        attributes["otel.scope.name"] = scope.name[:MAX_NAME]
     if scope and scope.version:
-        found["otel.scope.version"] = scope.version[:MAX_NAME]
-    return found
+        attributes["otel.scope.version"] = scope.version[:MAX_NAME]
+    return attributes
 
 
 def _attempt(attributes: dict[str, Any]) -> tuple[str, int] | None:
@@ -174,8 +174,8 @@ def _attempt(attributes: dict[str, Any]) -> tuple[str, int] | None:
 
 
 def _is_foreign(attributes: dict[str, Any], attempt: tuple[str, int]) -> bool:
-    named = attributes.get(ROLLOUT_ID)
-    return named is not None and named != attempt[0]
+    rollout_id = attributes.get(ROLLOUT_ID)
+    return rollout_id is not None and rollout_id != attempt[0]
 
 
 def _agent(resource: dict[str, Any]) -> str:
@@ -232,10 +232,10 @@ def _event(event: Message, notes: list[str]) -> SpanEvent:
 
 
 def _link(link: Message) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "trace_id": id_of(link.trace_id).hex(),
         "span_id": id_of(link.span_id).hex(),
     }
     if link.attributes:
-        found["attributes"] = attributes_of(link.attributes)
-    return found
+        fields["attributes"] = attributes_of(link.attributes)
+    return fields

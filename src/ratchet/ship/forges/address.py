@@ -45,10 +45,10 @@ def remote_address(url: str) -> RemoteAddress | None:
         path = parts.path
     else:
         # git takes a colon after a slash for part of a path.
-        found = _SCP.fullmatch(url)
-        if found is None or len(found["host"]) == 1:
+        match = _SCP.fullmatch(url)
+        if match is None or len(match["host"]) == 1:
             return None
-        parts, host, port, path = None, found["host"].strip("[]").lower(), None, found["path"]
+        parts, host, port, path = None, match["host"].strip("[]").lower(), None, match["path"]
     host = _SSH_HOSTS.get(host, host)
     repository = path.strip("/").removesuffix(".git").rstrip("/")
     if not repository:

@@ -53,10 +53,10 @@ class RequestBranch:
                     return False
             else:
                 try:
-                    made = self._merge(parents[0], parents[1])
+                    merged = self._merge(parents[0], parents[1])
                 except ShipError:
                     return False
-                if self.repository.changed_paths(made, commit):
+                if self.repository.changed_paths(merged, commit):
                     return False
             commit = parents[0]
         return False
@@ -123,9 +123,9 @@ class RequestBranch:
         changes = changes_of(self.repository, self.release.base, self.release.commit)
         blobs = carried(self.repository, base, self.release, changes, "forward")
         for path in self.repository.changed_paths(self.release.commit, tip):
-            kept = self.repository.blob(tip, path) if _is_evidence(path) else None
-            if kept is not None:
-                blobs[path] = kept
+            evidence_blob = self.repository.blob(tip, path) if _is_evidence(path) else None
+            if evidence_blob is not None:
+                blobs[path] = evidence_blob
         # The base's own time makes the same merge the same commit.
         return store_release_commit(
             self.repository,
@@ -148,10 +148,10 @@ def _merges(ours: bytes, ancestor: bytes, theirs: bytes) -> bool:
         paths = [Path(folder) / name for name in ("ours", "ancestor", "theirs")]
         for path, data in zip(paths, (ours, ancestor, theirs), strict=True):
             path.write_bytes(data)
-        done = subprocess.run(
+        completed = subprocess.run(
             ["git", "merge-file", "--stdout", "--quiet", *map(str, paths)],
             capture_output=True,
             timeout=60,
             check=False,
         )
-    return done.returncode == 0
+    return completed.returncode == 0

@@ -105,10 +105,10 @@ class GitHubApp:
         if not self._token:
             owner, _, name = self._repository.partition("/")
             path = f"/repos/{quote(owner, safe='')}/{quote(name, safe='')}/installation"
-            found = self._http.get(path, _Installation)
-            made = self._http.send(
+            installation = self._http.get(path, _Installation)
+            issued = self._http.send(
                 "POST",
-                f"/app/installations/{found.id}/access_tokens",
+                f"/app/installations/{installation.id}/access_tokens",
                 {
                     "repositories": [name],
                     "permissions": {"contents": "read", "pull_requests": "write"},
@@ -116,7 +116,7 @@ class GitHubApp:
                 _InstallationToken,
                 repeat=True,
             )
-            self._token = made.token
+            self._token = issued.token
         return {"authorization": f"Bearer {self._token}"}
 
     def renewed(self) -> bool:

@@ -80,10 +80,10 @@ class GitHub:
     def of_branch(self, branch: str) -> list[RequestRecord]:
         """See `Forge.of_branch`."""
         head = quote(f"{self._owner}:{branch}", safe="")
-        found = self._http.get(
+        pulls = self._http.get(
             f"{self._path}/pulls?state=all&head={head}&per_page={_PAGE}", list[_Pull]
         )
-        records = [_record(pull) for pull in found]
+        records = [_record(pull) for pull in pulls]
         return [record for record in records if record.own and record.branch == branch]
 
     def opened(self) -> list[RequestRecord]:
@@ -91,9 +91,9 @@ class GitHub:
         records: list[RequestRecord] = []
         for page in range(1, _MOST_PAGES + 1):
             path = f"{self._path}/pulls?state=open&per_page={_PAGE}&page={page}"
-            found = self._http.get(path, list[_Pull])
-            records += map(_record, found)
-            if len(found) < _PAGE:
+            pulls = self._http.get(path, list[_Pull])
+            records += map(_record, pulls)
+            if len(pulls) < _PAGE:
                 break
         return [record for record in records if record.own]
 
@@ -107,10 +107,10 @@ class GitHub:
             return self._open(draft)
         except ForgeUnavailable:
             # The response may be lost, but not the request.
-            found = self._existing(draft.branch)
-            if found is None:
+            existing = self._existing(draft.branch)
+            if existing is None:
                 raise
-            return found
+            return existing
 
     def edit(self, number: int, body: str) -> None:
         """See `Forge.edit`."""
@@ -120,10 +120,10 @@ class GitHub:
         """See `Forge.close`."""
         comments = f"{self._path}/issues/{number}/comments"
         for page in range(1, _MOST_PAGES + 1):
-            found = self._http.get(f"{comments}?per_page={_PAGE}&page={page}", list[_Comment])
-            if any(key in (each.body or "") for each in found):
+            posted = self._http.get(f"{comments}?per_page={_PAGE}&page={page}", list[_Comment])
+            if any(key in (note.body or "") for note in posted):
                 break
-            if len(found) < _PAGE:
+            if len(posted) < _PAGE:
                 self._http.send("POST", comments, {"body": comment}, object)
                 break
         self._http.send("PATCH", f"{self._path}/pulls/{number}", {"state": "closed"}, object)
@@ -145,8 +145,8 @@ class GitHub:
         }
         path = f"{self._path}/pulls/{number}/requested_reviewers"
         try:
-            asked = {kind: names for kind, names in body.items() if names}
-            self._http.send("POST", path, asked, object, repeat=True)
+            requested = {kind: names for kind, names in body.items() if names}
+            self._http.send("POST", path, requested, object, repeat=True)
         except ForgeRefused as error:
             if error.status != 422:
                 raise
@@ -170,8 +170,8 @@ class GitHub:
         except ForgeRefused as error:
             if error.status != 422:
                 raise
-            if error.says("already exists") and (found := self._existing(draft.branch)):
-                return found
+            if error.says("already exists") and (existing := self._existing(draft.branch)):
+                return existing
             if error.says("draft") and draft.only_as_draft:
                 raise ShipError(
                     f"{self.repository} takes no draft pull requests, and what was not proved is"
@@ -201,7 +201,7 @@ class GitHub:
             raise
 
     def _existing(self, branch: str) -> RequestRecord | None:
-        return next((found for found in self.of_branch(branch) if found.state == "open"), None)
+        return next((record for record in self.of_branch(branch) if record.state == "open"), None)
 
 
 def _record(pull: _Pull) -> RequestRecord:

@@ -70,19 +70,21 @@ class GitLab:
 
     def of_branch(self, branch: str) -> list[RequestRecord]:
         """See `Forge.of_branch`."""
-        asked = f"source_branch={quote(branch, safe='')}&order_by=created_at&sort=desc"
-        path = f"{self._path}/merge_requests?state=all&{asked}&per_page={_PAGE}"
-        found = self._http.get(path, list[_MergeRequest])
-        return [record for record in map(_record, found) if record.own]
+        query = f"source_branch={quote(branch, safe='')}&order_by=created_at&sort=desc"
+        path = f"{self._path}/merge_requests?state=all&{query}&per_page={_PAGE}"
+        merge_requests = self._http.get(path, list[_MergeRequest])
+        return [record for record in map(_record, merge_requests) if record.own]
 
     def opened(self) -> list[RequestRecord]:
         """See `Forge.opened`."""
         records: list[RequestRecord] = []
         for page in range(1, _MOST_PAGES + 1):
-            asked = f"state=opened&per_page={_PAGE}&page={page}"
-            found = self._http.get(f"{self._path}/merge_requests?{asked}", list[_MergeRequest])
-            records += map(_record, found)
-            if len(found) < _PAGE:
+            query = f"state=opened&per_page={_PAGE}&page={page}"
+            merge_requests = self._http.get(
+                f"{self._path}/merge_requests?{query}", list[_MergeRequest]
+            )
+            records += map(_record, merge_requests)
+            if len(merge_requests) < _PAGE:
                 break
         return [record for record in records if record.own]
 
@@ -97,13 +99,13 @@ class GitLab:
                 path, body = opening(self.repository, draft)
                 return _record(self._http.send("POST", path, body, _MergeRequest))
             except ForgeUnavailable:
-                found = self._existing(draft.branch)
-                if found is None:
+                existing = self._existing(draft.branch)
+                if existing is None:
                     raise
-                return found
+                return existing
             except ForgeRefused as error:
-                if error.status == 409 and (found := self._existing(draft.branch)):
-                    return found
+                if error.status == 409 and (existing := self._existing(draft.branch)):
+                    return existing
                 # A pushed branch becomes known a moment after the push.
                 if error.status != 400 or not error.says("branch") or tries == _BRANCH_TRIES:
                     raise
@@ -117,8 +119,8 @@ class GitLab:
     def close(self, number: int, comment: str, key: str) -> None:
         """See `Forge.close`."""
         notes = f"{self._path}/merge_requests/{number}/notes"
-        found = self._http.get(f"{notes}?sort=desc&per_page={_PAGE}", list[_Note])
-        if not any(key in (note.body or "") for note in found):
+        posted = self._http.get(f"{notes}?sort=desc&per_page={_PAGE}", list[_Note])
+        if not any(key in (note.body or "") for note in posted):
             self._http.send("POST", notes, {"body": comment}, object)
         self._change(number, {"state_event": "close"})
 
@@ -133,9 +135,9 @@ class GitLab:
         ids: list[int] = []
         unknown: list[str] = []
         for name in reviewers:
-            found = self._http.get(f"/users?username={quote(name, safe='')}", list[_User])
-            ids += [user.id for user in found[:1]]
-            if not found:
+            users = self._http.get(f"/users?username={quote(name, safe='')}", list[_User])
+            ids += [user.id for user in users[:1]]
+            if not users:
                 unknown.append(name)
         if ids:
             self._change(number, {"reviewer_ids": ids})
@@ -155,7 +157,7 @@ class GitLab:
         self._http.send("PUT", f"{self._path}/merge_requests/{number}", body, object)
 
     def _existing(self, branch: str) -> RequestRecord | None:
-        return next((found for found in self.of_branch(branch) if found.state == "open"), None)
+        return next((record for record in self.of_branch(branch) if record.state == "open"), None)
 
 
 def opening(repository: str, draft: RequestDraft) -> tuple[str, dict[str, object]]:
@@ -172,16 +174,16 @@ def _path(repository: str) -> str:
     return f"/projects/{quote(repository, safe='')}"
 
 
-def _record(found: _MergeRequest) -> RequestRecord:
+def _record(merge_request: _MergeRequest) -> RequestRecord:
     return RequestRecord(
-        number=found.iid,
-        url=found.web_url,
-        state=_STATES[found.state],
-        title=found.title,
-        body=found.description or "",
-        branch=found.source_branch,
-        base=found.target_branch,
-        head=found.sha or "",
-        labels=tuple(found.labels),
-        own=found.source_project_id == found.target_project_id,
+        number=merge_request.iid,
+        url=merge_request.web_url,
+        state=_STATES[merge_request.state],
+        title=merge_request.title,
+        body=merge_request.description or "",
+        branch=merge_request.source_branch,
+        base=merge_request.target_branch,
+        head=merge_request.sha or "",
+        labels=tuple(merge_request.labels),
+        own=merge_request.source_project_id == merge_request.target_project_id,
     )

@@ -121,11 +121,11 @@ class ForgeHttp:
                     raise
                 renewed = True
             except ForgeUnavailable as error:
-                asked = error.retry_at - time.time()
+                wait_s = error.retry_at - time.time()
                 outage = isinstance(error, _Outage)
-                if not repeat or tries == TRIES or (not outage and asked > SHORT_S):
+                if not repeat or tries == TRIES or (not outage and wait_s > SHORT_S):
                     raise
-                self.wait(delay(tries, None if outage else asked, _jitter))
+                self.wait(delay(tries, None if outage else wait_s, _jitter))
 
     def wait(self, seconds: float) -> None:
         """Pause before a request is sent again."""
@@ -152,11 +152,11 @@ class ForgeHttp:
         try:
             with (
                 httpx2.Client(verify=verify, timeout=timeout, trust_env=verify is True) as http,
-                http.stream(method, self.api_url + path, content=content, headers=headers) as given,
+                http.stream(method, self.api_url + path, content=content, headers=headers) as reply,
             ):
-                for part in given.iter_bytes():
+                for part in reply.iter_bytes():
                     arriving.add(part, time.monotonic())
-                status, fields = given.status_code, dict(given.headers)
+                status, fields = reply.status_code, dict(reply.headers)
         except transport_errors() as error:
             why = str(error).strip().rstrip(".") or type(error).__name__
             raise self._outage(f"cannot be reached: {why}") from None
@@ -187,7 +187,7 @@ class ForgeHttp:
         self, method: str, path: str, status: int, headers: Mapping[str, str], body: bytes
     ) -> ShipError:
         details = tuple(self._without_token(text) for text in details_of(body))
-        said = f" ({'; '.join(details)})" if details else ""
+        detail = f" ({'; '.join(details)})" if details else ""
         waits = self._waits(status, headers, details)
         if waits is not None:
             return ForgeUnavailable(
@@ -200,23 +200,23 @@ class ForgeHttp:
         hint: str | None = None
         origin, again = self.credentials.origin, "then run the same command again"
         if status == 401:
-            message = f"{self.forge} refuses the token of {origin}{said}."
+            message = f"{self.forge} refuses the token of {origin}{detail}."
             hint = f"It is wrong, expired or revoked: renew it, {again}."
         elif status == 403:
-            message = f"The token of {origin} may not do this in {self.repository}{said}."
+            message = f"The token of {origin} may not do this in {self.repository}{detail}."
             hint = f"It needs {self.needs}: grant that, {again}."
         elif status == 404:
             message = (
                 f"{self.forge} does not find {path.partition('?')[0]}, or hides it from the token"
-                f" of {origin}{said}."
+                f" of {origin}{detail}."
             )
             hint = f"Check the remote's address, and that the token has {self.needs}."
         elif 300 <= status < 400:
             message = f"{self.forge} says that {self.repository} has moved."
             hint = "Set the remote to its new address: git remote set-url."
         else:
-            shown = path.partition("?")[0]
-            message = f"{self.forge} refused {method} {shown} with HTTP status {status}{said}."
+            endpoint = path.partition("?")[0]
+            message = f"{self.forge} refused {method} {endpoint} with HTTP status {status}{detail}."
         return ForgeRefused(message, status=status, details=details, hint=hint)
 
     def _without_token(self, text: str) -> str:
@@ -230,9 +230,9 @@ class ForgeHttp:
         """Seconds that the forge asks to wait, when it limits the rate of requests."""
         if status not in (403, 429):
             return None
-        asked = requested_delay(headers, time.time())
-        if asked is not None:
-            return asked
+        delay_s = requested_delay(headers, time.time())
+        if delay_s is not None:
+            return delay_s
         if headers.get("x-ratelimit-remaining") == "0" or status == 429:
             for name in ("x-ratelimit-reset", "ratelimit-reset"):
                 reset = headers.get(name, "")
@@ -255,14 +255,14 @@ def details_of(body: bytes) -> tuple[str, ...]:
     list, or lists by field), or `error` and `error_description`.
     """
     try:
-        found = msgspec.json.decode(body)
+        document = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return ()
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         return ()
     texts: list[str] = []
     for name in ("message", "error", "error_description", "errors"):
-        _collect(found.get(name), "", texts)
+        _collect(document.get(name), "", texts)
     return tuple(dict.fromkeys(text[:_MOST_DETAIL] for text in texts if text))
 
 

@@ -39,11 +39,11 @@ def marked(text: str, marker: RequestMarker) -> str:
 
 def marker_of(body: str) -> RequestMarker | None:
     """The marker of a body; None when it has none that can be read."""
-    found = _BLOCK.search(body)
-    if found is None:
+    match = _BLOCK.search(body)
+    if match is None:
         return None
     try:
-        return msgspec.json.decode(found["json"], type=RequestMarker)
+        return msgspec.json.decode(match["json"], type=RequestMarker)
     except msgspec.MsgspecError:
         return None
 

@@ -111,7 +111,7 @@ def propose(
     forge = connect(place_of(remote.url(), settings), settings, environ)
     resources = tuple(target.name for target in targets_of(repository, release.commit))
 
-    records = [found for found in forge.of_branch(release.branch) if _concerns(found, release)]
+    records = [record for record in forge.of_branch(release.branch) if _concerns(record, release)]
     if records and records[0].state != "open":
         return _ended(records[0])
     tips = remote.tips(release.branch, *filter(None, [settings.base]))
@@ -238,8 +238,8 @@ def read(
     remote = Remote(Repository.open(repo), settings.remote)
     forge = connect(place_of(remote.url(), settings), settings, environ)
     record = forge.read(request.number)
-    kept = request.note if record.state == request.state else ""
-    return _request(record, head=record.head or request.head, note=kept)
+    note = request.note if record.state == request.state else ""
+    return _request(record, head=record.head or request.head, note=note)
 
 
 def refresh_request(
@@ -373,7 +373,7 @@ def _text(
 ) -> tuple[str, str]:
     """Title and text of the request; `files` are the evidence files in its branch."""
     try:
-        written = Path(release.pull_request).read_text(encoding="utf-8")
+        text = Path(release.pull_request).read_text(encoding="utf-8")
     except OSError as error:
         raise ShipError(
             f"The text of the pull request, {release.pull_request}, cannot be read:"
@@ -385,7 +385,7 @@ def _text(
         committed.get(proof.evidence) or shown_path(proof.evidence, root) for proof in live
     )
     commands = [f"ratchet verify {shlex.quote(path)}" for path in paths]
-    return request_text(with_live_proofs(written, live, commands))
+    return request_text(with_live_proofs(text, live, commands))
 
 
 def _evidence_files(
@@ -461,13 +461,13 @@ def _rivals(
         ShipError: One for the same resource has a person's commits.
     """
     rivals: list[RequestRecord] = []
-    others = 0
+    unrelated = 0
     for record in forge.opened():
         marker = marker_of(record.body)
         if record.branch == release.branch or not record.branch.startswith(BRANCHES) or not marker:
             continue
         if not set(marker.resources) & set(resources):
-            others += 1
+            unrelated += 1
         elif record.head == marker.head:
             rivals.append(record)
         elif opening:
@@ -475,9 +475,9 @@ def _rivals(
                 f"{record.url} is open for the same resource, and has commits of a person.",
                 hint="Merge or close it first.",
             )
-    if opening and others >= settings.max_open:
+    if opening and unrelated >= settings.max_open:
         raise ForgeUnavailable(
-            f"{others} pull requests are open in {forge.repository}, as many as max_open under"
+            f"{unrelated} pull requests are open in {forge.repository}, as many as max_open under"
             " [ship] allows.",
             retry_at=time.time() + FULL_S,
             hint="Merge or close one, then run the same command again.",

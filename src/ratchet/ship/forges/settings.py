@@ -76,10 +76,11 @@ def place_of(url: str, settings: ForgeSettings) -> ForgePlace:
     """
     address = remote_address(url)
     name = settings.forge or (forge_of(address.host) if address else None)
-    shown = without_credentials(url)
+    public_url = without_credentials(url)
     if name is None:
         raise ConfigError(
-            f"The remote {settings.remote} ({shown}) does not tell whether it is GitHub or GitLab.",
+            f"The remote {settings.remote} ({public_url}) does not tell whether it is"
+            " GitHub or GitLab.",
             hint='Set forge under [ship] to "github" or "gitlab"; and api_url, if its API is not'
             " at the usual address.",
         )
@@ -87,7 +88,7 @@ def place_of(url: str, settings: ForgeSettings) -> ForgePlace:
     api_url = settings.api_url or (api_url_of(name, address) if address else "")
     if not repository or not api_url:
         raise ConfigError(
-            f"The remote {settings.remote} ({shown}) is not the address of a forge.",
+            f"The remote {settings.remote} ({public_url}) is not the address of a forge.",
             hint="Set repository and api_url under [ship].",
         )
     check_api_url(api_url)

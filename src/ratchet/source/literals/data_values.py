@@ -32,9 +32,9 @@ _MAX_PARSED = 10_000_000
 _WORDS = (("true", "false"), ("yes", "no"), ("on", "off"))
 
 
-def same_value(one: Any, other: Any) -> bool:
+def same_value(first: Any, second: Any) -> bool:
     """Equality of value and type: 1, 1.0 and True differ, and so do 0.0 and -0.0."""
-    return repr(one) == repr(other)
+    return repr(first) == repr(second)
 
 
 def parse(text: str, form: str) -> Any:
@@ -67,12 +67,12 @@ def value_at(data: Any, keys: Sequence[Key]) -> Any:
 
 def with_value(data: Any, keys: Sequence[Key], value: Any) -> Any:
     """A copy of data with another value under keys."""
-    whole = copy.deepcopy(data)
-    inner = whole
+    copied = copy.deepcopy(data)
+    inner = copied
     for key in keys[:-1]:
         inner = inner[key]
     inner[keys[-1]] = value
-    return whole
+    return copied
 
 
 def place_of(text: str, form: str, keys: Sequence[Key]) -> Range | None:
@@ -92,12 +92,12 @@ def place_of(text: str, form: str, keys: Sequence[Key]) -> Range | None:
     probes = list(_probes(text, form, value, near))
     if len(probes) * len(text) > _MAX_PARSED:
         return None
-    found = [
+    places = [
         span
-        for span, probe, written in probes
-        if _reads(text, span, written, form, with_value(data, keys, probe))
+        for span, probe, source in probes
+        if _reads(text, span, source, form, with_value(data, keys, probe))
     ]
-    return found[0] if len(found) == 1 else None
+    return places[0] if len(places) == 1 else None
 
 
 def replaced(
@@ -113,16 +113,16 @@ def replaced(
         value: The new value.
     """
     expected = with_value(parse(text, form), keys, value)
-    for span, written in _ways(text, form, place, value):
-        if _reads(text, span, written, form, expected):
-            return span, written
+    for span, source in _ways(text, form, place, value):
+        if _reads(text, span, source, form, expected):
+            return span, source
     return None
 
 
-def _reads(text: str, span: Range, written: str, form: str, expected: Any) -> bool:
+def _reads(text: str, span: Range, source: str, form: str, expected: Any) -> bool:
     """Whether an edited text holds the expected data."""
     try:
-        return same_value(parse(text[: span[0]] + written + text[span[1] :], form), expected)
+        return same_value(parse(text[: span[0]] + source + text[span[1] :], form), expected)
     except ValueError:
         return False
 
@@ -142,7 +142,7 @@ def _yaml_range(text: str, keys: Sequence[Key]) -> Range:
         if inner is None:
             return 0, 0
         node = inner
-    lines = [0, *(found.end() for found in _BREAK.finditer(text))]
+    lines = [0, *(match.end() for match in _BREAK.finditer(text))]
     shift = int(text.startswith("\ufeff"))
     start, end = (
         lines[mark.line] + mark.column + (0 if mark.line else shift)
@@ -164,10 +164,10 @@ def _probes(text: str, form: str, value: Any, near: Range) -> Iterator[tuple[Ran
                     continue
                 yield edit.span, probe, edit.source
     elif isinstance(value, (bool, int, float)):
-        other = not value if isinstance(value, bool) else type(value)(2 if value == 1 else 1)
+        probe_value = not value if isinstance(value, bool) else type(value)(2 if value == 1 else 1)
         for token in _TOKEN.finditer(text, *near):
             if same_value(_value_of(token.group(), form), value):
-                yield token.span(), other, next(_spellings(other, token.group()))
+                yield token.span(), probe_value, next(_spellings(probe_value, token.group()))
 
 
 def _value_of(token: str, form: str) -> Any:
@@ -187,16 +187,16 @@ def _spellings(value: Any, old: str) -> Iterator[str]:
                 yield word.upper() if old.isupper() else word.title() if old.istitle() else word
         yield "true" if value else "false"
         return
-    written = repr(value)
+    spelling = repr(value)
     # YAML 1.1 wants a point in every number with an exponent.
-    yield re.sub(r"^(-?\d+)e", r"\1.0e", written)
-    yield written
+    yield re.sub(r"^(-?\d+)e", r"\1.0e", spelling)
+    yield spelling
 
 
 def _ways(text: str, form: str, place: Range, value: Any) -> Iterator[tuple[Range, str]]:
     if not isinstance(value, str):
-        for written in _spellings(value, text[slice(*place)]):
-            yield place, written
+        for spelling in _spellings(value, text[slice(*place)]):
+            yield place, spelling
         return
     read = LANGUAGES[form].read
     for literal in read(text)[0]:

@@ -31,8 +31,8 @@ def _decode(escape: str) -> str:
 
 
 def _encode(text: str) -> str:
-    named = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
-    return "".join(named.get(character) or _spelled(character) for character in text)
+    escapes = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+    return "".join(escapes.get(character) or _spelled(character) for character in text)
 
 
 def _spelled(character: str) -> str:

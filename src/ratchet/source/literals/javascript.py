@@ -50,15 +50,15 @@ def spelled(character: str) -> str:
 
 
 def _encode_string(quote: str, text: str) -> str:
-    named = {"\\": "\\\\", quote: f"\\{quote}", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
-    return "".join(named.get(character) or spelled(character) for character in text)
+    escapes = {"\\": "\\\\", quote: f"\\{quote}", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+    return "".join(escapes.get(character) or spelled(character) for character in text)
 
 
 def _encode_template(text: str) -> str:
-    named = {"\\": "\\\\", "`": "\\`", "\n": "\n", "\t": "\t", "\r": "\\r"}
-    written = "".join(named.get(character) or spelled(character) for character in text)
+    escapes = {"\\": "\\\\", "`": "\\`", "\n": "\n", "\t": "\t", "\r": "\\r"}
+    encoded = "".join(escapes.get(character) or spelled(character) for character in text)
     # A dollar at the end might meet a brace that follows.
-    return re.sub(r"\$(?=\{|$)", r"\\$", written)
+    return re.sub(r"\$(?=\{|$)", r"\\$", encoded)
 
 
 def _encode_raw(text: str) -> str:
@@ -70,7 +70,7 @@ _REFERENCE = re.compile(r"&(?:#\d+|#[xX][0-9a-fA-F]+|\w+);")
 
 
 def _encode_attribute(quote: str, text: str) -> str:
-    text = _REFERENCE.sub(lambda found: "&amp;" + found.group()[1:], text)
+    text = _REFERENCE.sub(lambda match: "&amp;" + match.group()[1:], text)
     text = text.replace(quote, "&quot;" if quote == '"' else "&#39;")
     return "".join(c if c.isprintable() else f"&#{ord(c)};" for c in text)
 
@@ -103,8 +103,8 @@ def _token(source: SourceText, node: Node) -> Token | None:
     slots = []
     for child in node.named_children:
         if child.type == "template_substitution":
-            written = source.source(child)
-            slot = Slot(written, written, simple=is_simple(written[2:-1].strip()))
+            expression = source.source(child)
+            slot = Slot(expression, expression, simple=is_simple(expression[2:-1].strip()))
             slots.append((*source.span(child), slot))
     if node.parent is not None and node.parent.type == "jsx_attribute":
         quote = _attribute(source.text[start])
@@ -123,15 +123,19 @@ def _join(source: SourceText, node: Node) -> tuple[str, list[Node]] | None:
     name = function.child_by_field_name("property")
     if array is None or array.type != "array" or name is None or source.source(name) != "join":
         return None
-    given = [child for child in arguments.named_children if child.type != "comment"]
+    join_arguments = [child for child in arguments.named_children if child.type != "comment"]
     elements = [child for child in array.named_children if child.type != "comment"]
-    if len(given) != 1 or not elements or any(e.type == "spread_element" for e in elements):
+    if (
+        len(join_arguments) != 1
+        or not elements
+        or any(e.type == "spread_element" for e in elements)
+    ):
         return None
-    token = _token(source, given[0])
+    token = _token(source, join_arguments[0])
     if token is None or token.slots:
         return None
     body = source.text[slice(*token.body)]
-    separator = _ESCAPE.sub(lambda found: decode(found.group()), body)
+    separator = _ESCAPE.sub(lambda match: decode(match.group()), body)
     return (separator, elements) if separator else None
 
 

@@ -144,8 +144,8 @@ class LiteralBuilder:
         raw_lines: bool = False,
     ) -> Literal | None:
         """The literal; None when its text holds half a UTF-16 pair."""
-        given = len(self.slots)
-        if sum(0xD800 <= ord(c) <= 0xDFFF for c in self.characters) != given:
+        slot_count = len(self.slots)
+        if sum(0xD800 <= ord(c) <= 0xDFFF for c in self.characters) != slot_count:
             return None
         crlf = "\r\n" in "".join(self.characters)
         if crlf:

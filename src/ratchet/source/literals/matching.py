@@ -35,16 +35,16 @@ class TemplateText:
 
     @classmethod
     def of(
-        cls, pieces: Sequence[str], slots: Sequence[str], known: Sequence[str] = ()
+        cls, pieces: Sequence[str], slots: Sequence[str], known_slots: Sequence[str] = ()
     ) -> TemplateText:
         """A template from its constant pieces and the slots between them.
 
         Args:
             pieces: One more than there are slots.
             slots: Their names.
-            known: Names of another template, which get the same characters here.
+            known_slots: Names of another template, which get the same characters here.
         """
-        names = tuple(dict.fromkeys([*known, *slots]))
+        names = tuple(dict.fromkeys([*known_slots, *slots]))
         characters = {name: chr(_FIRST_SLOT + number) for number, name in enumerate(names)}
         text = pieces[0]
         for name, piece in zip(slots, pieces[1:], strict=True):
@@ -124,7 +124,7 @@ def dedented(literal: Literal) -> Literal | None:
     lines = value.split("\n")
     margins = [line[: len(line) - len(line.lstrip(" \t"))] for line in lines[1:] if line.strip()]
     margin = margins[0] if margins else ""
-    while margin and not all(other.startswith(margin) for other in margins):
+    while margin and not all(line_margin.startswith(margin) for line_margin in margins):
         margin = margin[:-1]
     if not margin:
         return None
@@ -154,11 +154,11 @@ def _units(value: str, text: str) -> tuple[Unit, ...] | None:
     if not any(map(is_mark, value)):
         return () if value == text and text else None
     groups = list(_groups(value, joined=False))
-    found = _aligned(value, text, groups)
-    if found is None:
+    units = _aligned(value, text, groups)
+    if units is None:
         wider = list(_groups(value, joined=True))
-        found = _aligned(value, text, wider) if len(wider) < len(groups) else None
-    return found
+        units = _aligned(value, text, wider) if len(wider) < len(groups) else None
+    return units
 
 
 def _groups(value: str, *, joined: bool) -> Iterator[tuple[int, int]]:

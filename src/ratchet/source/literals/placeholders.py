@@ -40,9 +40,9 @@ class Form:
         Raises:
             Inexpressible: It would be taken for a placeholder.
         """
-        if self.reserved and (found := re.search(self.reserved, text)):
+        if self.reserved and (match := re.search(self.reserved, text)):
             raise Inexpressible(
-                f"its text has {found.group()!r}, which would be taken for a placeholder"
+                f"its text has {match.group()!r}, which would be taken for a placeholder"
             )
         return re.sub(f"[{re.escape(self.doubled)}]", r"\g<0>\g<0>", text) if self.doubled else text
 
@@ -68,6 +68,9 @@ FORMS: Final = {
     "<%= name %>": Form(re.compile(rf"<%[=-]\s*(?P<name>{_NAME})\s*-?%>"), reserved="<%"),
 }
 
+_TAG = re.compile(r"\{%[-+]?\s*(?P<word>\w+)(?:[^%]|%(?!\}))*%\}")
+_ANYTHING = re.compile(r"(?P<name>.+)", re.DOTALL)
+
 BRACES: Final = ("{name}, braces doubled", "{name}")
 """These two cannot be told apart in a text without other braces."""
 
@@ -75,9 +78,9 @@ BRACES: Final = ("{name}, braces doubled", "{name}")
 def with_placeholders(literal: Literal) -> Iterator[Literal]:
     """A literal with its placeholders as slots, in each form that it has some of."""
     for name in FORMS:
-        found = as_form(literal, name)
-        if found is not None:
-            yield found
+        converted = as_form(literal, name)
+        if converted is not None:
+            yield converted
 
 
 def as_form(literal: Literal, name: str, *, needed: bool = True) -> Literal | None:
@@ -92,32 +95,57 @@ def as_form(literal: Literal, name: str, *, needed: bool = True) -> Literal | No
     builder = LiteralBuilder()
     at = 0
     slots = 0
-    for match in form.pattern.finditer(literal.value):
+    for match in _found(form, literal.value):
         if any(is_mark(character) for character in match.group()):
             continue
         _copy(builder, literal, at, match.start())
         start, end = literal.starts[match.start()], literal.ends[match.end() - 1]
-        written = match.group()
+        token = match.group()
         groups = match.groupdict()
-        if written in ("{{", "}}", "%%") and not groups.get("name"):
-            builder.add(written[0], start, end)
+        if token in ("{{", "}}", "%%") and not groups.get("name"):
+            builder.add(token[0], start, end)
         else:
             slots += 1
             positional = not any(groups.get(key) for key in ("name", "bare", "position"))
-            builder.add_slot(Slot(written, written, positional=positional), start, end)
+            builder.add_slot(Slot(token, token, positional=positional), start, end)
         at = match.end()
     _copy(builder, literal, at, len(literal.value))
-    rest = "".join(builder.characters)
-    if (needed and not slots) or (form.doubled == "{}" and _has_brace(literal, rest)):
+    text = "".join(builder.characters)
+    if (needed and not slots) or (form.doubled == "{}" and _has_brace(literal, text)):
         return None
     return replace(
         literal,
-        value=rest,
+        value=text,
         starts=builder.starts,
         ends=builder.ends,
         slots=tuple(builder.slots),
         placeholders=name,
     )
+
+
+def _found(form: Form, value: str) -> Iterator[re.Match[str]]:
+    """Its placeholders; in a template with logic, each outermost block is one."""
+    at = 0
+    for start, end in _blocks(value) if form is FORMS["{{name}}"] else ():
+        yield from form.pattern.finditer(value, at, start)
+        yield from _ANYTHING.finditer(value, start, end)
+        at = end
+    yield from form.pattern.finditer(value, at)
+
+
+def _blocks(value: str) -> Iterator[tuple[int, int]]:
+    """Where the outermost `{% for … %}…{% endfor %}` stand, or other tags that have an end."""
+    depth = begin = 0
+    tags = list(_TAG.finditer(value))
+    ends = {tag["word"] for tag in tags}
+    for tag in tags:
+        if f"end{tag['word']}" in ends:
+            begin = begin if depth else tag.start()
+            depth += 1
+        elif tag["word"].startswith("end") and depth:
+            depth -= 1
+            if not depth:
+                yield begin, tag.end()
 
 
 def _has_brace(literal: Literal, value: str) -> bool:

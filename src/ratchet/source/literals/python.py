@@ -34,28 +34,28 @@ def _decode(escape: str) -> str:
 
 
 def _encode(quote: str, formatted: bool, text: str) -> str:
-    written: list[str] = []
+    pieces: list[str] = []
     run = 0
     for index, character in enumerate(text):
         run = run + 1 if character == quote[0] else 0
         if character == "\\":
-            written.append("\\\\")
+            pieces.append("\\\\")
         elif character == quote[0]:
             # Three in a row, and one at the end, would close the literal.
             if len(quote) == 1 or run == 3 or index == len(text) - 1:
-                written.append("\\" + character)
+                pieces.append("\\" + character)
                 run = 0
             else:
-                written.append(character)
+                pieces.append(character)
         elif character == "\n":
-            written.append("\n" if len(quote) == 3 else "\\n")
+            pieces.append("\n" if len(quote) == 3 else "\\n")
         elif formatted and character in "{}":
-            written.append(character * 2)
+            pieces.append(character * 2)
         elif (character == "\t" and len(quote) == 3) or character.isprintable():
-            written.append(character)
+            pieces.append(character)
         else:
-            written.append(character.encode("unicode_escape").decode("ascii"))
-    return "".join(written)
+            pieces.append(character.encode("unicode_escape").decode("ascii"))
+    return "".join(pieces)
 
 
 def _encode_raw(quote: str, formatted: bool, text: str) -> str:
@@ -67,9 +67,9 @@ def _encode_raw(quote: str, formatted: bool, text: str) -> str:
 
 @functools.cache
 def _quote(opening: str, newline: str) -> Quote:
-    found = _OPENING.fullmatch(opening)
-    assert found is not None
-    prefix, quote = found["prefix"].lower(), found["quote"]
+    match = _OPENING.fullmatch(opening)
+    assert match is not None
+    prefix, quote = match["prefix"].lower(), match["quote"]
     formatted, raw = "f" in prefix, "r" in prefix
     escapes = re.compile((_RAW_ESCAPE if raw else _ESCAPE) + (_DOUBLED if formatted else ""))
     encode = functools.partial(_encode_raw if raw else _encode, quote, formatted)
@@ -82,26 +82,26 @@ def _token(source: SourceText, node: Node) -> Token | None:
         return None
     start, end = source.span(node)
     opening = source.source(node.children[0])
-    found = _OPENING.fullmatch(opening)
-    if found is None or set(found["prefix"].lower()) & {"b", "t"}:
+    match = _OPENING.fullmatch(opening)
+    if match is None or set(match["prefix"].lower()) & {"b", "t"}:
         return None
     slots = []
     for child in node.named_children:
         if child.type == "interpolation":
-            written = source.source(child)
-            slot = Slot(written, written, simple=is_simple(written[1:-1].strip()))
+            expression = source.source(child)
+            slot = Slot(expression, expression, simple=is_simple(expression[1:-1].strip()))
             slots.append((*source.span(child), slot))
-    body = (start + len(opening), end - len(found["quote"]))
+    body = (start + len(opening), end - len(match["quote"]))
     return Token((start, end), body, _quote(opening, source.newline), slots)
 
 
 def _others(token: Token, newline: str) -> tuple[Quote, ...]:
     """Quotes for a text that a raw string cannot hold."""
-    found = _OPENING.fullmatch(token.quote.opening)
-    assert found is not None
-    if "r" not in found["prefix"].lower():
+    match = _OPENING.fullmatch(token.quote.opening)
+    assert match is not None
+    if "r" not in match["prefix"].lower():
         return ()
-    return (_quote(found["quote"], newline),)
+    return (_quote(match["quote"], newline),)
 
 
 def _join(source: SourceText, node: Node) -> tuple[str, list[Node]] | None:
@@ -114,15 +114,20 @@ def _join(source: SourceText, node: Node) -> tuple[str, list[Node]] | None:
     name = function.child_by_field_name("attribute")
     if separator is None or name is None or source.source(name) != "join":
         return None
-    given = [child for child in arguments.named_children if child.type != "comment"]
+    join_arguments = [child for child in arguments.named_children if child.type != "comment"]
     token = _token(source, separator)
-    if token is None or token.slots or len(given) != 1 or given[0].type not in ("list", "tuple"):
+    if (
+        token is None
+        or token.slots
+        or len(join_arguments) != 1
+        or join_arguments[0].type not in ("list", "tuple")
+    ):
         return None
-    elements = [child for child in given[0].named_children if child.type != "comment"]
+    elements = [child for child in join_arguments[0].named_children if child.type != "comment"]
     if not elements or any(e.type in ("list_splat", "concatenated_string") for e in elements):
         return None
     body = source.text[slice(*token.body)]
-    text = re.sub(_ESCAPE, lambda found: _decode(found.group()), body)
+    text = re.sub(_ESCAPE, lambda match: _decode(match.group()), body)
     return (text, elements) if text else None
 
 

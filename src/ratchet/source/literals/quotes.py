@@ -72,12 +72,12 @@ def add_token(builder: LiteralBuilder, text: str, token: Token) -> None:
 
 def _add_text(builder: LiteralBuilder, text: str, start: int, end: int, quote: Quote) -> None:
     at = start
-    for found in quote.escapes.finditer(text, start, end) if quote.escapes else ():
-        if found.end() > end:
+    for escape in quote.escapes.finditer(text, start, end) if quote.escapes else ():
+        if escape.end() > end:
             break
-        builder.add(text[at : found.start()], at, found.start())
-        builder.add(_decoded(quote, found.group()), found.start(), found.end())
-        at = found.end()
+        builder.add(text[at : escape.start()], at, escape.start())
+        builder.add(_decoded(quote, escape.group()), escape.start(), escape.end())
+        at = escape.end()
     builder.add(text[at:end], at, end)
 
 
@@ -117,20 +117,20 @@ def write_token(value: str, quote: Quote, slots: Sequence[str]) -> str:
         quote: Its quotes.
         slots: Source of each slot.
     """
-    written = [
+    pieces = [
         quote.source(text) + (slots[number] if number >= 0 else "")
         for text, number in parts_of(value)
     ]
-    return quote.opening + "".join(written) + quote.closing
+    return quote.opening + "".join(pieces) + quote.closing
 
 
 def token_literal(
-    text: str, token: Token, language: str, others: tuple[Quote, ...] = ()
+    text: str, token: Token, language: str, alternatives: tuple[Quote, ...] = ()
 ) -> Literal | None:
     """The literal of one quoted string."""
     builder = LiteralBuilder()
     add_token(builder, text, token)
-    style = TokenStyle(token.quote, others, tuple(slot.source for _, _, slot in token.slots))
+    style = TokenStyle(token.quote, alternatives, tuple(slot.source for _, _, slot in token.slots))
     return builder.finish(language, token.span, token.body, style, raw_lines=token.quote.raw_lines)
 
 
@@ -169,11 +169,11 @@ class ConcatenationStyle:
         pieces = text.split(self.separator) if self.separator else _lines(text, self.glue)
         if self.separator:
             return between.join(map(self.quote.source, pieces))
-        written = between.join(map(self.quote.source, pieces))
+        joined = between.join(map(self.quote.source, pieces))
         return (
-            written
+            joined
             if at_end or not text.endswith("\n") or "\n" not in self.glue
-            else (written + between)
+            else (joined + between)
         )
 
     def whole(self, value: str) -> Iterable[str]:
@@ -197,30 +197,32 @@ class ConcatenationStyle:
             value = value.removesuffix(old[last - 1].value)
             last -= 1
         changed = old[first:last]
-        written = [(one.source, one.gap) for one in old[:first]]
+        sources = [(element.source, element.gap) for element in old[:first]]
         if value or len(changed) == len(old):
-            quote = next((one.quote for one in changed if one.quote is not None), self.quote)
-            written.append((self._element(value, quote), changed[-1].gap))
-        written += [(one.source, one.gap) for one in old[last:]]
-        return "".join(source + gap for source, gap in written[:-1]) + written[-1][0]
+            quote = next(
+                (element.quote for element in changed if element.quote is not None), self.quote
+            )
+            sources.append((self._element(value, quote), changed[-1].gap))
+        sources += [(element.source, element.gap) for element in old[last:]]
+        return "".join(source + gap for source, gap in sources[:-1]) + sources[-1][0]
 
     def _by_element(self, value: str) -> str:
         """The elements of a join; those that stay keep their source, all keep their comments."""
         old, new = self.elements, value.split(self.separator)
-        written: list[tuple[str, str]] = []
+        sources: list[tuple[str, str]] = []
         values = [element.value for element in old]
         matcher = difflib.SequenceMatcher(None, values, new, autojunk=False)
         for tag, a, b, c, d in matcher.get_opcodes():
             for number in range(d - c):
-                kept = old[a + number] if a + number < b else None
-                if kept is not None and tag == "equal":
-                    written.append((kept.source, kept.gap))
+                old_element = old[a + number] if a + number < b else None
+                if old_element is not None and tag == "equal":
+                    sources.append((old_element.source, old_element.gap))
                     continue
-                quote = (kept and kept.quote) or self.quote
-                gap = kept.gap if kept else self.glue
-                written.append((self._element(new[c + number], quote), gap))
-        pieces = [source + (gap or self.glue) for source, gap in written[:-1]]
-        return "".join(pieces) + written[-1][0]
+                quote = (old_element and old_element.quote) or self.quote
+                gap = old_element.gap if old_element else self.glue
+                sources.append((self._element(new[c + number], quote), gap))
+        pieces = [source + (gap or self.glue) for source, gap in sources[:-1]]
+        return "".join(pieces) + sources[-1][0]
 
     def _element(self, value: str, default: Quote) -> str:
         """Operands of one element, in runs that share quotes."""
@@ -247,7 +249,7 @@ class ConcatenationStyle:
     def _run(self, value: str, plus: str, default: Quote) -> list[str]:
         inside = [self.slots[number][1] for _, number in parts_of(value) if number >= 0]
         quote = next((quote for quote in inside if quote is not None), default)
-        if any(other != quote for other in inside):
+        if any(slot_quote != quote for slot_quote in inside):
             raise Inexpressible("its slots stand in quotes of different kinds")
         sources = [source for source, _ in self.slots]
         return [write_token(piece, quote, sources) for piece in _lines(value, plus)]
@@ -302,7 +304,7 @@ def concatenation_literal(
             moved = f"{first.closing} + {operand.source} + {first.opening}"
             builder.add_slot(Slot(operand.source, moved, simple=operand.simple), start, end)
             slots.append((operand.source, None))
-    parts = elements if separator else [[one] for one in operands]
+    parts = elements if separator else [[operand] for operand in operands]
     style = ConcatenationStyle(
         quote=first,
         glue=_glue(text, parts, glue),
@@ -325,13 +327,13 @@ def _elements(
 ) -> tuple[Element, ...]:
     ends = [begin - len(separator) for begin in begins[1:]] + [len(builder.characters)]
     spans = [(element[0].span[0], element[-1].span[1]) for element in elements]
-    gaps = [text[one[1] : other[0]] for one, other in itertools.pairwise(spans)]
+    gaps = [text[before[1] : after[0]] for before, after in itertools.pairwise(spans)]
     return tuple(
         Element(
             "".join(builder.characters[begin:end]),
             text[slice(*span)],
             gap,
-            next((one.quote for one in element if isinstance(one, Token)), None),
+            next((token.quote for token in element if isinstance(token, Token)), None),
         )
         for element, begin, end, span, gap in zip(
             elements, begins, ends, spans, [*gaps, ""], strict=True
@@ -345,11 +347,11 @@ def _inner(operand: Token | Operand) -> tuple[int, int]:
 
 def _glue(text: str, elements: Sequence[Sequence[Token | Operand]], glue: str) -> str:
     """Source between two elements: as it stands there, with a line end if one does."""
-    found = {"": " ", ",": ", "}.get(glue, f" {glue} ")
-    for one, other in itertools.pairwise(elements):
-        between = text[one[-1].span[1] : other[0].span[0]]
+    spacing = {"": " ", ",": ", "}.get(glue, f" {glue} ")
+    for left, right in itertools.pairwise(elements):
+        between = text[left[-1].span[1] : right[0].span[0]]
         if re.fullmatch(rf"\s*{re.escape(glue)}[\s\\]*", between):
-            found = between
+            spacing = between
             if "\n" in between:
                 break
-    return found
+    return spacing

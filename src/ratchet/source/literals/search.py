@@ -114,34 +114,36 @@ def search(root: Path, paths: Iterable[str], template: TemplateText) -> Found:
         if text is None or sum(word in text for word in words) < len(words) / 2:
             continue
         file = read_file(text, path)
-        found = fits_in(file, template)
+        file_fits = fits_in(file, template)
         if is_test(path):
-            copies += found
+            copies += file_fits
         elif is_generated(text):
-            generated += found
+            generated += file_fits
         else:
-            fits += found
+            fits += file_fits
             nearest = _nearer(nearest, file, template) if not fits else None
     return Found(tuple(fits), tuple(copies), tuple(generated), nearest)
 
 
 def fits_in(file: LiteralFile, template: TemplateText) -> list[Fit]:
     """The literals of a file whose text is a template; of nested ones, that which says most."""
-    found = [
-        Fit(file, one)
+    candidates = [
+        Fit(file, matched)
         for literal in file.literals
-        if (one := match(literal, template, file.following(literal))) is not None
+        if (matched := match(literal, template, file.following(literal))) is not None
     ]
-    found.sort(key=lambda fit: (_guessed(fit, template), not _is_exact(fit, template), _size(fit)))
-    kept: list[Fit] = []
-    for fit in found:
+    candidates.sort(
+        key=lambda fit: (_guessed(fit, template), not _is_exact(fit, template), _size(fit))
+    )
+    chosen: list[Fit] = []
+    for fit in candidates:
         start, end = fit.match.literal.span
         if all(
-            end <= other.match.literal.span[0] or start >= other.match.literal.span[1]
-            for other in kept
+            end <= chosen_fit.match.literal.span[0] or start >= chosen_fit.match.literal.span[1]
+            for chosen_fit in chosen
         ):
-            kept.append(fit)
-    return sorted(kept, key=lambda fit: fit.match.literal.span)
+            chosen.append(fit)
+    return sorted(chosen, key=lambda fit: fit.match.literal.span)
 
 
 def _guessed(fit: Fit, template: TemplateText) -> int:
@@ -170,8 +172,8 @@ def _size(fit: Fit) -> int:
 
 def _words(template: TemplateText) -> Sequence[str]:
     """Long words of the constant text, which any way of writing it keeps."""
-    found = set(re.findall(r"[A-Za-z]{4,}", template.text))
-    return sorted(found, key=lambda word: (-len(word), word))[:_WORDS]
+    words = set(re.findall(r"[A-Za-z]{4,}", template.text))
+    return sorted(words, key=lambda word: (-len(word), word))[:_WORDS]
 
 
 def _nearer(best: Near | None, file: LiteralFile, template: TemplateText) -> Near | None:
@@ -179,11 +181,11 @@ def _nearer(best: Near | None, file: LiteralFile, template: TemplateText) -> Nea
     for literal in file.literals:
         have = _tokens(shown(literal))
         matcher = difflib.SequenceMatcher(None, have, wanted)
-        least = max(MIN_LIKENESS, best.likeness if best else 0.0)
-        if min(matcher.real_quick_ratio(), matcher.quick_ratio()) <= least:
+        threshold = max(MIN_LIKENESS, best.likeness if best else 0.0)
+        if min(matcher.real_quick_ratio(), matcher.quick_ratio()) <= threshold:
             continue
         likeness = matcher.ratio()
-        if likeness > least:
+        if likeness > threshold:
             difference = _difference(matcher, have, wanted)
             best = Near(file, file.line(literal), likeness, difference)
     if best is None and file.language is TEXT and (at := _quotes(file.text, template)) >= 0:
@@ -203,13 +205,13 @@ def _difference(matcher: difflib.SequenceMatcher[str], have: list[str], wanted: 
     for tag, i1, i2, j1, j2 in matcher.get_opcodes():
         if tag == "equal":
             continue
-        one, other = _quoted("".join(have[i1:i2])), _quoted("".join(wanted[j1:j2]))
-        if one and other:
-            return f"it has {one} where the prompt has {other}"
-        if one:
-            return f"it has {one}, which the prompt has not"
-        if other:
-            return f"it lacks {other}"
+        source_words, prompt_words = _quoted("".join(have[i1:i2])), _quoted("".join(wanted[j1:j2]))
+        if source_words and prompt_words:
+            return f"it has {source_words} where the prompt has {prompt_words}"
+        if source_words:
+            return f"it has {source_words}, which the prompt has not"
+        if prompt_words:
+            return f"it lacks {prompt_words}"
     return "it is written in another way"
 
 

@@ -71,9 +71,9 @@ def _heredoc(source: SourceText, node: Node) -> Token | None:
     redirect = node.parent
     if redirect is None:
         return None
-    named = {child.type: child for child in redirect.children}
-    first, last = named.get("heredoc_start"), named.get("heredoc_end")
-    if first is None or last is None or "<<-" in named:
+    children_by_type = {child.type: child for child in redirect.children}
+    first, last = children_by_type.get("heredoc_start"), children_by_type.get("heredoc_end")
+    if first is None or last is None or "<<-" in children_by_type:
         return None
     # The grammar's body omits white space at its beginning, and may begin late.
     head = source.text.find("\n", source.span(first)[1]) + 1
@@ -92,11 +92,13 @@ def _slots(source: SourceText, node: Node) -> list[tuple[int, int, Slot]]:
     slots = []
     for child in node.named_children:
         if child.type in _EXPANSIONS:
-            written = source.source(child)
-            if re.fullmatch(r"\$\w+", written):
+            expression = source.source(child)
+            if re.fullmatch(r"\$\w+", expression):
                 # Where it is moved, a letter may follow.
-                written = f"${{{written[1:]}}}"
-            slot = Slot(written, written, simple=_PLAIN_NAME.fullmatch(written) is not None)
+                expression = f"${{{expression[1:]}}}"
+            slot = Slot(
+                expression, expression, simple=_PLAIN_NAME.fullmatch(expression) is not None
+            )
             slots.append((*source.span(child), slot))
     return slots
 

@@ -24,12 +24,12 @@ def read(text: str) -> tuple[list[Literal], int]:
     """The whole text, and what follows the front matter."""
     front = FRONT_MATTER.match(text)
     begins = [1 if text.startswith("\ufeff") else 0, *([front.end()] if front else [])]
-    found = []
+    literals = []
     for begin in begins:
         builder = LiteralBuilder()
         builder.add(text[begin:], begin, len(text))
         span = (begin, len(text))
         literal = builder.finish("text", span, span, _Style(), raw_lines=True)
         if literal is not None:
-            found.append(literal)
-    return found, 0
+            literals.append(literal)
+    return literals, 0

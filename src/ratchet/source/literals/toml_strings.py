@@ -31,24 +31,24 @@ def _decode(escape: str) -> str:
 
 
 def _encode(quote: str, text: str) -> str:
-    written: list[str] = []
+    pieces: list[str] = []
     for index, character in enumerate(text):
         if character == "\\":
-            written.append("\\\\")
+            pieces.append("\\\\")
         elif character == '"':
             # Two may stand in a row; a third, or one at the end, would close the string.
-            free = len(quote) == 3 and index < len(text) - 1 and written[-1:] != ['"']
-            written.append('"' if free else '\\"')
+            free = len(quote) == 3 and index < len(text) - 1 and pieces[-1:] != ['"']
+            pieces.append('"' if free else '\\"')
         elif character == "\n":
-            written.append("\n" if len(quote) == 3 else "\\n")
+            pieces.append("\n" if len(quote) == 3 else "\\n")
         elif (character == "\t" and len(quote) == 3) or character.isprintable():
-            written.append(character)
+            pieces.append(character)
         else:
             code = ord(character)
-            named = {"\t": "\\t", "\r": "\\r"}
+            escapes = {"\t": "\\t", "\r": "\\r"}
             wide = f"\\u{code:04X}" if code < 0x10000 else f"\\U{code:08X}"
-            written.append(named.get(character) or wide)
-    return "".join(written)
+            pieces.append(escapes.get(character) or wide)
+    return "".join(pieces)
 
 
 def _encode_raw(quote: str, text: str) -> str:
@@ -74,11 +74,11 @@ def _token(source: SourceText, node: Node) -> Token | None:
     if node.type != "string":
         return None
     start, end = source.span(node)
-    found = re.compile(r"(\"\"\"|''')(\r?\n)?|[\"']").match(source.text, start)
-    if found is None:
+    match = re.compile(r"(\"\"\"|''')(\r?\n)?|[\"']").match(source.text, start)
+    if match is None:
         return None
-    quote = _quote(found.group(), source.newline)
-    return Token((start, end), (found.end(), end - len(quote.closing)), quote)
+    quote = _quote(match.group(), source.newline)
+    return Token((start, end), (match.end(), end - len(quote.closing)), quote)
 
 
 def _others(token: Token, newline: str) -> tuple[Quote, ...]:

@@ -102,11 +102,11 @@ class Grammar:
     def _literal(self, source: SourceText, node: Node) -> Literal | None:
         token = self.token(source, node)
         if token is not None:
-            others = self.others(token, source.newline)
-            return token_literal(source.text, token, self.language, others)
+            alternatives = self.others(token, source.newline)
+            return token_literal(source.text, token, self.language, alternatives)
         if self.adjacent and node.type == self.adjacent:
             tokens = [self.token(source, child) for child in node.named_children]
-            strings = [one for one in tokens if one is not None]
+            strings = [token for token in tokens if token is not None]
             if len(strings) < len([c for c in node.named_children if c.type != "comment"]):
                 return None
             return concatenation_literal(
@@ -121,7 +121,11 @@ class Grammar:
             return None
         separator, elements = joined
         operands = [self._operands(source, element) for element in elements]
-        if not any(isinstance(operand, Token) for each in operands for operand in each):
+        if not any(
+            isinstance(operand, Token)
+            for element_operands in operands
+            for operand in element_operands
+        ):
             return None
         return concatenation_literal(
             source.text,
@@ -143,12 +147,12 @@ class Grammar:
     def _operands(self, source: SourceText, node: Node) -> list[Token | Operand]:
         """Operands of a sum; one for any other expression."""
         operands: list[Token | Operand] = []
-        for one in _addends(node) if node.type == self.sums and _is_sum(node) else [node]:
-            if one.type == self.adjacent:
-                tokens = [self.token(source, child) for child in one.named_children]
+        for addend in _addends(node) if node.type == self.sums and _is_sum(node) else [node]:
+            if addend.type == self.adjacent:
+                tokens = [self.token(source, child) for child in addend.named_children]
                 operands += [token for token in tokens if token is not None]
                 continue
-            operand = self._operand(source, one)
+            operand = self._operand(source, addend)
             if len(operands) == 1 and not isinstance(operand, Token):
                 before = operands[0]
                 if isinstance(before, Operand):
@@ -187,17 +191,17 @@ def _is_sum(node: Node) -> bool:
 
 def _addends(node: Node) -> Iterable[Node]:
     """Operands of a sum, from left to right."""
-    found: list[Node] = []
+    addends: list[Node] = []
     kind = node.type
     while True:
         left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
         if left is None or right is None:
             break
-        found.append(right)
+        addends.append(right)
         node = left
         if node.type != kind or not _is_sum(node):
             break
-    return [node, *reversed(found)]
+    return [node, *reversed(addends)]
 
 
 def parser_of(grammar: Grammar) -> Parser:

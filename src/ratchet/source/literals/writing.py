@@ -40,12 +40,12 @@ def canonical(literal: Literal) -> str:
 
     Two literals with the same canonical text mean the same.
     """
-    written = [literal.placeholders]
+    pieces = [literal.placeholders]
     for text, number in parts_of(literal.value):
-        written.append(text)
+        pieces.append(text)
         if number >= 0:
-            written.append(f"\0{literal.slots[number].source}\0")
-    return "".join(written)
+            pieces.append(f"\0{literal.slots[number].source}\0")
+    return "".join(pieces)
 
 
 def shown(literal: Literal) -> str:
@@ -53,18 +53,18 @@ def shown(literal: Literal) -> str:
     return _sources(literal, literal.value)
 
 
-def new_value(found: Match, old: TemplateText, new: TemplateText) -> str:
+def new_value(match: Match, old: TemplateText, new: TemplateText) -> str:
     """The literal's value, with marks, that gives another template.
 
     Args:
-        found: The literal of the old template.
+        match: The literal of the old template.
         old: The template that it holds.
         new: The one to write; slots of the same names have the same characters.
 
     Raises:
         Inexpressible: The source cannot give it.
     """
-    value, text, wanted = found.literal.value, old.text.strip(), new.text
+    value, text, wanted = match.literal.value, old.text.strip(), new.text
     core = value.strip()
     lead = value[: len(value) - len(value.lstrip())]
     trail = value[len(value.rstrip()) :]
@@ -76,23 +76,23 @@ def new_value(found: Match, old: TemplateText, new: TemplateText) -> str:
     wanted = wanted.strip()
     if not wanted:
         raise Inexpressible("it is empty")
-    if found.braces_unclear and re.search(r"[{}]", wanted):
+    if match.braces_unclear and re.search(r"[{}]", wanted):
         raise Inexpressible(
             "its text has a brace, and whether the program wants braces doubled cannot be told"
         )
     pieces: list[tuple[int, int, str]] = []
     slots: dict[str, str] = {}
-    for unit in found.units:
+    for unit in match.units:
         part, source = text[slice(*unit.template)], core[slice(*unit.literal)]
         if len(part) == 1 and is_slot(part):
-            if slots.setdefault(part, source) != source and _sources(found.literal, source) != (
-                _sources(found.literal, slots[part])
+            if slots.setdefault(part, source) != source and _sources(match.literal, source) != (
+                _sources(match.literal, slots[part])
             ):
                 raise Inexpressible(f"slot {{{old.name(part)}}} stands for different expressions")
             continue
-        at = _place(unit, part, text, wanted, found.literal, source)
+        at = _place(unit, part, text, wanted, match.literal, source)
         pieces.append((at, at + len(part), source))
-    written: list[str] = []
+    parts: list[str] = []
     at = 0
     for start, end, source in [*sorted(pieces), (len(wanted), len(wanted), "")]:
         if start < at:
@@ -102,11 +102,11 @@ def new_value(found: Match, old: TemplateText, new: TemplateText) -> str:
                 raise Inexpressible(
                     f"the source has no expression for slot {{{new.name(character)}}} alone"
                 )
-            written.append(slots.get(character, character))
-        written.append(source)
+            parts.append(slots.get(character, character))
+        parts.append(source)
         at = end
-    result = lead + "".join(written) + trail
-    _check_slots(found.literal, result)
+    result = lead + "".join(parts) + trail
+    _check_slots(match.literal, result)
     return result
 
 
@@ -117,20 +117,23 @@ def _place(unit: Unit, part: str, text: str, wanted: str, literal: Literal, sour
         if same and a <= start and end <= b:
             return c + start - a
     # Within changed lines, by words.
-    one, other = _words(text), _words(wanted)
-    olds, news = _offsets(one), _offsets(other)
-    for block in difflib.SequenceMatcher(None, one, other).get_matching_blocks():
+    old_words, new_words = _words(text), _words(wanted)
+    olds, news = _offsets(old_words), _offsets(new_words)
+    for block in difflib.SequenceMatcher(None, old_words, new_words).get_matching_blocks():
         a, b = olds[block.a], olds[block.a + block.size]
         if block.size and a <= start and end <= b:
             return news[block.b] + start - a
     if part and part in wanted:
         return wanted.index(part)
-    shown = _sources(literal, source)
+    expression = _sources(literal, source)
     if not part:
-        raise Inexpressible(f"it has no place for the expression {shown}, which was always empty")
+        raise Inexpressible(
+            f"it has no place for the expression {expression}, which was always empty"
+        )
     text = "".join("…" if is_slot(character) else character for character in part)
     raise Inexpressible(
-        f"the source gives {text[:60]!r} with the expression {shown}, and the new text lacks it"
+        f"the source gives {text[:60]!r} with the expression {expression}, and the new text"
+        " lacks it"
     )
 
 
@@ -184,9 +187,9 @@ def replacement(text: str, literal: Literal, value: str, read: Reader) -> Replac
     refusal = Inexpressible("no form of the literal reads back as it")
     try:
         for source in _ways(text, literal, value):
-            found = _read_back(text, literal, source, before, read)
-            if found is not None and canonical(found) == expected(literal, value):
-                return Replacement(literal.span, source, canonical(found))
+            reread = _read_back(text, literal, source, before, read)
+            if reread is not None and canonical(reread) == expected(literal, value):
+                return Replacement(literal.span, source, canonical(reread))
     except Inexpressible as error:
         refusal = error
     raise refusal
@@ -194,21 +197,21 @@ def replacement(text: str, literal: Literal, value: str, read: Reader) -> Replac
 
 def expected(literal: Literal, value: str) -> str:
     """The canonical text of a literal with another value."""
-    written = [literal.placeholders]
+    pieces = [literal.placeholders]
     for text, number in parts_of(value):
-        written.append(text)
+        pieces.append(text)
         if number >= 0:
-            written.append(f"\0{literal.slots[number].source}\0")
-    return "".join(written)
+            pieces.append(f"\0{literal.slots[number].source}\0")
+    return "".join(pieces)
 
 
 def _ways(text: str, literal: Literal, value: str) -> Iterator[str]:
     refusal: Inexpressible | None = None
     try:
-        written = smallest(text, literal, value)
+        source = smallest(text, literal, value)
         # Indentation that an empty line was given is taken back where it is no text.
-        yield re.sub(r"\n[ \t]+(?=\r?\n)", "\n", written) if literal.raw_lines else written
-        yield written
+        yield re.sub(r"\n[ \t]+(?=\r?\n)", "\n", source) if literal.raw_lines else source
+        yield source
     except Inexpressible as error:
         refusal = error
     try:
@@ -224,19 +227,19 @@ def smallest(text: str, literal: Literal, value: str) -> str:
     old = literal.value
     starts, ends = literal.starts, literal.ends
     first, last = (starts[0], ends[-1]) if old else literal.body
-    written = [text[literal.span[0] : first]]
+    pieces = [text[literal.span[0] : first]]
     for same, a, b, c, d in _changes(old, value):
         if same:
-            written.append(text[starts[a] : ends[b - 1]])
+            pieces.append(text[starts[a] : ends[b - 1]])
             continue
         for constant, number in parts_of(value[c:d]):
             if constant:
                 at_end = d == len(value) and number < 0
-                written.append(_encoded(literal, constant, at_end=at_end))
+                pieces.append(_encoded(literal, constant, at_end=at_end))
             if number >= 0:
-                written.append(literal.slots[number].moved)
-    written.append(text[last : literal.span[1]])
-    return "".join(written)
+                pieces.append(literal.slots[number].moved)
+    pieces.append(text[last : literal.span[1]])
+    return "".join(pieces)
 
 
 def _encoded(literal: Literal, text: str, *, at_end: bool) -> str:
@@ -290,11 +293,11 @@ def _inner_changes(old: str, new: str, a: int, c: int) -> Iterator[tuple[bool, i
         a: Where the old ones begin.
         c: Where the new ones begin.
     """
-    one, other = _words(old), _words(new)
-    olds, news = _offsets(one), _offsets(other)
+    old_words, new_words = _words(old), _words(new)
+    olds, news = _offsets(old_words), _offsets(new_words)
     i = j = 0
     # Common words within lines that have little else in common are no sign that these are kept.
-    blocks = difflib.SequenceMatcher(None, one, other).get_matching_blocks()
+    blocks = difflib.SequenceMatcher(None, old_words, new_words).get_matching_blocks()
     for block in blocks:
         x, y = olds[block.a], news[block.b]
         size = olds[block.a + block.size] - x
@@ -320,13 +323,17 @@ def _read_back(
     if broken != before[1]:
         return None
     stop, shift = start + len(source), len(source) - (end - start)
-    others = [_outside(one, start, end, shift) for one in before[0]]
-    after = [_outside(one, start, stop, 0) for one in literals]
-    if [one for one in others if one] != [one for one in after if one]:
+    outside_before = [_outside(old_literal, start, end, shift) for old_literal in before[0]]
+    after = [_outside(edited_literal, start, stop, 0) for edited_literal in literals]
+    if [place for place in outside_before if place] != [place for place in after if place]:
         return None
-    for one in literals:
-        if one.span[0] == start and one.span[1] <= stop and not edited[one.span[1] : stop].strip():
-            return same_form(one, literal)
+    for edited_literal in literals:
+        if (
+            edited_literal.span[0] == start
+            and edited_literal.span[1] <= stop
+            and not edited[edited_literal.span[1] : stop].strip()
+        ):
+            return same_form(edited_literal, literal)
     return None
 
 
@@ -341,9 +348,9 @@ def _outside(literal: Literal, start: int, end: int, shift: int) -> tuple[int, i
 
 def same_form(literal: Literal, like: Literal) -> Literal | None:
     """A literal read as another one is: without its indentation, with its placeholders."""
-    found: Literal | None = literal
+    formed: Literal | None = literal
     if like.dedented:
-        found = dedented(literal)
-    if found is not None and like.placeholders:
-        found = as_form(found, like.placeholders, needed=False)
-    return found
+        formed = dedented(literal)
+    if formed is not None and like.placeholders:
+        formed = as_form(formed, like.placeholders, needed=False)
+    return formed

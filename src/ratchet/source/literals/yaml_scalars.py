@@ -51,10 +51,10 @@ class _Style:
         if self.form == ">":
             # A folded line end is a space; one more of them is a line end.
             text = re.sub(r"\n+(?=[^\n])" if at_end else r"\n+", r"\g<0>\n", text)
-        written = re.sub(r"\n(?=[^\n])", "\n" + self.indent, text)
+        encoded = re.sub(r"\n(?=[^\n])", "\n" + self.indent, text)
         if text.endswith("\n") and not at_end:
-            written += self.indent
-        return written.replace("\n", self.newline)
+            encoded += self.indent
+        return encoded.replace("\n", self.newline)
 
     def whole(self, value: str) -> Iterator[str]:
         try:
@@ -79,8 +79,8 @@ class _Style:
 
 
 def _double(text: str) -> str:
-    named = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
-    return "".join(named.get(character) or _spelled(character) for character in text)
+    escapes = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+    return "".join(escapes.get(character) or _spelled(character) for character in text)
 
 
 def _spelled(character: str) -> str:
@@ -95,7 +95,7 @@ def read(text: str) -> tuple[list[Literal], int]:
     import yaml
 
     newline = "\r\n" if "\r\n" in text else "\n"
-    found: list[Literal] = []
+    literals: list[Literal] = []
     is_key = False
     resolver = yaml.SafeLoader("")
     try:
@@ -103,13 +103,13 @@ def read(text: str) -> tuple[list[Literal], int]:
             if isinstance(token, yaml.ScalarToken):
                 if not is_key and _is_text(resolver, token):
                     literal = _literal(text, token, newline)
-                    found += [literal] if literal is not None else []
+                    literals += [literal] if literal is not None else []
                 is_key = False
             elif not isinstance(token, (yaml.AnchorToken, yaml.TagToken)):
                 is_key = isinstance(token, yaml.KeyToken)
     except (yaml.YAMLError, ValueError, OverflowError):  # the second for `\U00110000`
-        return found, 1
-    return found, 0
+        return literals, 1
+    return literals, 0
 
 
 def _is_text(resolver: Any, token: Any) -> bool:
@@ -197,8 +197,8 @@ def _lines(
         line_end = text.find("\n", at)
         stop = len(text) if line_end < 0 else line_end
         bare = stop - 1 if stop > at and text[stop - 1] == "\r" else stop
-        found = indented.match(text, at)
-        start = min(found.end() if found else at, bare)
+        match = indented.match(text, at)
+        start = min(match.end() if match else at, bare)
         if start < bare and start - at < width:
             break  # less indented: no part of the block
         content = text[start:bare]

@@ -35,7 +35,7 @@ def fault_of_pair(pair: ChatPair) -> str:
 def _fault_of(messages: Sequence[ChatMessage], tools: Sequence[dict[str, Any]]) -> str:
     if not any(message["role"] == "user" for message in messages):
         return "it has no message of a user"
-    named = {tool["function"]["name"] for tool in tools}
+    tool_names = {tool["function"]["name"] for tool in tools}
     open_calls: list[str] = []
     for message in messages:
         if message["role"] == "tool":
@@ -49,7 +49,7 @@ def _fault_of(messages: Sequence[ChatMessage], tools: Sequence[dict[str, Any]]) 
         if not calls and not str(message.get("content") or "").strip():
             return f"it has an empty message of the {message['role']}"
         for call in calls:
-            if fault := _fault_of_call(call, named):
+            if fault := _fault_of_call(call, tool_names):
                 return fault
             open_calls.append(call["id"])
         if len(set(open_calls)) < len(open_calls):
@@ -57,8 +57,8 @@ def _fault_of(messages: Sequence[ChatMessage], tools: Sequence[dict[str, Any]]) 
     return ""
 
 
-def _fault_of_call(call: dict[str, Any], named: set[str]) -> str:
-    if call["function"]["name"] not in named:
+def _fault_of_call(call: dict[str, Any], tool_names: set[str]) -> str:
+    if call["function"]["name"] not in tool_names:
         return "it calls a tool that its request does not define"
     try:
         arguments = msgspec.json.decode(call["function"]["arguments"])

@@ -51,8 +51,8 @@ def write_examples(
     examples: Iterable[ChatExample], path: Path, format: str, left_out: Counter[str]
 ) -> int:
     """Write conversations; see `write_pairs`."""
-    made = _format(format)
-    return _write(examples, path, made.rows_of_example, fault_of_example, made.write, left_out)
+    writer = _format(format)
+    return _write(examples, path, writer.rows_of_example, fault_of_example, writer.write, left_out)
 
 
 def write_pairs(pairs: Iterable[ChatPair], path: Path, format: str, left_out: Counter[str]) -> int:
@@ -71,8 +71,8 @@ def write_pairs(pairs: Iterable[ChatPair], path: Path, format: str, left_out: Co
     Raises:
         InputError: There is no such format or folder.
     """
-    made = _format(format)
-    return _write(pairs, path, made.rows_of_pair, fault_of_pair, made.write, left_out)
+    writer = _format(format)
+    return _write(pairs, path, writer.rows_of_pair, fault_of_pair, writer.write, left_out)
 
 
 def _format(name: str) -> ExportFormat:
@@ -98,12 +98,12 @@ def _write(
                 left_out[fault] += 1
                 continue
             try:
-                made = list(rows_of(item))
+                new_rows = list(rows_of(item))
             except NotTrainable as reason:
                 left_out[str(reason)] += 1
                 continue
-            count += len(made)
-            yield from made
+            count += len(new_rows)
+            yield from new_rows
 
     if not path.parent.is_dir():
         raise InputError(f"There is no folder {path.parent}.", hint="Create it first.")

@@ -35,7 +35,7 @@ def rows_of_example(example: ChatExample) -> Iterator[dict[str, Any]]:
 def rows_of_pair(pair: ChatPair) -> Iterator[dict[str, Any]]:
     """One row for a pair."""
     yield {
-        "prompt": [_message(one, False) for one in pair.messages],
+        "prompt": [_message(message, False) for message in pair.messages],
         "chosen": [_message(pair.chosen, True)],
         "rejected": [_message(pair.rejected, True)],
         "tools": _tools(pair),

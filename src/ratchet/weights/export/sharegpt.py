@@ -23,8 +23,8 @@ def rows_of_example(example: ChatExample) -> Iterator[dict[str, Any]]:
     learned = set(example.learned)
     if any(m["role"] == "assistant" and n not in learned for n, m in enumerate(example.messages)):
         raise NotTrainable("ShareGPT cannot say that an answer in the prompt is not learned")
-    turns, rest = _turns(example.messages)
-    yield {"conversations": turns, **rest, **_tools(example)}
+    turns, system = _turns(example.messages)
+    yield {"conversations": turns, **system, **_tools(example)}
 
 
 def rows_of_pair(pair: ChatPair) -> Iterator[dict[str, Any]]:
@@ -33,12 +33,12 @@ def rows_of_pair(pair: ChatPair) -> Iterator[dict[str, Any]]:
     Raises:
         NotTrainable: The format cannot say it.
     """
-    turns, rest = _turns(pair.messages)
+    turns, system = _turns(pair.messages)
     yield {
         "conversations": turns,
         "chosen": _turn(pair.chosen),
         "rejected": _turn(pair.rejected),
-        **rest,
+        **system,
         **_tools(pair),
     }
 
@@ -77,14 +77,14 @@ def _turn(message: ChatMessage) -> dict[str, str]:
         return {"from": who, "value": message["content"]}
     if message.get("content"):
         raise NotTrainable("ShareGPT has no answer with both a text and a tool call")
-    said = [
+    functions = [
         {
             "name": call["function"]["name"],
             "arguments": msgspec.json.decode(call["function"]["arguments"]),
         }
         for call in calls
     ]
-    value = msgspec.json.encode(said if len(said) > 1 else said[0]).decode()
+    value = msgspec.json.encode(functions if len(functions) > 1 else functions[0]).decode()
     return {"from": "function_call", "value": value}
 
 

@@ -17,7 +17,7 @@ def rows_of_example(example: ChatExample) -> Iterator[dict[str, Any]]:
     """A line for each answer that is learned."""
     for at in example.learned:
         yield {
-            "prompt": [template_message(one) for one in example.messages[:at]],
+            "prompt": [template_message(message) for message in example.messages[:at]],
             "completion": [template_message(example.messages[at])],
             **_tools(example),
         }
@@ -26,7 +26,7 @@ def rows_of_example(example: ChatExample) -> Iterator[dict[str, Any]]:
 def rows_of_pair(pair: ChatPair) -> Iterator[dict[str, Any]]:
     """One line for a pair."""
     yield {
-        "prompt": [template_message(one) for one in pair.messages],
+        "prompt": [template_message(message) for message in pair.messages],
         "chosen": [template_message(pair.chosen)],
         "rejected": [template_message(pair.rejected)],
         **_tools(pair),

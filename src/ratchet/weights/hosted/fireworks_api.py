@@ -25,35 +25,35 @@ class FireworksService:
     """Fireworks.
 
     Args:
-        rest: Its API; the address ends with `/v1`.
+        api: Its API; the address ends with `/v1`.
         account: The account's id.
     """
 
-    def __init__(self, rest: Rest, account: str) -> None:
+    def __init__(self, api: Rest, account: str) -> None:
         if not account:
             raise InputError(
                 "Fireworks needs the id of an account.",
                 hint='Give it in ratchet.toml:\n\n[train]\naccount = "…"\n',
             )
-        self._rest = rest
+        self._rest = api
         self._account = f"/accounts/{account}"
 
     def find_file(self, name: str) -> str | None:
         """Name of the dataset that was uploaded whole under this name; None without one."""
-        for one in self._rest.get(f"{self._account}/datasets", params={"pageSize": 200}).get(
+        for dataset in self._rest.get(f"{self._account}/datasets", params={"pageSize": 200}).get(
             "datasets", []
         ):
-            if one.get("displayName") == name and one.get("state") == "READY":
-                return str(one["name"])
+            if dataset.get("displayName") == name and dataset.get("state") == "READY":
+                return str(dataset["name"])
         return None
 
     def upload(self, path: Path, name: str) -> str:
         """Make a dataset and upload its file; return its name."""
         content = path.read_bytes()
         id = name.removesuffix(".jsonl")
-        known = self._rest.get(f"{self._account}/datasets", params={"pageSize": 200})
-        whole = f"{self._account.lstrip('/')}/datasets/{id}"
-        if whole not in [one.get("name") for one in known.get("datasets", [])]:
+        listing = self._rest.get(f"{self._account}/datasets", params={"pageSize": 200})
+        full_name = f"{self._account.lstrip('/')}/datasets/{id}"
+        if full_name not in [uploaded.get("name") for uploaded in listing.get("datasets", [])]:
             count = str(len(content.splitlines()))
             dataset = {
                 "displayName": name,
@@ -63,17 +63,17 @@ class FireworksService:
             }
             self._rest.post(f"{self._account}/datasets", json={"datasetId": id, "dataset": dataset})
         self._rest.post(f"{self._account}/datasets/{id}:upload", files={"file": (name, content)})
-        return whole
+        return full_name
 
     def find_job(self, job: HostedJob) -> str | None:
         """Name of the job that was started with this job's dataset; None without one."""
-        found = self._rest.get(
+        listing = self._rest.get(
             f"{self._account}/supervisedFineTuningJobs", params={"pageSize": 200}
         )
         names = [
-            one["name"]
-            for one in found.get("supervisedFineTuningJobs", [])
-            if one.get("dataset") == job.training_id
+            remote_job["name"]
+            for remote_job in listing.get("supervisedFineTuningJobs", [])
+            if remote_job.get("dataset") == job.training_id
         ]
         return str(names[0]) if names else None
 
@@ -99,11 +99,11 @@ class FireworksService:
 
     def read(self, remote_id: str) -> JobReport:
         """How far a job is."""
-        found = self._rest.get(f"/{remote_id}")
-        state = str(found.get("state", ""))
-        error = str((found.get("status") or {}).get("message", ""))
+        remote_job = self._rest.get(f"/{remote_id}")
+        state = str(remote_job.get("state", ""))
+        error = str((remote_job.get("status") or {}).get("message", ""))
         if state == "JOB_STATE_COMPLETED":
-            name = found.get("outputModel")
+            name = remote_job.get("outputModel")
             if not name:
                 return JobReport("failed", state, error="The service names no new model.")
             return JobReport("succeeded", state, str(name))

@@ -47,18 +47,18 @@ class JobFolder:
             NotFound: There is none.
             InputError: There are several.
         """
-        found = [
+        matches = [
             job
             for job in self.list()
             if job.id.startswith(prefix) or job.remote_id.startswith(prefix)
         ]
-        if not found:
+        if not matches:
             raise NotFound(
                 f"There is no hosted job {prefix!r}.", hint="Known ones: ratchet train jobs."
             )
-        if len(found) > 1:
-            raise InputError(f"{prefix!r} begins the id of {len(found)} jobs; give more of it.")
-        return found[0]
+        if len(matches) > 1:
+            raise InputError(f"{prefix!r} begins the id of {len(matches)} jobs; give more of it.")
+        return matches[0]
 
     def list(self) -> list[HostedJob]:
         """All jobs, newest first."""

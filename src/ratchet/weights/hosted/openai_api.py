@@ -63,9 +63,9 @@ class OpenAIService:
         """Id of the job that was started with this job's training file; None without one."""
 
         def work() -> str | None:
-            for number, one in enumerate(self._client.fine_tuning.jobs.list()):
-                if one.training_file == job.training_id:
-                    return one.id
+            for number, remote_job in enumerate(self._client.fine_tuning.jobs.list()):
+                if remote_job.training_file == job.training_id:
+                    return remote_job.id
                 if number >= _NEWEST:
                     break
             return None
@@ -91,15 +91,17 @@ class OpenAIService:
 
     def read(self, remote_id: str) -> JobReport:
         """How far a job is."""
-        found = self._asked(lambda: self._client.fine_tuning.jobs.retrieve(remote_id))
-        error = (found.error.message if found.error else "") or ""
-        if found.status == "succeeded":
-            if not found.fine_tuned_model:
-                return JobReport("failed", found.status, error="The service names no new model.")
-            return JobReport("succeeded", found.status, found.fine_tuned_model)
-        if found.status in ("failed", "cancelled"):
-            return JobReport(found.status, found.status, error=error)
-        return JobReport("running", found.status)
+        remote_job = self._asked(lambda: self._client.fine_tuning.jobs.retrieve(remote_id))
+        error = (remote_job.error.message if remote_job.error else "") or ""
+        if remote_job.status == "succeeded":
+            if not remote_job.fine_tuned_model:
+                return JobReport(
+                    "failed", remote_job.status, error="The service names no new model."
+                )
+            return JobReport("succeeded", remote_job.status, remote_job.fine_tuned_model)
+        if remote_job.status in ("failed", "cancelled"):
+            return JobReport(remote_job.status, remote_job.status, error=error)
+        return JobReport("running", remote_job.status)
 
     def cancel(self, remote_id: str) -> None:
         """Ask for a job's end."""
@@ -134,22 +136,22 @@ class OpenAIService:
 
 def refusal(url: str, status: int, message: str) -> HostedFailure:
     """An error status as a sentence with a remedy."""
-    said = f" It says: {message[:500]}" if message else ""
+    detail = f" It says: {message[:500]}" if message else ""
     if status in (401, 403):
         return HostedFailure(
-            f"{url} refuses the key (HTTP {status}).{said}",
+            f"{url} refuses the key (HTTP {status}).{detail}",
             hint="Set the variable that key_env under [train] names to a key that may train.",
         )
     if status == 429:
         return HostedFailure(
-            f"{url} asks to wait, or the quota is used up (HTTP 429).{said}",
+            f"{url} asks to wait, or the quota is used up (HTTP 429).{detail}",
             hint="Run the same command again later.",
         )
     if status >= 500:
         return HostedFailure(
-            f"{url} failed (HTTP {status}).{said}", hint="Run the same command again later."
+            f"{url} failed (HTTP {status}).{detail}", hint="Run the same command again later."
         )
-    return HostedFailure(f"{url} refuses the request (HTTP {status}).{said}")
+    return HostedFailure(f"{url} refuses the request (HTTP {status}).{detail}")
 
 
 def _message(error: Any) -> str:

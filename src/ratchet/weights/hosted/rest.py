@@ -68,8 +68,8 @@ class Rest:
             if not passing or number == tries:
                 raise refusal(self.url, response.status_code, _message(response))
             headers = {name.lower(): value for name, value in response.headers.items()}
-            asked = requested_delay(headers, time.time())
-            self._sleep(min(delay(number, asked, _jitter), 60.0))
+            retry_after = requested_delay(headers, time.time())
+            self._sleep(min(delay(number, retry_after, _jitter), 60.0))
         raise AssertionError("The last try returns or raises.")
 
     def _once(self, method: str, url: str, options: dict[str, Any], headers: dict[str, str]) -> Any:
@@ -87,22 +87,22 @@ class Rest:
 
     def _json(self, response: Any) -> Any:
         try:
-            found = response.json()
+            body = response.json()
         except ValueError:
-            found = None
-        if not isinstance(found, dict):
+            body = None
+        if not isinstance(body, dict):
             raise HostedFailure(
                 f"{self.url} answers without a JSON object.",
                 hint="Check base_url under [train] in ratchet.toml.",
             )
-        return found
+        return body
 
 
 def _message(response: Any) -> str:
     try:
-        found = response.json()
+        body = response.json()
     except ValueError:
         return str(response.text)
-    error = found.get("error", found) if isinstance(found, dict) else found
-    said = error.get("message") if isinstance(error, dict) else error
-    return said if isinstance(said, str) else ""
+    error = body.get("error", body) if isinstance(body, dict) else body
+    message = error.get("message") if isinstance(error, dict) else error
+    return message if isinstance(message, str) else ""

@@ -160,7 +160,7 @@ def _uploaded(job: HostedJob, service: HostedService) -> HostedJob:
     hashes = [
         file_hash(Path(path)) if path else "" for path in (job.training_file, job.validation_file)
     ]
-    if [one for one in hashes if one] != list(job.file_hashes):
+    if [digest for digest in hashes if digest] != list(job.file_hashes):
         raise InputError(
             f"The training data of job {job.id[:8]} was changed since the job was made.",
             hint="Start a new one: ratchet train start FILE.",

@@ -13,27 +13,27 @@ class TogetherService:
     """Together.
 
     Args:
-        rest: Its API; the address ends with `/v1`.
+        api: Its API; the address ends with `/v1`.
     """
 
-    def __init__(self, rest: Rest) -> None:
-        self._rest = rest
+    def __init__(self, api: Rest) -> None:
+        self._rest = api
 
     def find_file(self, name: str) -> str | None:
         """Id of the uploaded file of this name; None when there is none."""
         files = self._rest.get("/files").get("data", [])
-        found = [one["id"] for one in files if one.get("filename") == name]
-        return found[0] if found else None
+        ids = [file["id"] for file in files if file.get("filename") == name]
+        return ids[0] if ids else None
 
     def upload(self, path: Path, name: str) -> str:
         """Upload a file of training data to where the service says; return its id."""
-        asked = self._rest.send(
+        response = self._rest.send(
             "POST",
             "/files",
             data={"purpose": "fine-tune", "file_name": name, "file_type": "jsonl"},
             follow_redirects=False,
         )
-        place, id = asked.headers.get("Location"), asked.headers.get("X-Together-File-Id")
+        place, id = response.headers.get("Location"), response.headers.get("X-Together-File-Id")
         if not place or not id:
             raise HostedFailure(f"{self._rest.url} names no place for the file.")
         self._rest.put_elsewhere(place, path.read_bytes())
@@ -43,8 +43,12 @@ class TogetherService:
     def find_job(self, job: HostedJob) -> str | None:
         """Id of the job that was started with this job's training file; None without one."""
         jobs = self._rest.get("/fine-tunes").get("data", [])
-        found = [one["id"] for one in jobs if one.get("training_file") == job.training_id]
-        return str(found[0]) if found else None
+        ids = [
+            remote_job["id"]
+            for remote_job in jobs
+            if remote_job.get("training_file") == job.training_id
+        ]
+        return str(ids[0]) if ids else None
 
     def start(self, job: HostedJob) -> str:
         """Start the job; return its id."""
@@ -65,17 +69,17 @@ class TogetherService:
 
     def read(self, remote_id: str) -> JobReport:
         """How far a job is."""
-        found = self._rest.get(f"/fine-tunes/{remote_id}")
-        status = str(found.get("status", ""))
+        remote_job = self._rest.get(f"/fine-tunes/{remote_id}")
+        status = str(remote_job.get("status", ""))
         if status == "completed":
-            name = found.get("model_output_name")
+            name = remote_job.get("model_output_name")
             if not name:
                 return JobReport("failed", status, error="The service names no new model.")
             return JobReport("succeeded", status, str(name))
         if status == "cancelled":
             return JobReport("cancelled", status)
         if status == "error":
-            events = [str(one.get("message", "")) for one in found.get("events") or ()]
+            events = [str(event.get("message", "")) for event in remote_job.get("events") or ()]
             return JobReport("failed", status, error=events[-1] if events else "")
         return JobReport("running", status)
 

@@ -44,31 +44,31 @@ def event_file(events: Iterable[tuple[int, Mapping[str, float]]], wall_time: flo
         wall_time: Seconds since the epoch, of all events.
     """
     head = struct.pack("<Bd", 1 << 3 | 1, wall_time)
-    found = [_record(head + _bytes(3, VERSION))]
+    records = [_record(head + _bytes(3, VERSION))]
     for step, numbers in events:
         values = b"".join(
             _bytes(1, _bytes(1, tag.encode()) + _number(number)) for tag, number in numbers.items()
         )
-        found.append(_record(head + bytes([2 << 3]) + _varint(step) + _bytes(5, values)))
-    return b"".join(found)
+        records.append(_record(head + bytes([2 << 3]) + _varint(step) + _bytes(5, values)))
+    return b"".join(records)
 
 
 def crc32c(content: bytes) -> int:
     """The checksum of RFC 3720, with the polynomial of Castagnoli."""
-    table, found = _table(), 0xFFFFFFFF
+    table, crc = _table(), 0xFFFFFFFF
     for byte in content:
-        found = table[(found ^ byte) & 0xFF] ^ found >> 8
-    return found ^ 0xFFFFFFFF
+        crc = table[(crc ^ byte) & 0xFF] ^ crc >> 8
+    return crc ^ 0xFFFFFFFF
 
 
 @cache
 def _table() -> tuple[int, ...]:
-    found = []
+    table = []
     for byte in range(256):
         for _ in range(8):
             byte = byte >> 1 ^ 0x82F63B78 * (byte & 1)
-        found.append(byte)
-    return tuple(found)
+        table.append(byte)
+    return tuple(table)
 
 
 def _record(content: bytes) -> bytes:
@@ -94,8 +94,8 @@ def _number(number: float) -> bytes:
 
 
 def _varint(number: int) -> bytes:
-    found = bytearray()
+    encoded = bytearray()
     while number > 0x7F:
-        found.append(number & 0x7F | 0x80)
+        encoded.append(number & 0x7F | 0x80)
         number >>= 7
-    return bytes([*found, number])
+    return bytes([*encoded, number])

@@ -50,5 +50,5 @@ def send(curves: RunCurves, project: str) -> str:
             f"Weights & Biases did not take the curves: {error}.",
             hint="Log in (wandb login), or write them to a folder: WANDB_MODE=offline.",
         ) from None
-    done = "written for" if run.settings.mode == "offline" else "sent to"
-    return f"{done} Weights & Biases, as {curves.name} of {project}"
+    action = "written for" if run.settings.mode == "offline" else "sent to"
+    return f"{action} Weights & Biases, as {curves.name} of {project}"

@@ -81,14 +81,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--lora-rank", type=int, default=16, help="0 trains all weights")
     parser.add_argument("settings", nargs="*", metavar="KEY=VALUE", help="verl's own settings")
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     sys.path.insert(0, os.getcwd())
-    module, _, name = given.sampler.partition(":")
-    train, val = getattr(importlib.import_module(module), name).write_tasks(given.data)
-    made = overrides(given.model, train.resolve(), val.resolve(), lora_rank=given.lora_rank)
-    run = given.run or time.strftime("%Y%m%d-%H%M%S")
-    command = [sys.executable, "-m", "verl.trainer.main_ppo", *made, *given.settings]
-    return subprocess.run(command, env=environment(given.sampler, run, os.environ)).returncode
+    module, _, name = options.sampler.partition(":")
+    train, val = getattr(importlib.import_module(module), name).write_tasks(options.data)
+    settings = overrides(options.model, train.resolve(), val.resolve(), lora_rank=options.lora_rank)
+    run = options.run or time.strftime("%Y%m%d-%H%M%S")
+    command = [sys.executable, "-m", "verl.trainer.main_ppo", *settings, *options.settings]
+    return subprocess.run(command, env=environment(options.sampler, run, os.environ)).returncode
 
 
 if __name__ == "__main__":

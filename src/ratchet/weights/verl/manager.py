@@ -229,13 +229,13 @@ def _opener() -> OpenSampler:
     name = os.environ.get(SAMPLER, "")
     module, _, function = name.partition(":")
     try:
-        found: OpenSampler = getattr(importlib.import_module(module), function)
+        opener: OpenSampler = getattr(importlib.import_module(module), function)
     except (ImportError, AttributeError, ValueError) as error:
         raise InputError(
             f"{SAMPLER}={name!r} names no function: {error}.",
             hint="It has the form module:function, as in my_agent.training:open_sampler.",
         ) from None
-    return found
+    return opener
 
 
 def _item(column: Any, i: int) -> Any:

@@ -57,12 +57,12 @@ def group_rows(
     Raises:
         InputError: A call has no log-probabilities, or tokens of another model.
     """
-    found = group_advantages(
+    advantages = group_advantages(
         group, discount=credit.discount, scale=credit.scale, call_weight=credit.call_weight
     )
     return [
         [
-            _cut(row, found.by_call, rollout)
+            _cut(row, advantages.by_call, rollout)
             for row in rows_of(rollout, vocabulary=vocabulary, mask_truncated=credit.mask_truncated)
         ]
         if usable(rollout)

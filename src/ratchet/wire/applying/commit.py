@@ -66,17 +66,17 @@ def commit(plan: Plan, branch: str, message: str, *, switch: bool = True) -> Com
     wired, blobs = [], {}
     for file in files:
         old = _committed(repository, plan, head, file)
-        whole = repository.prefix + file.path
-        blob = Blob(old.mode if old else "100644", repository.store_blob(file.after, whole))
-        blobs[whole] = blob
+        full_path = repository.prefix + file.path
+        blob = Blob(old.mode if old else "100644", repository.store_blob(file.after, full_path))
+        blobs[full_path] = blob
         wired.append(WiredFile(file.path, old.hash if old else "", blob.hash))
     folder = repository.prefix.rstrip("/") or "."
     text = message_of(message, folder, wired)
-    made = repository.store_commit(head, blobs, text, time.time())
-    stray = set(repository.changed_paths(head, made)) - set(blobs)
+    new_commit = repository.store_commit(head, blobs, text, time.time())
+    stray = set(repository.changed_paths(head, new_commit)) - set(blobs)
     if stray:
         raise ShipError(f"The commit would change {', '.join(sorted(stray))} too.")
-    if not repository.create_branch(branch, made):
+    if not repository.create_branch(branch, new_commit):
         raise _exists(branch)
     origin = repository.head_branch()
     repository.text("config", origin_key(branch), f"refs/heads/{origin}" if origin else head)
@@ -84,7 +84,7 @@ def commit(plan: Plan, branch: str, message: str, *, switch: bool = True) -> Com
         write(Plan(plan.root, tuple(file for file in plan.files if file.path in ignored)))
     refused = repository.switch(branch) if switch else "it was not asked for"
     why_not = f"{refused.strip().rstrip('.')}. Later: git switch {branch}" if refused else ""
-    return Committed(branch, made, not refused, why_not, tuple(ignored))
+    return Committed(branch, new_commit, not refused, why_not, tuple(ignored))
 
 
 def origin_key(branch: str) -> str:
@@ -94,18 +94,18 @@ def origin_key(branch: str) -> str:
 
 def _committed(repository: Repository, plan: Plan, head: str, file: PlannedFile) -> Blob | None:
     """A file as HEAD has it; refuse one that differs: its changes would come along."""
-    whole = repository.prefix + file.path
-    old = repository.blob(head, whole)
+    path = repository.prefix + file.path
+    old = repository.blob(head, path)
     why = ""
     if old is not None and old.mode == "120000":
         raise ShipError(f"{file.path} is a symbolic link in the last commit.")
     if old is None and read(plan.root, file.path) is not None:
         why = "is not in the last commit"
-    elif any(repository.changes([whole])):
+    elif any(repository.changes([path])):
         why = "has uncommitted changes"
     elif old is not None and file.before is not None:
         # Files of a sparse checkout, or assumed unchanged, are not in git's status.
-        same = repository.store_blob(file.before, whole, write=False) == old.hash
+        same = repository.store_blob(file.before, path, write=False) == old.hash
         why = "" if same else "differs from the last commit"
     elif old is not None:
         why = "is in the last commit and not in the work tree"

@@ -39,7 +39,7 @@ def taken_out(current: bytes | None, before: bytes | None, after: bytes) -> byte
             (Path(folder) / name).write_bytes(data)
             names.append(name)
         try:
-            done = subprocess.run(
+            merge = subprocess.run(
                 ["git", "merge-file", "-p", "-q", *names],
                 cwd=folder,
                 capture_output=True,
@@ -52,6 +52,6 @@ def taken_out(current: bytes | None, before: bytes | None, after: bytes) -> byte
             ) from None
         except subprocess.TimeoutExpired:
             raise EditedSince("its edits could not be told apart in time") from None
-    if done.returncode:
+    if merge.returncode:
         raise EditedSince("it was edited where the wiring had changed it")
-    return done.stdout
+    return merge.stdout

@@ -95,24 +95,24 @@ def read(root: Path, path: str) -> bytes | None:
     parts = PurePosixPath(path).parts
     if not parts or "\0" in path or path.startswith("/") or {"..", ".git"} & set(parts):
         raise InputError(f"{path!r} is not a file of {root}.")
-    whole = root
+    target = root
     for part in parts:
-        whole = whole / part
-        if whole.is_symlink():
-            inner = whole.relative_to(root).as_posix()
+        target = target / part
+        if target.is_symlink():
+            inner = target.relative_to(root).as_posix()
             raise InputError(
                 f"{inner} is a symbolic link; nothing is written through links.",
-                hint=f"Wire the folder that it leads to: {os.readlink(whole)}",
+                hint=f"Wire the folder that it leads to: {os.readlink(target)}",
             )
     try:
-        mode = whole.lstat().st_mode
+        mode = target.lstat().st_mode
         if not stat.S_ISREG(mode):
             raise InputError(f"{path} is not an ordinary file.")
         if not mode & 0o222:
             raise InputError(f"{path} is read-only.", hint=f"Allow it: chmod u+w {path}")
-        return whole.read_bytes()
+        return target.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
-        above = next((folder for folder in whole.parents if folder.exists()), root)
+        above = next((folder for folder in target.parents if folder.exists()), root)
         if not above.is_dir():
             raise InputError(f"{path} cannot be made: {above.name} is a file.") from None
         return None

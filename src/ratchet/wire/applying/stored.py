@@ -80,10 +80,10 @@ def is_stored(root: Path) -> bool:
     return (_place(root) / _INDEX).is_file()
 
 
-def forget(root: Path, rest: Sequence[StoredFile] = ()) -> None:
+def forget(root: Path, remaining: Sequence[StoredFile] = ()) -> None:
     """Remove what is stored but the rest, and the state folder if it holds nothing else."""
-    if rest:
-        write_file(_place(root) / _INDEX, msgspec.json.encode(rest))
+    if remaining:
+        write_file(_place(root) / _INDEX, msgspec.json.encode(remaining))
         return
     shutil.rmtree(_place(root), ignore_errors=True)
     state = root / STATE_NAME

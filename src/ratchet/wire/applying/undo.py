@@ -54,7 +54,9 @@ class Undone(msgspec.Struct, frozen=True):
     deleted_branch: str = ""
     """A branch that held nothing but the wiring."""
 
-    def with_changes(self, changes: Mapping[str, bytes | None], kept: Sequence[KeptFile]) -> Undone:
+    def with_changes(
+        self, changes: Mapping[str, bytes | None], edited: Sequence[KeptFile]
+    ) -> Undone:
         """And these new contents of files, None for one that is removed."""
         restored = (path for path, data in changes.items() if data is not None)
         removed = (path for path, data in changes.items() if data is None)
@@ -62,7 +64,7 @@ class Undone(msgspec.Struct, frozen=True):
             self,
             restored=(*self.restored, *restored),
             removed=(*self.removed, *removed),
-            kept=(*self.kept, *kept),
+            kept=(*self.kept, *edited),
         )
 
 
@@ -110,75 +112,75 @@ def undo(root: Path, *, dry_run: bool = False) -> Undone:
         unmerged = _unmerged(repository) if repository else ""
         if repository is None or not unmerged:
             raise InputError(
-                f"Nothing is wired in {root}.", hint="See what it is: ratchet init --look"
+                f"Nothing is wired in {root}.", hint="Wire it: ratchet init -- COMMAND"
             )
         if not dry_run:
             _delete(repository, unmerged)
         return Undone((), (), (), branch, deleted_branch=unmerged)
-    done = Undone((), (), (), branch)
+    undone = Undone((), (), (), branch)
     if place is not None:
-        done = _from_store(place, done, dry_run)
+        undone = _from_store(place, undone, dry_run)
     if repository is not None and record is not None:
-        done = _from_commit(repository, record, done, dry_run)
-    return done
+        undone = _from_commit(repository, record, undone, dry_run)
+    return undone
 
 
-def _from_store(root: Path, done: Undone, dry_run: bool) -> Undone:
+def _from_store(root: Path, undone: Undone, dry_run: bool) -> Undone:
     """Bring the stored originals of a folder back."""
     stored = stored_files(root)
-    changes, kept = _changes(root, stored)
+    changes, kept_files = _changes(root, stored)
     if not dry_run:
         _write(root, stored, changes)
-        edited = {file.path for file in kept}
+        edited = {file.path for file in kept_files}
         forget(root, [file for file in stored if file.before and file.path in edited])
-    return done.with_changes(changes, kept)
+    return undone.with_changes(changes, kept_files)
 
 
-def _from_commit(repository: Repository, record: Record, done: Undone, dry_run: bool) -> Undone:
+def _from_commit(repository: Repository, record: Record, undone: Undone, dry_run: bool) -> Undone:
     """Go back to where a branch was begun that holds the wiring alone; else revert."""
     origin = _origin(repository, record)
     if not origin or not (dry_run or _go_back(repository, origin)):
-        return _revert(repository, record, done, dry_run)
-    whole = {file.path: b"" if file.before else None for file in record.files}
+        return _revert(repository, record, undone, dry_run)
+    changes = {file.path: b"" if file.before else None for file in record.files}
     back = origin.removeprefix("refs/heads/") if origin.startswith("refs/") else ""
-    gone = msgspec.structs.replace(done, branch=back, deleted_branch=done.branch)
-    return gone.with_changes(whole, ())
+    gone = msgspec.structs.replace(undone, branch=back, deleted_branch=undone.branch)
+    return gone.with_changes(changes, ())
 
 
-def _revert(repository: Repository, record: Record, done: Undone, dry_run: bool) -> Undone:
+def _revert(repository: Repository, record: Record, undone: Undone, dry_run: bool) -> Undone:
     """Revert on the branch that is checked out: its files, and the work tree's with their edits."""
     root = repository.root / record.folder
     prefix = "" if record.folder == "." else f"{record.folder}/"
     head = repository.head()
     steps: list[StoredFile] = []
     blobs: dict[str, Blob | None] = {}
-    kept: list[KeptFile] = []
+    kept_files: list[KeptFile] = []
     for file in record.files:
-        whole = prefix + file.path
-        there, before = repository.blob(head, whole), _bytes(repository, file.before)
-        current = repository.content(head, whole)
+        path = prefix + file.path
+        blob, before = repository.blob(head, path), _bytes(repository, file.before)
+        current = repository.content(head, path)
         try:
             read(root, file.path)
             new = taken_out(current, before, _bytes(repository, file.after) or b"")
-            _check_edit(file.path, current, new, there is not None and there.mode == "100755")
+            _check_edit(file.path, current, new, blob is not None and blob.mode == "100755")
         except (EditedSince, InputError) as error:
-            kept.append(KeptFile(file.path, str(error).rstrip(".")))
+            kept_files.append(KeptFile(file.path, str(error).rstrip(".")))
             continue
-        if there is not None and new != current:
-            made = None if new is None else repository.store_blob(new, None, write=not dry_run)
-            blobs[whole] = Blob(there.mode, made) if made else None
-        old, wrote = (_bytes(repository, name, whole) for name in (file.before, file.after))
+        if blob is not None and new != current:
+            new_hash = None if new is None else repository.store_blob(new, None, write=not dry_run)
+            blobs[path] = Blob(blob.mode, new_hash) if new_hash else None
+        old, wrote = (_bytes(repository, name, path) for name in (file.before, file.after))
         folders = tuple(map(str, PurePosixPath(file.path).parents))[:-1] if old is None else ()
         steps.append(StoredFile(file.path, old, wrote or b"", folders))
     changes, edited = _changes(root, steps)
     for stays in edited:
         blobs.pop(prefix + stays.path, None)
-    done = done.with_changes(changes, [*kept, *edited])
+    undone = undone.with_changes(changes, [*kept_files, *edited])
     if dry_run:
-        return done
+        return undone
     _write(root, steps, changes)
     commit = _commit(repository, head, blobs, record.commit) if blobs else ""
-    return msgspec.structs.replace(done, commit=commit)
+    return msgspec.structs.replace(undone, commit=commit)
 
 
 def _commit(repository: Repository, head: str, blobs: dict[str, Blob | None], of: str) -> str:
@@ -195,7 +197,7 @@ def _changes(
 ) -> tuple[dict[str, bytes | None], list[KeptFile]]:
     """New bytes of each file of the work tree that changes, and the files that stay."""
     changes: dict[str, bytes | None] = {}
-    kept = []
+    kept_files = []
     for step in steps:
         try:
             current = read(root, step.path)
@@ -203,11 +205,11 @@ def _changes(
             executable = current is not None and bool((root / step.path).stat().st_mode & 0o111)
             _check_edit(step.path, current, new, executable)
         except (EditedSince, InputError) as error:
-            kept.append(KeptFile(step.path, str(error).rstrip(".")))
+            kept_files.append(KeptFile(step.path, str(error).rstrip(".")))
             continue
         if new != current:
             changes[step.path] = new
-    return changes, kept
+    return changes, kept_files
 
 
 def _check_edit(path: str, current: bytes | None, new: bytes | None, executable: bool) -> None:
@@ -319,14 +321,14 @@ def _go_back(repository: Repository, origin: str) -> bool:
 def _unmerged(repository: Repository) -> str:
     """A branch with a wiring that was begun at the one that is checked out, and not merged."""
     current = repository.head_branch()
-    here = f"refs/heads/{current}" if current else repository.head()
+    head_ref = f"refs/heads/{current}" if current else repository.head()
     pattern = r"^branch\..*\.ratchet-origin$"
     listed = repository.output("config", "--get-regexp", pattern, ok=(0, 1)).decode()
     for line in listed.splitlines():
         key, _, origin = line.partition(" ")
         branch = key.removeprefix("branch.").removesuffix(".ratchet-origin")
         tip = repository.commit_of(f"refs/heads/{branch}")
-        if origin == here and tip and record_in(repository.message(tip), tip):
+        if origin == head_ref and tip and record_in(repository.message(tip), tip):
             return branch
     return ""
 

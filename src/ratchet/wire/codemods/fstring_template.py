@@ -24,32 +24,32 @@ def template_of(node: ast.JoinedStr) -> tuple[str, dict[str, str]]:
         Refused: A slot assigns or yields, or cannot be written outside of the f-string.
     """
     values = node.values
-    acting = [n for n, one in enumerate(values) if not _is_pure(one)]
+    acting = [n for n, part in enumerate(values) if not _is_pure(part)]
     last = acting[-1] if acting else -1
     text: list[str] = []
     fields: dict[str, str] = {}
-    known: dict[str, str] = {}
+    names: dict[str, str] = {}
     for number, value in enumerate(values):
         if not isinstance(value, ast.FormattedValue):
             assert isinstance(value, ast.Constant)
             text.append(str(value.value).replace("{", "{{").replace("}", "}}"))
             continue
         source = _source(value, at_once=number < last)
-        name = known.get(source)
+        name = names.get(source)
         if name is None:
             name = _free_name(value.value, fields)
             fields[name] = source
             if _is_pure(value):
-                known[source] = name
+                names[source] = name
         if not _is_pure(value):
-            known.clear()
+            names.clear()
         text.append(f"{{{name}}}")
     return "".join(text), fields
 
 
 def text_without_slots(node: ast.JoinedStr) -> str | None:
     """The value of an f-string that has no slots; None if it has some."""
-    texts = [one.value for one in node.values if isinstance(one, ast.Constant)]
+    texts = [part.value for part in node.values if isinstance(part, ast.Constant)]
     return "".join(map(str, texts)) if len(texts) == len(node.values) else None
 
 
@@ -70,16 +70,16 @@ def _source(value: ast.FormattedValue, *, at_once: bool) -> str:
     return source
 
 
-def _free_name(value: ast.expr, taken: dict[str, str]) -> str:
+def _free_name(value: ast.expr, fields: dict[str, str]) -> str:
     """A name for a slot: that of the variable, attribute or function, with a number if taken."""
     while isinstance(value, ast.Call | ast.Await | ast.Subscript):
         value = value.func if isinstance(value, ast.Call) else value.value
-    found = value.id if isinstance(value, ast.Name) else getattr(value, "attr", "")
-    name = re.sub(r"^_+", "", found)
+    identifier = value.id if isinstance(value, ast.Name) else getattr(value, "attr", "")
+    name = re.sub(r"^_+", "", identifier)
     if not name.isidentifier() or keyword.iskeyword(name) or name == "self":
         name = "value"
     free, number = name, 2
-    while free in taken:
+    while free in fields:
         free, number = f"{name}_{number}", number + 1
     return free
 

@@ -24,28 +24,28 @@ def is_kept(file: PythonFile, scope: ast.AST) -> bool:
         return False
     if _ONCE.fullmatch(scope.name):
         return True
-    if any(dotted(one).rpartition(".")[2] in _CACHES for one in scope.decorator_list):
+    if any(dotted(decorator).rpartition(".")[2] in _CACHES for decorator in scope.decorator_list):
         return True
     return scope.name in _called_at_import(file)
 
 
 def _called_at_import(file: PythonFile) -> set[str]:
     """Last names of all that runs at import; a class stands for its methods."""
-    found: set[str] = set()
+    visited: set[str] = set()
     names = _called(file.tree)
-    for one in file.tree.body:
-        if isinstance(one, ast.ClassDef):
-            names |= _called(one)
-    while names - found:
-        name = (names - found).pop()
-        found.add(name)
+    for statement in file.tree.body:
+        if isinstance(statement, ast.ClassDef):
+            names |= _called(statement)
+    while names - visited:
+        name = (names - visited).pop()
+        visited.add(name)
         for path, scope in file.scopes.items():
             if path.rpartition(".")[2] != name:
                 continue
             names |= _called(scope)
             if isinstance(scope, ast.ClassDef):
-                names |= {each.name for each in scope.body if isinstance(each, Function)}
-    return found
+                names |= {method.name for method in scope.body if isinstance(method, Function)}
+    return visited
 
 
 def _called(scope: ast.AST) -> set[str]:
@@ -56,8 +56,11 @@ def _called(scope: ast.AST) -> set[str]:
 def _is_main(scope: ast.AST, call: ast.Call) -> bool:
     """Whether a call stands under `if __name__ == …`, which an import does not run."""
     return any(
-        isinstance(one, ast.If)
-        and any(isinstance(each, ast.Name) and each.id == "__name__" for each in ast.walk(one.test))
-        and one.lineno <= call.lineno <= (one.end_lineno or one.lineno)
-        for one in getattr(scope, "body", [])
+        isinstance(statement, ast.If)
+        and any(
+            isinstance(node, ast.Name) and node.id == "__name__"
+            for node in ast.walk(statement.test)
+        )
+        and statement.lineno <= call.lineno <= (statement.end_lineno or statement.lineno)
+        for statement in getattr(scope, "body", [])
     )

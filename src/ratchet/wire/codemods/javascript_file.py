@@ -54,48 +54,54 @@ class JavascriptFile:
 
     @functools.cached_property
     def _kinds(self) -> dict[str, list[Node]]:
-        found: dict[str, list[Node]] = {}
+        nodes: dict[str, list[Node]] = {}
         waiting = [self.root]
         while waiting:
             node = waiting.pop()
             if node.is_named:
-                found.setdefault(node.type, []).append(node)
+                nodes.setdefault(node.type, []).append(node)
             waiting.extend(reversed(node.children))
-        return found
+        return nodes
 
     def imported(self) -> dict[str, tuple[str, str]]:
         """Package and exported name by local name; the name is `default` or `*` for the whole."""
-        found: dict[str, tuple[str, str]] = {}
+        bindings: dict[str, tuple[str, str]] = {}
         for statement in self.nodes("import_statement"):
             source = statement.child_by_field_name("source")
-            clause = next((one for one in statement.children if one.type == "import_clause"), None)
+            clause = next(
+                (child for child in statement.children if child.type == "import_clause"), None
+            )
             if source is None or clause is None:
                 continue
             package = self.text(source)[1:-1]
             for part in clause.children:
                 if part.type == "identifier":
-                    found[self.text(part)] = (package, "default")
+                    bindings[self.text(part)] = (package, "default")
                 elif part.type == "namespace_import":
-                    found[self.text(part.children[-1])] = (package, "*")
+                    bindings[self.text(part.children[-1])] = (package, "*")
                 elif part.type == "named_imports":
-                    for one in part.named_children:
-                        name, alias = (one.child_by_field_name(key) for key in ("name", "alias"))
+                    for specifier in part.named_children:
+                        name, alias = (
+                            specifier.child_by_field_name(key) for key in ("name", "alias")
+                        )
                         if name is not None:
-                            found[self.text(alias or name)] = (package, self.text(name))
+                            bindings[self.text(alias or name)] = (package, self.text(name))
         for call in self.nodes("variable_declarator"):
             name, value = (call.child_by_field_name(key) for key in ("name", "value"))
             if name is None or value is None or value.type != "call_expression":
                 continue
             function = value.child_by_field_name("function")
-            given = value.child_by_field_name("arguments")
-            if function is None or self.text(function) != "require" or given is None:
+            arguments = value.child_by_field_name("arguments")
+            if function is None or self.text(function) != "require" or arguments is None:
                 continue
-            package = self.text(given)[2:-2]
+            package = self.text(arguments)[2:-2]
             if name.type == "identifier":
-                found[self.text(name)] = (package, "default")
+                bindings[self.text(name)] = (package, "default")
             else:
-                found |= {self.text(one): (package, self.text(one)) for one in name.named_children}
-        return found
+                bindings |= {
+                    self.text(child): (package, self.text(child)) for child in name.named_children
+                }
+        return bindings
 
 
 def package_of(root: Path, path: str) -> dict[str, Any]:

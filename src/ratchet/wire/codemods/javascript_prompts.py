@@ -64,8 +64,8 @@ class JavascriptPromptEdits:
         before = list(self._pieces), list(self._taken)
         try:
             self._declare(name, start, end)
-            made = apply_pieces(self._file.data, self.pieces())
-            if JavascriptFile(self._file.path, made).root.has_error:
+            edited = apply_pieces(self._file.data, self.pieces())
+            if JavascriptFile(self._file.path, edited).root.has_error:
                 raise Refused("With a call in its place, the file would not parse.")
         except Refused as left:
             self._pieces, self._taken = before
@@ -129,16 +129,16 @@ class JavascriptPromptEdits:
 
     def _template(self, node: Node) -> tuple[str, dict[str, str]]:
         """The literal with named slots, and each slot's expression."""
-        data, written = self._file.data, "`"
+        data, template = self._file.data, "`"
         fields: dict[str, str] = {}
-        known: dict[str, str] = {}
+        names: dict[str, str] = {}
         at = node.start_byte + 1
         for child in node.named_children:
-            written += _doubled(data[at : child.start_byte].decode())
+            template += _doubled(data[at : child.start_byte].decode())
             at = child.end_byte
             source = self._file.text(child)
             if child.type == "template_substitution":
-                inner = [one for one in child.named_children if one.type != "comment"]
+                inner = [part for part in child.named_children if part.type != "comment"]
                 if len(inner) != 1:
                     raise Refused("A comment stands in one of its slots: move it out first.")
                 if inner[0].type in (
@@ -147,22 +147,22 @@ class JavascriptPromptEdits:
                     "sequence_expression",
                 ):
                     raise Refused("A slot assigns or yields: move that out of the text first.")
-                if re.search(r"(?<!\\)(?:\\\\)*\$$", written):
-                    written = f"{written[:-1]}\\$"  # a dollar before a brace would open a slot
-                shown = self._file.text(inner[0])
-                name = known.get(shown) or _slot_name(inner[0], shown, fields)
-                fields[name] = shown
-                if _VARIABLE.fullmatch(shown):
-                    known[shown] = name
+                if re.search(r"(?<!\\)(?:\\\\)*\$$", template):
+                    template = f"{template[:-1]}\\$"  # a dollar before a brace would open a slot
+                expression = self._file.text(inner[0])
+                name = names.get(expression) or _slot_name(inner[0], expression, fields)
+                fields[name] = expression
+                if _VARIABLE.fullmatch(expression):
+                    names[expression] = name
                 else:
-                    known.clear()  # it may change what the same variable holds
-                written += f"{{{name}}}"
+                    names.clear()  # it may change what the same variable holds
+                template += f"{{{name}}}"
             elif child.type == "escape_sequence":
                 twice = decode(source) in ("{", "}")
-                written += source * 2 if twice else source
+                template += source * 2 if twice else source
             else:
-                written += _doubled(source)
-        return f"{written}{_doubled(data[at : node.end_byte - 1].decode())}`", fields
+                template += _doubled(source)
+        return f"{template}{_doubled(data[at : node.end_byte - 1].decode())}`", fields
 
 
 def _doubled(source: str) -> str:
@@ -171,20 +171,20 @@ def _doubled(source: str) -> str:
 
 
 def _slots(node: Node) -> bool:
-    return any(one.type == "template_substitution" for one in node.named_children)
+    return any(child.type == "template_substitution" for child in node.named_children)
 
 
-def _slot_name(node: Node, source: str, taken: dict[str, str]) -> str:
+def _slot_name(node: Node, source: str, fields: dict[str, str]) -> str:
     """A name for a slot, of what it shows."""
     while node.type in ("await_expression", "parenthesized_expression", "non_null_expression"):
         node = node.named_children[0]
-    shown = source if _VARIABLE.fullmatch(source) else ""
+    reference = source if _VARIABLE.fullmatch(source) else ""
     if node.type == "call_expression":
         function = node.child_by_field_name("function")
-        shown = (function.text or b"").decode() if function is not None else ""
-    base = "_".join(re.findall(r"[A-Za-z_]\w*", shown)[-2:]) or "slot"
-    numbers = (base if number == 1 else f"{base}_{number}" for number in range(1, len(taken) + 2))
-    return next(name for name in numbers if name not in taken)
+        reference = (function.text or b"").decode() if function is not None else ""
+    base = "_".join(re.findall(r"[A-Za-z_]\w*", reference)[-2:]) or "slot"
+    numbers = (base if number == 1 else f"{base}_{number}" for number in range(1, len(fields) + 2))
+    return next(name for name in numbers if name not in fields)
 
 
 def _is_template(text: str) -> bool:
@@ -193,8 +193,8 @@ def _is_template(text: str) -> bool:
         PromptTemplate(text)
     except InputError:
         return False
-    rest = re.sub(r"\{\{|\}\}", "", text)
-    return not re.search(r"[{}]", _FIELD.sub("", rest))
+    unescaped = re.sub(r"\{\{|\}\}", "", text)
+    return not re.search(r"[{}]", _FIELD.sub("", unescaped))
 
 
 def _check_template(literal: str) -> None:

@@ -39,10 +39,10 @@ class PackageImport:
         if re.search(rb"""export\s+const\s+runtime\s*=\s*["']edge["']""", file.data):
             raise InputError(f"{file.path} runs at the edge, where the package does not.")
         self._newline = "\r\n" if b"\r\n" in file.data else "\n"
-        self._top = [one for one in file.root.children if one.type not in _NOTHING]
-        self._imports = [one for one in self._top if one.type == "import_statement"]
-        self._requires = [one for one in self._top if _is_require(file.text(one))]
-        exported = any(one.type == "export_statement" for one in self._top)
+        self._top = [node for node in file.root.children if node.type not in _NOTHING]
+        self._imports = [node for node in self._top if node.type == "import_statement"]
+        self._requires = [node for node in self._top if _is_require(file.text(node))]
+        exported = any(node.type == "export_statement" for node in self._top)
         self._module = bool(self._imports) or exported or (module and not self._requires)
         self.name = self._found() or self._free_name()
         """What the package is called in the file."""
@@ -53,10 +53,10 @@ class PackageImport:
         """The import, if there is none yet."""
         if self._found():
             return ()
-        texts = [self._file.text(one) for one in (*self._imports, *self._requires)]
-        end = "" if texts and not any(one.rstrip().endswith(";") for one in texts) else ";"
-        whole = "".join(texts) or self._file.data.decode()
-        quote = "'" if whole.count("'") > whole.count('"') else '"'
+        texts = [self._file.text(node) for node in (*self._imports, *self._requires)]
+        end = "" if texts and not any(text.rstrip().endswith(";") for text in texts) else ";"
+        code = "".join(texts) or self._file.data.decode()
+        quote = "'" if code.count("'") > code.count('"') else '"'
         source = f"{quote}{PACKAGE}{quote}"
         line = f"const {self.name} = require({source}){end}"
         if self._module:
@@ -72,23 +72,25 @@ class PackageImport:
         function = call.child_by_field_name("function")
         if function is None:
             return False
-        written = self._file.text(function)
-        head, _, last = written.rpartition(".")
+        callee = self._file.text(function)
+        head, _, last = callee.rpartition(".")
         if head:
             return self._imported.get(head, ("",))[0] == PACKAGE and last == name
-        return self._imported.get(written) == (PACKAGE, name)
+        return self._imported.get(callee) == (PACKAGE, name)
 
     def _found(self) -> str:
-        found = self._imported.items()
-        return next((name for name, one in found if one in ((PACKAGE, "*"), _WHOLE)), "")
+        imports = self._imported.items()
+        return next((name for name, origin in imports if origin in ((PACKAGE, "*"), _WHOLE)), "")
 
     def _free_name(self) -> str:
-        taken = {
-            self._file.text(one)
+        used = {
+            self._file.text(node)
             for kind in ("identifier", "shorthand_property_identifier", "type_identifier")
-            for one in self._file.nodes(kind)
+            for node in self._file.nodes(kind)
         }
-        return next(one for one in ("ratchet", "agentRatchet", "_agentRatchet") if one not in taken)
+        return next(
+            name for name in ("ratchet", "agentRatchet", "_agentRatchet") if name not in used
+        )
 
     def _at(self) -> int:
         """Where the import goes: below the others, else above the first statement."""
@@ -96,17 +98,17 @@ class PackageImport:
         if before:
             end = before[-1].end_byte
             line = re.compile(rb"[ \t;]*(?P<note>//[^\r\n]*|/\*[^\r\n]*)?(?:\r\n|\n|\Z)")
-            rest = line.match(self._file.data, end)
-            return rest.end() if rest is not None and rest["note"] else end
+            match = line.match(self._file.data, end)
+            return match.end() if match is not None and match["note"] else end
         after = 3 if self._file.data.startswith(b"\xef\xbb\xbf") else 0
-        for one in self._file.root.children:
-            directive = one.type == "expression_statement" and one.named_children
-            if one.type == "hash_bang_line" or (
-                directive and one.named_children[0].type == "string"
+        for node in self._file.root.children:
+            directive = node.type == "expression_statement" and node.named_children
+            if node.type == "hash_bang_line" or (
+                directive and node.named_children[0].type == "string"
             ):
-                found = self._file.data.find(b"\n", one.end_byte)
-                after = found + 1 if found >= 0 else len(self._file.data)
-        first = next((one for one in self._top if one.start_byte >= after), None)
+                newline = self._file.data.find(b"\n", node.end_byte)
+                after = newline + 1 if newline >= 0 else len(self._file.data)
+        first = next((node for node in self._top if node.start_byte >= after), None)
         if first is None:
             return after
         return max(after, self._above_comments(first))

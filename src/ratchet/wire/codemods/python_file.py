@@ -120,20 +120,20 @@ class PythonFile:
     def holding(self, line: int) -> tuple[str, Function] | None:
         """The innermost function around a line, its decorators included."""
         best: tuple[str, Function] | None = None
-        for name, one in self.functions():
-            first = min([one.lineno, *(each.lineno for each in one.decorator_list)])
-            if first <= line <= (one.end_lineno or one.lineno) and (
-                best is None or one.lineno >= best[1].lineno
+        for name, scope in self.functions():
+            first = min([scope.lineno, *(decorator.lineno for decorator in scope.decorator_list)])
+            if first <= line <= (scope.end_lineno or scope.lineno) and (
+                best is None or scope.lineno >= best[1].lineno
             ):
-                best = name, one
+                best = name, scope
         return best
 
     def binds_ratchet(self) -> bool:
         """Whether `import ratchet` stands at its top."""
         return any(
-            isinstance(each, ast.Import)
-            and any(one.name == "ratchet" and one.asname is None for one in each.names)
-            for each in self.tree.body
+            isinstance(statement, ast.Import)
+            and any(alias.name == "ratchet" and alias.asname is None for alias in statement.names)
+            for statement in self.tree.body
         )
 
     def import_ratchet(self) -> tuple[Piece, ...]:
@@ -141,18 +141,18 @@ class PythonFile:
         if self.binds_ratchet():
             return ()
         last: ast.stmt | None = None
-        for each in self.tree.body:
-            docstring = last is None and is_text(each)
-            if not (isinstance(each, ast.Import | ast.ImportFrom) or docstring):
+        for statement in self.tree.body:
+            docstring = last is None and is_text(statement)
+            if not (isinstance(statement, ast.Import | ast.ImportFrom) or docstring):
                 break
-            last = each
+            last = statement
         line = f"import ratchet{self.newline}"
         if last is None:
             at = self._starts[_comments(self.data[self._mark :])]
             return (Piece(at, at, line),)
-        for each in self.tree.body:  # one that begins in the same line may end in another
-            if each.lineno <= (last.end_lineno or 0) < (each.end_lineno or 0):
-                last = each
+        for statement in self.tree.body:  # one that begins in the same line may end in another
+            if statement.lineno <= (last.end_lineno or 0) < (statement.end_lineno or 0):
+                last = statement
         at = self.line_after(last)
         if at == len(self.data) and not self.data.endswith((b"\n", b"\r")):
             return (Piece(at, at, self.newline + line),)

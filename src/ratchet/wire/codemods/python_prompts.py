@@ -55,7 +55,7 @@ class PromptEdits:
         if self._module == "ratchet":
             return file.import_ratchet()
         if file.binds_ratchet():  # and a function or class uses the name for something else
-            node = next(one for one in file.tree.body if _imports_ratchet(one))
+            node = next(statement for statement in file.tree.body if _imports_ratchet(statement))
             at = file.line_after(node)
             head = "" if file.data[:at].endswith((b"\n", b"\r")) else file.newline
             return (Piece(at, at, f"{head}{line}{file.newline}"),)
@@ -67,7 +67,7 @@ class PromptEdits:
         """The first byte at which the module is imported."""
         if self._import:
             return self._import[0].start
-        node = next(one for one in self._file.tree.body if _imports_ratchet(one))
+        node = next(statement for statement in self._file.tree.body if _imports_ratchet(statement))
         return self._file.end(node)
 
     def bind(self, name: str, start: int, end: int) -> str:
@@ -83,10 +83,10 @@ class PromptEdits:
 
     def _declare(self, name: str, start: int, end: int) -> None:
         file = self._file
-        found = self._spans.get((start, end))
-        if found is None:
+        match = self._spans.get((start, end))
+        if match is None:
             raise Refused("It is put together from several pieces: write it as one literal first.")
-        node, parents = found
+        node, parents = match
         self._refuse(node, parents, start, end)
         docstring = isinstance(parents[-1], ast.Expr)
         if docstring and not _is_docstring_of_class(node, parents):
@@ -111,7 +111,7 @@ class PromptEdits:
         if scope is None:
             self.at_import = True
         else:
-            self.at_import |= any(is_kept(file, one) for one in parents)
+            self.at_import |= any(is_kept(file, parent) for parent in parents)
             value = self._declared_above(parents, name, body)
         value = self._as_text(value, fields, as_written=not engine and not _reads_as_written(text))
         if docstring:
@@ -151,13 +151,13 @@ class PromptEdits:
 
     def _refuse(self, node: ast.expr, parents: list[ast.AST], start: int, end: int) -> None:
         """Raise Refused where a call cannot stand in the literal's place."""
-        if any(isinstance(one, ast.JoinedStr) for one in parents):
+        if any(isinstance(parent, ast.JoinedStr) for parent in parents):
             raise Refused("It stands inside another f-string: move it to a name first.")
         if isinstance(parents[-1], ast.pattern | ast.MatchValue):
             raise Refused("It is a pattern of a match statement, not a text.")
         if self._is_declared(parents):
             raise Refused("It is declared already.")
-        if any(one.start < end and start < one.end for one in self._pieces):
+        if any(piece.start < end and start < piece.end for piece in self._pieces):
             raise Refused("It is declared already, under the name of another prompt.")
         for inner, outer in zip([*parents[1:], node], parents, strict=True):
             note = getattr(outer, "annotation", None) or getattr(outer, "returns", None)
@@ -168,7 +168,8 @@ class PromptEdits:
 
     def _is_declared(self, parents: list[ast.AST]) -> bool:
         return any(
-            isinstance(one, ast.Call) and ast.unparse(one.func) in self._declares for one in parents
+            isinstance(parent, ast.Call) and ast.unparse(parent.func) in self._declares
+            for parent in parents
         )
 
     def _literal(self, source: str, node: ast.expr, text: str) -> str:
@@ -184,12 +185,12 @@ class PromptEdits:
         assert quote is not None
         shell = f"{quote[1]}{quote[2]}{quote[2]}"
         try:
-            written = write_text(text, shell)
-            if ast.literal_eval(written) != text:
+            quoted = write_text(text, shell)
+            if ast.literal_eval(quoted) != text:
                 raise ValueError("it reads back as another text")
         except (ValueError, SyntaxError) as error:
             raise Refused(f"Its text cannot be written as one literal: {error}.") from None
-        return written.replace("\n", self._file.newline)
+        return quoted.replace("\n", self._file.newline)
 
     def _call_scope(self, node: ast.expr, parents: list[ast.AST]) -> ast.AST | None:
         """The function whose call reads the literal; None if it is read at import."""
@@ -203,25 +204,25 @@ class PromptEdits:
 
     def _variable(self, name: str) -> str:
         base = "_" + re.sub(r"\W", "_", name).strip("_").upper()
-        found, number = base, 2
-        while found in self._names:
-            found, number = f"{base}_{number}", number + 1
-        self._names.add(found)
-        return found
+        variable, number = base, 2
+        while variable in self._names:
+            variable, number = f"{base}_{number}", number + 1
+        self._names.add(variable)
+        return variable
 
     def _top_of(self, statement: ast.stmt) -> int:
         """The first byte of the line of a statement, above its decorators and comments."""
         file = self._file
-        line = min(one.lineno for one in [statement, *getattr(statement, "decorator_list", [])])
+        line = min(node.lineno for node in [statement, *getattr(statement, "decorator_list", [])])
         line = file.above_comments(line)
         data = file.data.splitlines(keepends=True)
-        at = sum(len(one) for one in data[: line - 1])
+        at = sum(len(row) for row in data[: line - 1])
         # Comments at the head of a file are about the file.
         return max(at, self._import[0].start) if self._import else max(at, self._mark)
 
     def _literals(self) -> dict[tuple[int, int], tuple[ast.expr, list[ast.AST]]]:
         """Text expressions by their bytes, with what is around each, outermost first."""
-        found: dict[tuple[int, int], tuple[ast.expr, list[ast.AST]]] = {}
+        literals: dict[tuple[int, int], tuple[ast.expr, list[ast.AST]]] = {}
         stack: list[tuple[ast.AST, list[ast.AST]]] = [(self._file.tree, [])]
         while stack:
             node, parents = stack.pop()
@@ -229,10 +230,10 @@ class PromptEdits:
             if isinstance(node, ast.JoinedStr) or text:
                 assert isinstance(node, ast.expr)
                 span = (self._file.start(node), self._file.end(node))
-                if span not in found:
-                    found[span] = (node, parents)
+                if span not in literals:
+                    literals[span] = (node, parents)
             stack += [(child, [*parents, node]) for child in ast.iter_child_nodes(node)]
-        return found
+        return literals
 
     def _module_name(self) -> str:
         """What `ratchet` is called here: the module may use that name for something else."""
@@ -257,29 +258,36 @@ def _bound_names(tree: ast.AST) -> set[str]:
             case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)):
                 bound.add(name)
             case ast.ImportFrom():
-                bound |= {one.asname or one.name for one in node.names}
+                bound |= {alias.asname or alias.name for alias in node.names}
             case ast.Import():
-                names = [(one.name, one.asname or one.name.partition(".")[0]) for one in node.names]
-                bound |= {found for name, found in names if name != "ratchet" or found != name}
+                names = [
+                    (alias.name, alias.asname or alias.name.partition(".")[0])
+                    for alias in node.names
+                ]
+                bound |= {local for name, local in names if name != "ratchet" or local != name}
     return bound
 
 
 def _declaring_names(tree: ast.AST) -> set[str]:
     """What `ratchet.prompt` is called in a file."""
-    found = {"ratchet.prompt"}
+    declaring = {"ratchet.prompt"}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            found |= {
-                f"{one.asname or one.name}.prompt" for one in node.names if one.name == "ratchet"
+            declaring |= {
+                f"{alias.asname or alias.name}.prompt"
+                for alias in node.names
+                if alias.name == "ratchet"
             }
         elif isinstance(node, ast.ImportFrom) and node.module == "ratchet" and not node.level:
-            found |= {one.asname or one.name for one in node.names if one.name == "prompt"}
-    return found
+            declaring |= {
+                alias.asname or alias.name for alias in node.names if alias.name == "prompt"
+            }
+    return declaring
 
 
 def _imports_ratchet(node: ast.stmt) -> bool:
     return isinstance(node, ast.Import) and any(
-        one.name == "ratchet" and one.asname is None for one in node.names
+        alias.name == "ratchet" and alias.asname is None for alias in node.names
     )
 
 

@@ -43,7 +43,7 @@ def outside_acts(recording: Recording, allowed: Iterable[str] = ()) -> tuple[Out
     Raises:
         InputError: One is no host with a port, program or folder, and was not contacted.
     """
-    given = dict.fromkeys(allowed)
+    permitted = dict.fromkeys(allowed)
     models = {call.host for call in recording.calls}
     # What else is asked of a model's server, such as its list of models, is not led to the gateway.
     fixed = {call.host for call in recording.calls if not call.variables}
@@ -56,19 +56,21 @@ def outside_acts(recording: Recording, allowed: Iterable[str] = ()) -> tuple[Out
         names = {contact.host, subject}
         if names & models and not (reads and names & fixed):
             continue
-        allow = reads or subject in given or contact.host in given
+        allow = reads or subject in permitted or contact.host in permitted
         acts.append(OutsideAct(key="hosts", subject=subject, said=_requests(contact), allow=allow))
     for program in recording.programs:
-        said = f"started {program.count} times" if program.count > 1 else "started once"
+        starts = f"started {program.count} times" if program.count > 1 else "started once"
         subject = _program_name(program.path, recording.root)
-        acts.append(OutsideAct(key="programs", subject=subject, said=said, allow=True))
+        acts.append(OutsideAct(key="programs", subject=subject, said=starts, allow=True))
     folders = Counter(
         _folder(write.path) for write in recording.writes if write.place in ("home", "elsewhere")
     )
     for folder, count in folders.items():
         files = f"{count} file{'s' * (count != 1)} written or deleted"
-        acts.append(OutsideAct(key="folders", subject=folder, said=files, allow=folder in given))
-    named = {act.subject for act in acts} | {contact.host for contact in recording.contacts}
+        acts.append(
+            OutsideAct(key="folders", subject=folder, said=files, allow=folder in permitted)
+        )
+    subjects = {act.subject for act in acts} | {contact.host for contact in recording.contacts}
     acts += [
         OutsideAct(
             key=_key(subject, recording.root),
@@ -76,8 +78,8 @@ def outside_acts(recording: Recording, allowed: Iterable[str] = ()) -> tuple[Out
             said="not in the recorded run",
             allow=True,
         )
-        for subject in given
-        if subject not in named
+        for subject in permitted
+        if subject not in subjects
     ]
     return tuple({(act.key, act.subject): act for act in acts}.values())
 

@@ -46,19 +46,19 @@ def declarations(root: Path, prompts: Sequence[SentPrompt]) -> Declarations:
     literals: list[PromptLiteral] = []
     fields: dict[str, list[str]] = {}
     left: list[LeftAlone] = []
-    taken: set[str] = set()
+    used_names: set[str] = set()
     for prompt, source in zip(prompts, sources, strict=True):
         ending = PurePosixPath(prompt.path).suffix.lower()
         why = ""
         if copies[source.text] > 1:
-            others = (
-                f"{other.path}:{other.line}"
-                for other, there in zip(prompts, sources, strict=True)
-                if there.text == source.text and other is not prompt
+            places = (
+                f"{twin.path}:{twin.line}"
+                for twin, twin_source in zip(prompts, sources, strict=True)
+                if twin_source.text == source.text and twin is not prompt
             )
-            why = f"The same text stands at {', '.join(others)} too; which was sent is not known."
+            why = f"The same text stands at {', '.join(places)} too; which was sent is not known."
         elif ending in CODE:
-            name = _free(_name(source), taken)
+            name = _free(_name(source), used_names)
             literals.append(PromptLiteral(name, prompt.path, prompt.start, prompt.end))
         elif ending.removeprefix(".") in FORMATS:
             field = _field(source)
@@ -123,11 +123,11 @@ _SAYING_NOTHING = frozenset({"content", "role", "messages", "text", "input", "re
 """Names that any message has."""
 
 
-def _free(name: str, taken: set[str]) -> str:
+def _free(name: str, used_names: set[str]) -> str:
     free, number = name, 2
-    while free in taken:
+    while free in used_names:
         free, number = f"{name}_{number}", number + 1
-    taken.add(free)
+    used_names.add(free)
     return free
 
 

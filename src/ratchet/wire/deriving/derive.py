@@ -85,24 +85,29 @@ def derive(
     wirings.append(program)
     paths = tuple(paths)
     texts = [as_text(value.value) for value in inputs]
+    prompts = sent_prompts(root, paths, recording, texts)
     return Derived(
         wirings=tuple(wirings),
         inputs=inputs,
-        prompts=sent_prompts(root, paths, recording, texts),
+        prompts=prompts,
         acts=outside_acts(recording, allowed),
-        written_input="" if inputs else _written_input(root, paths, recording),
+        written_input="" if inputs else _written_input(root, paths, recording, prompts),
     )
 
 
-def _written_input(root: Path, paths: Iterable[str], recording: Recording) -> str:
-    """Where the source holds what the first model call was asked."""
-    asked = next(
+def _written_input(
+    root: Path, paths: Iterable[str], recording: Recording, prompts: Iterable[SentPrompt]
+) -> str:
+    """Where the source holds what the first model call was asked, beside its prompts."""
+    question = next(
         (sent.text for call in recording.calls for sent in call.texts if sent.role == "user"), ""
     )
-    if not asked.strip():
+    if not question.strip():
         return ""
-    fits = search(root, paths, TemplateText.of((asked,), ())).fits
-    return f"{fits[0].file.path}:{fits[0].line}" if fits else ""
+    fits = search(root, paths, TemplateText.of((question,), ())).fits
+    places = [f"{fit.file.path}:{fit.line}" for fit in fits]
+    known = {f"{prompt.path}:{prompt.line}" for prompt in prompts}
+    return next((place for place in places if place not in known), "")
 
 
 def _chosen(values: Sequence[OwnerValue], chosen: Sequence[str]) -> tuple[OwnerValue, ...]:

@@ -55,19 +55,19 @@ def entry_points(
         recording: The recorded run.
         values: What the owner gave, as far as it reached a model call.
     """
-    given = {as_text(value.value): value for value in values}
+    owner_values = {as_text(value.value): value for value in values}
     entries = []
     prompts = system_texts(recording)
     for frame in enclosing(recording):
         if frame.module == "__main__" and not _is_guarded(root / frame.file):
             continue  # to import it is to run the agent
-        if _is_reachable(frame) and (made := _entry(frame, given, recording)) is not None:
+        if _is_reachable(frame) and (point := _entry(frame, owner_values, recording)) is not None:
             # A function that gets the prompt is a client: its prompt would stand in the settings.
-            constants = [value for value in made.arguments.values() if isinstance(value, str)]
+            constants = [value for value in point.arguments.values() if isinstance(value, str)]
             if not any(_is_prompt(text, prompts) for text in constants):
-                entries.append(made)
+                entries.append(point)
     # A value that is the argument says more than one somewhere within a larger argument.
-    entries.sort(key=lambda entry: _is_nested(entry.task_input, given))
+    entries.sort(key=lambda entry: _is_nested(entry.task_input, owner_values))
     return tuple(entries)
 
 
@@ -100,7 +100,9 @@ def _is_reachable(frame: Frame) -> bool:
     return returned is not None and returned.value is not None
 
 
-def _entry(frame: Frame, given: dict[str, OwnerValue], recording: Recording) -> EntryPoint | None:
+def _entry(
+    frame: Frame, owner_values: dict[str, OwnerValue], recording: Recording
+) -> EntryPoint | None:
     arguments = frame.arguments
     construct: dict[str, Any] | None = None
     if arguments and arguments[0].name == "self" and "." in frame.function:
@@ -108,7 +110,7 @@ def _entry(frame: Frame, given: dict[str, OwnerValue], recording: Recording) -> 
         if construct is None:
             return None
     arguments = tuple(argument for argument in arguments if argument.name not in RECEIVERS)
-    inputs = [argument for argument in arguments if _holds(argument.value, given)]
+    inputs = [argument for argument in arguments if _holds(argument.value, owner_values)]
     if not inputs or not all(_is_usable(argument) for argument in inputs):
         return None
     mapped: dict[str, Any] = {}
@@ -138,9 +140,9 @@ def _entry(frame: Frame, given: dict[str, OwnerValue], recording: Recording) -> 
 def _constructed(frame: Frame, recording: Recording) -> dict[str, Any] | None:
     """The arguments of the constructor whose object ran the method; None if they are not known."""
     owner = frame.function.rpartition(".")[0]
-    for made in recording.constructors:
-        if made.file == frame.file and made.function == f"{owner}.__init__":
-            return _constants(made.arguments)
+    for constructor in recording.constructors:
+        if constructor.file == frame.file and constructor.function == f"{owner}.__init__":
+            return _constants(constructor.arguments)
     return {}  # the class has no constructor of its own
 
 
@@ -179,22 +181,23 @@ def escaped(value: Any) -> Any:
 def importable(frame: Frame) -> tuple[str, str]:
     """The name that a frame's module is imported by, and the folder that it is imported from."""
     file = PurePosixPath(frame.file)
-    whole = (*file.parent.parts, file.stem)
+    path_parts = (*file.parent.parts, file.stem)
     if file.stem == "__init__":
-        whole = file.parent.parts
+        path_parts = file.parent.parts
     if frame.module != "__main__":
         parts = tuple(frame.module.split("."))
-        if whole[-len(parts) :] == parts:
-            return frame.module, "/".join(whole[: -len(parts)]) or "."
+        if path_parts[-len(parts) :] == parts:
+            return frame.module, "/".join(path_parts[: -len(parts)]) or "."
     if file.stem == "__main__":  # run by `python -m PACKAGE`, from where the package is seen
-        return ".".join(whole), "."
+        return ".".join(path_parts), "."
     return file.stem, file.parent.as_posix()
 
 
-def _holds(value: Any, given: dict[str, OwnerValue]) -> bool:
+def _holds(value: Any, owner_values: dict[str, OwnerValue]) -> bool:
     """Whether a value is one that the owner gave, or an object with one in a field."""
-    return as_text(value) in given or any(
-        as_text(leaf) in given and not isinstance(leaf, bool | None) for leaf in _fields(value)
+    return as_text(value) in owner_values or any(
+        as_text(leaf) in owner_values and not isinstance(leaf, bool | None)
+        for leaf in _fields(value)
     )
 
 
@@ -211,6 +214,6 @@ def _fields(value: Any) -> Iterator[Any]:
         yield value
 
 
-def _is_nested(task_input: Any, given: dict[str, OwnerValue]) -> bool:
+def _is_nested(task_input: Any, owner_values: dict[str, OwnerValue]) -> bool:
     values = task_input.values() if isinstance(task_input, dict) else (task_input,)
-    return not any(as_text(value) in given for value in values)
+    return not any(as_text(value) in owner_values for value in values)

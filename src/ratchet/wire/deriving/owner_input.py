@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -18,6 +20,9 @@ Place = Literal["word", "stdin", "query", "body"]
 SHORT = 3
 """A text of so few characters occurs in prompts by chance."""
 
+
+LONGEST_READ = 65_536
+"""Characters of a file that are read."""
 
 COMPARED = 400
 """Characters at the beginning of a file that are looked for in what reached the model."""
@@ -74,28 +79,45 @@ def _reached(recording: Recording, value: OwnerValue) -> bool:
                 return True
         # A word or a number may stand in a system prompt by chance, a sentence does not.
         if len(text) > SHORT and any(
-            text in sent.text for sent in call.texts if sent.role != "system" or " " in text
+            _stands_in(text, sent.text)
+            for sent in call.texts
+            if sent.role != "system" or " " in text
         ):
             return True
     return False
 
 
+def _stands_in(value: str, text: str) -> bool:
+    """Whether a value stands in a text; a word not as a part of one: `eval` in `evaluated`."""
+    if not (value.isascii() and value.isalnum()):
+        return value in text
+    return re.search(rf"\b{value}\b", text) is not None
+
+
 def _content_reached(recording: Recording, word: str) -> bool:
     """Whether a word names a file of the project whose content reached the model."""
     file = Path(recording.root, word)
-    if not file.is_file():  # a pipe would be waited for
+    if not os.path.isfile(file):  # a pipe would be waited for; a long word is no name
         return False
     try:
         with file.open(encoding="utf-8") as opened:
-            content = plain(opened.read(COMPARED))
+            content = opened.read(LONGEST_READ)
     except (OSError, ValueError):
         return False
-    return len(content) > SHORT and any(
-        content in plain(sent.text)
-        for call in recording.calls
-        for sent in call.texts
-        if sent.role != "system"
-    )
+    texts = [
+        plain(sent.text) for call in recording.calls for sent in call.texts if sent.role != "system"
+    ]
+    parts = map(plain, (content[:COMPARED], *_texts_in(content)))
+    return any(len(part) > SHORT and part in text for part in parts for text in texts)
+
+
+def _texts_in(content: str) -> list[str]:
+    """The texts of a JSON document that are sentences; none of any other content."""
+    try:
+        leaves = _leaves(json.loads(content), ())
+    except (ValueError, RecursionError):
+        return []
+    return [leaf.value for leaf in leaves if isinstance(leaf.value, str) and " " in leaf.value]
 
 
 def as_text(value: Any) -> str:

@@ -85,10 +85,10 @@ def _request_settings(run: ServiceRun, slots: Mapping[OwnerValue, str]) -> dict[
     settings: dict[str, Any] = {"url": url}
     if run.method != "POST":
         settings["method"] = run.method
-    named = {value.path[0]: slot for value, slot in slots.items() if value.place == "query"}
+    by_name = {value.path[0]: slot for value, slot in slots.items() if value.place == "query"}
     if query:
         settings["query"] = {
-            name: named.get(name, escaped(text))
+            name: by_name.get(name, escaped(text))
             for name, text in parse_qsl(query, keep_blank_values=True)
         }
     body = body_of(run)
@@ -102,12 +102,12 @@ def _request_settings(run: ServiceRun, slots: Mapping[OwnerValue, str]) -> dict[
 def _stdin(text: str, slots: Mapping[OwnerValue, str]) -> str:
     """Standard input with placeholders in the lines that are the task's input."""
     lines = text.splitlines(keepends=True)
-    named = {value.path[0]: slot for value, slot in slots.items() if value.place == "stdin"}
-    if not named:
+    by_line = {value.path[0]: slot for value, slot in slots.items() if value.place == "stdin"}
+    if not by_line:
         return str(escaped(text))
     return "".join(
-        named[index] + line[len(line.rstrip("\r\n")) :]
-        if index in named
+        by_line[index] + line[len(line.rstrip("\r\n")) :]
+        if index in by_line
         else line.replace("{", "{{").replace("}", "}}")
         for index, line in enumerate(lines)
     )
@@ -123,10 +123,10 @@ def answer_in(response: Any, recording: Recording) -> tuple[str, str] | None:
 
     In the last item of a list of several, it is looked for in the last: their number may vary.
     """
-    said = [call.response.strip() for call in recording.calls if call.response.strip()]
-    if not said or not isinstance(response, dict | list):
+    responses = [call.response.strip() for call in recording.calls if call.response.strip()]
+    if not responses or not isinstance(response, dict | list):
         return None
-    for text in reversed(said):
+    for text in reversed(responses):
         for place, leaf in _leaves(response, ()):
             if isinstance(leaf, str) and (leaf.strip() == text or text in leaf):
                 return ".".join(_keys(response, place)), leaf
@@ -143,9 +143,9 @@ def answer_in_events(response: str, recording: Recording) -> tuple[str, str] | N
                 path = ".".join(map(str, place))
                 texts[path] = texts.get(path, "") + leaf
     for call in reversed(recording.calls):
-        said = call.response.strip()
+        reply = call.response.strip()
         for path, text in texts.items():
-            if said and text.strip() == said:
+            if reply and text.strip() == reply:
                 return path, text
     return None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -55,57 +55,89 @@ def sent_prompts(
         recording: The recorded run.
         inputs: The task's input: texts of the source that only repeat it are no prompts.
     """
+    ran = {frame.file for call in recording.calls for frame in call.stack}
+    sources = sent_sources(
+        root,
+        paths,
+        [call.texts for call in recording.calls],
+        inputs=inputs,
+        written_paths={write.path for write in recording.writes},  # its own answers, if anything
+        used=(set(recording.data_files_read), ran.union(recording.modules_loaded)),
+    )
+    prompts = [_prompt(source, count) for source, count in sources.items()]
+    return tuple(sorted(prompts, key=lambda prompt: (prompt.path, prompt.start)))
+
+
+def sent_sources(
+    root: Path,
+    paths: Iterable[str],
+    calls: Sequence[Sequence[ModelText]],
+    *,
+    inputs: Sequence[str] = (),
+    written_paths: Collection[str] = (),
+    used: Sequence[set[str]] = (),
+) -> dict[SentSource, int]:
+    """The literals whose texts model calls sent, with the number of calls.
+
+    Args:
+        root: The project's folder.
+        paths: Its files, relative to it.
+        calls: The texts of each call.
+        inputs: The task's input.
+        written_paths: Files that the run wrote.
+        used: Files that the run used, each way by itself: of equal literals, those in them count.
+    """
     calls = [
-        [ModelText(role=sent.role, text=plain(sent.text)) for sent in call.texts]
-        for call in recording.calls
+        [ModelText(role=sent.role, text=plain(sent.text)) for sent in sent_texts]
+        for sent_texts in calls
     ]
     texts = list(dict.fromkeys(sent.text for sent_texts in calls for sent in sent_texts))
     if not texts:
-        return ()
-    written = {write.path for write in recording.writes}  # its own answers, if anything
+        return {}
     sources: list[SentSource] = []
     for path in paths:
-        if path in written or not is_searched(path) or is_test(path):
+        if path in written_paths or not is_searched(path) or is_test(path):
             continue
         text = read_text(root / path, root)
         if text is not None and not is_generated(text):
             sources += _sources(read_file(text, path), texts, [plain(value) for value in inputs])
-    sources = _without_copies(sources, set(recording.data_files_read))
-    ran = {frame.file for call in recording.calls for frame in call.stack}
-    sources = _without_copies(sources, ran.union(recording.modules_loaded))
+    for files in used:
+        sources = _without_copies(sources, files)
     places = Counter(source.forms[0] for source in sources)
     alone = {source.file.path for source in sources if places[source.forms[0]] == 1}
     sources = _without_copies(sources, alone)
     sources.sort(key=lambda source: -source.size)
     owners = {text: owners_of(text, sources) for text in texts}
+    inputs_of = {source for sent_texts in calls for source in _inputs(sent_texts, owners)}
+    owners = {
+        text: tuple(source for source in owned if source not in inputs_of)
+        for text, owned in owners.items()
+    }
     begun = {source for text in texts for source in heads(owners[text])}
-    counts: dict[SentSource, int] = {}
-    for sent_texts in calls:
-        for source in _prompts_of(sent_texts, owners):
-            counts[source] = counts.get(source, 0) + 1
-    prompts = [_prompt(source, count) for source, count in counts.items() if source in begun]
-    return tuple(sorted(prompts, key=lambda prompt: (prompt.path, prompt.start)))
+    prompts = (source for sent_texts in calls for source in _prompts_of(sent_texts, owners))
+    counts = Counter(source for source in prompts if source in begun)
+    return dict(counts)
 
 
 def _sources(
     file: LiteralFile, texts: Sequence[str], inputs: Sequence[str]
 ) -> Iterable[SentSource]:
     """The literals of a file that stand in some text; of nested ones, the outermost."""
-    kept: list[tuple[int, int]] = []
+    spans: list[tuple[int, int]] = []
     for literal in sorted(file.literals, key=lambda literal: literal.span[0] - literal.span[1]):
-        written = (literal, *with_placeholders(literal))
-        pieces = [pieces_of(form) for form in written]
+        literals = (literal, *with_placeholders(literal))
+        pieces = [pieces_of(form) for form in literals]
         forms = [form for form in pieces if says_enough(form) or is_few_words(form)] or [
             form for form in pieces if len(form) == 1 and form[0] in texts
         ]
         if not forms or any(piece in value for value in inputs for piece in forms[0]):
             continue
         begin, end = literal.span
-        if any(first <= begin and end <= last for first, last in kept):
+        if any(first <= begin and end <= last for first, last in spans):
             continue
         if any(in_order(form, text) for form in forms for text in texts):
-            kept.append(literal.span)
-            slots = max(len(parts_of(form.value)) - 1 for form in written)
+            spans.append(literal.span)
+            slots = max(len(parts_of(form.value)) - 1 for form in literals)
             yield SentSource(file, literal, tuple(forms), file.line(literal), slots)
 
 
@@ -120,23 +152,25 @@ def _without_copies(sources: Sequence[SentSource], used: set[str]) -> list[SentS
 def _prompts_of(
     sent_texts: Sequence[ModelText], owners: Mapping[str, Sequence[SentSource]]
 ) -> Iterable[SentSource]:
-    """The prompts of one call: what tells the model something, else the word or two there are.
-
-    The first text of a user that begins a conversation is its input, wherever it is written.
-    """
+    """The prompts of one call: what tells the model something, else the word or two there are."""
     sent_texts = [sent for sent in sent_texts if sent.role in ("system", "user")]
-    instructed = any(sent.role == "system" for sent in sent_texts)
-    first = next((sent for sent in sent_texts if sent.role == "user"), None)
-    placed = [
-        (source, sent)
-        for sent in sent_texts
-        for source in owners[sent.text]
-        if not (sent is first and source.forms[0] == (sent.text,) and instructed)
-    ]
+    placed = [(source, sent) for sent in sent_texts for source in owners[sent.text]]
     telling = [
-        source for source, sent in placed if sent.role == "system" or says_enough(source.forms[-1])
+        source
+        for source, sent in placed
+        if sent.role == "system" or (says_enough(source.forms[-1]) and not source.is_labels)
     ]
     return dict.fromkeys(telling or [source for source, _ in placed])
+
+
+def _inputs(
+    sent_texts: Sequence[ModelText], owners: Mapping[str, Sequence[SentSource]]
+) -> Iterable[SentSource]:
+    """The first text of a user in an instructed conversation: its input, wherever it is written."""
+    if any(sent.role == "system" for sent in sent_texts):
+        first = next((sent.text for sent in sent_texts if sent.role == "user"), None)
+        if first is not None:
+            yield from (source for source in owners[first] if source.forms[0] == (first,))
 
 
 def _prompt(source: SentSource, calls: int) -> SentPrompt:

@@ -25,19 +25,19 @@ def leading_texts(recording: Recording) -> tuple[str, ...]:
     return tuple(dict.fromkeys(texts))
 
 
-def unlike(recording: Recording, others: Sequence[Sequence[ModelText]]) -> list[str]:
+def unlike(recording: Recording, other_calls: Sequence[Sequence[ModelText]]) -> list[str]:
     """How the texts of other calls differ from the recorded ones, a clause for each.
 
     Calls may come in another order, since they may be made at once.
     """
-    left = [[sent.text for sent in texts] for texts in others]
+    left = [[sent.text for sent in texts] for texts in other_calls]
     clauses = []
     for call in recording.calls:
         texts = [sent.text for sent in call.texts]
         if texts in left:
             left.remove(texts)
             continue
-        nearest = max(left, key=lambda other: _likeness(texts, other), default=None)
+        nearest = max(left, key=lambda call_texts: _likeness(texts, call_texts), default=None)
         if nearest is None:
             clauses.append(f"call {call.number + 1} was not made again")
             continue
@@ -60,9 +60,9 @@ def nearest_call(calls: Sequence[WatchedCall], request: Any) -> WatchedCall:
     return max(calls, key=lambda call: _likeness([sent.text for sent in call.texts], texts))
 
 
-def _likeness(texts: Sequence[str], other: Sequence[str]) -> float:
-    one, two = "\n".join(texts)[:4_000], "\n".join(other)[:4_000]
-    return difflib.SequenceMatcher(None, one, two, autojunk=False).quick_ratio()
+def _likeness(texts: Sequence[str], other_texts: Sequence[str]) -> float:
+    first, second = "\n".join(texts)[:4_000], "\n".join(other_texts)[:4_000]
+    return difflib.SequenceMatcher(None, first, second, autojunk=False).quick_ratio()
 
 
 def _difference(number: int, recorded: str, sent: str) -> str:

@@ -49,8 +49,8 @@ def starter_tasks(
     tasks = [_task(task_input)]
     names = tuple(fields) or (parameter,)
     for table in tables:
-        others = [column for column in table.columns if column not in names]
-        answers = [column for column in others if column in SCORED_BY]
+        remaining = [column for column in table.columns if column not in names]
+        answers = [column for column in remaining if column in SCORED_BY]
         if not set(names) <= set(table.columns):
             continue
         for row in table.rows[:MOST]:
@@ -68,8 +68,8 @@ def _task(value: Any) -> dict[str, Any]:
 
 def _once(tasks: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
     """Each input once; a row with an answer before one without."""
-    kept: dict[str, dict[str, Any]] = {}
+    by_id: dict[str, dict[str, Any]] = {}
     for task in tasks:
-        if task["id"] not in kept or "expected" in task:
-            kept[task["id"]] = task
-    return tuple(kept.values())
+        if task["id"] not in by_id or "expected" in task:
+            by_id[task["id"]] = task
+    return tuple(by_id.values())

@@ -11,11 +11,16 @@ from typing import Final, TypeAlias
 
 from ratchet.source.literals.literal import Literal, parts_of
 from ratchet.source.literals.matching import MIN_CONSTANT
+from ratchet.source.literals.placeholders import with_placeholders
 from ratchet.source.literals.search import LiteralFile
 
 LONG_WORDS: Final = 12
 """Words from which a literal is a prompt wherever it stands. A shorter one among longer ones is a
 name or a description that is put into them, or one of many words that stand there by chance."""
+
+LABEL_WORDS: Final = 3
+"""Words of the longest label before a value: `Pain points identified:`. Longer ones were
+mostly instructions in the repositories that were tried: `Answer the following question:`."""
 
 LISTED: Final = 3
 """Literals of a file in one slot from which they are a listing, as of agents, tools or columns."""
@@ -67,6 +72,12 @@ class SentSource:
         return sum(len(piece.split()) for piece in self.forms[0]) >= LONG_WORDS
 
     @property
+    def is_labels(self) -> bool:
+        """Whether it only names the values that are put into it: `Question: {question}`."""
+        literals = (self.literal, *with_placeholders(self.literal))
+        return any(literal.slots and _is_labels(literal.value) for literal in literals)
+
+    @property
     def is_named(self) -> bool:
         """Whether it has a name of its own: an assignment, a field, a function that returns it."""
         start = self.literal.span[0]
@@ -80,11 +91,11 @@ class SentSource:
         match = _KEY.match(self.file.text[begin : self.literal.span[0]])
         return match[1] if match else ""
 
-    def is_beside(self, other: SentSource) -> bool:
+    def is_beside(self, source: SentSource) -> bool:
         """Whether it stands at most a few lines from another one."""
-        begin, end = other.line, other.line + other.file.lines(other.literal)
+        begin, end = source.line, source.line + source.file.lines(source.literal)
         return (
-            other.file.path == self.file.path
+            source.file.path == self.file.path
             and begin - BESIDE_LINES <= self.line <= end + BESIDE_LINES
         )
 
@@ -129,21 +140,21 @@ def heads(owners: Sequence[SentSource]) -> Iterator[SentSource]:
 def _add(text: str, source: SentSource, spans: dict[SentSource, list[Span]]) -> None:
     """Give a source its place, unless all of it is another one's text."""
     for form in source.forms:
-        taken = [
-            span for other, placed in spans.items() if form not in other.forms for span in placed
+        occupied = [
+            span for owner, placed in spans.items() if form not in owner.forms for span in placed
         ]
-        if places := _places(text, form, taken):
+        if places := _places(text, form, occupied):
             spans[source] = places
             return
 
 
-def _places(text: str, form: Sequence[str], taken: Sequence[Span]) -> list[Span]:
+def _places(text: str, form: Sequence[str], occupied: Sequence[Span]) -> list[Span]:
     places = []
     at = 0
     for piece in form:
         begin = _whole_words(piece, text, at)
         while begin >= 0 and any(
-            first <= begin and begin + len(piece) <= last for first, last in taken
+            first <= begin and begin + len(piece) <= last for first, last in occupied
         ):
             begin = _whole_words(piece, text, begin + 1)
         if begin < 0:
@@ -165,16 +176,16 @@ def _values(spans: Mapping[SentSource, Sequence[Span]]) -> set[SentSource]:
         *((source.file.path, source, list(places)) for source, places in spans.items()),
     ]
     # The outermost first: what lies in its slots has none of its own.
-    wholes.sort(key=lambda whole: whole[2][0][0] - whole[2][-1][1])
-    for path, whole, places in wholes:
-        if whole in values or (whole is None and _all_in(values, spans, path)):
+    wholes.sort(key=lambda group: group[2][0][0] - group[2][-1][1])
+    for path, owner, places in wholes:
+        if owner in values or (owner is None and _all_in(values, spans, path)):
             continue
         for (_, begin), (end, _) in itertools.pairwise(places):
             inside = [
                 source
                 for source, (*_, last) in spans.items()
-                if source is not whole
-                and (whole is not None or source.file.path != path)
+                if source is not owner
+                and (owner is not None or source.file.path != path)
                 and begin <= spans[source][0][0]
                 and last[1] <= end
             ]
@@ -218,6 +229,15 @@ def _all_in(values: set[SentSource], spans: Mapping[SentSource, Sequence[Span]],
 def pieces_of(literal: Literal) -> tuple[str, ...]:
     pieces = (plain(piece) for piece, _ in parts_of(literal.value))
     return tuple(piece for piece in pieces if piece)
+
+
+def _is_labels(value: str) -> bool:
+    """Whether each line between its slots is empty, or a few words with a colon."""
+    lines = (line.strip() for piece, _ in parts_of(value) for line in piece.splitlines())
+    return all(
+        not any(map(str.isalpha, line)) or (line.endswith(":") and len(line.split()) <= LABEL_WORDS)
+        for line in lines
+    )
 
 
 def says_enough(pieces: Sequence[str]) -> bool:

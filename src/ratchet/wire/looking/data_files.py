@@ -27,14 +27,14 @@ def find_data_files(listing: FileListing) -> Iterator[DataTable]:
     paths.sort(key=lambda path: (path.count("/"), path))
     for path in paths[:MAX_TABLES]:
         form = _FORMS[path.rpartition(".")[2].lower()]
-        text, whole = listing.head(path, HEAD)
+        text, complete = listing.head(path, HEAD)
         if form == "json" and text.lstrip()[:1] not in ("[", "{"):
             continue
-        if form == "json" and not whole:
-            text, whole = listing.text(path) or "", True
-        rows = _rows(form, text, whole)
+        if form == "json" and not complete:
+            text, complete = listing.text(path) or "", True
+        rows = _rows(form, text, complete)
         if columns := _columns(rows):
-            yield DataTable(path, form, columns, len(rows), whole)
+            yield DataTable(path, form, columns, len(rows), complete)
 
 
 def rows_of(root: Path, table: DataTable) -> list[dict[str, Any]]:
@@ -46,17 +46,17 @@ def rows_of(root: Path, table: DataTable) -> list[dict[str, Any]]:
     return _rows(table.form, text, True)
 
 
-def _rows(form: str, text: str, whole: bool) -> list[dict[str, Any]]:
+def _rows(form: str, text: str, complete: bool) -> list[dict[str, Any]]:
     """Rows of a table; of one that was cut, those before the cut."""
     try:
         if form in ("csv", "tsv"):
             lines = list(io.StringIO(text, newline=""))
             usual = "\t" if form == "tsv" else ","
-            table = CsvRows(lines if whole else lines[:-1], usual, HEAD)
+            table = CsvRows(lines if complete else lines[:-1], usual, HEAD)
             return [dict(row.cells) for row in table if not row.error]
         if form == "jsonl":
             lines = [line for line in text.splitlines() if line.strip()]
-            values = [json.loads(line) for line in (lines if whole else lines[:-1])]
+            values = [json.loads(line) for line in (lines if complete else lines[:-1])]
         else:
             values = _list(json.loads(text))
     except (ValueError, RecursionError):

@@ -138,5 +138,5 @@ def normal_name(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def _length(named: tuple[str, int]) -> int:
-    return named[1]
+def _length(name_and_length: tuple[str, int]) -> int:
+    return name_and_length[1]

@@ -136,8 +136,8 @@ class FileListing:
 
     def named(self, *names: str) -> list[str]:
         """Files of these names, at any depth, outermost first."""
-        named = [path for path in self.paths if path.rpartition("/")[2] in names]
-        return sorted(named, key=lambda path: (path.count("/"), path))
+        matches = [path for path in self.paths if path.rpartition("/")[2] in names]
+        return sorted(matches, key=lambda path: (path.count("/"), path))
 
     def folder_has(self, folder: str, *names: str) -> bool:
         """Whether one of these files lies in a folder; `.` is the repository."""

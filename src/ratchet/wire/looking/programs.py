@@ -38,8 +38,8 @@ def find_programs(listing: FileListing) -> Iterator[CommandCandidate]:
         if is_test(path) or path.rpartition("/")[2] in ("setup.py", "conftest.py"):
             continue
         if path in modules:
-            other = not any(map(framework_of, modules[path]))
-            programs += [(other, program) for program in _python(listing, path, imported)]
+            frameless = not any(map(framework_of, modules[path]))
+            programs += [(frameless, program) for program in _python(listing, path, imported)]
         elif path.endswith(".go"):
             programs += [(False, program) for program in _go(listing, path)]
     yield from (program for _, program in sorted(programs, key=lambda ranked: ranked[0]))

@@ -123,8 +123,8 @@ def imported_modules(listing: FileListing, path: str) -> dict[str, int]:
             modules.setdefault(statement[1], line_at(text, statement.start()))
         return modules
     for statement in _PYTHON.finditer(text):
-        for named in (statement[1] or statement[2]).split(","):
-            module = next(iter(named.split()), "")
+        for clause in (statement[1] or statement[2]).split(","):
+            module = next(iter(clause.split()), "")
             if framework_of(module) and _is_own(listing, path, module):
                 module = f".{module}"
             modules.setdefault(module, line_at(text, statement.start()))

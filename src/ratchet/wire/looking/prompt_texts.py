@@ -121,12 +121,12 @@ def find_prompts(listing: FileListing) -> Iterator[PromptText]:
 
 def _whole_file(listing: FileListing, path: str) -> Iterator[PromptText]:
     name = path.rpartition("/")[2].lower()
-    named = _PROMPT_FILE.search(path) or _PROMPT_NAME.search(name)
+    match = _PROMPT_FILE.search(path) or _PROMPT_NAME.search(name)
     if _OTHER_TEXT.match(name):
         return
     text = (listing.text(path) or "").strip()
     tells = _OPENS.match(text) or len(_SPEAKS.findall(text)) >= 2
-    is_named = bool(named) or name.endswith((".prompt", ".prompty")) or bool(_CASTS.match(text))
+    is_named = bool(match) or name.endswith((".prompt", ".prompty")) or bool(_CASTS.match(text))
     if text and is_named and tells:
         yield PromptText(Place(path), "", _begin(text), len(text), "it tells a model what to do")
 
@@ -134,11 +134,11 @@ def _whole_file(listing: FileListing, path: str) -> Iterator[PromptText]:
 def _in_source(path: str, text: str) -> Iterator[PromptText]:
     literals = read_file(text, path).literals
     plain, end = "", 0
-    least = _LEAST_OF_JSON if path.endswith(".json") else _LEAST
+    min_words = _LEAST_OF_JSON if path.endswith(".json") else _LEAST
     for literal in sorted(literals, key=lambda literal: (literal.span[0], -literal.span[1])):
         value = literal.value
         words = sum(_WORD.search(word) is not None for word in value.split())
-        if literal.span[0] < end or words < least or _CODE.match(value):
+        if literal.span[0] < end or words < min_words or _CODE.match(value):
             continue  # a part of a prompt, too short, or no prose
         plain = plain or blanked(text, literals)
         around = surroundings(text, plain, literal.span)
@@ -174,8 +174,8 @@ def _why(path: str, text: str, literal: Literal, words: int, around: LiteralCont
     agent = next((call for call in calls if _AGENT_CALL.search(call)), "")
     if label == "description" and not agent:
         return ""  # of a tool or a field
-    given = any(calls) or name == around.function or "instruction" not in name
-    surely = given and _SURELY.search(_snake(name)) is not None
+    is_passed = any(calls) or name == around.function or "instruction" not in name
+    surely = is_passed and _SURELY.search(_snake(name)) is not None
     if name and (tells or surely or (words >= 8 and telling)):
         return f"it is called {name}"
     if (tells or words >= 8) and _is_given_by_name(text, label):
@@ -208,8 +208,8 @@ def _asks_person(value: str, words: int, label: str, call: str) -> bool:
 def _asks_by_variable(text: str, around: LiteralContext) -> bool:
     """Whether the variable that holds a text is what a person is asked."""
     name = re.escape(around.names[0]) if around.names and around.names[0] else ""
-    asked = rf"\b(?:input|raw_input|ask|confirm|question|getpass|interrupt)\(\s*{name}\s*[,)]"
-    return bool(name) and re.search(asked, text) is not None
+    pattern = rf"\b(?:input|raw_input|ask|confirm|question|getpass|interrupt)\(\s*{name}\s*[,)]"
+    return bool(name) and re.search(pattern, text) is not None
 
 
 def _is_given_by_name(text: str, name: str) -> bool:
@@ -217,8 +217,8 @@ def _is_given_by_name(text: str, name: str) -> bool:
     message = r"(?:system|developer)[\"'][^{}]{0,40}content[\"']?\s*[:=]\s*"
     label = r"(?:system\w*|instructions?|prompt|template|backstory)[\"']?\s*[:=]\s*"
     call = r"(?:SystemMessage|from_template|fromTemplate|PromptTemplate)\((?:content=)?\s*"
-    given = rf"(?:{message}|\b{label}|{call}){re.escape(name)}\b"
-    return bool(name) and re.search(given, text) is not None
+    pattern = rf"(?:{message}|\b{label}|{call}){re.escape(name)}\b"
+    return bool(name) and re.search(pattern, text) is not None
 
 
 def _docstring(text: str, literal: Literal) -> str:
@@ -234,5 +234,5 @@ def _snake(name: str) -> str:
 
 
 def _begin(value: str) -> str:
-    shown = ("{…}" if is_mark(character) else character for character in value[: 2 * _SHOWN])
-    return " ".join("".join(shown).split())[:_SHOWN]
+    characters = ("{…}" if is_mark(character) else character for character in value[: 2 * _SHOWN])
+    return " ".join("".join(characters).split())[:_SHOWN]

@@ -74,8 +74,10 @@ def _home(listing: FileListing, command: str, folders: list[str]) -> str:
         inner = (module[1] or module[2]).replace(".", "/")
         names += [f"{inner}.py", f"{inner}/__init__.py", f"{inner}/__main__.py"]
     names += [name for name, words in _BESIDE.items() if words.search(command)]
-    others = sorted({folder_of(path) for path in listing.paths}, key=lambda name: name.count("/"))
-    for folder in (*folders, *others) if names else ():
+    all_folders = sorted(
+        {folder_of(path) for path in listing.paths}, key=lambda name: name.count("/")
+    )
+    for folder in (*folders, *all_folders) if names else ():
         if listing.folder_has(folder, *names):
             return folder
     return folders[0]

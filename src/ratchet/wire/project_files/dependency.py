@@ -45,14 +45,14 @@ def manifest_of(root: Path, folder: str) -> str | None:
         Its path, relative to the repository; the nearest of all if none declares a framework.
     """
     near = PurePosixPath(folder)
-    there = [
+    manifests = [
         str(above / name)
         for above in (near, *near.parents)
         for name in _MANIFESTS
         if _is_own(root, str(above / name))
     ]
-    having = (path for path in there if _declares_framework((root / path).read_bytes()))
-    return next(having, there[0] if there else None)
+    having = (path for path in manifests if _declares_framework((root / path).read_bytes()))
+    return next(having, manifests[0] if manifests else None)
 
 
 def with_sdk(root: Path, manifest: str, python: Path) -> Edited | LeftAlone | None:

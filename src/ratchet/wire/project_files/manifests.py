@@ -123,30 +123,30 @@ def _in_array(data: bytes, array: Node, wanted: str) -> Piece:
     quote = '"'
     if first is not None and data[first.start_byte : first.start_byte + 1] == b"'":
         quote = "'" if "'" not in wanted else '"'
-    written = f"{quote}{wanted}{quote}"
+    quoted = f"{quote}{wanted}{quote}"
     if first is None:
-        return Piece(array.start_byte + 1, array.start_byte + 1, written)
+        return Piece(array.start_byte + 1, array.start_byte + 1, quoted)
     line = data.rfind(b"\n", 0, first.start_byte) + 1
     indent = data[line : first.start_byte]
     if indent.strip() or line <= array.start_byte:
-        return Piece(first.start_byte, first.start_byte, f"{written}, ")
-    return Piece(line, line, f"{indent.decode()}{written},{_newline(data)}")
+        return Piece(first.start_byte, first.start_byte, f"{quoted}, ")
+    return Piece(line, line, f"{indent.decode()}{quoted},{_newline(data)}")
 
 
-def _in_table(data: bytes, written: str) -> Piece:
+def _in_table(data: bytes, line: str) -> Piece:
     """A line in Poetry's table, before the first package."""
-    named = (node for node in _tables(data) if _name(node) == "tool.poetry.dependencies")
-    table = next(named, None)
+    tables = (node for node in _tables(data) if _name(node) == "tool.poetry.dependencies")
+    table = next(tables, None)
     if table is None:
         raise Unedited(_ODD)
     pairs = [node for node in table.named_children if node.type == "pair"]
     after = next((node for node in pairs if _key(node) != "python"), None)
     if after is not None:
         at = data.rfind(b"\n", 0, after.start_byte) + 1
-        return Piece(at, at, written + _newline(data))
+        return Piece(at, at, line + _newline(data))
     at = (pairs[-1] if pairs else table.named_children[0]).end_byte
     at += 0 if pairs else 1  # the bracket that closes the header
-    return Piece(at, at, _newline(data) + written)
+    return Piece(at, at, _newline(data) + line)
 
 
 def _tables(data: bytes) -> Iterator[Node]:

@@ -75,17 +75,17 @@ def _poetry(root: Path, manifest: PythonManifest, folder: Path) -> str:
     if lock.is_file():
         shutil.copy(lock, folder)
     command = [poetry, "add", "--lock", "--dry-run", PACKAGE]
-    done = _ran(command, folder)
-    version = _ADDED.search(done.stdout)
-    if done.returncode or version is None:
-        raise Unresolved(f"Poetry says: {_said(done)}")
+    process = _ran(command, folder)
+    version = _ADDED.search(process.stdout)
+    if process.returncode or version is None:
+        raise Unresolved(f"Poetry says: {_said(process)}")
     return version[1].rstrip(".")
 
 
 def _pip(root: Path, manifest: PythonManifest, python: Path, folder: Path) -> str:
     """By uv where it is the project's tool or the environment has no pip, else by pip."""
-    whole = root / manifest.path
-    own: list[Path] = [] if manifest.declared else [whole]
+    path = root / manifest.path
+    own: list[Path] = [] if manifest.declared else [path]
     declared = folder / "declared.txt"
     declared.write_text("".join(f"{line}\n" for line in manifest.declared))
     sdk = folder / "sdk.txt"
@@ -95,17 +95,17 @@ def _pip(root: Path, manifest: PythonManifest, python: Path, folder: Path) -> st
         own = [declared]
     by_uv = uv is not None and (manifest.tool == "uv" or not _has_pip(python))
     resolver = _uv_command(uv or "", python) if by_uv else _pip_command(python)
-    done = _ran([*resolver, *_files([*own, sdk], by_uv)], whole.parent)
-    version = _found(done, by_uv)
-    if not done.returncode and version:
+    process = _ran([*resolver, *_files([*own, sdk], by_uv)], path.parent)
+    version = _found(process, by_uv)
+    if not process.returncode and version:
         return version
-    if _ABSENT.search(_said(done)):
+    if _ABSENT.search(_said(process)):
         raise Unresolved(f"no index that {_name(by_uv)} asks has a version of {PACKAGE}")
-    alone = _ran([*resolver, *_files(own, by_uv)], whole.parent)
+    alone = _ran([*resolver, *_files(own, by_uv)], path.parent)
     name = _name(by_uv)
     if alone.returncode:
         raise Unresolved(f"it does not resolve by itself here; {name} says: {_said(alone)}")
-    raise Unresolved(f"with {PACKAGE} it does not resolve; {name} says: {_said(done)}")
+    raise Unresolved(f"with {PACKAGE} it does not resolve; {name} says: {_said(process)}")
 
 
 def _name(by_uv: bool) -> str:
@@ -133,13 +133,13 @@ def _has_pip(python: Path) -> bool:
     return not _ran(command, Path("/")).returncode
 
 
-def _found(done: subprocess.CompletedProcess[str], by_uv: bool) -> str:
+def _found(process: subprocess.CompletedProcess[str], by_uv: bool) -> str:
     """The SDK's version in a resolver's answer."""
     if by_uv:
-        pinned = _PINNED.search(done.stdout)
+        pinned = _PINNED.search(process.stdout)
         return pinned[1] if pinned else ""
     try:
-        installs = json.loads(done.stdout)["install"]
+        installs = json.loads(process.stdout)["install"]
         packages = {part["metadata"]["name"]: part["metadata"]["version"] for part in installs}
     except (ValueError, KeyError, TypeError):
         return ""
@@ -179,10 +179,12 @@ def _ran(command: Sequence[str], folder: Path) -> subprocess.CompletedProcess[st
     return subprocess.CompletedProcess(list(command), process.returncode, out, err)
 
 
-def _said(done: subprocess.CompletedProcess[str]) -> str:
+def _said(process: subprocess.CompletedProcess[str]) -> str:
     """What a resolver said is wrong, in one line."""
-    lines = (_FRAME.sub("", line).strip() for line in (done.stderr or done.stdout).splitlines())
+    lines = (
+        _FRAME.sub("", line).strip() for line in (process.stderr or process.stdout).splitlines()
+    )
     telling = [line for line in lines if line and not _ASIDE.match(line)]
     first = next((at for at, line in enumerate(telling) if _WRONG.match(line)), 0)
-    said = " ".join(_WRONG_MARK.sub("", line) for line in telling[first:]) or "nothing"
-    return said[:300].rstrip(".")
+    message = " ".join(_WRONG_MARK.sub("", line) for line in telling[first:]) or "nothing"
+    return message[:300].rstrip(".")

@@ -43,8 +43,8 @@ def _paragraphs(
                 inner.append(f"{comment}[{dotted}]\n{keys}")
             inner += tables
         elif _is_tables(value):
-            for number, one in enumerate(value):
-                keys, tables = _paragraphs(dotted, one, {} if number else comments)
+            for number, row in enumerate(value):
+                keys, tables = _paragraphs(dotted, row, {} if number else comments)
                 inner += [f"{'' if number else comment}[[{dotted}]]\n{keys}", *tables]
         else:
             own += f"{comment}{_key(key)} = {_value(value)}\n"
@@ -53,7 +53,7 @@ def _paragraphs(
 
 def _is_tables(value: Any) -> bool:
     listed = isinstance(value, Sequence) and not isinstance(value, str) and bool(value)
-    return listed and all(isinstance(one, Mapping) for one in value)
+    return listed and all(isinstance(row, Mapping) for row in value)
 
 
 def _key(key: str) -> str:
@@ -75,10 +75,10 @@ def _value(value: Any) -> str:
         case str():
             return _text(value)
         case Mapping():
-            items = ", ".join(f"{_key(key)} = {_value(one)}" for key, one in value.items())
+            items = ", ".join(f"{_key(key)} = {_value(inner)}" for key, inner in value.items())
             return f"{{ {items} }}" if items else "{}"
         case Sequence():
-            parts = [_value(one) for one in value]
+            parts = [_value(inner) for inner in value]
             short = f"[{', '.join(parts)}]"
             if len(short) <= _WIDTH:
                 return short

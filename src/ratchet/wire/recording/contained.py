@@ -62,10 +62,10 @@ class ContainedWatch:
     def port(self, port: int) -> int:
         """The port of this machine that leads to a port of the program; 0 while none listens."""
         if port not in self._ports:
-            there = self._run(self._contained.reached(port))
-            if there is None:
+            connection = self._run(self._contained.reached(port))
+            if connection is None:
                 return 0
-            there.close()
+            connection.close()
             self._ports[port] = self._run(self._contained.published(port))
         return self._ports[port]
 

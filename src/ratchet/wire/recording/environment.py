@@ -72,10 +72,10 @@ class RunEnvironment:
     ) -> None:
         self.owner = {**os.environ, **variables}
         self.dotenv = read_dotenv(root)
-        known = {**self.dotenv, **self.owner}
+        environ = {**self.dotenv, **self.owner}
         self.set = {
             name: value
-            for name, value in known.items()
+            for name, value in environ.items()
             if value.startswith(("http://", "https://"))
             and _BASE_URL.search(name)
             and not _WITH_PASSWORD.match(value)
@@ -106,7 +106,7 @@ class RunEnvironment:
         }
         self.secrets = {
             name: value
-            for name, value in known.items()
+            for name, value in environ.items()
             if len(value) >= _SHORTEST and is_secret_name(name)
         }
 

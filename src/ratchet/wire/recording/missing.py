@@ -69,7 +69,7 @@ class Sources:
     def _named(self, argv: Sequence[str]) -> Iterator[Path]:
         for word in argv:
             place = self._root / word
-            if word.endswith(".py") and place.is_file():
+            if word.endswith(".py") and os.path.isfile(place):
                 yield place
             elif (file := self._tree.find(word.partition(":")[0])) is not None:
                 yield file
@@ -80,14 +80,14 @@ class Sources:
     @cached_property
     def files(self) -> list[Path]:
         """Python files that the command loads, directly or not."""
-        left, seen = list(self._begun), set(self._begun)
+        left, visited = list(self._begun), set(self._begun)
         while left:
             module = self._tree.read(left.pop())
             for file in self._tree.loads(module) if module else ():
-                if file not in seen:
-                    seen.add(file)
+                if file not in visited:
+                    visited.add(file)
                     left.append(file)
-        return sorted(seen)
+        return sorted(visited)
 
     def modules(self) -> dict[str, str]:
         """Names of packages that must be installed, with a place that imports each."""
@@ -191,7 +191,7 @@ def missing(
     root: Path,
     environ: Mapping[str, str],
     dotenv: Mapping[str, str],
-    said: str,
+    output: str,
     went_well: bool,
     simulated: bool,
 ) -> tuple[Missing, ...]:
@@ -206,23 +206,28 @@ def missing(
         root: The repository's folder.
         environ: The owner's environment.
         dotenv: Variables of the project's `.env`.
-        said: What the program printed at its end.
+        output: What the program printed at its end.
         went_well: Whether it ended as a program that lacks nothing does.
         simulated: Whether the simulated model answered.
     """
     lacking = [
-        *_variables(sources, journals, {**dotenv, **environ}, said, went_well=went_well),
-        *_modules(sources, journals, root, environ, said),
+        *_variables(sources, journals, {**dotenv, **environ}, output, went_well=went_well),
+        *_modules(sources, journals, root, environ, output),
         *_programs(argv, journals, root, environ),
         *_files(sources, journals),
-        *_hosts(journals, did, said),
+        *_hosts(journals, did, output),
         *([] if simulated else _refusals(calls)),
     ]
     return tuple({(entry.kind, entry.name): entry for entry in reversed(lacking)}.values())[::-1]
 
 
 def _variables(
-    sources: Sources, journals: Journals, known: Mapping[str, str], said: str, *, went_well: bool
+    sources: Sources,
+    journals: Journals,
+    environ: Mapping[str, str],
+    output: str,
+    *,
+    went_well: bool,
 ) -> Iterator[Missing]:
     reads = sources.variables()
     absent = {event["name"]: event["file"] for event in journals.of("variable")}
@@ -233,7 +238,7 @@ def _variables(
     for name, (place, needed) in reads.items():
         file = place.rpartition(":")[0]
         # Nothing says which JavaScript files a command loads, but those that did something.
-        loaded = file.endswith(".py") or name in absent or file in ran or file in said
+        loaded = file.endswith(".py") or name in absent or file in ran or file in output
         if needed or (is_secret_name(name) and loaded):
             reasons[name] = f"{place} reads it, and states no default."
     for name, file in absent.items():
@@ -241,10 +246,10 @@ def _variables(
         if file and not file.endswith(".py") and is_secret_name(name):
             reasons.setdefault(name, f"{file} asks for it.")
     if "pydantic_settings" in sources.modules():
-        for field in _REQUIRED.findall(said):
+        for field in _REQUIRED.findall(output):
             name = next((name for name in sources.examples if name.endswith(field.upper())), "")
             reasons[name or field.upper()] = "The program's settings require it."
-    for name in dict.fromkeys(_MENTIONED.findall(said)):
+    for name in dict.fromkeys(_MENTIONED.findall(output)):
         if name in absent or name in reads or name in sources.examples or is_secret_name(name):
             asking = absent.get(name) or "The program"
             reasons.setdefault(name, f"{asking} asks for it, and its error names it.")
@@ -254,12 +259,12 @@ def _variables(
         elif _KEY.search(name) and not went_well:
             reasons.setdefault(name, f"{file} names it.")
     for name, why in reasons.items():
-        if not known.get(name) and name not in present:
+        if not environ.get(name) and name not in present:
             yield Missing(kind="variable", name=name, why=why, fix=fix)
 
 
 def _modules(
-    sources: Sources, journals: Journals, root: Path, environ: Mapping[str, str], said: str
+    sources: Sources, journals: Journals, root: Path, environ: Mapping[str, str], output: str
 ) -> Iterator[Missing]:
     started = journals.of("start")
     if started:
@@ -279,7 +284,7 @@ def _modules(
             **{name: f"{wanted[name]} imports it." for name in absent},
         }.items():
             yield Missing(kind="module", name=name, why=why, fix=_install(root, python))
-    lacking = [*_NODE_MODULE.findall(said)]
+    lacking = [*_NODE_MODULE.findall(output)]
     for name in dict.fromkeys([*lacking, *(sources.node_packages() if lacking else [])]):
         why = "package.json requires it, and it is not installed."
         yield Missing(kind="module", name=name, why=why, fix="Run: npm install")
@@ -339,7 +344,7 @@ def _files(sources: Sources, journals: Journals) -> Iterator[Missing]:
                 yield Missing(kind="file", name=error["file"], why=why, fix=fix)
 
 
-def _hosts(journals: Journals, did: Outside, said: str) -> Iterator[Missing]:
+def _hosts(journals: Journals, did: Outside, output: str) -> Iterator[Missing]:
     """Hosts that cannot be reached; of others than this machine those that the error is about.
 
     What a library reports to its maker in the background ends no program.
@@ -350,7 +355,7 @@ def _hosts(journals: Journals, did: Outside, said: str) -> Iterator[Missing]:
         for error in event["errors"]
     )
     for contact in did.contacts[:MOST_HOSTS]:
-        own = is_loopback(contact.host) or about_network or contact.host in said
+        own = is_loopback(contact.host) or about_network or contact.host in output
         if contact.host.startswith("unix:") or not own:
             continue
         try:

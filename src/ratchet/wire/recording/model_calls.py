@@ -66,10 +66,10 @@ def body_of(request: RelayedRequest) -> Any:
 def dialect_of(path: str, request: Any) -> str:
     """The dialect of a request; empty for an unknown one."""
     path = path.partition("?")[0].rstrip("/")
-    named = next((name for end, name in _ENDINGS.items() if path.endswith(end)), "")
-    if not named and "contents" in mapping(request):
+    dialect = next((name for end, name in _ENDINGS.items() if path.endswith(end)), "")
+    if not dialect and "contents" in mapping(request):
         return "gemini"
-    return "bedrock" if not named and path.startswith("/model/") else named
+    return "bedrock" if not dialect and path.startswith("/model/") else dialect
 
 
 def api_of(dialect: str) -> ModelApi | None:
@@ -152,9 +152,9 @@ def called_tools(request: Body) -> list[str]:
 def answer_of(exchange: Exchange, dialect: str) -> str:
     """The answer's text; of tool calls, their names and arguments as JSON."""
     text = exchange.body.decode("utf-8", "replace")
-    whole = _assembled(text, exchange.content_type, dialect)
-    said, calls = _said(whole)
-    return said or (json.dumps(calls, ensure_ascii=False) if calls else "")
+    assembled = _assembled(text, exchange.content_type, dialect)
+    answer, calls = _said(assembled)
+    return answer or (json.dumps(calls, ensure_ascii=False) if calls else "")
 
 
 def is_streamed(exchange: Exchange) -> bool:
@@ -246,10 +246,10 @@ def _said(value: Any, depth: int = 0) -> tuple[str, list[dict[str, Any]]]:
         if isinstance(call, dict) and "name" in call:
             arguments = call.get("arguments", call.get("args", call.get("input")))
             return "", [{"name": call["name"], "arguments": arguments}]
-        said = next((value[key] for key in _TEXTS if isinstance(value.get(key), str)), "")
-        for key in () if said else _ANSWERS:
-            if isinstance(value.get(key), dict | list) and not (said or calls):
-                said, calls = _said(value[key], depth + 1)
-        texts.append(said)
+        content = next((value[key] for key in _TEXTS if isinstance(value.get(key), str)), "")
+        for key in () if content else _ANSWERS:
+            if isinstance(value.get(key), dict | list) and not (content or calls):
+                content, calls = _said(value[key], depth + 1)
+        texts.append(content)
         calls += _said(value.get("tool_calls"), depth + 1)[1]
     return "".join(texts), calls

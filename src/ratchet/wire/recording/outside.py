@@ -147,10 +147,10 @@ class _Writes:
         writes = []
         for path, changes in self._changes.items():
             how = self._change(path, changes)
-            place, shown = self._place(path)
+            place, shown_path = self._place(path)
             # A scratch file that came and went is no trace of the run.
             if how is not None and not os.path.isdir(path):
-                writes.append(FileWrite(path=shown, place=place, how=how))
+                writes.append(FileWrite(path=shown_path, place=place, how=how))
         return tuple(writes)
 
     def _change(self, path: str, changes: Sequence[Change]) -> Change | None:
@@ -164,14 +164,14 @@ class _Writes:
         return "deleted" if there_before else None
 
     def _place(self, path: str) -> tuple[Place, str]:
-        whole = Path(path)
+        absolute = Path(path)
         temporary = (tempfile.gettempdir(), "/tmp", "/var/tmp", "/dev/shm")  # noqa: S108
-        if whole.is_relative_to(self._root):
-            return "project", whole.relative_to(self._root).as_posix()
-        if any(whole.is_relative_to(folder) for folder in temporary):
+        if absolute.is_relative_to(self._root):
+            return "project", absolute.relative_to(self._root).as_posix()
+        if any(absolute.is_relative_to(folder) for folder in temporary):
             return "temp", path
-        if whole.is_relative_to(self._home):
-            return "home", f"~/{whole.relative_to(self._home).as_posix()}"
+        if absolute.is_relative_to(self._home):
+            return "home", f"~/{absolute.relative_to(self._home).as_posix()}"
         return "elsewhere", path
 
 
@@ -181,10 +181,10 @@ def _contacts(
     passed_on: Sequence[Exchange],
     own_ports: frozenset[int],
 ) -> tuple[Contact, ...]:
-    seen: Counter[tuple[str, int]] = Counter()
+    counts: Counter[tuple[str, int]] = Counter()
     for act in acts:
         if act.kind == "connect":
-            seen[_host(act.subject), act.port] += act.count
+            counts[_host(act.subject), act.port] += act.count
     requests: dict[tuple[str, int], Counter[str]] = {}
     for event in journals.of("request"):
         line = f"{event['method']} {event['path'] or '/'}"
@@ -194,13 +194,13 @@ def _contacts(
         port = place.port or (443 if place.scheme == "https" else 80)
         line = f"{exchange.request.method} {exchange.request.path.partition('?')[0]}"
         requests.setdefault((_host(place.hostname or ""), port), Counter())[line] += 1
-    if not seen:
-        seen.update((_host(event["host"]), event["port"]) for event in journals.of("connect"))
+    if not counts:
+        counts.update((_host(event["host"]), event["port"]) for event in journals.of("connect"))
     for address, lines in requests.items():
-        seen[address] = seen[address] or sum(lines.values())
+        counts[address] = counts[address] or sum(lines.values())
     return tuple(
         Contact(host=host, port=port, count=count, requests=dict(requests.get((host, port), {})))
-        for (host, port), count in sorted(seen.items())
+        for (host, port), count in sorted(counts.items())
         if not (host == "localhost" and port in own_ports) and port
     )
 

@@ -204,11 +204,11 @@ def wait_until(
         say: Told what is waited for.
         what: What that is, for people.
     """
-    started = told = time.monotonic()
+    started = reported = time.monotonic()
     while not ready() and time.monotonic() - started < timeout_s:
-        if time.monotonic() - told >= TELL_EVERY_S:
-            told = time.monotonic()
-            say(f"Waiting for {what}, since {told - started:.0f} s.")
+        if time.monotonic() - reported >= TELL_EVERY_S:
+            reported = time.monotonic()
+            say(f"Waiting for {what}, since {reported - started:.0f} s.")
         time.sleep(PAUSE_S)
 
 

@@ -111,7 +111,7 @@ def record(
         return _OF_HOOK.sub("", str(around.without_secrets(text)))
 
     calls = _model_calls(exchanges, journals, around)
-    said = clean((ended.stderr + ended.problem)[-STDERR_TAIL:])
+    stderr = clean((ended.stderr + ended.problem)[-STDERR_TAIL:])
     loaded = {file for event in journals.of("end") for file in event["modules"].values()}
     lacking: tuple[Missing, ...] = ()
     if not ended.went_well or not any(200 <= call.status < 300 for call in calls):
@@ -124,7 +124,7 @@ def record(
             root=root,
             environ=around.owner,
             dotenv=around.dotenv,
-            said=said + ended.stdout[-STDERR_TAIL:] + ended.response[-STDERR_TAIL:],
+            output=stderr + ended.stdout[-STDERR_TAIL:] + ended.response[-STDERR_TAIL:],
             went_well=ended.went_well,
             simulated=simulated,
         )
@@ -135,7 +135,7 @@ def record(
         exit_code=ended.code,
         timed_out=ended.timed_out,
         stdout=clean(ended.stdout[-STDOUT:]),
-        stderr_tail=said,
+        stderr_tail=stderr,
         response=clean(ended.response),
         response_status=ended.status,
         seconds=round(ended.seconds, 3),
@@ -175,10 +175,11 @@ def _asks_model(exchange: Exchange) -> bool:
 def _model_calls(
     exchanges: list[Exchange], journals: Journals, around: RunEnvironment
 ) -> tuple[WatchedCall, ...]:
-    asked = [exchange for exchange in exchanges if _asks_model(exchange)]
-    asked.sort(key=lambda exchange: exchange.request.number)
+    model_exchanges = [exchange for exchange in exchanges if _asks_model(exchange)]
+    model_exchanges.sort(key=lambda exchange: exchange.request.number)
     return tuple(
-        _model_call(number, exchange, journals, around) for number, exchange in enumerate(asked)
+        _model_call(number, exchange, journals, around)
+        for number, exchange in enumerate(model_exchanges)
     )
 
 
@@ -255,10 +256,10 @@ def _notes(
         yield f"Keys that are not set were placeholders, for the simulated model: {names}."
     if not calls:
         hosts = ", ".join(f"{contact.host}:{contact.port}" for contact in did.contacts)
-        seen = (
+        note = (
             f" It contacted {hosts}; a client that reads no base URL is not seen." if hosts else ""
         )
-        yield f"No model call was seen.{seen}"
+        yield f"No model call was seen.{note}"
 
 
 def _placeholders(root: Path, argv: Sequence[str], variables: Mapping[str, str]) -> dict[str, str]:
@@ -267,6 +268,6 @@ def _placeholders(root: Path, argv: Sequence[str], variables: Mapping[str, str])
     text = sources.text().lower()
     # Frameworks that name no provider call OpenAI.
     providers = {name for name in PROVIDER_KEYS if name.partition("_")[0].lower() in text}
-    known = {**read_dotenv(root), **os.environ, **variables}
+    environ = {**read_dotenv(root), **os.environ, **variables}
     wanted = {"OPENAI_API_KEY"} | providers | sources.keys()
-    return {name: PLACEHOLDER for name in sorted(wanted) if not known.get(name)}
+    return {name: PLACEHOLDER for name in sorted(wanted) if not environ.get(name)}

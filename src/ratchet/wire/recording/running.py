@@ -157,9 +157,9 @@ def _wait_for_owner(run: ServiceRun, stage: Stage) -> str:
 
     def started() -> bool:
         nonlocal old
-        there = answers(run.url)
-        old = old and there
-        return there and (not old or any(stage.folder.glob("*.jsonl")))
+        answering = answers(run.url)
+        old = old and answering
+        return answering and (not old or any(stage.folder.glob("*.jsonl")))
 
     wait_until(started, OWNER_S, stage.say, f"the service at {run.url}")
     if started():

@@ -48,8 +48,10 @@ class SimulatedModel:
         # An agent that hands the conversation on and back again would never end.
         calls = self._asked[mark] <= SAME
         turn = simulated.turn_of(body, texts, called_tools(body), mark, calls=calls)
-        said = simulated.spoken(dialect_of(path, body), path, body, turn)
-        return RelayAnswer(pieces=said.pieces, status=said.status, content_type=said.content_type)
+        reply = simulated.spoken(dialect_of(path, body), path, body, turn)
+        return RelayAnswer(
+            pieces=reply.pieces, status=reply.status, content_type=reply.content_type
+        )
 
 
 def _whole(value: Any) -> RelayAnswer:

@@ -69,32 +69,36 @@ class Acts:
         text = os.fsdecode(path)
         if text.startswith("file:"):
             text = text[5:].partition("?")[0]
-        whole = os.path.realpath(text)
-        if whole.startswith((self._hidden, "/dev/", "/proc/", "/sys/")) or text == ":memory:":
+        real_path = os.path.realpath(text)
+        if real_path.startswith((self._hidden, "/dev/", "/proc/", "/sys/")) or text == ":memory:":
             return ""
-        return whole
+        return real_path
 
     def _open(self, path: Any, mode: Any, flags: Any) -> None:
         writes = any(sign in mode for sign in "wax+") if mode else bool((flags or 0) & _WRITING)
         if writes:
             self._change(path)
             return
-        whole = self._path(path)
-        if whole.endswith(_SOURCE) or not self._stacks.file(whole) or os.path.isdir(whole):
+        real_path = self._path(path)
+        if (
+            real_path.endswith(_SOURCE)
+            or not self._stacks.file(real_path)
+            or os.path.isdir(real_path)
+        ):
             return
-        if self._stacks.inside() and os.path.isfile(whole):
-            self._journal.once("read", path=whole)
+        if self._stacks.inside() and os.path.isfile(real_path):
+            self._journal.once("read", path=real_path)
 
     def _change(self, path: Any, *_: Any) -> None:
-        whole = self._path(path)
-        if whole and "__pycache__" not in whole:
-            how = "changed" if os.path.exists(whole) else "created"
-            self._journal.once("write", path=whole, how=how)
+        real_path = self._path(path)
+        if real_path and "__pycache__" not in real_path:
+            how = "changed" if os.path.exists(real_path) else "created"
+            self._journal.once("write", path=real_path, how=how)
 
     def _delete(self, path: Any, *_: Any) -> None:
-        whole = self._path(path)
-        if whole and "__pycache__" not in whole:
-            self._journal.write("write", path=whole, how="deleted")
+        real_path = self._path(path)
+        if real_path and "__pycache__" not in real_path:
+            self._journal.write("write", path=real_path, how="deleted")
 
     def _rename(self, source: Any, target: Any, *_: Any) -> None:
         self._change(target)
@@ -148,11 +152,11 @@ class Acts:
         resolve = socket.getaddrinfo
 
         @functools.wraps(resolve)
-        def watched_resolve(host: Any, *args: Any, **named: Any) -> Any:
+        def watched_resolve(host: Any, *args: Any, **kwargs: Any) -> Any:
             try:
-                answers = resolve(host, *args, **named)
+                answers = resolve(host, *args, **kwargs)
             except socket.gaierror:
-                port = args[0] if args else named.get("port")
+                port = args[0] if args else kwargs.get("port")
                 if host and isinstance(port, int) and not is_quiet():
                     self._journal.write("connect", host=str(host), port=port)
                 raise
@@ -170,9 +174,9 @@ class Acts:
         def watched_show(kind: Any, error: Any, trace: Any) -> None:
             with quiet():
                 chain: Any = error
-                seen: list[dict[str, str]] = []
-                while chain is not None and len(seen) < 10:
-                    seen.append(
+                errors: list[dict[str, str]] = []
+                while chain is not None and len(errors) < 10:
+                    errors.append(
                         {
                             "type": type(chain).__name__,
                             "name": str(getattr(chain, "name", None) or ""),
@@ -180,7 +184,7 @@ class Acts:
                         }
                     )
                     chain = chain.__cause__ or chain.__context__
-                self._journal.write("crash", errors=seen)
+                self._journal.write("crash", errors=errors)
             show(kind, error, trace)
 
         sys.excepthook = watched_show

@@ -72,11 +72,11 @@ def _keep_in_children(settings: dict[str, Any]) -> None:
         signature = inspect.signature(start)
 
         @functools.wraps(start)
-        def watched_start(self: Any, *args: Any, **named: Any) -> None:
+        def watched_start(self: Any, *args: Any, **kwargs: Any) -> None:
             try:
-                bound = signature.bind(self, *args, **named)
+                bound = signature.bind(self, *args, **kwargs)
             except TypeError:
-                start(self, *args, **named)
+                start(self, *args, **kwargs)
                 return
             with quiet():
                 environment = bound.arguments.get("env")
@@ -98,13 +98,13 @@ def _keep_in_children(settings: dict[str, Any]) -> None:
 
 
 @harmless()
-def _constructed(stacks: Stacks, function: Any, owner: Any, args: Any, named: Any) -> Any:
+def _constructed(stacks: Stacks, function: Any, owner: Any, args: Any, kwargs: Any) -> Any:
     """The frame of a constructor, from its arguments."""
     with quiet():
         code = function.__code__
         try:
             signature = inspect.signature(function)
-            bound = signature.bind(owner, *args, **named)
+            bound = signature.bind(owner, *args, **kwargs)
             passed = dict(bound.arguments)
             bound.apply_defaults()
         except (TypeError, ValueError):

@@ -24,11 +24,11 @@ def carry(stacks: Stacks) -> None:
         submit = module.ThreadPoolExecutor.submit
 
         @functools.wraps(submit)
-        def carried_submit(self: Any, function: Any, *args: Any, **named: Any) -> Any:
+        def carried_submit(self: Any, function: Any, *args: Any, **kwargs: Any) -> Any:
             frames = stacks.current()
             if frames and threading.current_thread() is not threading.main_thread():
                 ends.trace_this_thread()
-            return submit(self, _within(frames, function), *args, **named)
+            return submit(self, _within(frames, function), *args, **kwargs)
 
         module.ThreadPoolExecutor.submit = carried_submit
 
@@ -45,8 +45,8 @@ def carry(stacks: Stacks) -> None:
         spawn = module.spawn
 
         @functools.wraps(spawn)
-        def carried_spawn(function: Any, *args: Any, **named: Any) -> Any:
-            return spawn(_within(stacks.current(), function), *args, **named)
+        def carried_spawn(function: Any, *args: Any, **kwargs: Any) -> Any:
+            return spawn(_within(stacks.current(), function), *args, **kwargs)
 
         module.spawn = carried_spawn
 
@@ -60,9 +60,9 @@ def carry(stacks: Stacks) -> None:
             start(self)
 
         @functools.wraps(begin)
-        def carried_begin(self: Any, *args: Any, **named: Any) -> Any:
+        def carried_begin(self: Any, *args: Any, **kwargs: Any) -> Any:
             CARRIED.set(self.__dict__.get("_ratchet_stack", ()))
-            return begin(self, *args, **named)
+            return begin(self, *args, **kwargs)
 
         module.BaseProcess.start = carried_start
         module.BaseProcess._bootstrap = carried_begin
@@ -70,10 +70,10 @@ def carry(stacks: Stacks) -> None:
 
 def _within(frames: Any, function: Any) -> Any:
     @functools.wraps(function, updated=())
-    def carried(*args: Any, **named: Any) -> Any:
+    def carried(*args: Any, **kwargs: Any) -> Any:
         before = CARRIED.set(frames)
         try:
-            return function(*args, **named)
+            return function(*args, **kwargs)
         finally:
             CARRIED.reset(before)
 
@@ -117,15 +117,15 @@ def _carry_tasks(stacks: Stacks, loop: Any) -> None:
     create_task = loop.create_task
 
     @functools.wraps(create_task)
-    def carried_create(self: Any, coroutine: Any, **named: Any) -> Any:
+    def carried_create(self: Any, coroutine: Any, **kwargs: Any) -> Any:
         frames = stacks.current()
-        context = named.get("context")
+        context = kwargs.get("context")
         if context is not None:
             context.run(CARRIED.set, frames)
-            return create_task(self, coroutine, **named)
+            return create_task(self, coroutine, **kwargs)
         before = CARRIED.set(frames)
         try:
-            return create_task(self, coroutine, **named)
+            return create_task(self, coroutine, **kwargs)
         finally:
             CARRIED.reset(before)
 
@@ -146,8 +146,8 @@ def constructors(stacks: Stacks, describe: Any) -> Any:
     """
     build = builtins.__build_class__
 
-    def building(body: Any, name: str, *bases: Any, **named: Any) -> Any:
-        new = build(body, name, *bases, **named)
+    def building(body: Any, name: str, *bases: Any, **kwargs: Any) -> Any:
+        new = build(body, name, *bases, **kwargs)
         if isinstance(new, type) and stacks.file(body.__code__.co_filename):
             own = new.__dict__.get("__init__")
             if callable(own) and getattr(own, "__code__", None) is not None:
@@ -164,10 +164,10 @@ def constructors(stacks: Stacks, describe: Any) -> Any:
 
 def _watch_constructor(stacks: Stacks, kind: Any, own: Any, describe: Any) -> None:
     @functools.wraps(own)
-    def __init__(self: Any, *args: Any, **named: Any) -> None:  # noqa: N807 - it stands for it
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807 - it stands for it
         if type(self) is kind:
-            stacks.made(self, kind, describe(own, self, args, named))
-        own(self, *args, **named)
+            stacks.made(self, kind, describe(own, self, args, kwargs))
+        own(self, *args, **kwargs)
 
     try:
         kind.__init__ = __init__

@@ -154,19 +154,19 @@ def _httpx(watched: LedClients, library: str, module: Any) -> None:
         return own
 
     @functools.wraps(send)
-    def watched_send(self: Any, request: Any, **named: Any) -> Any:
+    def watched_send(self: Any, request: Any, **kwargs: Any) -> Any:
         own = lead(self, request)
         try:
-            return send(self, request, **named)
+            return send(self, request, **kwargs)
         finally:
             if own is not None:
                 request.url = own
 
     @functools.wraps(async_send)
-    async def watched_async_send(self: Any, request: Any, **named: Any) -> Any:
+    async def watched_async_send(self: Any, request: Any, **kwargs: Any) -> Any:
         own = lead(self, request)
         try:
-            return await async_send(self, request, **named)
+            return await async_send(self, request, **kwargs)
         finally:
             if own is not None:
                 request.url = own
@@ -179,25 +179,25 @@ def _urllib3(watched: LedClients, module: Any) -> None:
 
     @functools.wraps(urlopen)
     def watched_urlopen(
-        self: Any, method: str, url: str, body: Any = None, headers: Any = None, **named: Any
+        self: Any, method: str, url: str, body: Any = None, headers: Any = None, **kwargs: Any
     ) -> Any:
         if (self.host, self.port) == (watched.host, watched.port):
-            return urlopen(self, method, url, body, headers, **named)
-        whole = url
+            return urlopen(self, method, url, body, headers, **kwargs)
+        full_url = url
         if not url.startswith(("http://", "https://")):
             usual = {"http": 80, "https": 443}.get(self.scheme)
             port = "" if self.port in (None, usual) else f":{self.port}"
-            whole = f"{self.scheme}://{self.host}{port}{url}"
-        target = watched.redirected("urllib3", method, whole, body)
+            full_url = f"{self.scheme}://{self.host}{port}{url}"
+        target = watched.redirected("urllib3", method, full_url, body)
         before, _INSIDE.http = getattr(_INSIDE, "http", False), True
         try:
             if target is None:
-                return urlopen(self, method, url, body, headers, **named)
+                return urlopen(self, method, url, body, headers, **kwargs)
             pool = module.HTTPConnectionPool(watched.host, watched.port)
             sent = dict(self.headers if headers is None else headers)
             sent[CALL_HEADER] = target[1]
-            named["assert_same_host"] = False
-            return urlopen(pool, method, _path(target[0]), body, sent, **named)
+            kwargs["assert_same_host"] = False
+            return urlopen(pool, method, _path(target[0]), body, sent, **kwargs)
         finally:
             _INSIDE.http = before
 
@@ -209,7 +209,7 @@ def _http_client(watched: LedClients, module: Any) -> None:
 
     @functools.wraps(request)
     def watched_request(
-        self: Any, method: str, url: str, body: Any = None, headers: Any = None, **named: Any
+        self: Any, method: str, url: str, body: Any = None, headers: Any = None, **kwargs: Any
     ) -> Any:
         if headers is None:
             headers = {}
@@ -217,28 +217,28 @@ def _http_client(watched: LedClients, module: Any) -> None:
             watched.host,
             watched.port,
         ):
-            return request(self, method, url, body, headers, **named)
+            return request(self, method, url, body, headers, **kwargs)
         tls = isinstance(self, getattr(module, "HTTPSConnection", ()))
         host = getattr(self, "_tunnel_host", None) or self.host
         port = (getattr(self, "_tunnel_port", None) if host != self.host else None) or self.port
         usual = 443 if tls else 80
         place = host if port == usual else f"{host}:{port}"
-        whole = url
+        full_url = url
         if not url.startswith(("http://", "https://")):
-            whole = "{}://{}{}".format("https" if tls else "http", place, url)
-        target = watched.redirected("http.client", method, whole, body)
+            full_url = "{}://{}{}".format("https" if tls else "http", place, url)
+        target = watched.redirected("http.client", method, full_url, body)
         if target is None:
             if getattr(self, "_ratchet_relay", False):
                 self._ratchet_relay = False
                 self.close()
-            return request(self, method, url, body, headers, **named)
+            return request(self, method, url, body, headers, **kwargs)
         self.close()
         with quiet():
             self.sock = socket.create_connection((watched.host, watched.port))
         self._ratchet_relay = True
         sent = dict(headers)
         sent[CALL_HEADER] = target[1]
-        return request(self, method, _path(target[0]), body, sent, **named)
+        return request(self, method, _path(target[0]), body, sent, **kwargs)
 
     module.HTTPConnection.request = watched_request
 
@@ -256,18 +256,18 @@ def _aiohttp(watched: LedClients, module: Any) -> None:
         return build_url(self, url) if target is None else URL(target, encoded=True)
 
     @functools.wraps(request)
-    async def watched_request(self: Any, method: str, url: Any, **named: Any) -> Any:
-        body = named.get("json") if named.get("json") is not None else named.get("data")
+    async def watched_request(self: Any, method: str, url: Any, **kwargs: Any) -> Any:
+        body = kwargs.get("json") if kwargs.get("json") is not None else kwargs.get("data")
         target = watched.redirected("aiohttp", method, str(build_url(self, url)), body)
         if target is None:
-            return await request(self, method, url, **named)
-        sent = self._prepare_headers(named.get("headers"))
+            return await request(self, method, url, **kwargs)
+        sent = self._prepare_headers(kwargs.get("headers"))
         sent[CALL_HEADER] = target[1]
-        named["headers"] = sent
-        named.pop("proxy", None)
+        kwargs["headers"] = sent
+        kwargs.pop("proxy", None)
         before = target_of.set(target[0])
         try:
-            return await request(self, method, url, **named)
+            return await request(self, method, url, **kwargs)
         finally:
             target_of.reset(before)
 

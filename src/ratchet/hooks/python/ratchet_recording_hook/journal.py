@@ -76,9 +76,9 @@ def harmless(result: Any = None) -> Callable[[Callable[..., Any]], Callable[...,
 
     def guard(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
-        def guarded(*args: Any, **named: Any) -> Any:
+        def guarded(*args: Any, **kwargs: Any) -> Any:
             try:
-                return function(*args, **named)
+                return function(*args, **kwargs)
             except Exception:  # objects of theirs may raise anything when they are looked at
                 return result
 

@@ -114,8 +114,8 @@ class Stacks:
         own.reverse()
         if not carried:
             return tuple(own)
-        known = set(map(id, carried))
-        return carried + tuple(frame for frame in own if id(frame) not in known)
+        carried_ids = set(map(id, carried))
+        return carried + tuple(frame for frame in own if id(frame) not in carried_ids)
 
     @harmless(())
     def names(self) -> Sequence[str]:
@@ -217,14 +217,14 @@ def _arguments(code: Any, local: Any, function: Any) -> list[dict[str, Any]]:
     defaults = _defaults(code, function)
     stored = _stored(code)
     arguments = []
-    for name, shown in names:
-        shown = shown if shown == name else shown + name
+    for name, label in names:
+        label = label if label == name else label + name
         if name not in local:
             continue
         value = local[name]
         arguments.append(
             {
-                "name": shown,
+                "name": label,
                 **values.copied(value, name),
                 "is_default": name in defaults and defaults[name] is value,
                 "rebound": name in stored,

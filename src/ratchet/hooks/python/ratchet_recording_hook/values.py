@@ -38,8 +38,8 @@ _AS_TEXT = (datetime.date, datetime.time, decimal.Decimal, uuid.UUID, pathlib.Pu
 
 def is_secret_name(name: str) -> bool:
     """Whether a key, parameter or variable of that name holds a secret."""
-    named = _SECRET_NAME.search(name.replace("-", "_")) is not None
-    return named and name not in ("PWD", "OLDPWD")
+    looks_secret = _SECRET_NAME.search(name.replace("-", "_")) is not None
+    return looks_secret and name not in ("PWD", "OLDPWD")
 
 
 def without_secrets(text: str) -> str:
@@ -123,13 +123,13 @@ class Copy:
         return copied
 
     def _text(self, text: str) -> str:
-        kept = without_secrets(text)
-        if len(kept) > TEXT:
-            kept = kept[:TEXT]
-        if kept != text:
+        redacted = without_secrets(text)
+        if len(redacted) > TEXT:
+            redacted = redacted[:TEXT]
+        if redacted != text:
             self.whole = False
-        self._left -= len(kept)
-        return kept
+        self._left -= len(redacted)
+        return redacted
 
     def _cut(self, value: Any) -> Any:
         self.whole = False
@@ -150,5 +150,5 @@ def _field_names(value: Any) -> Any:
 def copied(value: Any, name: str = "") -> dict[str, Any]:
     """The copy of a value: `value`, `whole`, `type`."""
     copy = Copy()
-    made = copy.of(value, name)
-    return {"value": made, "whole": copy.whole, "type": type_name(value)}
+    copied_value = copy.of(value, name)
+    return {"value": copied_value, "whole": copy.whole, "type": type_name(value)}

@@ -42,20 +42,20 @@ def find(scanned: ScannedText) -> Iterator[tuple[int, int]]:
                 yield match.span()
 
 
-def _is_four(shown: str) -> bool:
+def _is_four(text: str) -> bool:
     try:
-        address = ipaddress.IPv4Address(shown)
+        address = ipaddress.IPv4Address(text)
     except ValueError:
         return False
-    return not (address.is_loopback or address.is_unspecified or shown.endswith(".0.0.0"))
+    return not (address.is_loopback or address.is_unspecified or text.endswith(".0.0.0"))
 
 
-def _is_six(shown: str) -> bool:
-    groups = [group for group in shown.split(":") if group]
+def _is_six(text: str) -> bool:
+    groups = [group for group in text.split(":") if group]
     if len(groups) < _GROUPS or sum(map(len, groups)) < _SIX_DIGITS:
         return False
     try:
-        ipaddress.IPv6Address(shown)
+        ipaddress.IPv6Address(text)
     except ValueError:
         return False
     return True

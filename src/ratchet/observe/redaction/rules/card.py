@@ -60,20 +60,20 @@ def _within(text: str, groups: Sequence[tuple[int, int]]) -> Iterator[tuple[int,
     sizes = [end - start for start, end in groups]
     at = 0
     while at < len(groups):
-        taken = 0
+        group_count = 0
         if sizes[at] > 12 and is_card(text[slice(*groups[at])]):
-            taken = 1
+            group_count = 1
         else:
             for count in (5, 4, 3, 2):
                 some = groups[at : at + count]
                 if tuple(sizes[at : at + count]) in _GROUPED and is_card(
                     "".join(text[start:end] for start, end in some)
                 ):
-                    taken = len(some)
+                    group_count = len(some)
                     break
-        if taken:
-            yield groups[at][0], groups[at + taken - 1][1]
-        at += taken or 1
+        if group_count:
+            yield groups[at][0], groups[at + group_count - 1][1]
+        at += group_count or 1
 
 
 def is_card(digits: str) -> bool:

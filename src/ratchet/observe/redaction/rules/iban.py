@@ -20,22 +20,22 @@ def find(scanned: ScannedText) -> Iterator[tuple[int, int]]:
         if form is None:
             continue
         length = 4 + sum(size for size, _ in form)
-        found: list[str] = []
+        characters: list[str] = []
         gap = 0
         at = begin.start()
-        while at < len(text) and len(found) < length:
+        while at < len(text) and len(characters) < length:
             character = text[at]
             if character.isascii() and character.isalnum():
-                found.append(character)
+                characters.append(character)
                 gap = 0
             elif character in " -.\u00a0\t\n/" and gap < 3:
                 gap += 1
             else:
                 break
             at += 1
-        if len(found) < length or (at < len(text) and text[at].isalnum()):
+        if len(characters) < length or (at < len(text) and text[at].isalnum()):
             continue
-        if _is_iban("".join(found)):
+        if _is_iban("".join(characters)):
             yield begin.start(), at
 
 
@@ -45,7 +45,9 @@ def _is_iban(characters: str) -> bool:
     form = _FORMS[compact[:2]]
     if not re.fullmatch("".join(f"{_KINDS[kind]}{{{size}}}" for size, kind in form), compact[4:]):
         return False
-    return int("".join(str(int(each, 36)) for each in compact[4:] + compact[:4])) % 97 == 1
+    return (
+        int("".join(str(int(character, 36)) for character in compact[4:] + compact[:4])) % 97 == 1
+    )
 
 
 _KINDS = {"n": "[0-9]", "a": "[A-Z]", "c": "[A-Z0-9]"}

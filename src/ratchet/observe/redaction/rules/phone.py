@@ -35,14 +35,14 @@ def find(scanned: ScannedText) -> Iterator[tuple[int, int]]:
     for match in _LINK.finditer(text) if "tel:" in scanned.small or "sms:" in scanned.small else ():
         yield match.span()
     for match in _CANDIDATE.finditer(text):
-        shown = match[0]
-        digits = sum(map(str.isdigit, shown))
-        if shown[0] == "+":
+        number = match[0]
+        digits = sum(map(str.isdigit, number))
+        if number[0] == "+":
             is_one = 8 <= digits <= 15
-        elif _NORTH_AMERICA.fullmatch(shown) or _EXIT.fullmatch(shown):
+        elif _NORTH_AMERICA.fullmatch(number) or _EXIT.fullmatch(number):
             is_one = True
-        elif shown.lstrip("(")[0] == "0" and _TRUNK.fullmatch(shown):
-            is_one = 9 <= digits <= 13 and not _DATE.match(shown)
+        elif number.lstrip("(")[0] == "0" and _TRUNK.fullmatch(number):
+            is_one = 9 <= digits <= 13 and not _DATE.match(number)
         else:
             start = match.start()
             before = text[max(start - 40, 0) : start]
