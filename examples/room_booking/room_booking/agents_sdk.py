@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import json
 import os
-from typing import Any
 
 import ratchet
 from agents import (
@@ -30,13 +30,13 @@ set_default_openai_api("chat_completions")
 
 
 @function_tool
-def list_rooms(date: str) -> dict[str, Any]:
+def list_rooms(date: str) -> str:
     """The meeting rooms of the office, with their bookings on a date.
 
     Args:
         date: As YYYY-MM-DD.
     """
-    return {"date": date, "rooms": rooms_on(date)}
+    return json.dumps({"date": date, "rooms": rooms_on(date)})
 
 
 def instructions(context: RunContextWrapper[None], agent: Agent[None]) -> str:
