@@ -58,6 +58,11 @@ def test_a_configured_price_comes_before_a_published_one_and_is_known_for_any_pr
     assert dollars("openai", "gpt-4o-mini", usage) == published
 
 
+@pytest.mark.parametrize("model", ["local", "local/qwen2.5-coder-0.5b"])
+def test_a_local_model_costs_nothing_by_its_own_and_its_requested_name(model: str) -> None:
+    assert dollars("openai", model, Usage(input_tokens=1)) == 0.0
+
+
 def test_without_a_provider_the_one_is_taken_that_is_known_for_the_model() -> None:
     usage = Usage(input_tokens=1_000_000)
     assert dollars("", "gpt-4o-mini", usage) == dollars("openai", "gpt-4o-mini", usage)

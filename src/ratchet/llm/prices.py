@@ -178,7 +178,8 @@ def dollars(provider: str, model: str, usage: Usage, tier: str = "") -> float | 
     configured = _configured.get(model)
     if configured is not None:
         return configured.of(usage)
-    if model.startswith(LOCAL_MODELS):
+    # Some instrumentations record the requested name, which an agent in front of one may choose.
+    if model.startswith(LOCAL_MODELS) or model == LOCAL_MODELS.rstrip("/"):
         return 0.0
     key = (provider, model, tier)
     now = time.monotonic()

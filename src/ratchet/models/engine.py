@@ -36,6 +36,8 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Threads that compute."""
     kept_mib: int
     """Memory for what was read of earlier prompts, whose beginnings any slot may go on from."""
+    template: str = ""
+    """Chat template instead of the file's; empty for the file's."""
     linger_s: float = 10.0
     """How long it serves on after its parent was killed: workers finish what they are running."""
 
@@ -69,6 +71,7 @@ def serve(settings: EngineSettings) -> str:
     params.ui = False
     params.fit_params = False
     params.cache_ram_mib = settings.kept_mib
+    params.chat_template = settings.template
     params.verbosity = 1
     global _server
     _server = xllamacpp.Server(params)

@@ -41,6 +41,8 @@ class GgufHeader(msgspec.Struct, frozen=True, kw_only=True):
     """Tokens of context that the model was trained for; 0 when absent."""
     cache_bytes_per_token: int
     """Bytes that one token of a conversation takes in the key-value cache, at 16 bits a number."""
+    template: str
+    """How messages and tools become a prompt, as Jinja; empty when absent."""
 
 
 class GgufTensor(msgspec.Struct, frozen=True, kw_only=True):
@@ -149,11 +151,16 @@ def _header(about: dict[str, Any]) -> GgufHeader:
     per_layer = count("attention.head_count_kv", heads) * (
         count("attention.key_length", width) + count("attention.value_length", width)
     )
-    name = about.get("general.name", "")
+
+    def text(key: str) -> str:
+        value = about.get(key)
+        return value if isinstance(value, str) else ""
+
     return GgufHeader(
-        name=name if isinstance(name, str) else "",
+        name=text("general.name"),
         context=count("context_length"),
         cache_bytes_per_token=2 * count("block_count") * per_layer,
+        template=text("tokenizer.chat_template"),
     )
 
 

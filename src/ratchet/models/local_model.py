@@ -10,6 +10,7 @@ from importlib.util import find_spec
 import msgspec
 
 from ratchet.models.capacity import choose_capacity, usable_cores
+from ratchet.models.chat_template import served_template
 from ratchet.models.engine import EngineSettings
 from ratchet.models.failure import ModelUnavailable
 from ratchet.models.memory import as_megabytes, bytes_available, bytes_needed
@@ -72,6 +73,7 @@ class LocalModel:
             context=self.capacity.context,
             threads=self.capacity.threads,
             kept_mib=self.capacity.tokens * file.header.cache_bytes_per_token >> 20,
+            template=served_template(file.header),
         )
         self.key = secrets.token_hex(16) if require_key else ""
         self.base_url = ""
