@@ -12,8 +12,8 @@ import pytest
 from ratchet.types import InputError
 from ratchet.wire.deriving.derive import model_hosts
 from ratchet.wire.deriving.owner_input import owner_values, reached
-from ratchet.wire.deriving.program import answer_in, answer_in_events
-from ratchet.wire.recording.recording import CommandRun, ModelText, Recording
+from ratchet.wire.deriving.program import answer_in, answer_in_events, program_template
+from ratchet.wire.recording.recording import CommandRun, FileWrite, ModelText, Recording
 from ratchet.worker.placeholders import value_at
 from tests.wire.test_declarations import recording
 
@@ -105,3 +105,16 @@ def test_a_question_in_a_file_is_input_and_a_word_inside_of_another_one_is_none(
     texts = (ModelText(role="user", text=f"Code is evaluated, then shown.\n{question}"),)
     run = recorded(tmp_path, "eval", "question.json", texts=texts)
     assert [value.value for value in reached(run, owner_values(run.run))] == ["question.json"]
+
+
+def test_the_one_file_that_a_silent_command_wrote_is_its_answer(tmp_path: Path) -> None:
+    (tmp_path / "report.md").write_text("It is late.\n")
+    silent = msgspec.structs.replace(
+        recorded(tmp_path, "now?"),
+        stdout="\n",
+        writes=(FileWrite(path="report.md", place="project", how="created"),),
+    )
+    template = program_template(silent, ())
+    assert (template.settings["output"], template.output) == ("file:report.md", "It is late.")
+    spoken = msgspec.structs.replace(silent, stdout="Late.")
+    assert "output" not in program_template(spoken, ()).settings

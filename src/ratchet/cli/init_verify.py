@@ -326,12 +326,7 @@ def _same_shape(recorded: Any, output: Any, writes: Sequence[FileWrite]) -> Wiri
     before, after = _shape(recorded), _shape(output)
     if output in ("", None):
         files = [write.path for write in writes if write.place == "project"]
-        pointer = (
-            f" If {files[0]} is the answer, let the command print it:"
-            f" ratchet init -- sh -c '… && cat {files[0]}'"
-            if files
-            else ""
-        )
+        pointer = f' If it is a file: output = "file:{files[0]}" under [agent].' if files else ""
         sentence = f"It is empty, so every task would score alike.{pointer}"
         return WiringFinding(name="answer", holds=None, said=sentence)
     if before == after:

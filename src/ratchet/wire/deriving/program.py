@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -72,12 +73,30 @@ def program_template(recording: Recording, inputs: Sequence[OwnerValue]) -> Prog
         settings = {"command": " ".join(map(_quoted, words))}
         if run.stdin is not None:
             settings["stdin"] = _stdin(run.stdin, slots)
+        if not output and (file := _answer_file(recording)) is not None:
+            settings["output"], output = file
     return ProgramTemplate(
         settings=settings,
         task_input=task_input,
         output=output,
         fields=names if len(inputs) > 1 else (),
     )
+
+
+def _answer_file(recording: Recording) -> tuple[str, str] | None:
+    """The one file that a run without output wrote in the project, as a setting, and its text."""
+    written = [
+        write.path
+        for write in recording.writes
+        if write.place == "project" and write.how != "deleted"
+    ]
+    if len(written) != 1:
+        return None
+    try:
+        text = Path(recording.root, written[0]).read_text(encoding="utf-8").strip()
+    except (OSError, ValueError):
+        return None
+    return (f"file:{written[0]}", text) if text else None
 
 
 def _request_settings(run: ServiceRun, slots: Mapping[OwnerValue, str]) -> dict[str, Any]:
