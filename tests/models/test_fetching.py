@@ -198,7 +198,7 @@ def test_a_process_that_fetches_it_is_waited_for_and_followed_when_it_is_killed(
         "Waiting for another process that is fetching Tiny…",
         "Fetching Tiny (0 MB; 0 MB are here already), once…",
     ]
-    assert min(seen) == 1000
+    assert min(seen) in (1000, 2000), "the parts that were whole stay"
 
 
 def test_a_disk_that_is_too_small_is_refused_before_anything_is_fetched(
