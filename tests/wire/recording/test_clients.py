@@ -92,7 +92,6 @@ def test_a_call_is_seen_with_its_prompt_its_answer_and_its_stack(
     assert [text.text for text in call.texts if text.role == "system"] == ["You answer shortly."]
     assert functions(call)[:2] == ["<module>", "answer"]
     assert f"http://{call.host}" == upstream
-    assert call.fixed_address
     assert call.streamed == (client == "httpx")
     assert not recording.contacts
 
@@ -137,6 +136,6 @@ def test_the_environment_is_the_owners_own_for_the_program_and_leads_other_progr
     assert recording.stdout.startswith(f"None {upstream}/v1\n")
     [call] = recording.calls
     assert [text.text for text in call.texts] == ["From a shell"]
-    assert (call.stack, call.fixed_address) == ((), False)
+    assert call.stack == ()
     assert "sh" in [Path(program.path).name.replace("dash", "sh") for program in recording.programs]
     assert any("Of 1 model call, 1 came" in note for note in recording.notes)

@@ -17,14 +17,7 @@ from ratchet.learn.length import longest
 from ratchet.learn.search import numbers
 from ratchet.learn.search.placeholders import written
 from ratchet.observe.step_text import steps_of, text_of
-from ratchet.types import (
-    Candidate,
-    Code,
-    PromptTemplate,
-    Resource,
-    Span,
-    Task,
-)
+from ratchet.types import Candidate, Code, PromptTemplate, Resource, Span, Task
 from ratchet.types.wording import counted
 
 PROMPTS = CoachPrompts("ratchet.learn.search")

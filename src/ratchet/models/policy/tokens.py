@@ -26,7 +26,6 @@ class ChatTokenizer:
         """SHA-256 of the tokenizer."""
         self.template_hash = hashlib.sha256(self.template.encode()).hexdigest()
         """SHA-256 of the chat template."""
-        self._special = frozenset(inner.all_special_ids)
 
     def __len__(self) -> int:
         """Number of tokens."""
@@ -54,10 +53,6 @@ class ChatTokenizer:
                 list(ids), skip_special_tokens=not special, clean_up_tokenization_spaces=False
             )
         )
-
-    def is_special(self, token: int) -> bool:
-        """Whether an id has no text of its own."""
-        return token in self._special
 
     def render_text(
         self,

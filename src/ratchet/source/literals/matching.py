@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from ratchet.source.literals.literal import Literal, is_mark, parts_of
+from ratchet.source.literals.literal import Literal, is_mark
 from ratchet.source.literals.placeholders import BRACES, with_placeholders
 
 MIN_CONSTANT: Final = 16
@@ -212,8 +212,3 @@ def _aligned(value: str, text: str, groups: list[tuple[int, int]]) -> tuple[Unit
         # Where a piece may stand in two places, what surrounds it is one unit.
     units.append(Unit((begin, end), (opened, groups[-1][1])))
     return tuple(units)
-
-
-def constant_text(literal: Literal) -> str:
-    """A literal's text without its slots."""
-    return " ".join(text for text, _ in parts_of(literal.value))

@@ -117,17 +117,6 @@ class PythonFile:
             if isinstance(scope, Function):
                 yield name, scope
 
-    def holding(self, line: int) -> tuple[str, Function] | None:
-        """The innermost function around a line, its decorators included."""
-        best: tuple[str, Function] | None = None
-        for name, scope in self.functions():
-            first = min([scope.lineno, *(decorator.lineno for decorator in scope.decorator_list)])
-            if first <= line <= (scope.end_lineno or scope.lineno) and (
-                best is None or scope.lineno >= best[1].lineno
-            ):
-                best = name, scope
-        return best
-
     def binds_ratchet(self) -> bool:
         """Whether `import ratchet` stands at its top."""
         return any(

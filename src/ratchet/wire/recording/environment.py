@@ -140,10 +140,6 @@ class RunEnvironment:
             and (name not in PROVIDERS or dialect.startswith(dialect_of(name)))
         )
 
-    def moves(self, url: str) -> bool:
-        """Whether a base URL of the environment stands for an address that was called."""
-        return any(url.startswith(base.rstrip("/")) for base in self.bases.values())
-
 
 def _stated_bases(root: Path) -> dict[str, str]:
     """Base URLs that sources without a hook state as defaults of variables, by variable."""

@@ -209,7 +209,6 @@ def _model_call(
         client=event.get("client", ""),
         variables=around.standing_for(arrived.url, dialect),
         in_python=event.get("process", 0) in journals.python_processes,
-        fixed_address=not around.moves(arrived.url),
     )
 
 

@@ -125,9 +125,6 @@ class WatchedCall(msgspec.Struct, frozen=True, kw_only=True):
     """Names of the owner's own variables for a base URL that stand for its address."""
     in_python: bool = False
     """Whether the hook in a Python process has led it."""
-    fixed_address: bool = False
-    """Whether it went to another address than those that `OPENAI_BASE_URL` and its like move, so
-    that these variables may not lead it to a gateway."""
 
     @property
     def is_embedding(self) -> bool:
