@@ -53,12 +53,12 @@ def proof_outlook(
         *_by_labels(dataset, stored),
         *_by_capture(dataset, needed - test, stored, store, now),
         *_by_repetitions(repetitions),
-        "synthesized tasks help learning only, since a proof needs tasks from real use",
+        "synthesized tasks help learning only: a proof needs tasks from real use",
     ]
     numbered = "; ".join(f"({number}) {way}" for number, way in enumerate(ways, start=1))
     return [
         f"{outlook}, and there are {test}: only larger gains are likely to be proved.",
-        f"Ways to more proof, the soonest first: {numbered}.",
+        f"How to get more evidence, quickest first: {numbered}.",
     ]
 
 
@@ -81,7 +81,7 @@ def _by_capture(
     traces, more = store.traces.list(last_week, limit=_MOST_TRACES)
     if not traces:
         return [
-            f"capture: no traffic was recorded in the last week; record it (docs/tracing.md), then"
+            f"record real traffic (docs/tracing.md), of which there was none in the last week, then"
             f" {command}"
         ]
     first = traces[-1].start_ns / 1e9 if more is not None else now - _WEEK_S
@@ -94,8 +94,8 @@ def _by_capture(
         else f"in about {counted(max(1, round(days)), 'day')}"
     )
     return [
-        f"capture: {a_day:.0f} traces a day were recorded, which give them {when}, if their inputs"
-        f" are new ({command})"
+        f"capture tasks from traffic: at {a_day:.0f} traces a day you have enough {when}, if their"
+        f" inputs are new ({command})"
     ]
 
 

@@ -110,7 +110,7 @@ COMMANDS: dict[str, Command] = {
     "label": Command(
         "label",
         "label",
-        "Label outputs as right or wrong, those first whose label teaches most.",
+        "Label outputs as right or wrong, most informative first.",
     ),
     "align": Command(
         "align",

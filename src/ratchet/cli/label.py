@@ -66,7 +66,7 @@ def label(
     store: StoreUrl = None,
     json: Json = False,
 ) -> None:
-    """Label outputs as right or wrong, those first whose label teaches most.
+    """Label outputs as right or wrong, most informative first.
 
     Keys: y right, n wrong, 0 to 5 in between, t the steps behind the answer, s skip, u undo, q
     quit. With --traces the answers are those of live traffic, shown with the conversation before

@@ -1,4 +1,4 @@
-"""Which outputs people label next: those that teach most, or a random sample."""
+"""Which outputs people label next: the most informative, or a random sample."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def label_cases(
 
 
 def most_instructive(cases: Iterable[LabelCase], evaluator: str = "") -> list[LabelCase]:
-    """The cases, those first whose label teaches most; one of equal inputs and outputs."""
+    """The cases, most informative first; one of equal inputs and outputs."""
     distinct = {content_hash([c.rollout.input, c.rollout.output]): c for c in cases}
     return sorted(distinct.values(), key=lambda case: -case.teaches(evaluator))
 

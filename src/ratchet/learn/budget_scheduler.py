@@ -250,8 +250,8 @@ class BudgetScheduler:
             if self._at_floor and finding.tied is not None:
                 self._tied = finding.tied
                 lab.note(
-                    "Nearly every task scores 0, so what it added cannot do harm: the next"
-                    f" continue from candidate {finding.tied.id[:8]}, which scores no less."
+                    "Nearly every task scores 0, so its change can lose nothing: the next"
+                    f" algorithm starts from candidate {finding.tied.id[:8]}, which scores no less."
                 )
             # An arm that ended before its share was spent had nothing left to try.
             if record.barren >= TIRED or finding.ended != "budget":

@@ -88,7 +88,7 @@ def sentence(acts: Sequence[Act]) -> str:
     if copied := [act for act in acts if act.end == "copied"]:
         deeds = {"write": "wrote", "delete": "deleted"}
         changes = _listed([f"{deeds[act.kind]} {act.subject}" for act in copied])
-        texts.append(f"In copies, which are gone, it {changes}.")
+        texts.append(f"It {changes}, in its own copy, which was discarded.")
     return " ".join(texts)
 
 

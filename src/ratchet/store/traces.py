@@ -434,8 +434,7 @@ def page_of(
         looked_at += len(heads)
         if len(heads) < window:
             return page, None
-        # Search for rare traces in larger steps. Whether one failed is told by one statement, and
-        # the others are for those that did.
+        # Search for rare traces in larger steps: one statement finds those that failed.
         rare = criteria.errors and 10 * len(page) < looked_at
         window = min(LOOK_BACK - looked_at, 5 * _WINDOW) if rare else _WINDOW
     return page, cursor_of(after)

@@ -25,7 +25,7 @@ class Label(msgspec.Struct, frozen=True, kw_only=True):
     labeller: str = ""
     drawn: Drawn = "imported"
     """How the subject was selected. random: drawn evenly, so that means over labels are unbiased.
-    chosen: the one that teaches most. imported: unknown."""
+    chosen: the most informative one. imported: unknown."""
     comment: str = ""
     created_at: float = 0.0
     """Unix seconds."""
