@@ -251,6 +251,15 @@ def test_a_template_in_the_users_message_beside_a_system_prompt_is_improved_and_
     assert '"# Shop\\n" + ' in patched, "what stands around the prompt stays"
 
 
+def test_an_agent_in_a_folder_without_git_is_evaluated(make_agent: MakeAgent) -> None:
+    project = make_agent(PYTHON, tasks=10, name="no-git")
+    project.write("agent.py", TEMPLATE)
+    shutil.rmtree(project.root / ".git")
+    done = project.ratchet("eval", "--split", "all")
+    assert done.returncode == 0, done.stderr
+    assert "Its prompts: no-git.user" in done.stdout
+
+
 def test_calls_of_a_command_go_to_the_proxy_that_the_environment_names(
     make_agent: MakeAgent, upstream: StubUpstream
 ) -> None:

@@ -13,7 +13,7 @@ from ratchet.autopilot.failed_rollout import failure_of
 from ratchet.autopilot.project import Project
 from ratchet.autopilot.recorded_prompts import FoundPrompts, find_prompts
 from ratchet.autopilot.runner import Say, open_runner
-from ratchet.autopilot.source_prompts import source_prompts
+from ratchet.autopilot.source_prompts import as_written, source_prompts
 from ratchet.bind.prompt_names import user_prompt_name
 from ratchet.bind.recognise import shape_of
 from ratchet.bind.recorded_time import free_times
@@ -223,14 +223,12 @@ def _written(project: Project, recorded: FoundPrompts, times: Sequence[float]) -
 
     What was the same in all recorded calls may be an expression there, and differ in use.
     """
-    from ratchet.ship import find_literal
-
     prompts = []
     for (name, template), proposal in zip(
         recorded.prompts.items(), recorded.discovery.proposals, strict=True
     ):
         timeless = free_times(template, min(times), max(times))
-        literal = find_literal(repository_of(project.root), timeless).template
+        literal = as_written(repository_of(project.root), timeless)
         prompts.append(FoundPrompt(name, literal or timeless, proposal.count))
     return prompts
 

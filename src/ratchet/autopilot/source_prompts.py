@@ -10,7 +10,7 @@ from pathlib import Path
 from ratchet.bind.recognise import recognise, recognise_within, refusal
 from ratchet.observe.system_prompts import leading_user_texts, system_prompts
 from ratchet.ship import find_literal
-from ratchet.ship.repository import Repository
+from ratchet.source.files import own_files
 from ratchet.source.literals.literal import Literal, parts_of
 from ratchet.source.literals.placeholders import with_placeholders
 from ratchet.types import InputError, PromptTemplate, Span
@@ -26,13 +26,14 @@ def source_prompts(
     """The literals of a repository that model calls sent: of each text, the longest in it.
 
     Args:
-        root: A folder of a git repository.
+        root: The root of a git repository, or a folder without one.
         calls: Spans of model calls.
         others: Prompts that are known; texts that consist of them are left out.
 
     Returns:
         Each with a slot for what the source puts into it, and the number of calls that sent it.
     """
+    root = root.resolve()
     texts = [
         [
             ModelText(role=role, text=text)
@@ -44,7 +45,8 @@ def source_prompts(
         ]
         for call in calls
     ]
-    sources = sent_sources(root, Repository.open(root).tracked_files(), texts)
+    paths = [file.relative_to(root).as_posix() for file in own_files(root)]
+    sources = sent_sources(root, paths, texts)
     literals = [source.literal for source in sorted(sources, key=lambda source: -source.size)]
     counts: Counter[PromptTemplate] = Counter()
     for sent in (sent for sent_texts in texts for sent in sent_texts):
@@ -56,8 +58,16 @@ def source_prompts(
             counts[longest] += 1
     named: Counter[PromptTemplate] = Counter()
     for template, count in counts.items():
-        named[find_literal(root, template).template or template] += count
+        named[as_written(root, template) or template] += count
     return list(named.items())
+
+
+def as_written(root: Path, template: PromptTemplate) -> PromptTemplate | None:
+    """A prompt with the slots that it has in the source, where exactly one literal is it.
+
+    None too for a folder without git: nothing could be patched there.
+    """
+    return find_literal(root, template).template if (root / ".git").exists() else None
 
 
 def _template_in(text: str, literal: Literal) -> PromptTemplate | None:
