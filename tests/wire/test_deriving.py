@@ -107,6 +107,26 @@ def test_a_question_in_a_file_is_input_and_a_word_inside_of_another_one_is_none(
     assert [value.value for value in reached(run, owner_values(run.run))] == ["question.json"]
 
 
+def test_lines_of_standard_input_that_reached_the_model_together_are_one_input(
+    tmp_path: Path,
+) -> None:
+    diff = "diff --git a/x b/x\n-old line\n+new line\n"
+    texts = (ModelText(role="user", text=f"Write a message for:\n{diff}"),)
+    run = msgspec.structs.replace(
+        recorded(tmp_path, texts=texts), run=CommandRun(argv=("node", "gcm.js"), stdin=diff)
+    )
+    inputs = reached(run, owner_values(run.run))
+    assert [value.value for value in inputs] == [diff.strip()]
+    assert program_template(run, inputs).settings["stdin"] == "{input}\n"
+
+    chat = msgspec.structs.replace(
+        recorded(tmp_path, texts=(ModelText(role="user", text="Where is it, please?"),)),
+        run=CommandRun(argv=("node", "chat.js"), stdin="Where is it, please?\nquit\n"),
+    )
+    inputs = reached(chat, owner_values(chat.run))
+    assert program_template(chat, inputs).settings["stdin"] == "{input}\nquit\n"
+
+
 def test_the_one_file_that_a_silent_command_wrote_is_its_answer(tmp_path: Path) -> None:
     (tmp_path / "report.md").write_text("It is late.\n")
     silent = msgspec.structs.replace(

@@ -33,7 +33,8 @@ class OwnerValue(msgspec.Struct, frozen=True, kw_only=True):
 
     place: Place
     path: tuple[str | int, ...]
-    """Index of the word or of the line; keys and indices of a body; name of a query's field."""
+    """Index of the word or of the line, none for all of standard input; keys and indices of a body;
+    name of a query's field."""
     value: Any
     """A text; in a body also a number or a truth value."""
     prefix: str = ""
@@ -55,18 +56,30 @@ def owner_values(run: CommandRun | ServiceRun) -> tuple[OwnerValue, ...]:
         fields = [OwnerValue(place="query", path=(name,), value=text) for name, text in query]
         return (*fields, *_leaves(body_of(run), ()))
     values = list(_words(run.argv))
-    for index, line in enumerate((run.stdin or "").splitlines()):
-        if line.strip():
-            values.append(OwnerValue(place="stdin", path=(index,), value=line))
-    return tuple(values)
+    stdin = (run.stdin or "").rstrip("\r\n")
+    lines = [
+        OwnerValue(place="stdin", path=(index,), value=line)
+        for index, line in enumerate(stdin.splitlines())
+        if line.strip()
+    ]
+    whole = [OwnerValue(place="stdin", path=(), value=stdin)] if len(lines) > 1 else []
+    return (*values, *whole, *lines)
 
 
 def reached(recording: Recording, values: Sequence[OwnerValue]) -> tuple[OwnerValue, ...]:
     """Those values that reached a model call: in an argument of its functions, or in its texts.
 
     What reached none is part of how the program is started, such as a module's name or a port.
+    Standard input that reached one as a whole, such as a diff, is one value.
     """
-    return tuple(value for value in values if _reached(recording, value))
+    arrived = [value for value in values if _reached(recording, value)]
+    if any(_is_all_of_stdin(value) for value in arrived):
+        arrived = [value for value in arrived if value.place != "stdin" or _is_all_of_stdin(value)]
+    return tuple(arrived)
+
+
+def _is_all_of_stdin(value: OwnerValue) -> bool:
+    return value.place == "stdin" and not value.path
 
 
 def _reached(recording: Recording, value: OwnerValue) -> bool:

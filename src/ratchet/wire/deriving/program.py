@@ -119,9 +119,12 @@ def _request_settings(run: ServiceRun, slots: Mapping[OwnerValue, str]) -> dict[
 
 
 def _stdin(text: str, slots: Mapping[OwnerValue, str]) -> str:
-    """Standard input with placeholders in the lines that are the task's input."""
+    """Standard input with placeholders: in place of all of it, or of the lines that are input."""
     lines = text.splitlines(keepends=True)
-    by_line = {value.path[0]: slot for value, slot in slots.items() if value.place == "stdin"}
+    of_stdin = {value.path: slot for value, slot in slots.items() if value.place == "stdin"}
+    if () in of_stdin:
+        return of_stdin[()] + text[len(text.rstrip("\r\n")) :]
+    by_line = {path[0]: slot for path, slot in of_stdin.items()}
     if not by_line:
         return str(escaped(text))
     return "".join(
