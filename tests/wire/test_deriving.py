@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from ratchet.types import InputError
-from ratchet.wire.deriving.derive import model_hosts
+from ratchet.wire.deriving.derive import derive, model_hosts
 from ratchet.wire.deriving.owner_input import owner_values, reached
 from ratchet.wire.deriving.program import answer_in, answer_in_events, program_template
 from ratchet.wire.recording.recording import CommandRun, FileWrite, ModelText, Recording
@@ -138,3 +138,13 @@ def test_the_one_file_that_a_silent_command_wrote_is_its_answer(tmp_path: Path) 
     assert (template.settings["output"], template.output) == ("file:report.md", "It is late.")
     spoken = msgspec.structs.replace(silent, stdout="Late.")
     assert "output" not in program_template(spoken, ()).settings
+
+
+def test_a_file_that_the_run_read_and_did_not_send_as_it_is_may_be_the_input(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "bookmarks.html").write_text("<a href=x>Tea</a>")
+    run = recorded(tmp_path, "bookmarks.html", "--fast")
+    assert derive(run, tmp_path, []).read_word == ""
+    read = msgspec.structs.replace(run, data_files_read=("bookmarks.html",))
+    assert derive(read, tmp_path, []).read_word == "bookmarks.html"

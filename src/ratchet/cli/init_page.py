@@ -26,6 +26,12 @@ def same_for_all(derived: Derived) -> str:
         return ""
     place = derived.written_input
     pointer = f" What the model was asked is written at {place}." if place else ""
+    if derived.read_word:
+        return (
+            "Nothing that you gave reached the model as it is, so every task would run the same. If"
+            f" the file {derived.read_word} is the task, as the run read it: ratchet init --input"
+            f" {derived.read_word} …"
+        )
     return (
         f"Nothing that you gave reached the model, so every task would run the same.{pointer} Give"
         " the command the agent's input as a word of its own, on standard input (--stdin), or in"

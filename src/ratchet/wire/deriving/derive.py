@@ -53,6 +53,8 @@ class Derived(msgspec.Struct, frozen=True, kw_only=True):
     written_input: str
     """Where the source has the first user's text itself, as FILE:LINE; empty if nowhere, or if the
     owner gave it."""
+    read_word: str = ""
+    """Without an input: a word of the command that names a data file which the run read."""
 
 
 def derive(
@@ -92,6 +94,7 @@ def derive(
         prompts=prompts,
         acts=outside_acts(recording, allowed),
         written_input="" if inputs else _written_input(root, paths, recording, prompts),
+        read_word="" if inputs else _read_word(recording, values),
     )
 
 
@@ -108,6 +111,11 @@ def _written_input(
     places = [f"{fit.file.path}:{fit.line}" for fit in fits]
     known = {f"{prompt.path}:{prompt.line}" for prompt in prompts}
     return next((place for place in places if place not in known), "")
+
+
+def _read_word(recording: Recording, values: Iterable[OwnerValue]) -> str:
+    words = (as_text(value.value) for value in values if value.place == "word")
+    return next((word for word in words if word in recording.data_files_read), "")
 
 
 def _chosen(values: Sequence[OwnerValue], chosen: Sequence[str]) -> tuple[OwnerValue, ...]:
