@@ -303,7 +303,11 @@ def _change_arrives(
     if not prompts:
         sentence = "No prompt of the source was sent, so none can be replaced at the gateway."
         return WiringFinding(name="changed prompt", holds=None, said=sentence)
-    with_prompt = [exchange for exchange in changed if texts_of_request(request_of(exchange))]
+    with_prompt = [
+        exchange
+        for exchange in changed
+        if "/embed" not in exchange.request.path and texts_of_request(request_of(exchange))
+    ]
     calls = sum(bool(CHANGED.search(exchange.request.body)) for exchange in with_prompt)
     sentence = f"A changed text arrived in {calls} of {counted(len(with_prompt), 'call')}."
     return WiringFinding(name="changed prompt", holds=bool(arrived), said=sentence)

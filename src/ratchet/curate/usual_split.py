@@ -59,8 +59,8 @@ def usual_split(
         members.setdefault(group_of[task.id], []).append(task)
     if complete and len(members) < len(SPLITS):
         raise InputError(
-            f"{counted(len(tasks), 'task')} in {len(members)} groups are too few: each of train,"
-            " val and test needs one.",
+            f"{counted(len(tasks), 'task')} in {counted(len(members), 'group')} are too few: each"
+            " of train, val and test needs one.",
             hint="Add tasks. Tasks that say nearly the same are one group; see near_duplicates and"
             " group_by under [tasks].",
         )
