@@ -251,6 +251,38 @@ def test_a_template_in_the_users_message_beside_a_system_prompt_is_improved_and_
     assert '"# Shop\\n" + ' in patched, "what stands around the prompt stays"
 
 
+LOOP = """
+import json, os, sys, urllib.request
+import jinja2
+TEMPLATE = '''Answer for the shop, in one word.
+{% for fact in facts %}- {{ fact }}
+{% endfor %}
+Asked: {{ question }}'''
+task = json.load(sys.stdin)
+facts = ["open", "small"][: 1 + len(task["input"]) % 2]
+content = jinja2.Template(TEMPLATE).render(facts=facts, question=task["input"])
+body = {"model": "m", "messages": [{"role": "user", "content": content}]}
+request = urllib.request.Request(
+    os.environ["OPENAI_BASE_URL"] + "/chat/completions", json.dumps(body).encode(),
+    {"content-type": "application/json", "authorization": "Bearer " + os.environ["OPENAI_API_KEY"]},
+)
+with urllib.request.urlopen(request) as response:
+    print(json.load(response)["choices"][0]["message"]["content"])
+"""
+
+
+def test_a_template_with_a_loop_is_improved_and_keeps_the_loop(make_agent: MakeAgent) -> None:
+    project = make_agent(PYTHON, name="loop")
+    project.write("agent.py", LOOP)
+    project.commit()
+    ended = project.json("improve")
+    assert ended["verdict"] == "promote"
+    patched = project.git("show", f"{ended['branch']}:agent.py")
+    assert "Output: " in patched
+    assert "{% for fact in facts %}- {{ fact }}\n{% endfor %}" in patched
+    assert "{{ question }}" in patched
+
+
 def test_an_agent_in_a_folder_without_git_is_evaluated(make_agent: MakeAgent) -> None:
     project = make_agent(PYTHON, tasks=10, name="no-git")
     project.write("agent.py", TEMPLATE)

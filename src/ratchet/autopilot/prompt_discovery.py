@@ -17,7 +17,7 @@ from ratchet.autopilot.source_prompts import as_written, source_prompts
 from ratchet.bind.prompt_names import user_prompt_name
 from ratchet.bind.recognise import shape_of
 from ratchet.bind.recorded_time import free_times
-from ratchet.observe.system_prompts import system_prompts
+from ratchet.observe.system_prompts import is_model_call, system_prompts
 from ratchet.run.program import AnyAgent, source_files
 from ratchet.source.javascript_prompts import declared_prompts
 from ratchet.store import Store
@@ -183,11 +183,7 @@ def _found_in(
             hint="Run one by hand: ratchet run.",
         )
     spans = [span for rollout in rollouts for span in store.spans.of(rollout.id)]
-    calls = [
-        span
-        for span in spans
-        if span.attributes.keys() & {"gen_ai.request.model", "gen_ai.input.messages"}
-    ]
+    calls = [span for span in spans if is_model_call(span.attributes)]
     if not calls and not declared:
         raise AgentError(_no_call(project, len(rollouts)), hint=_how_to_reach(project))
     recorded = find_prompts(spans, project.agent_name)
@@ -196,9 +192,10 @@ def _found_in(
     # Instructions may also stand in the user's message, or in a text that a library puts together.
     # What varies little there may be the task: only a text of the source is a prompt.
     known = [prompt.template for prompt in prompts]
-    for template, count in source_prompts(repository_of(project.root), calls, known):
+    root = repository_of(project.root)
+    for template, count in source_prompts(root, calls, known):
         name = user_prompt_name(project.agent_name, [prompt.name for prompt in prompts])
-        prompts.append(FoundPrompt(name, template, count))
+        prompts.append(FoundPrompt(name, as_written(root, template) or template, count))
     if declared and not prompts:
         return ()
     if not prompts:

@@ -31,7 +31,7 @@ def source_prompts(
         others: Prompts that are known; texts that consist of them are left out.
 
     Returns:
-        Each with a slot for what the source puts into it, and the number of calls that sent it.
+        Each with a slot for what is put into it, and the number of texts that it was sent in.
     """
     root = root.resolve()
     texts = [
@@ -56,10 +56,7 @@ def source_prompts(
         longest = next((template for template in templates if template is not None), None)
         if longest is not None:
             counts[longest] += 1
-    named: Counter[PromptTemplate] = Counter()
-    for template, count in counts.items():
-        named[as_written(root, template) or template] += count
-    return list(named.items())
+    return list(counts.items())
 
 
 def as_written(root: Path, template: PromptTemplate) -> PromptTemplate | None:
@@ -81,19 +78,19 @@ def _template_in(text: str, literal: Literal) -> PromptTemplate | None:
 
 def _template(literal: Literal) -> PromptTemplate | None:
     """A literal with named slots; None where it could not be recognised."""
-    written, taken = "", set[str]()
+    template_text, names = "", set[str]()
     for constant, slot in parts_of(literal.value):
-        written += constant.replace("{", "{{").replace("}", "}}")
+        template_text += constant.replace("{", "{{").replace("}", "}}")
         if slot < 0:
             continue
         word = _WORD.search(literal.slots[slot].source)
         name = word[0] if word else "slot"
-        if name in taken:
+        if name in names:
             name = f"{name}_{slot + 1}"
-        taken.add(name)
-        written += "{" + name + "}"
+        names.add(name)
+        template_text += "{" + name + "}"
     try:
-        template = PromptTemplate(written.strip())
+        template = PromptTemplate(template_text.strip())
     except InputError:
         return None
     return None if refusal(template) else template

@@ -39,11 +39,11 @@ def proposal_names(
     return names
 
 
-def user_prompt_name(agent: str, taken: Collection[str]) -> str:
+def user_prompt_name(agent: str, used_names: Collection[str]) -> str:
     """A free name for a prompt that is a part of a text, such as `support.user`."""
     base = f"{agent}.user" if agent else "user"
     names = (base if number == 1 else f"{base}_{number}" for number in itertools.count(1))
-    return next(name for name in names if name not in taken)
+    return next(name for name in names if name not in used_names)
 
 
 def identifier(speaker: str) -> str:

@@ -254,6 +254,15 @@ class Recogniser:
                 return RecognisedPrompt(entry.name, entry.version, slots)
         return None
 
+    @property
+    def finds_within(self) -> bool:
+        """Whether any prompt may stand inside of a longer text."""
+        return bool(self._user)
+
+    def find_anywhere(self, text: str) -> RecognisedPrompt | None:
+        """The prompt that a text is, or else that stands in it; None without either."""
+        return self.find(text) or self.find_within(text)
+
     def find_within(self, text: str) -> RecognisedPrompt | None:
         """The user's prompt with the most constant text that stands in a text, or None."""
         if len(text) > MAX_TEXT or not self._user:

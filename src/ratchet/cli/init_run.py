@@ -96,8 +96,7 @@ def wire_by_watching(
     def verified(wiring: Wiring, plan: Plan) -> WiringVerification:
         settings = next(file.after for file in plan.files if file.path == FILE_NAME)
         with RecordedAnswers(recording) as replay:
-            in_messages = bool(derived.prompts)
-            return verify(root, settings, wiring, recording, replay, say, in_messages=in_messages)
+            return verify(root, settings, wiring, recording, replay, say)
 
     def verified_in_place(wiring: Wiring, plan: Plan) -> WiringVerification:
         with in_place(plan):

@@ -22,9 +22,9 @@ from ratchet.run.model_hosts import STAND_IN, operation_of
 from ratchet.run.model_relay import Exchange, ModelRelay, RelayAnswer, RelayedRequest
 from ratchet.types.wording import counted
 from ratchet.wire.deriving.derive import Wiring
-from ratchet.wire.deriving.sent_texts import leading_texts, nearest_call, system_texts, unlike
+from ratchet.wire.deriving.sent_texts import nearest_call, system_texts, unlike
 from ratchet.wire.recording.model_calls import asks_model, body_of, request_of, texts_of_request
-from ratchet.wire.recording.recording import FileWrite, Recording
+from ratchet.wire.recording.recording import FileWrite, Recording, is_embedding
 from ratchet.worker.environment import address_for, dialect_of
 
 SECONDS = 180.0
@@ -158,8 +158,6 @@ def verify(
     recording: Recording,
     replay: RecordedAnswers,
     say: Callable[[str], None],
-    *,
-    in_messages: bool,
 ) -> WiringVerification:
     """Run the wired agent on the recorded input, with its own prompts and with changed ones.
 
@@ -170,11 +168,8 @@ def verify(
         recording: The recorded run.
         replay: Answers the model calls.
         say: Told what is waited for.
-        in_messages: Whether a user's message that comes without a system prompt has its text from
-            the source.
     """
-    prompts = leading_texts(recording) if in_messages else system_texts(recording)
-    request = ProbeRequest(task_input=wiring.task_input, prompts=prompts, in_messages=in_messages)
+    request = ProbeRequest(task_input=wiring.task_input, prompts=system_texts(recording))
     seconds = SECONDS + 2 * recording.seconds
     variables = replay.variables(wiring.agent.get("model_base_url", ()))
     answer = _probed(root, settings, request, variables, seconds, say)
@@ -194,7 +189,7 @@ def verify(
         _calls(recording, own),
         _same_prompts(recording, own),
         _change_arrives(recording, len(answer.names), arrived, changed),
-        _same_shape(wiring.output, answer.own.output, recording.writes),
+        _same_shape(wiring, answer.own.output, recording.writes),
     )
     works = findings[0].holds is not False
     return WiringVerification(
@@ -306,7 +301,7 @@ def _change_arrives(
     with_prompt = [
         exchange
         for exchange in changed
-        if "/embed" not in exchange.request.path and texts_of_request(request_of(exchange))
+        if not is_embedding(exchange.request.path) and texts_of_request(request_of(exchange))
     ]
     calls = sum(bool(CHANGED.search(exchange.request.body)) for exchange in with_prompt)
     sentence = f"A changed text arrived in {calls} of {counted(len(with_prompt), 'call')}."
@@ -326,16 +321,18 @@ def _foreign_protocols(recording: Recording) -> str:
     return " and ".join(sorted(names))
 
 
-def _same_shape(recorded: Any, output: Any, writes: Sequence[FileWrite]) -> WiringFinding:
-    before, after = _shape(recorded), _shape(output)
+def _same_shape(wiring: Wiring, output: Any, writes: Sequence[FileWrite]) -> WiringFinding:
+    before, after = _shape(wiring.output), _shape(output)
     if output in ("", None):
         files = [write.path for write in writes if write.place == "project"]
         pointer = f' If it is a file: output = "file:{files[0]}" under [agent].' if files else ""
         sentence = f"It is empty, so every task would score alike.{pointer}"
         return WiringFinding(name="answer", holds=None, said=sentence)
+    file = str(wiring.agent.get("output", "")).partition("file:")[2]
+    place = f" in {file}" if file else ""
     if before == after:
         return WiringFinding(
-            name="answer", holds=True, said=f"The answer is {before}, as recorded."
+            name="answer", holds=True, said=f"The answer is {before}{place}, as recorded."
         )
     return WiringFinding(
         name="answer", holds=None, said=f"The answer is {after}; recorded was {before}."

@@ -24,9 +24,12 @@ import msgspec
 
 from ratchet.autopilot import Project, open_runner
 from ratchet.autopilot.agent_model import agent_model
+from ratchet.autopilot.code_sandbox import repository_of
 from ratchet.autopilot.config import read_config
+from ratchet.autopilot.source_prompts import source_prompts
+from ratchet.bind.prompt_names import user_prompt_name
 from ratchet.cli.project_server import project_server
-from ratchet.observe.system_prompts import leading_user_texts, system_prompts
+from ratchet.observe.system_prompts import is_model_call, system_prompts
 from ratchet.run.denials import allowing, described, kept_of
 from ratchet.sandbox.acts import Act
 from ratchet.store import Store
@@ -55,8 +58,6 @@ class ProbeRequest(msgspec.Struct, frozen=True, kw_only=True):
     task_input: Any
     prompts: tuple[str, ...]
     """Prompts of the recorded run, for an agent whose prompts are found in its calls."""
-    in_messages: bool = False
-    """Whether they stand in the user's message where there is no system prompt."""
 
 
 class DeniedAct(msgspec.Struct, frozen=True, kw_only=True):
@@ -117,14 +118,10 @@ async def _probe(folder: Path, settings: Path, request: ProbeRequest) -> ProbeAn
         first = await _rollout(project, store, agent, own, request.task_input)
         between = time.time()
         if agent.prompts_in_calls:
-            sent = [text for span in first.spans for text in system_prompts(span.attributes)]
-            if request.in_messages:
-                sent += [
-                    text for span in first.spans for text in leading_user_texts(span.attributes)
-                ]
+            prompts_sent = _prompts_sent(project, first.spans, request.prompts)
             agent.declarations = {
                 name: Declaration(name, prompt, located_by="text")
-                for name, prompt in _templates(dict.fromkeys(sent), request.prompts).items()
+                for name, prompt in prompts_sent.items()
             }
             own = project.source_candidate(agent)
             store.candidates.put(own, between)
@@ -187,6 +184,19 @@ async def _rollout(
 def _denied(act: Act) -> DeniedAct:
     key, subject = allowing(act)
     return DeniedAct(said=described(act), allow=subject, key=key)
+
+
+def _prompts_sent(
+    project: Project, spans: Sequence[Span], recorded: Sequence[str]
+) -> dict[str, PromptTemplate]:
+    """The prompts of a rollout by name, as `ratchet improve` finds them, but from one rollout."""
+    calls = [span for span in spans if is_model_call(span.attributes)]
+    sent = dict.fromkeys(text for call in calls for text in system_prompts(call.attributes))
+    prompts = _templates(sent, recorded)
+    root = repository_of(project.root)
+    for template, _ in source_prompts(root, calls, list(prompts.values())):
+        prompts[user_prompt_name("recorded", prompts)] = template
+    return prompts
 
 
 def _templates(sent: Iterable[str], recorded: Sequence[str]) -> dict[str, PromptTemplate]:

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from ratchet.bind.recognise import recognise, shape_of
+from ratchet.bind.recognise import PromptPlace, recognise, recognise_within, shape_of
 from ratchet.observe.step_text import decoded_json, entries_in
+from ratchet.observe.system_prompts import is_model_call
 from ratchet.types import Code, InputError, Model, Params, PromptTemplate, Resource, Span
 
 MIN_PIECE = 20
@@ -138,7 +139,7 @@ def _names(name: str, text: str) -> bool:
 
 def _is_traceable(resource: Resource, spans: Sequence[Span]) -> bool:
     """Whether use of a resource would appear in these spans."""
-    called = any(_is_model_call(span) for span in spans)
+    called = any(is_model_call(span.attributes) for span in spans)
     if isinstance(resource, PromptTemplate):
         return called and len(_longest_piece(resource)) >= MIN_PIECE
     if isinstance(resource, Model):
@@ -175,10 +176,6 @@ def _longest_piece(template: PromptTemplate) -> str:
     return max((piece.strip() for piece in pieces), key=len, default="")
 
 
-def _is_model_call(span: Span) -> bool:
-    return "gen_ai.input.messages" in span.attributes or "gen_ai.request.model" in span.attributes
-
-
 def _marked(span: Span) -> tuple[str, ...]:
     """Names of the prompts that the gateway recognised in a call."""
     value = span.attributes.get("ratchet.prompt.name")
@@ -198,31 +195,14 @@ def sent_texts(span: Span) -> tuple[str, ...]:
     return tuple(text for text in texts if text)
 
 
-class PlacedPrompt(msgspec.Struct, frozen=True, kw_only=True):
-    """A prompt in a text that was sent to the model."""
-
-    values: Mapping[str, str]
-    """Of its placeholders."""
-    before: str = ""
-    """What stands before it in that text."""
-    after: str = ""
-
-
-def sent_prompt(template: PromptTemplate, spans: Iterable[Span]) -> PlacedPrompt | None:
+def sent_prompt(template: PromptTemplate, spans: Iterable[Span]) -> PromptPlace | None:
     """How a prompt was first sent in a rollout, as its trace shows it; None if it does not."""
-    try:
-        first, *_, last = shape_of(template).pieces * 2
-    except InputError:  # template logic: what it renders is unknown
-        return None
     for text in (text for span in spans for text in sent_texts(span)):
-        values = recognise(template, text)
-        if values is not None:
-            return PlacedPrompt(values=values)
-        start = text.find(first.strip())
-        end = text.rfind(last.strip()) + len(last.strip())
-        values = recognise(template, text[start:end]) if 0 <= start < end else None
-        if values is not None:
-            return PlacedPrompt(values=values, before=text[:start], after=text[end:])
+        slots = recognise(template, text)
+        place = PromptPlace(slots, "", "") if slots is not None else None
+        place = place or recognise_within(template, text)
+        if place is not None:
+            return place
     return None
 
 
@@ -243,7 +223,7 @@ def _failing(spans: Sequence[Span]) -> set[str]:
             for span in spans
             if span.parent_id == origin.parent_id
             and span.span_id != origin.span_id
-            and _is_model_call(span)
+            and is_model_call(span.attributes)
             and span.end_ns <= origin.start_ns
         ]
         if before and origin.parent_id:

@@ -397,7 +397,7 @@ async def _task_slot(lab: Lab, target: str, source: RaceEntry) -> str:
         return ""
     looked = list(source.evaluations.values())[:LOOKED_AT]
     traces = await asyncio.gather(*(lab.spans(evaluation) for evaluation in looked))
-    fillings = [sent.values for spans in traces if (sent := sent_prompt(template, spans))]
+    fillings = [sent.slots for spans in traces if (sent := sent_prompt(template, spans))]
     slots = shape_of(template).slots if fillings else ()
     varying = (slot for slot in slots if len({filling[slot] for filling in fillings}) > 1)
     return next(varying, "")

@@ -16,6 +16,7 @@ from ratchet.models.failure import ModelUnavailable
 from ratchet.models.memory import as_megabytes, bytes_available, bytes_needed
 from ratchet.models.model_file import ModelFile, check_memory
 from ratchet.models.process import ModelProcess
+from ratchet.types import content_hash
 
 START_S = 120.0
 """How long loading a model may take, in seconds."""
@@ -112,8 +113,11 @@ class LocalModel:
 
     @property
     def version(self) -> str:
-        """Identifies the model in rollouts."""
-        return self.file.version
+        """Identifies the model in rollouts, with the chat template where it is not the file's."""
+        template = self.settings.template
+        return (
+            f"{self.file.version}+{content_hash(template)[:8]}" if template else self.file.version
+        )
 
     @property
     def pid(self) -> int:

@@ -14,6 +14,11 @@ _CUT = re.compile(r"… \[\d+ more characters\]\Z")
 """End of a text that `capture.shorten` has cut."""
 
 
+def is_model_call(attributes: Mapping[str, Any]) -> bool:
+    """Whether a span is a model call: it says what was asked, or which model."""
+    return "gen_ai.input.messages" in attributes or "gen_ai.request.model" in attributes
+
+
 def system_prompts(attributes: Mapping[str, Any]) -> list[str]:
     """The system prompts of a model call, unchanged.
 

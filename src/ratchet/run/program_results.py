@@ -137,18 +137,7 @@ class OutputFile:
         after = self._mark()
         if after is None or after == self._before:
             raise InputError(f"The command wrote no {self._path.name}, where its answer should be.")
-        try:
-            # Neither a link to somewhere else nor a pipe that nobody writes to.
-            descriptor = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-            with open(descriptor, "rb") as file:
-                if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                    raise InputError(f"{self._path.name} is no regular file.")
-                data = file.read(MAX_OUTPUT_BYTES + 1)
-        except OSError as error:
-            raise InputError(f"{self._path.name} cannot be read: {error.strerror}.") from None
-        if len(data) > MAX_OUTPUT_BYTES:
-            raise InputError(f"{self._path.name} has more than {MAX_OUTPUT_BYTES} bytes.")
-        return result_of(data)
+        return result_in(self._path)
 
     def _mark(self) -> tuple[int, ...] | None:
         try:
@@ -156,3 +145,23 @@ class OutputFile:
         except OSError:
             return None
         return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+def result_in(path: Path) -> object:
+    """The result in a file.
+
+    Raises:
+        InputError: It cannot be read, is no regular file, or is too large.
+    """
+    try:
+        # Neither a link to somewhere else nor a pipe that nobody writes to.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with open(descriptor, "rb") as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise InputError(f"{path.name} is no regular file.")
+            data = file.read(MAX_OUTPUT_BYTES + 1)
+    except OSError as error:
+        raise InputError(f"{path.name} cannot be read: {error.strerror}.") from None
+    if len(data) > MAX_OUTPUT_BYTES:
+        raise InputError(f"{path.name} has more than {MAX_OUTPUT_BYTES} bytes.")
+    return result_of(data)

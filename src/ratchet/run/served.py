@@ -235,6 +235,7 @@ class ServedExecutor:
         try:
             bound_port = await process.listening(host, ports)
         except BaseException as error:
+            relay.lead_to(None)
             await asyncio.to_thread(process.kill)
             await process.release()
             if fixed_in_use and not alone and isinstance(error, AgentError):

@@ -124,6 +124,26 @@ def test_live_traffic_gets_the_active_candidates_prompt(store: Store) -> None:
     }
 
 
+def test_beside_instructions_a_users_message_holds_a_users_prompts_alone(world: World) -> None:
+    ask = PromptTemplate("Sort this mail into one of our folders:\n{mail}")
+    world.candidate(bot_system=SOURCE, bot_user=ask)
+    better = world.candidate(
+        bot_system=BETTER, bot_user=PromptTemplate("Folders: a, b.\nSort this mail:\n{mail}")
+    )
+    world.switch()
+    world.activate(better)
+    substitute = PromptSubstituter(world.store)
+    quoted = chat(SOURCE.format(**FILLED), user=SOURCE.format(**FILLED))
+    changed = run(substitute(BOT, quoted, CHAT))
+    assert changed is not None
+    assert changed.request == chat(BETTER.format(**FILLED), user=SOURCE.format(**FILLED))
+    around = chat("Be brief.", user="(1 of 2)\n" + ask.format(mail="Hi {x}"))
+    changed = run(substitute(BOT, around, CHAT))
+    assert changed is not None
+    sent = "(1 of 2)\nFolders: a, b.\nSort this mail:\nHi {x}"
+    assert changed.request == chat("Be brief.", user=sent)
+
+
 def test_a_rollout_gets_its_own_candidates_prompt_whatever_is_active(
     world: World, improved: Candidate
 ) -> None:

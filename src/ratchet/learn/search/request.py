@@ -9,8 +9,9 @@ from textwrap import shorten
 
 import msgspec
 
+from ratchet.bind.recognise import PromptPlace
 from ratchet.learn.attempts import TriedChange
-from ratchet.learn.attribution import PlacedPrompt, sent_prompt
+from ratchet.learn.attribution import sent_prompt
 from ratchet.learn.coach_prompts import CoachPrompts
 from ratchet.learn.evidence import LowRollout, kinds_of_failure, least_alike, token_limit
 from ratchet.learn.length import longest
@@ -141,16 +142,16 @@ def _model(low: Sequence[LowRollout]) -> str:
     return ""
 
 
-def _sent(facts: RequestFacts, spans: Sequence[Span]) -> PlacedPrompt:
+def _sent(facts: RequestFacts, spans: Sequence[Span]) -> PromptPlace:
     """The prompt as one rollout sent it; without values where its trace does not show it."""
     ran = facts.candidate.resources[facts.name]
     sent = sent_prompt(ran, spans) if isinstance(ran, PromptTemplate) else None
-    return sent or PlacedPrompt(values={})
+    return sent or PromptPlace({}, "", "")
 
 
 def _common(facts: RequestFacts) -> dict[str, str]:
     """Values of placeholders that are the same in all rollouts, such as a database's schema."""
-    by_rollout = [values for rollout in facts.low if (values := _sent(facts, rollout.spans).values)]
+    by_rollout = [values for rollout in facts.low if (values := _sent(facts, rollout.spans).slots)]
     if len(by_rollout) < 2:
         return {}
     return dict(sorted(set.intersection(*(set(values.items()) for values in by_rollout))))
@@ -221,7 +222,7 @@ def _rollouts(facts: RequestFacts, versions: Mapping[str, str], common: Mapping[
         question, answered = text_of(task.input), text_of(output) if output is not None else ""
         parts = [f"Task {numbered.get(task.id, '?')} ({_scores_of(facts, versions, task)}): "]
         parts[0] += facts.short(question, room)
-        for name, value in _sent(facts, rollout.spans).values.items():
+        for name, value in _sent(facts, rollout.spans).slots.items():
             if name not in common and value.strip() not in question:
                 parts.append(f"  {name}: {facts.short(value, room)}")
         repeated = {question.strip(), answered.strip()}

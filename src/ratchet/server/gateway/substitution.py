@@ -8,7 +8,7 @@ import logging
 import math
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, Protocol
 
@@ -20,12 +20,11 @@ from ratchet.bind.recognise import (
     RecognisedPrompt,
     Recogniser,
     RegisteredPrompt,
-    is_user_prompt,
     refill,
     with_whitespace_of,
 )
 from ratchet.observe.model_apis import ModelApi
-from ratchet.observe.model_apis.request_texts import Path, PromptTexts
+from ratchet.observe.model_apis.request_texts import Path
 from ratchet.server.gateway.loading_cache import LoadingCache
 from ratchet.server.gateway.target import GatewayTarget
 from ratchet.server.gateway.units import CallUnit, unit_of
@@ -420,35 +419,30 @@ async def _replaced(
 async def _substituted(
     replacements: _Replacements, request: dict[str, Any], dialect: ModelApi
 ) -> Substitution | None:
-    texts = _texts_to_examine(replacements, dialect.prompt_texts(request))
-    if not texts:
+    recogniser = replacements.recogniser
+    texts = dialect.prompt_texts(request)
+    # A user may quote the instructions: beside them, his message holds only a user's prompts.
+    beside = texts.user if texts.user is not texts.leading and recogniser.finds_within else []
+    examined = [*((path, text, recogniser.find_anywhere) for path, text in texts.leading)]
+    examined += [(path, text, recogniser.find_within) for path, text in beside]
+    examined = examined[:MAX_TEXTS]
+    if not examined:
         return None
-    if sum(len(text) for _, text in texts) < LONG:
-        recognised = [_recognise(replacements, text) for _, text in texts]
-    else:
-        recognised = await asyncio.to_thread(
-            lambda: [_recognise(replacements, text) for _, text in texts]
-        )
-    replaced = {
-        path: prompt.text
-        for (path, _), prompt in zip(texts, recognised, strict=True)
-        if prompt is not None and prompt.text is not None
-    }
+    recognise = functools.partial(_recognised, replacements, examined)
+    length = sum(len(text) for _, text, _ in examined)
+    recognised = recognise() if length < LONG else await asyncio.to_thread(recognise)
+    replaced = {path: prompt.text for path, prompt in recognised if prompt.text is not None}
     changed = dialect.with_texts(request, replaced) if replaced else request
-    return Substitution(
-        changed, _attributes(replacements, [prompt for prompt in recognised if prompt is not None])
-    )
+    return Substitution(changed, _attributes(replacements, [prompt for _, prompt in recognised]))
 
 
-def _texts_to_examine(replacements: _Replacements, texts: PromptTexts) -> list[tuple[Path, str]]:
-    """Those that may hold a prompt of the candidate.
-
-    A user's message beside instructions holds only prompts that were found in such messages.
-    """
-    examined = texts.leading
-    if examined is not texts.user and any(map(is_user_prompt, replacements.prompts)):
-        examined = examined + texts.user
-    return examined[:MAX_TEXTS]
+def _recognised(
+    replacements: _Replacements,
+    examined: Sequence[tuple[Path, str, Callable[[str], RecognisedPrompt | None]]],
+) -> list[tuple[Path, _RecognisedPrompt]]:
+    """The candidate's prompts in some texts, each searched in its own way, with their paths."""
+    placed = ((path, _replacement(replacements, text, find(text))) for path, text, find in examined)
+    return [(path, prompt) for path, prompt in placed if prompt is not None]
 
 
 def _nobody(_: Mapping[str, Resource]) -> None:
@@ -460,9 +454,10 @@ def _system(name: str) -> str:
     return name.partition(".")[0]
 
 
-def _recognise(replacements: _Replacements, text: str) -> _RecognisedPrompt | None:
-    recogniser = replacements.recogniser
-    prompt = recogniser.find(text) or recogniser.find_within(text)
+def _replacement(
+    replacements: _Replacements, text: str, prompt: RecognisedPrompt | None
+) -> _RecognisedPrompt | None:
+    """What becomes of a prompt that was recognised in a text; None if it is not the candidate's."""
     if prompt is None or prompt.name not in replacements.prompts:
         return None
     version, template = replacements.prompts[prompt.name]

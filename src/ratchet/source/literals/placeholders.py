@@ -33,6 +33,8 @@ class Form:
     """Characters that are written twice to mean themselves."""
     reserved: str = ""
     """Pattern of what constant text may not hold."""
+    has_logic: bool = False
+    """Whether a template may have blocks, such as loops: each outermost one is a placeholder."""
 
     def escape(self, text: str) -> str:
         """Constant text as it is written among such placeholders.
@@ -49,7 +51,9 @@ class Form:
 
 FORMS: Final = {
     "{{name}}": Form(
-        re.compile(rf"\{{\{{\{{?-?\s*(?P<name>{_NAME})\s*-?\}}?\}}\}}"), reserved=r"\{[{%#]"
+        re.compile(rf"\{{\{{\{{?-?\s*(?P<name>{_NAME})\s*-?\}}?\}}\}}"),
+        reserved=r"\{[{%#]",
+        has_logic=True,
     ),
     "{name}, braces doubled": Form(
         re.compile(
@@ -124,9 +128,9 @@ def as_form(literal: Literal, name: str, *, needed: bool = True) -> Literal | No
 
 
 def _found(form: Form, value: str) -> Iterator[re.Match[str]]:
-    """Its placeholders; in a template with logic, each outermost block is one."""
+    """Its placeholders, blocks of logic among them."""
     at = 0
-    for start, end in _blocks(value) if form is FORMS["{{name}}"] else ():
+    for start, end in _blocks(value) if form.has_logic else ():
         yield from form.pattern.finditer(value, at, start)
         yield from _ANYTHING.finditer(value, start, end)
         at = end

@@ -12,7 +12,8 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
-from ratchet.run.program_results import events_of
+from ratchet.run.program_results import events_of, result_in
+from ratchet.types import InputError
 from ratchet.wire.deriving.entry import escaped
 from ratchet.wire.deriving.owner_input import OwnerValue, body_of
 from ratchet.wire.recording.recording import Recording, ServiceRun
@@ -83,8 +84,8 @@ def program_template(recording: Recording, inputs: Sequence[OwnerValue]) -> Prog
     )
 
 
-def _answer_file(recording: Recording) -> tuple[str, str] | None:
-    """The one file that a run without output wrote in the project, as a setting, and its text."""
+def _answer_file(recording: Recording) -> tuple[str, Any] | None:
+    """The one file that a run without output wrote in the project, as a setting, and its answer."""
     written = [
         write.path
         for write in recording.writes
@@ -93,10 +94,10 @@ def _answer_file(recording: Recording) -> tuple[str, str] | None:
     if len(written) != 1:
         return None
     try:
-        text = Path(recording.root, written[0]).read_text(encoding="utf-8").strip()
-    except (OSError, ValueError):
+        answer = result_in(Path(recording.root, written[0]))
+    except InputError:  # no answer, such as a database
         return None
-    return (f"file:{written[0]}", text) if text else None
+    return (f"file:{written[0]}", answer) if answer else None
 
 
 def _request_settings(run: ServiceRun, slots: Mapping[OwnerValue, str]) -> dict[str, Any]:

@@ -16,17 +16,6 @@ def system_texts(recording: Recording) -> tuple[str, ...]:
     return tuple(dict.fromkeys(text for text in texts if text.strip()))
 
 
-def leading_texts(recording: Recording) -> tuple[str, ...]:
-    """The distinct system prompts; of a call without one, its first user's message."""
-    texts = []
-    for call in recording.calls:
-        if call.is_embedding:
-            continue
-        system = [sent.text for sent in call.texts if sent.role == "system" and sent.text.strip()]
-        texts += system or [sent.text for sent in call.texts if sent.role == "user"][:1]
-    return tuple(dict.fromkeys(texts))
-
-
 def unlike(recording: Recording, other_calls: Sequence[Sequence[ModelText]]) -> list[str]:
     """How the texts of other calls differ from the recorded ones, a clause for each.
 

@@ -120,7 +120,7 @@ def owners_of(text: str, sources: Sequence[SentSource]) -> tuple[SentSource, ...
         few_words = source not in spans and is_few_words(source.forms[0])
         if few_words and any(source.is_beside(prompt) for prompt in prompts):
             _add(text, source, spans)
-    for value in _values(spans) | _at_ends(text, spans) | _records(spans) | _described(text, spans):
+    for value in _values(spans) | _records(spans) | _described(text, spans):
         del spans[value]
     return tuple(source for source in spans if any(source.is_beside(prompt) for prompt in prompts))
 
@@ -196,21 +196,6 @@ def _values(spans: Mapping[SentSource, Sequence[Span]]) -> set[SentSource]:
                 if not source.is_long or listed[source.file.path] >= LISTED
             }
     return values
-
-
-def _at_ends(text: str, spans: Mapping[SentSource, Sequence[Span]]) -> set[SentSource]:
-    """What is all of the text before or behind a literal with slots: a value, if it is short."""
-    ends = {
-        end.strip()
-        for source, places in spans.items()
-        if source.slots
-        for end in (text[: places[0][0]], text[places[-1][1] :])
-    }
-    return {
-        source
-        for source in spans
-        if not source.is_long and not source.slots and " ".join(source.forms[0]) in ends
-    }
 
 
 def _records(spans: Mapping[SentSource, Sequence[Span]]) -> set[SentSource]:

@@ -129,7 +129,12 @@ class WatchedCall(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_embedding(self) -> bool:
         """Whether it asked for vectors of texts, which hold no prompts."""
-        return "/embed" in self.path
+        return is_embedding(self.path)
+
+
+def is_embedding(path: str) -> bool:
+    """Whether a path of a model's API answers with vectors: `/v1/embeddings`, `/api/embed`."""
+    return "/embed" in path
 
 
 class Contact(msgspec.Struct, frozen=True, kw_only=True):
