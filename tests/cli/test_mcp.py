@@ -17,6 +17,7 @@ from tests.cli.mcp_client import ask, given, refused
 from tests.cli.simulated_model import simulated_model
 from tests.cli.test_init_watching import SHOP
 from tests.cli.test_init_watching import repository as wired_shop
+from tests.repositories import committed
 from tests.wire.plans import plan_of, repository, state_of
 
 
@@ -157,9 +158,7 @@ def library(root: Path) -> Path:
     (root / "desk.py").write_text(LIBRARY)
     (root / "requirements.txt").write_text("openai\n")
     (root / "questions.jsonl").write_text('{"question": "Is it lent?", "answer": "No."}\n')
-    for words in (["init", "-qb", "main"], ["add", "-A"], ["commit", "-qm", "the agent"]):
-        subprocess.run(["git", *words], cwd=root, check=True, capture_output=True)
-    return root
+    return committed(root)
 
 
 def test_a_large_repository_is_looked_at_page_by_page(tmp_path: Path) -> None:
