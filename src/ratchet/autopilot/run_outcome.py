@@ -62,6 +62,13 @@ class RunOutcome(msgspec.Struct, frozen=True, kw_only=True):
     coach_gone: dict[str, Any] | None = None
     """Why learning lost its coach, and what to do; None if it did not."""
 
+    @property
+    def metric(self) -> str:
+        """Name of the objective; `score` until it is known."""
+        if self.decision is not None:
+            return self.decision.metric
+        return (self.trust or {}).get("evaluator") or "score"
+
     def for_machines(self) -> dict[str, Any]:
         """The JSON of `ratchet improve --json`."""
         decided = self.decision
