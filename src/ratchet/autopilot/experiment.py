@@ -339,7 +339,7 @@ def _withheld(experiment: Experiment, waiting: int, decided: Decision) -> str:
     return (
         f"The decision is withheld: {decided.metric} is a judge's score, by which alone nothing is"
         f" promoted. Label {counted(waiting, 'more pair')} of answers: ratchet label --experiment"
-        f" {experiment.id[:8]}. Then run ratchet improve again."
+        f" {experiment.id[:8]}. Then run the same command again."
     )
 
 

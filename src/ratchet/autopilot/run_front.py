@@ -1,5 +1,7 @@
 """The front of a run: what each candidate achieves, costs and takes, beside the source.
 
+Candidates of earlier runs under the same conditions are on it, too: any of them may be shipped.
+
 Candidates run different tasks: a search gives most of them a few, and begins with those that the
 source fails. So their means cannot be compared, and neither can their gains on what they ran. All
 places are on the tasks that the source ran; what a candidate did not run counts as unchanged.
@@ -53,7 +55,7 @@ class CandidatePlace(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunFront(msgspec.Struct, frozen=True, kw_only=True):
-    """All candidates of a run on the front, or behind it."""
+    """All candidates, those of earlier runs included, on the front or behind it."""
 
     metric: str
     """The objective."""
@@ -72,10 +74,11 @@ class RunFront(msgspec.Struct, frozen=True, kw_only=True):
     def rule(self) -> str:
         """How places are measured, as sentences."""
         return (
-            f"Means over the {counted(self.tasks, 'train and val task')} that the source ran; on"
-            " one that a candidate did not run it counts as unchanged, and one that ran fewer than"
-            " half has no place. On the front, no other is at least as good in quality, cost and"
-            " latency and better in one; a difference from the source below its standard error"
+            f"Each number is a mean over the {counted(self.tasks, 'train and val task')} that the"
+            " source ran. A task that a candidate did not run counts as unchanged in quality, and"
+            " in cost and latency in proportion to the source's; a candidate that ran fewer than"
+            " half of them has no place. On the front is what no other beats by being as good in"
+            " all three and better in one. A difference from the source within its standard error"
             " counts as none."
         )
 
@@ -89,23 +92,18 @@ class _Mean(msgspec.Struct, frozen=True):
 
 
 def run_front(store: Store, run: Run, metric: str) -> RunFront | None:
-    """The candidates of a run by quality, cost and latency; None before the source has run.
+    """The candidates by quality, cost and latency up to a run; None before the source has run.
 
     Args:
         store: The run's store.
         run: The run, under way or over.
         metric: Name of its objective.
     """
-    measured: dict[str, dict[str, list[Measured]]] = {}
-    for rollout in store.scores.measured(run.id, LEARNING, metric):
-        by_task = measured.setdefault(rollout.candidate_id, {})
-        by_task.setdefault(rollout.task_id, []).append(rollout)
-    _add_earlier(store, run, metric, measured.setdefault(run.baseline_id, {}))
     means = {
-        candidate_id: {task: _mean(rollouts) for task, rollouts in by_task.items()}
-        for candidate_id, by_task in measured.items()
+        candidate_id: {task: _mean([*by_seed.values()]) for task, by_seed in by_task.items()}
+        for candidate_id, by_task in _measured(store, run, metric).items()
     }
-    source = means.pop(run.baseline_id)
+    source = means.pop(run.baseline_id, {})
     if not source:
         return None
     proofs = {
@@ -139,19 +137,29 @@ def run_front(store: Store, run: Run, metric: str) -> RunFront | None:
     )
 
 
-def _add_earlier(store: Store, run: Run, metric: str, own: dict[str, list[Measured]]) -> None:
-    """Add what the source did in earlier runs under the same conditions, of the same tasks."""
+def _measured(store: Store, run: Run, metric: str) -> dict[str, dict[str, dict[int, Measured]]]:
+    """Rollouts by candidate, task and seed, in the run and earlier ones under its conditions.
+
+    Of those that were run anew, as after a service was down, the last counts.
+    """
+    own = store.scores.measured(run.id, LEARNING, metric)
+    versions = {rollout.version for rollout in own if rollout.version}
     contents = _contents(store, run)
-    for earlier in reversed(earlier_runs(run, store)):
+    comparable: list[Measured] = []
+    for earlier in earlier_runs(run, store):
         then = _contents(store, earlier)
-        new: dict[str, list[Measured]] = {}
-        for rollout in store.scores.measured(earlier.id, LEARNING, metric):
-            task = rollout.task_id
-            if rollout.candidate_id != run.baseline_id or task in own:
-                continue
-            if rollout.status == "succeeded" and contents.get(task, "") == then.get(task):
-                new.setdefault(task, []).append(rollout)
-        own.update(new)
+        comparable += [
+            rollout
+            for rollout in store.scores.measured(earlier.id, LEARNING, metric)
+            if rollout.task_id in contents
+            and contents[rollout.task_id] == then.get(rollout.task_id)
+            and (rollout.version in versions or rollout.status in FAILURES)
+        ]
+    measured: dict[str, dict[str, dict[int, Measured]]] = {}
+    for rollout in [*comparable, *own]:
+        by_task = measured.setdefault(rollout.candidate_id, {})
+        by_task.setdefault(rollout.task_id, {})[rollout.seed] = rollout
+    return measured
 
 
 def _contents(store: Store, run: Run) -> dict[str, str]:

@@ -93,7 +93,11 @@ def candidates(
         return
     out.print(f"Run [bold]{short(outcome.run.id)}[/], {outcome.run.stage.replace('_', ' ')}")
     if not proposals:
-        out.print("No candidate has been judged yet.")
+        out.print(
+            f"Candidate {short(outcome.chosen_id)} was chosen by a person: no other was judged."
+            if outcome.chosen_id
+            else "No candidate has been judged yet."
+        )
         for sentence in filter(None, [*notes, outcome.run.message]):
             out.print(f"  {sentence}", style="dim", markup=False)
         print_refusals(refusals)

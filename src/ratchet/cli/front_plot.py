@@ -17,6 +17,9 @@ from ratchet.types.wording import counted
 HEIGHT = 14
 """Rows of the plot."""
 
+WIDEST = 100
+"""Most characters of its lines, however wide the terminal is."""
+
 SOURCE, SHIPPED, BEHIND, CROWDED = "◆", "★", "·", "●"
 """Marks of the source, of what was shipped, of candidates behind the front, and of those on it for
 which no letter is left."""
@@ -100,7 +103,7 @@ def _scatter(
     if max(place.quality for place, _ in drawn) <= 1.0:
         high_y = min(1.0, high_y)
     margin = 8
-    columns = max(20, width - margin - 2)
+    columns = max(20, min(width, WIDEST) - margin - 2)
     canvas = [[" "] * columns for _ in range(HEIGHT)]
     marked = marks(front)
     # What matters most is drawn last, over what stands in the same cell.
@@ -164,9 +167,8 @@ def _latency_text(place: CandidatePlace, source: CandidatePlace) -> str:
 
 def _change(value: float, source: float | None) -> str:
     """The change from the source in percent; empty where there is none."""
-    if not source or value == source:
-        return ""
-    return f" ({100.0 * (value / source - 1.0):+.0f} %)"
+    percent = round(100.0 * (value / source - 1.0)) if source else 0
+    return f" ({percent:+d} %)" if percent else ""
 
 
 def _standing(place: CandidatePlace) -> list[str]:

@@ -67,11 +67,11 @@ def standing(guardrail: GuardrailResult) -> str:
     return "holds" if guardrail.passed else "not proved to hold"
 
 
-def more_tasks(decided: Decision) -> str:
-    """What to do about a gain that was not proved."""
+def more_tasks(decided: Decision, command: str) -> str:
+    """What to do about a gain that was not proved, with the command that continues."""
     return (
         f"Add about {counted(decided.more_pairs, 'test task')} to the task file, or to your dataset"
-        " (ratchet datasets capture NAME --split 0,0,1), and run ratchet improve again. Or let"
+        f" (ratchet datasets capture NAME --split 0,0,1), and run {command} again. Or let"
         " people judge a draft: ratchet ship --draft."
     )
 
@@ -122,7 +122,7 @@ def print_outcome(outcome: RunOutcome) -> None:
         steps.add_row("undo it", f"ratchet rollback {short(release.id)}")
         out.print(steps)
     elif run.stage == "ship":
-        out.print("[bold green]Proved better.[/] Ship it with: ratchet improve")
+        out.print(f"[bold green]Proved better.[/] Ship it with: {outcome.command}")
     elif run.stage == "prove":
         out.print("[bold yellow]The decision is withheld until people have labelled.[/]")
         out.print(run.message, markup=False)
@@ -130,7 +130,7 @@ def print_outcome(outcome: RunOutcome) -> None:
         out.print("[bold yellow]Not proved: nothing is released.[/]")
         out.print(run.message, markup=False)
         if decided is not None:
-            out.print(more_tasks(decided), markup=False)
+            out.print(more_tasks(decided, outcome.command), markup=False)
     elif run.stage == "no_gain":
         head = _HEADS.get(decided.verdict if decided else "", "No significant gain")
         out.print(f"[bold yellow]{head}: nothing is shipped.[/]")

@@ -1,4 +1,4 @@
-"""The Pareto front of quality, cost and latency: the candidates that no other beats in all three."""
+"""The Pareto front of quality, cost and latency: the points that no other beats in all three."""
 
 from __future__ import annotations
 

@@ -42,9 +42,13 @@ class Measured(NamedTuple):
 
     candidate_id: str
     task_id: str
+    seed: int
+    """One for each repetition; the same again where a rollout was run anew."""
     status: RolloutStatus
     value: float | None
     """The evaluator's newest score; None without one."""
+    version: str
+    """The evaluator's version; empty where it did not score."""
     duration_s: float | None
     cost: Cost
 
@@ -192,12 +196,14 @@ class Scores:
                 rollouts.c.seq,
                 rollouts.c.candidate_id,
                 rollouts.c.task_id,
+                rollouts.c.seed,
                 rollouts.c.status,
                 rollouts.c.duration_s,
                 rollouts.c.known_usd,
                 rollouts.c.reported_usd,
                 rollouts.c.unpriced,
                 scores.c.value,
+                scores.c.version,
             )
             .join_from(rollouts, scores, theirs, isouter=True)
             .where(
@@ -213,8 +219,10 @@ class Scores:
                 row.seq: Measured(
                     row.candidate_id,
                     row.task_id,
+                    row.seed,
                     row.status,
                     row.value,
+                    row.version or "",
                     row.duration_s,
                     cost_of(row),
                 )

@@ -92,6 +92,8 @@ class RunDetail(msgspec.Struct, frozen=True, kw_only=True):
     baseline_val: float | None
     best_val: float | None
     val_tasks: int | None
+    command: str
+    """The command that begins and continues it."""
     at_work: bool
     """Whether a process is at work on it."""
     waits: list[LongWait]
@@ -212,6 +214,7 @@ def _detail(store: Store, id: str) -> RunDetail:
         baseline_val=finding.get("baseline_val"),
         best_val=finding.get("best_val"),
         val_tasks=finding.get("val_tasks"),
+        command=outcome.command,
         at_work=waits is not None,
         waits=waits or [],
         rollouts=outcome.costs.rollouts,
