@@ -1,4 +1,4 @@
-"""The front of a run, from rollouts in a store: the same tasks for all, and what is unknown said."""
+"""The front of a run, from rollouts in a store: all on the same tasks, and unknown costs said."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from ratchet.autopilot.run_front import CandidatePlace, RunFront, run_front
+from ratchet.autopilot.run_report import run_report
 from ratchet.store import Store
 from ratchet.types import Dataset, Rollout, RolloutStatus, Run, Score, Split, Task
 
@@ -52,7 +53,7 @@ def ran(
     quality: Mapping[int, float] | Callable[[int], float],
     *,
     tasks: range = range(20),
-    cost: float | None | Callable[[int], float] = 0.01,
+    cost: float | Callable[[int], float] | None = 0.01,
     latency: float | Callable[[int], float] = 1.0,
     run_id: str = "run",
     seed: int = 1,
@@ -184,3 +185,16 @@ def test_only_what_learning_compares_counts_and_the_last_of_what_was_run_anew(
     _, places = placed(sqlite_store, run)
     assert places["source"].quality == pytest.approx(0.75)
     assert run_front(sqlite_store, begun(sqlite_store, "empty", at=0.5), "match") is None
+
+
+def test_the_report_draws_the_front_with_its_table(sqlite_store: Store) -> None:
+    run = begun(sqlite_store)
+    sqlite_store.journal.append(run.id, "trust", {"evaluator": "match", "sentence": ""}, 3.0)
+    ran(sqlite_store, "source", half)
+    ran(sqlite_store, "cheaper", half, cost=0.004)
+    ran(sqlite_store, "worse", lambda number: 0.0, cost=0.005)
+    html = run_report(sqlite_store, run)
+    assert 'aria-label="match of 3 candidates over dollars of a rollout"' in html
+    assert html.count("<circle") == 3
+    assert ">$0.0040<" in html
+    assert html.count("on the front") == 1

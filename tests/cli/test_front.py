@@ -163,9 +163,9 @@ FRONT = RunFront(
     places=(
         place("source", 0.5, 0.010),
         place("best", 0.9, 0.012, on_front=True, is_shipped=True),
-        place("cheap", 0.6, 0.002, on_front=True),
+        place("cheap", 0.6, 0.002, on_front=True, letter="a"),
         place("behind", 0.4, 0.011),
-        place("unpriced", 0.8, None, on_front=True),
+        place("unpriced", 0.8, None, on_front=True, letter="b"),
         place("little", 0.5, 0.001, is_known=False),
     ),
 )

@@ -9,8 +9,11 @@ places are on the tasks that the source ran; what a candidate did not run counts
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, repeat
 from math import fsum
+from string import ascii_lowercase
+from typing import Literal
 
 import msgspec
 
@@ -24,6 +27,9 @@ from ratchet.store import Store
 from ratchet.store.scores import Measured
 from ratchet.types import InputError, Run, Verdict
 from ratchet.types.wording import counted
+
+CROWDED = "●"
+"""What stands in plots for those on the front for which no letter is left."""
 
 LEARNING = "learn/"
 """Prefix of the purpose of rollouts that learning compares candidates by."""
@@ -46,6 +52,8 @@ class CandidatePlace(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds of a rollout; None if none was measured."""
     on_front: bool = False
     """Whether no other candidate is at least as good in all three and better in one."""
+    letter: str = ""
+    """What stands for it in plots, if it is on the front and neither the source nor shipped."""
     is_known: bool = True
     """Whether it ran half of the tasks; if not, it has no place on the front."""
     verdict: Verdict | None = None
@@ -69,6 +77,12 @@ class RunFront(msgspec.Struct, frozen=True, kw_only=True):
     def source(self) -> CandidatePlace:
         """The source's own place."""
         return self.places[0]
+
+    @property
+    def over(self) -> Literal["cost", "latency"]:
+        """What quality is plotted over: cost where two are known to differ, else latency."""
+        costs = {place.cost_usd for place in self.places if place.is_known}
+        return "cost" if len(costs - {None}) > 1 else "latency"
 
     @property
     def rule(self) -> str:
@@ -129,12 +143,20 @@ def run_front(store: Store, run: Run, metric: str) -> RunFront | None:
     on_front = front([points[number] for number in known])
     for number, is_best in zip(known, on_front, strict=True):
         places[number] = msgspec.structs.replace(places[number], on_front=is_best)
+    ranked = (places[0], *sorted(places[1:], key=lambda place: -place.quality))
     return RunFront(
         metric=metric,
         tasks=len(source),
         source_id=run.baseline_id,
-        places=(places[0], *sorted(places[1:], key=lambda place: -place.quality)),
+        places=tuple(_lettered(ranked)),
     )
+
+
+def _lettered(places: Sequence[CandidatePlace]) -> Iterator[CandidatePlace]:
+    letters = chain(ascii_lowercase, repeat(CROWDED))
+    for number, place in enumerate(places):
+        named = number > 0 and place.on_front and not place.is_shipped
+        yield msgspec.structs.replace(place, letter=next(letters)) if named else place
 
 
 def _measured(store: Store, run: Run, metric: str) -> dict[str, dict[str, dict[int, Measured]]]:

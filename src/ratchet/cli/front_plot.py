@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from string import ascii_lowercase
 
 from rich.markup import escape
 from rich.table import Table
@@ -20,25 +19,21 @@ HEIGHT = 14
 WIDEST = 100
 """Most characters of its lines, however wide the terminal is."""
 
-SOURCE, SHIPPED, BEHIND, CROWDED = "◆", "★", "·", "●"
-"""Marks of the source, of what was shipped, of candidates behind the front, and of those on it for
-which no letter is left."""
+SOURCE, SHIPPED, BEHIND = "◆", "★", "·"
+"""Marks of the source, of what was shipped, and of candidates behind the front."""
 
 
 def marks(front: RunFront) -> dict[str, str]:
     """The mark of each candidate that has a place, by id; those on the front have letters."""
-    letters = iter(ascii_lowercase)
-    marked = {}
-    for place in front.places:
-        if place.candidate_id == front.source_id:
-            marked[place.candidate_id] = SOURCE
-        elif place.is_shipped:
-            marked[place.candidate_id] = SHIPPED
-        elif place.on_front:
-            marked[place.candidate_id] = next(letters, CROWDED)
-        elif place.is_known:
-            marked[place.candidate_id] = BEHIND
-    return marked
+    return {
+        place.candidate_id: SOURCE
+        if place.candidate_id == front.source_id
+        else SHIPPED
+        if place.is_shipped
+        else place.letter or BEHIND
+        for place in front.places
+        if place.is_known
+    }
 
 
 def front_plot(front: RunFront, width: int) -> str:
@@ -49,8 +44,7 @@ def front_plot(front: RunFront, width: int) -> str:
         width: Characters of a line.
     """
     known = [place for place in front.places if place.is_known]
-    costs = {place.cost_usd for place in known if place.cost_usd is not None}
-    if len(costs) > 1:
+    if front.over == "cost":
         return _scatter(front, known, "cost of a rollout", _cost, dollars_text, width)
     return _scatter(front, known, "seconds of a rollout", _latency, format_duration, width)
 

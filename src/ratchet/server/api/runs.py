@@ -155,13 +155,15 @@ class FrontAnswer(msgspec.Struct, frozen=True):
     """None before the source has run."""
     rule: str
     """How places are measured, as sentences; empty without a front."""
+    over: str
+    """What to plot quality over: `cost`, or `latency` where no two costs are known to differ."""
 
 
 @group.route("GET", "/v1/runs/{id}/front", READ)
 async def get_front(server: Services, id: str) -> FrontAnswer:
     """Get what each candidate of a run achieves, costs and takes, and whether another beats it."""
     front = await server.in_thread(_front, server.store, id)
-    return FrontAnswer(front, front.rule if front else "")
+    return FrontAnswer(front, front.rule if front else "", front.over if front else "cost")
 
 
 @group.route("GET", "/v1/runs/{id}/tasks", READ)
