@@ -93,7 +93,7 @@ class RunFront(msgspec.Struct, frozen=True, kw_only=True):
             " in cost and latency in proportion to the source's; a candidate that ran fewer than"
             " half of them has no place. On the front is what no other beats by being as good in"
             " all three and better in one. A difference from the source within its standard error"
-            " counts as none."
+            f" counts as none, and a latency below {LATENCY_FLOOR_S:g} s as {LATENCY_FLOOR_S:g} s."
         )
 
 
