@@ -46,6 +46,7 @@ def test_another_candidate_is_proved_at_the_next_level_and_shipped(searched: Pro
     done = searched.ratchet("ship", label)
     assert done.returncode == 0, done.stderr
     assert "Its proof is a new experiment at the next level, 0.013" in done.stdout
+    assert f"Candidate {label} in learning: closeness 0.954 (source 0.400), cost" in done.stdout
     assert "was chosen by a person, so nothing is learned" in done.stdout
     assert "Proved better and shipped as a branch" in done.stdout
     assert "No pull request was opened." in done.stdout
@@ -111,7 +112,8 @@ def test_what_cannot_be_shipped_is_refused_with_the_way_on(searched: Project) ->
         old = Candidate.of({"knobs": knobs.replace(aim=0.25)})
         outdated = old.derive({"knobs": knobs.replace(aim=0.3)}, algorithm="tune")
         foreign = original.derive({"knobs": knobs.replace(aim=0.35)}, algorithm="tune")
-        for candidate in (renamed, old, outdated, foreign):
+        tried = original.derive({"knobs": knobs.replace(aim=0.4)}, algorithm="tune")
+        for candidate in (renamed, old, outdated, foreign, tried):
             store.candidates.put(candidate, now)
         other = Run(
             id=content_hash("other"),
@@ -127,6 +129,19 @@ def test_what_cannot_be_shipped_is_refused_with_the_way_on(searched: Project) ->
             shared, id="theirs", queue=other.id, candidate_id=foreign.id
         )
         store.rollouts.create([theirs], now)
+        proof = store.experiments.history()[0]
+        decision = proof.decision
+        assert decision is not None
+        ended = msgspec.structs.replace(
+            proof,
+            id="ended",
+            candidate_id=tried.id,
+            history=(True, True, True),
+            decision=msgspec.structs.replace(decision, verdict="no_gain", sentence="No gain."),
+        )
+        store.experiments.put(ended)
+    said = refusal(searched, tried.id)
+    assert f"has had its proof, in run {proof.run_id[:8]}: No gain." in said
     said = refusal(searched, renamed.id)
     assert "of another agent: it sets dials (params), and this one has knobs (params)" in said
     assert "from another version of the source: knobs changed since" in refusal(

@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from difflib import get_close_matches
 
+from ratchet.autopilot.experiment import stream_of
 from ratchet.autopilot.project import Project
 from ratchet.autopilot.run_front import run_front
-from ratchet.autopilot.run_outcome import outcome_of
+from ratchet.autopilot.run_outcome import CHOSEN, outcome_of
 from ratchet.learn import Finding, Lab, mean
 from ratchet.store import Store
-from ratchet.types import Candidate, InputError, Run, kind_of
+from ratchet.types import Candidate, InputError, Run, dollars_text, kind_of
 from ratchet.types.wording import counted
 
 NEAR = 3
@@ -52,18 +53,21 @@ class Chosen:
         )
 
 
-def chosen_candidate(project: Project, store: Store, source: Candidate, name: str) -> Candidate:
+def chosen_candidate(
+    project: Project, store: Store, source: Candidate, objective: str, name: str
+) -> Candidate:
     """The candidate that a person names, if it can be proved and shipped.
 
     Args:
         project: The project.
         store: Its store.
         source: The agent as it is.
+        objective: Name of the objective.
         name: Start of the candidate's id.
 
     Raises:
         InputError: There is none or there are several, it is of another agent, it was learned from
-            another source, it is the source, or it is a release already.
+            another source, it is the source, it is a release already, or its proof has ended.
     """
     candidate = named_candidate(project, store, name)
     label = candidate.id[:8]
@@ -82,6 +86,7 @@ def chosen_candidate(project: Project, store: Store, source: Candidate, name: st
                 else f"Open its pull request: ratchet ship {release.id[:8]}",
             )
     _require_of_this_agent(project, store, candidate, source)
+    _require_unproved(project, store, candidate, source, objective)
     return candidate
 
 
@@ -95,6 +100,27 @@ def level_sentence(level: float) -> str:
         f"Its proof is a new experiment at the next level, {level:.2g}: it takes an e-value of"
         f" {1 / level:.3g}."
     )
+
+
+def learned_sentence(store: Store, candidate: Candidate) -> str:
+    """Sentence on a candidate's place among others as learning saw it; empty where it has none."""
+    queues = store.rollouts.queues_of(candidate.id)
+    runs = [run for queue in queues if (run := store.runs.get(queue)) is not None]
+    newest = max(runs, key=lambda run: run.created_at, default=None)
+    placed = run_front(store, newest, outcome_of(store, newest).metric) if newest else None
+    places = {place.candidate_id: place for place in placed.places} if placed else {}
+    if placed is None or candidate.id not in places:
+        return ""
+    own, source = places[candidate.id], placed.source
+    parts = [f"{placed.metric} {own.quality:.3f} (source {source.quality:.3f})"]
+    if own.cost_usd is not None and source.cost_usd is not None:
+        costs = dollars_text(own.cost_usd), dollars_text(source.cost_usd)
+        parts.append(f"cost {costs[0]} (source {costs[1]})")
+    else:
+        parts.append("cost unknown")
+    if own.latency_s is not None and source.latency_s is not None:
+        parts.append(f"latency {own.latency_s:.3g} s (source {source.latency_s:.3g} s)")
+    return f"Candidate {candidate.id[:8]} in learning: {', '.join(parts)}."
 
 
 def named_candidate(project: Project, store: Store, name: str) -> Candidate:
@@ -170,6 +196,32 @@ def _require_of_this_agent(
             f" {', '.join(changed) or 'the agent'} changed since, and it would undo that.",
             hint="Learn from the source as it is: ratchet improve",
         )
+
+
+def _require_unproved(
+    project: Project, store: Store, candidate: Candidate, source: Candidate, objective: str
+) -> None:
+    """Refuse a candidate whose held-out scores are known: they must not select what is proved."""
+    stream = stream_of(project.identity(), project.config.agent.label, objective)
+    for experiment in store.experiments.history():
+        is_its_proof = (
+            experiment.candidate_id == candidate.id
+            and experiment.baseline_id == source.id
+            and experiment.stream == stream
+            and experiment.decision is not None
+        )
+        # Its own run, begun by the same command, goes on or tells again how it ended.
+        if is_its_proof and store.journal.get(experiment.run_id, CHOSEN) != candidate.id:
+            decided = experiment.decision
+            assert decided is not None
+            raise InputError(
+                f"Candidate {candidate.id[:8]} has had its proof, in run {experiment.run_id[:8]}:"
+                f" {decided.sentence}",
+                hint="Add test tasks, and ratchet improve goes on with it."
+                if decided.verdict == "not_proved"
+                else "A second try on the same tasks would prove nothing. See others: ratchet"
+                " candidates --front",
+            )
 
 
 def _listed(kinds: dict[str, str]) -> str:

@@ -343,10 +343,13 @@ def _withheld(experiment: Experiment, waiting: int, decided: Decision) -> str:
     )
 
 
-def _stream(setting: ExperimentSettings) -> str:
+def stream_of(project: str, agent: str, objective: str) -> str:
     """Key of the experiments that share one alpha budget: same project, agent and objective."""
-    key = [setting.project, setting.run.agent, setting.objective]
-    return msgspec.json.encode(key).decode()
+    return msgspec.json.encode([project, agent, objective]).decode()
+
+
+def _stream(setting: ExperimentSettings) -> str:
+    return stream_of(setting.project, setting.run.agent, setting.objective)
 
 
 def _begin(setting: ExperimentSettings, store: Store) -> Experiment:

@@ -183,12 +183,12 @@ class _ImproveRun:
         self.identity = project.identity()
         self.agent = agent
         self.baseline: Candidate = project.source_candidate(self.agent)
-        self.chosen = (
-            chosen_candidate(project, store, self.baseline, chosen) if chosen is not None else None
-        )
         self.dataset = dataset
         self.evaluators: tuple[Evaluator, ...] = project.evaluators(self.agent)
         self.objective = project.objective(self.evaluators, self.agent)
+        self.chosen: Candidate | None = None
+        if chosen is not None:
+            self.chosen = chosen_candidate(project, store, self.baseline, self.objective, chosen)
         self.answered = any(
             e.name == self.objective and getattr(e, "needs_expected", False)
             for e in self.evaluators

@@ -79,6 +79,12 @@ class RunFront(msgspec.Struct, frozen=True, kw_only=True):
         return self.places[0]
 
     @property
+    def next_to_ship(self) -> CandidatePlace | None:
+        """The best on the front that is neither shipped nor has had its proof."""
+        unproved = (place for place in self.places if place.letter and place.verdict is None)
+        return next(unproved, None)
+
+    @property
     def over(self) -> Literal["cost", "latency"]:
         """What quality is plotted over: cost where two are known to differ, else latency."""
         costs = {place.cost_usd for place in self.places if place.is_known}

@@ -138,14 +138,9 @@ def _print_front(run: Run, placed: RunFront | None) -> None:
     out.print()
     for sentence in filter(None, (left_out(placed), placed.rule)):
         out.print(sentence, style="dim", markup=False)
-    others = [
-        place
-        for place in placed.places
-        if place.on_front and not place.is_shipped and place.candidate_id != placed.source_id
-    ]
-    if others:
-        named = short(others[0].candidate_id)
-        out.print(f"Prove one and ship it: ratchet ship {named}", style="dim")
+    if (unproved := placed.next_to_ship) is not None:
+        label = short(unproved.candidate_id)
+        out.print(f"Prove one and ship it: ratchet ship {label}", style="dim")
 
 
 def selected_run(store: Store, prefix: str | None) -> Run:

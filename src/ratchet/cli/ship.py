@@ -10,7 +10,7 @@ import msgspec
 import typer
 
 from ratchet.autopilot import Project
-from ratchet.autopilot.chosen_candidate import named_candidate
+from ratchet.autopilot.chosen_candidate import learned_sentence, named_candidate
 from ratchet.autopilot.draft_release import draft_release
 from ratchet.autopilot.pull_requests import forge_settings, live_proofs, propose_release
 from ratchet.cli.console import Folder, Json, out, print_json, project_in, short
@@ -128,6 +128,11 @@ def _candidate_named(project: Project, name: str) -> Candidate | None:
 
 def _prove_and_ship(project: Project, candidate: Candidate, json: bool) -> None:
     """Prove a candidate, and open the pull request of the release that comes of it."""
+    if not json:
+        with project.open_store() as store:
+            place = learned_sentence(store, candidate)
+        if place:
+            out.print(place, markup=False)
     outcome = improve_project(
         project, seed=None, ship=True, skip_bad=False, quiet=json, chosen=candidate.id
     )

@@ -35,7 +35,8 @@ export function FrontOf({ run, over: finished, select, selected }: { run: string
     const label = kind === "source" || kind === "shipped" ? name(place) : place.letter;
     return [{ id: place.candidate_id, x, y: place.quality, kind, label, said: `${name(place)}: ${score(place.quality)} for ${SHOWN[over](x)}` }];
   });
-  const other = known.find((place) => place.letter);
+  const unproved = known.filter((place) => place.letter && !place.verdict);
+  const other = unproved.find((place) => place.candidate_id === selected) ?? unproved[0];
   const few = front.places.length - known.length;
   const ranked = [source, ...known.filter((place) => place !== source && place.on_front), ...known.filter((place) => place !== source && !place.on_front)];
   return (
@@ -51,7 +52,7 @@ export function FrontOf({ run, over: finished, select, selected }: { run: string
         </label>
         {other && (
           <span>
-            Prove another and ship it: <Command text={`ratchet ship ${short((known.find((place) => place.candidate_id === selected && place.letter) ?? other).candidate_id)}`} />
+            Prove another and ship it: <Command text={`ratchet ship ${short(other.candidate_id)}`} />
           </span>
         )}
       </div>
