@@ -12,7 +12,8 @@ from ratchet.types.notebook import table_html
 Verdict: TypeAlias = Literal[
     "promote", "harm", "futile", "no_gain", "not_proved", "guardrail", "unconfirmed"
 ]
-"""promote: proved better, guardrails hold. harm: proved worse. futile: the gain, if any, is proved
+"""promote: proved better, guardrails hold. harm: proved worse. With a margin, better means "not worse
+by the margin", and worse "worse by the margin". futile: the gain, if any, is proved
 to be below the smallest gain worth having. no_gain: the tasks ran out. not_proved: they ran out,
 and were too few to prove the gain that was seen. guardrail: proved better,
 but a guardrail was not proved to hold or its metric was not measured. unconfirmed: better by a
@@ -89,8 +90,11 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     """Mean score over those pairs."""
     candidate: float
     """Mean score over those pairs."""
+    margin: float = 0.0
+    """How much lower the candidate may score, where it has to be proved not worse; 0 for better."""
     e_value: float
-    """Largest e-value reached against "no better than the baseline"."""
+    """Largest e-value reached against "no better than the baseline"; with a margin, against "worse
+    by the margin"."""
     interval: tuple[float, float]
     """Anytime-valid confidence interval of the mean gain, at level 1 - alpha."""
     guardrails: tuple[GuardrailResult, ...] = ()
