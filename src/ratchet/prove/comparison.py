@@ -125,9 +125,7 @@ class Comparison:
         """Pairs with both scores."""
         self.missing = 0
         """Pairs without both scores."""
-        self.superiority = EProcess(
-            null=-plan.margin, threshold=1.0 / plan.alpha, horizon=horizon
-        )
+        self.superiority = EProcess(null=-plan.margin, threshold=1.0 / plan.alpha, horizon=horizon)
         self.harm = EProcess(null=plan.margin, threshold=1.0 / plan.harm_alpha, horizon=horizon)
         self.futility = EProcess(
             null=plan.margin - plan.min_gain, threshold=1.0 / plan.futility_alpha, horizon=horizon
@@ -276,8 +274,9 @@ class Comparison:
     def _too_few(self) -> bool:
         """Whether a gain worth having was seen, in fewer pairs than prove the usual gain.
 
-        With a margin, it is the distance to it that has to be proved. One that is smaller than its own standard error was not seen, and one whose price breaks a
-        guardrail's margin is not worth having.
+        With a margin, it is the distance to it that has to be proved. One that is smaller than its
+        own standard error was not seen, and one whose price breaks a guardrail's margin is not
+        worth having.
         """
         if self._skips or not self._pairs:
             return False

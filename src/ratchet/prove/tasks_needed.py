@@ -33,8 +33,8 @@ LEAST_MARGIN = 0.02
 """The tightest margin that is taken without being asked for: it needs thousands of pairs."""
 
 PLANNED = 0.8
-"""Share of the pairs that a margin is planned for. With 30 to 200 pairs and variances of 0.05 to 0.2,
-equal scores then pass with a probability of 0.74 to 0.97; with all pairs it is 0.67 to 0.9."""
+"""Share of the pairs that a margin is planned for. With 30 to 200 pairs and variances of 0.05 to
+0.2, equal scores then pass with a probability of 0.74 to 0.97; with all pairs it is 0.67 to 0.9."""
 
 
 def provable_margin(alpha: float, tasks: int, variance: float) -> float:

@@ -12,12 +12,12 @@ from ratchet.types.notebook import table_html
 Verdict: TypeAlias = Literal[
     "promote", "harm", "futile", "no_gain", "not_proved", "guardrail", "unconfirmed"
 ]
-"""promote: proved better, guardrails hold. harm: proved worse. With a margin, better means "not worse
-by the margin", and worse "worse by the margin". futile: the gain, if any, is proved
+"""promote: proved better, guardrails hold. harm: proved worse. futile: the gain, if any, is proved
 to be below the smallest gain worth having. no_gain: the tasks ran out. not_proved: they ran out,
 and were too few to prove the gain that was seen. guardrail: proved better,
 but a guardrail was not proved to hold or its metric was not measured. unconfirmed: better by a
-judge's scores, but not proved so by people's labels."""
+judge's scores, but not proved so by people's labels. With a margin, better means "not worse by the
+margin", and worse "worse by the margin"."""
 
 
 MAX_REPETITIONS = 100
