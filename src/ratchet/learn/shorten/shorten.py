@@ -1,9 +1,8 @@
 """Shorten: leaves out parts of prompts as long as no score is lost, and asks the coach to merge.
 
 What can go is found by running, as in delta debugging (Zeller & Hildebrandt 2002). All that may go
-is left out at once; where that loses tasks, its halves are left out, one by one, on those tasks
-alone; and so on down to single parts. So a part is tried on the tasks that need it or something
-beside it. What could go by itself is then left out together: two parts that say the same can each
+is left out at once; where that loses tasks, one half is left out, on those tasks alone: those that
+are not lost then need something of the other half; and so on down to single parts. What could go by itself is then left out together: two parts that say the same can each
 go, and not both. Where tasks are lost that way, the part is found that lost them, and stays.
 
 A shorter prompt that loses nothing on train is run on val, the shortest first. It is nominated if
@@ -15,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from math import fsum, sqrt
+from math import fsum, log2, sqrt
 from statistics import fmean
 
 import msgspec
@@ -27,7 +26,7 @@ from ratchet.learn.race import EVEN, RaceEntry
 from ratchet.learn.shorten.merging import merged
 from ratchet.learn.shorten.parts import PromptPart, joined, split_prompt, tokens_in
 from ratchet.learn.shorten.saving import input_use, saving_sentence
-from ratchet.learn.work import Evaluation, Proposal, require_scores
+from ratchet.learn.work import Proposal, require_scores
 from ratchet.stats.gain import may_gain
 from ratchet.types import InputError, PromptTemplate, Task
 from ratchet.types.wording import counted
@@ -38,8 +37,8 @@ UNLIMITED = 2_000
 LEAST = 8
 """Train tasks, and val tasks, that are run at least, as far as there are any."""
 
-MOST_TRAIN = 60
-"""Train tasks that are run at most."""
+LOOKS = 8
+"""Rollouts of a task besides one for each halving: the source, chance, mending and the finalist."""
 
 BATCH = 8
 """Groups of parts that are tried at once."""
@@ -49,12 +48,22 @@ FINALISTS = 3
 
 
 class Shorten:
-    """Leaves out and merges parts of prompts."""
+    """Leaves out and merges parts of prompts.
+
+    Args:
+        margin: How much lower a shorter prompt may score; by default the tightest margin that the
+            test tasks can prove.
+    """
 
     name = "shorten"
     needs_coach = None
     goal = "not worse"
     """What is to be proved of its candidates: they save tokens, and need not score higher."""
+
+    def __init__(self, *, margin: float | None = None) -> None:
+        if margin is not None and not 0.0 < margin < 1.0:
+            raise InputError(f"Shorten(margin={margin!r}): a number between 0 and 1 is needed.")
+        self.margin = margin
 
     async def learn(self, lab: Lab) -> Finding:
         """Shorten the prompts of the lab's baseline.
@@ -78,9 +87,14 @@ class Shorten:
                 hint="Raise rollouts under [improve.budget]; a few hundred are usual.",
             )
         search = _Search(lab)
-        await search.run_source()
+        if not await search.run_source():
+            return search.nothing(
+                "The agent scores 0 on every train task, so nothing tells what a part is good for."
+            )
         await search.leave_out()
-        await search.mend()
+        await search.mend(search.train)
+        await search.run_source_on_val()
+        await search.mend([*search.train, *search.val])
         finalists = search.finalists()
         if lab.has_coach:
             finalists = await search.with_merged(finalists)
@@ -92,6 +106,8 @@ class _Chunk(msgspec.Struct, frozen=True):
 
     parts: tuple[int, ...]
     tasks: tuple[Task, ...]
+    other: tuple[int, ...] = ()
+    """The other half of what lost these tasks, which is looked at next."""
 
 
 class _Search:
@@ -112,13 +128,13 @@ class _Search:
             if not part.fixed
         ]
         """Those that may go: their prompts and their numbers in them."""
-        left = _left(lab)
-        self._train = lab.shuffled("shorten/train", lab.train)[
-            : max(LEAST, min(left // 8, MOST_TRAIN))
-        ]
-        self._val = lab.shuffled("shorten/val", lab.val)[: max(LEAST, left // 10)]
-        self._reserve = 2 * len(self._val)
-        """Rollouts of the source and of a finalist on val."""
+        # What no task needs seems dead, so as many tasks are run as the budget allows.
+        looks = log2(max(2, len(self._parts))) + LOOKS
+        count = max(LEAST, int(_left(lab) / looks))
+        self.train = lab.shuffled("shorten/train", lab.train)[:count]
+        self.val = lab.shuffled("shorten/val", lab.val)[:count]
+        self._reserve = len(self.train) + 2 * len(self.val)
+        """Rollouts of a finalist on all tasks, and of the source on val."""
         self._source = RaceEntry(0, lab.baseline)
         self._entries: dict[str, RaceEntry] = {}
         self._without: dict[tuple[frozenset[int], bool], RaceEntry | None] = {}
@@ -131,21 +147,24 @@ class _Search:
         self._steps = 0
         self.ended = SearchEnd("idle", "every part that is left is needed")
 
-    async def run_source(self) -> None:
-        """Run the source on the train tasks, and see what it loses by chance."""
-        evaluations = await self._lab.evaluate(self._lab.baseline, self._train)
+    async def run_source(self) -> bool:
+        """Run the source on the train tasks; whether there is a score that could be lost."""
+        evaluations = await self._lab.evaluate(self._lab.baseline, self.train)
         require_scores(evaluations, "train")
-        self._source.add(evaluations)
+        scores = self._source.add(evaluations)
+        if not any(score > EVEN for score in scores.values()):
+            return False
         await self._measure_chance()
+        return True
 
     async def _measure_chance(self) -> None:
         """Run the same prompts with a blank line more, which says nothing else.
 
         Answers of a model change with any change of its prompt, also where it draws none of them.
         """
-        if _left(self._lab) < len(self._train) + self._reserve:
+        if _left(self._lab) < len(self.train) + self._reserve:
             return
-        again = await self._differences((), self._train, spaced=True)
+        again = await self._differences((), self.train, spaced=True)
         if again is None:
             return
         losses = [
@@ -157,7 +176,7 @@ class _Search:
 
     async def leave_out(self) -> None:
         """Find the groups of parts that can go, each by itself."""
-        waiting = [_Chunk(tuple(range(len(self._parts))), tuple(self._train))] * bool(self._parts)
+        waiting = [_Chunk(tuple(range(len(self._parts))), tuple(self.train))] * bool(self._parts)
         while waiting and self._may_continue():
             # First what may save most for a rollout: long parts that few tasks were lost without.
             waiting.sort(key=lambda chunk: -self._tokens(chunk.parts) / len(chunk.tasks))
@@ -171,19 +190,50 @@ class _Search:
             for chunk, differences in zip(batch, results, strict=True):
                 if differences is None:
                     waiting.append(chunk)
-                elif not self._loses(differences.values()):
+                    continue
+                lost = tuple(task for task in chunk.tasks if differences[task.id] < -EVEN)
+                if not self._loses(differences.values()):
                     self._kept_out.append(chunk.parts)
-                elif len(chunk.parts) > 1:
-                    lost = [task for task in chunk.tasks if differences[task.id] < -EVEN]
-                    waiting += [_Chunk(half, tuple(lost)) for half in self._halves(chunk.parts)]
+                    lost = ()
+                waiting += self._next(chunk.parts, lost)
+                if chunk.other:
+                    waiting += self._other(chunk, lost)
         if waiting:
             self.ended = SPENT
         self._kept_out.sort(key=lambda parts: (-self._tokens(parts), parts))
 
-    async def mend(self) -> None:
-        """Put back what cannot go together with the others."""
+    def _next(self, parts: tuple[int, ...], lost: tuple[Task, ...]) -> list[_Chunk]:
+        """What to try of parts without which tasks are lost: one half on these tasks."""
+        if not lost or len(parts) == 1:
+            return []
+        half, other = self._halves(parts)
+        return [_Chunk(half, lost, other)]
+
+    def _other(self, chunk: _Chunk, lost: tuple[Task, ...]) -> list[_Chunk]:
+        """What to try of the other half, after tasks were lost without this one.
+
+        The tasks that were not, though they were without both, need something of the other half:
+        it need not be tried as a whole.
+        """
+        rest = tuple(task for task in chunk.tasks if task not in lost)
+        if not rest:
+            return [_Chunk(chunk.other, chunk.tasks)]
+        if len(chunk.other) > 1 and self._loses([-1.0] * len(rest) + [0.0] * len(lost)):
+            return self._next(chunk.other, rest)
+        return [_Chunk(chunk.other, rest)]
+
+    async def run_source_on_val(self) -> None:
+        """Run the source on the val tasks."""
+        evaluations = await self._lab.evaluate(self._lab.baseline, self.val)
+        require_scores(evaluations, "val")
+        self._source.add(evaluations)
+        self._reserve -= len(self.val)
+
+    async def mend(self, tasks: Sequence[Task]) -> None:
+        """Put back what cannot go together with the others without a loss of these tasks."""
+        self._mended = False
         while self._kept_out and self._may_continue():
-            lost = await self._lost_together()
+            lost = await self._lost_together(tasks)
             if lost is None:
                 self.ended = SPENT
                 return
@@ -201,12 +251,12 @@ class _Search:
                     self._kept_out.sort(key=lambda parts: (-self._tokens(parts), parts))
                 lost = await self._lost(self._kept_out, lost)
 
-    async def _lost_together(self) -> list[Task] | None:
-        """Train tasks that are lost without all groups, and again with a blank line more.
+    async def _lost_together(self, tasks: Sequence[Task]) -> list[Task] | None:
+        """Of the tasks, those that are lost without all groups, and again with a blank line more.
 
         What a second look at them loses by chance is no loss; None if the budget is spent.
         """
-        lost = await self._lost(self._kept_out, self._train, at_all=True)
+        lost = await self._lost(self._kept_out, tasks, at_all=True)
         if not lost:
             return lost
         again = await self._differences(_union(self._kept_out), lost, spaced=True)
@@ -280,7 +330,7 @@ class _Search:
         entry = self._entries.setdefault(
             candidate.id, RaceEntry(len(self._entries) + 1, candidate, self._source)
         )
-        differences = await self._run(entry, self._train)
+        differences = await self._run(entry, self.train)
         if differences is None or not _no_worse(differences.values()):
             lab.note("The coach's merged version loses train tasks, and is left out.")
             return finalists
@@ -288,37 +338,39 @@ class _Search:
 
     async def choose(self, finalists: Sequence[RaceEntry]) -> Finding:
         """The shortest finalist that is no worse than the source on train and val."""
-        before = await self._lab.evaluate(self._lab.baseline, self._val)
-        require_scores(before, "val")
-        own = {evaluation.task.id: evaluation.worth for evaluation in before}
-        best, best_val, after = self._source, fmean(own.values()), before
+        self._reserve = 0
+        best, tasks = self._source, [*self.train, *self.val]
         for entry in sorted(finalists, key=self._length)[:FINALISTS]:
-            if _left(self._lab) < len(self._val):
+            differences = await self._run(entry, tasks)
+            if differences is None:
                 self.ended = SPENT
+            elif _no_worse(differences.values()):
+                best = entry
                 break
-            try:
-                evaluations = await self._lab.evaluate(entry.candidate, self._val)
-            except BudgetExhausted:
-                self.ended = SPENT
-                break
-            on_val = [evaluation.worth - own[evaluation.task.id] for evaluation in evaluations]
-            if _no_worse([*entry.differences(), *on_val]):
-                best, after = entry, evaluations
-                best_val = fmean(evaluation.worth for evaluation in evaluations)
-                break
-        sentence = await self._sentence(best, before, after)
+        sentence = await self._sentence(best)
+        ids = [task.id for task in self.val]
         return Finding(
             best=best.candidate,
-            baseline_val=fmean(own.values()),
-            best_val=best_val,
+            baseline_val=fmean(self._source.scores[id] for id in ids),
+            best_val=fmean(best.scores[id] for id in ids),
             proposals=len(self._entries),
             sentence=sentence,
             ended=self.ended.cause,
         )
 
-    async def _sentence(
-        self, best: RaceEntry, before: Sequence[Evaluation], after: Sequence[Evaluation]
-    ) -> str:
+    def nothing(self, sentence: str) -> Finding:
+        """The source as it is, and why."""
+        mean = self._source.mean()
+        return Finding(
+            best=self._lab.baseline,
+            baseline_val=mean,
+            best_val=mean,
+            proposals=0,
+            sentence=sentence,
+            ended="idle",
+        )
+
+    async def _sentence(self, best: RaceEntry) -> str:
         if best is self._source:
             return f"No part of a prompt can go without a loss; {self.ended.why}."
         was, now = self._length(self._source), self._length(best)
@@ -327,8 +379,10 @@ class _Search:
             f" of {was:,}, by their characters; {self.ended.why}."
         )
         spans = [
-            await asyncio.gather(*(self._lab.spans(evaluation) for evaluation in evaluations))
-            for evaluations in (before, after)
+            await asyncio.gather(
+                *(self._lab.spans(entry.evaluations[task.id]) for task in self.val)
+            )
+            for entry in (self._source, best)
         ]
         return f"{text} {saving_sentence(*map(input_use, spans))}".strip()
 
@@ -412,7 +466,7 @@ class _Search:
                 candidate_id=entry.id,
                 value=entry.mean(),
                 tasks=len(entry.scores),
-                pruned=len(entry.scores) < len(self._train),
+                pruned=len(entry.scores) < len(self.train),
                 best=self._source.mean(),
                 rollouts=self._lab.spent.rollouts,
             )
@@ -461,7 +515,7 @@ class _Search:
 
     def _affordable(self, level: Sequence[_Chunk]) -> list[_Chunk]:
         """The first chunks that the budget covers, with what mending and val take."""
-        left = self._left() - len(self._train)
+        left = self._left() - len(self.train)
         affordable = []
         for chunk in level:
             left -= len(chunk.tasks)
