@@ -1,26 +1,30 @@
-"""Measures how much of a prompt's dead text `shorten` finds, and whether the rest is proved no worse.
+"""Measures how much dead text `shorten` finds in a prompt, and whether the rest is proved no worse.
 
     python benchmarks/shorten.py [--quick] [--seeds N] [--real]
 
 The prompt has about 1,500 tokens, 40 % of them dead: sentences, list items and paragraphs that no
-answer depends on, in between of the rules. `ratchet improve` with the algorithm `shorten` searches on
-train and val tasks and proves the result on test tasks, as in any project.
+answer depends on, in between of the rules. `ratchet improve` with the algorithm `shorten` searches
+on train and val tasks and proves the result on test tasks, as in any project.
 
-The agent is a simulator by default: it looks the rule for a ticket's topic up in the prompt, as that
-stands, and does what it says; without it, it guesses. One answer in twenty is wrong by
-chance, half of them for any prompt, half drawn anew for each prompt. With `--real` it is the example `support_router`, whose model of half a
-billion parameters answers on this machine, with house rules, examples and dead text in its prompt.
+The agent is a simulator by default: it looks the rule for a ticket's topic up in the prompt, as
+that stands, and does what it says; without it, it guesses. One answer in twenty is wrong by chance,
+half of them for any prompt, half drawn anew for each prompt. With `--real` it is the example
+`support_router`, whose model of half a billion parameters answers on this machine, with house
+rules, examples and dead text in its prompt.
 
 Progress goes to stderr. The last line of stdout is one JSON object:
 
 - agent: `simulator`, or the model's name
-- tokens: tokens of the prompt before, by its characters; dead: those of dead text
-- runs: for each seed, the share that the prompt is shorter; the verdict; scores on test tasks before
-  and after, with the margin that was to be proved; lost: rules that are gone; dead_left: share of the
-  dead text that is still there; rollouts of all stages; seconds
-- shorter: the least share of the runs
+- tokens: tokens of the first prompt before, by its characters; dead: those of dead text
+- shorter: the least share by which a run's prompt is shorter
+- proved: share of the runs that are proved not worse; equal scores are planned to be in 0.8 of them
+- lost: rules that are gone, of all runs
+- runs: for each seed, the same figures; the verdict, scores on test tasks before and after, and the
+  margin that was to be proved; dead_left: share of the dead text that is still there; rollouts of
+  all stages; seconds
 
-The exit code is 1 when a run of the simulator is less than 30 % shorter, or is not proved no worse.
+The exit code is 1 when a run of the simulator is less than 30 % shorter, or fewer than half of the
+runs are proved.
 """
 
 from __future__ import annotations
@@ -66,7 +70,7 @@ TOPICS = (
         "orders",
     ),
     *("cancellations", "subscriptions", "feedback", "jobs", "press", "partners"),
-    *("leases", "rentals", "recipes", "filters", "cables", "hoses"),
+    *("leases", "filters"),
 )
 TEAMS = ("billing", "accounts", "logistics", "repairs", "legal", "sales")
 
@@ -89,7 +93,8 @@ DEAD = (
 
 def rule(topic: str) -> str:
     team = TEAMS[TOPICS.index(topic) % len(TEAMS)]
-    return f"A ticket that is about {topic} always goes to the team {team}, whatever else it says and whoever wrote it."
+    what = f"A ticket that is about {topic} always goes to the team {team}"
+    return f"{what}, whatever else it says and whoever wrote it."
 
 
 def prompt(seed: int) -> tuple[str, list[str]]:
@@ -243,7 +248,7 @@ def real(root: Path, seed: int) -> tuple[str, list[str], list[str]]:
     head = settings.partition("[improve]")[0]
     head = head.replace("train = 0.3", "train = 0.2").replace("val = 0.05", "val = 0.2")
     head = head.replace("test = 0.65", "test = 0.6")
-    tail = SETTINGS[SETTINGS.index("[improve]") :].replace("2000", "400")
+    tail = SETTINGS[SETTINGS.index("[improve]") :].replace("2000", "250")
     (root / "ratchet.toml").write_text(head + tail)
     rows = [{"input": task["input"], "expected": task["expected"]} for task in asked[:REAL_TASKS]]
     (root / "tasks.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -251,7 +256,7 @@ def real(root: Path, seed: int) -> tuple[str, list[str], list[str]]:
     return text, rules, dead
 
 
-REAL_TASKS = 150
+REAL_TASKS = 120
 
 
 def shortened(seed: int, *, is_real: bool) -> dict[str, Any]:
@@ -274,11 +279,10 @@ def shortened(seed: int, *, is_real: bool) -> dict[str, Any]:
         said = json.loads(done.stdout.splitlines()[-1])
         with Store.open(f"sqlite:///{root}/.ratchet/ratchet.db") as store:
             best = store.candidates.get(said["candidate_id"] or said["baseline_id"])
-            sentence = (store.journal.get(said["run"], "finding") or {}).get("sentence", "")
         (template,) = best.resources.values() or (PromptTemplate(text, "plain"),)
         assert isinstance(template, PromptTemplate)
         evidence = json.loads(Path(root, said["evidence"]).read_text()) if said["evidence"] else {}
-    print(f"seed {seed}: {said['message']} {sentence}", file=sys.stderr)
+    print(f"seed {seed}: {said['message']}", file=sys.stderr)
     return {
         "shorter": round(1 - tokens_in(template.text) / tokens_in(text), 3),
         "tokens": [tokens_in(text), tokens_in(template.text)],
@@ -304,19 +308,18 @@ def main() -> int:
     seeds = 1 if options.quick or options.real else options.seeds
     runs = [shortened(seed, is_real=options.real) for seed in range(seeds)]
     least = min(run["shorter"] for run in runs)
-    print(
-        json.dumps(
-            {
-                "agent": "qwen2.5-coder-0.5b" if options.real else "simulator",
-                "tokens": runs[0]["tokens"][0],
-                "dead": runs[0]["dead_tokens"],
-                "shorter": least,
-                "runs": runs,
-            }
-        )
-    )
-    proved = all(run["verdict"] == "promote" for run in runs)
-    return 0 if options.real or (proved and least >= LEAST_SHORTER) else 1
+    proved = sum(run["verdict"] == "promote" for run in runs) / len(runs)
+    result = {
+        "agent": "qwen2.5-coder-0.5b" if options.real else "simulator",
+        "tokens": runs[0]["tokens"][0],
+        "dead": runs[0]["dead_tokens"],
+        "shorter": least,
+        "proved": round(proved, 3),
+        "lost": sum(run["lost"] for run in runs),
+        "runs": runs,
+    }
+    print(json.dumps(result))
+    return 0 if options.real or (proved >= 0.5 and least >= LEAST_SHORTER) else 1
 
 
 if __name__ == "__main__":

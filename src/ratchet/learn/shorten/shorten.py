@@ -1,9 +1,11 @@
 """Shorten: leaves out parts of prompts as long as no score is lost, and asks the coach to merge.
 
 What can go is found by running, as in delta debugging (Zeller & Hildebrandt 2002). All that may go
-is left out at once; where that loses tasks, one half is left out, on those tasks alone: those that
-are not lost then need something of the other half; and so on down to single parts. What could go by itself is then left out together: two parts that say the same can each
-go, and not both. Where tasks are lost that way, the part is found that lost them, and stays.
+is left out at once; where that loses tasks, one half is left out, on those tasks alone: what is not
+lost then needs something of the other half; and so on down to single parts. What could go by
+itself is then left out together: two parts that say the same can each go, and not both. Where tasks
+are lost that way, the part is found that lost them, and stays. What answers change by chance is
+measured on the same prompts with a blank line more.
 
 A shorter prompt that loses nothing on train is run on val, the shortest first. It is nominated if
 it is no worse than the source by a standard error on all tasks that both ran, and has to be proved
@@ -143,7 +145,6 @@ class _Search:
         """Groups of parts that can go, the longest first."""
         self._chance = self._chance_square = 0.0
         """What the source loses by chance on a task that it scored on: mean and mean square."""
-        self._mended = False
         self._steps = 0
         self.ended = SearchEnd("idle", "every part that is left is needed")
 
@@ -231,14 +232,12 @@ class _Search:
 
     async def mend(self, tasks: Sequence[Task]) -> None:
         """Put back what cannot go together with the others without a loss of these tasks."""
-        self._mended = False
         while self._kept_out and self._may_continue():
             lost = await self._lost_together(tasks)
             if lost is None:
                 self.ended = SPENT
                 return
             if not lost:
-                self._mended = True
                 return
             while lost:
                 culprit = await self._culprit(lost)
@@ -300,8 +299,7 @@ class _Search:
         After the one without all that can go, those without the longest groups alone.
         """
         groups = self._kept_out
-        counts = [len(groups)] if self._mended else []
-        counts += [len(groups) // 2, 1]
+        counts = [len(groups), len(groups) // 2, 1]
         entries = [
             entry
             for count in counts
