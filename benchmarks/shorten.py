@@ -10,7 +10,7 @@ The agent is a simulator by default: it looks the rule for a ticket's topic up i
 that stands, and does what it says; without it, it guesses. One answer in twenty is wrong by chance,
 half of them for any prompt, half drawn anew for each prompt. With `--real` it is the example
 `support_router`, whose model of half a billion parameters answers on this machine, with house
-rules, examples and dead text in its prompt.
+rules, examples and dead text in its prompt; `--quick` shortens a prompt of 600 tokens then.
 
 Progress goes to stderr. The last line of stdout is one JSON object:
 
@@ -209,18 +209,16 @@ Answer with one JSON object and nothing else. Its keys:
 # Examples
 """
 
-EXAMPLES = 12
-"""Tasks that are shown in the prompt of the real agent, so that it has its length."""
 
-
-def real(root: Path, seed: int) -> tuple[str, list[str], list[str]]:
+def real(root: Path, seed: int, *, quick: bool) -> tuple[str, list[str], list[str]]:
     """The example `support_router` with rules, examples and dead text in its prompt."""
+    examples_shown, task_count, rollouts = (2, 40, 40) if quick else (12, 120, 250)
     example = example_folder("support_router")
     draw = random.Random(f"real/{seed}")
     lines = (example / "tasks.jsonl").read_text(encoding="utf-8").splitlines()
     tasks = [json.loads(line) for line in lines]
     draw.shuffle(tasks)
-    shown, asked = tasks[:EXAMPLES], tasks[EXAMPLES:]
+    shown, asked = tasks[:examples_shown], tasks[examples_shown:]
     examples = [
         f"Input: {task['input']}\nOutput: {json.dumps(task['expected'], ensure_ascii=False)}"
         for task in shown
@@ -248,22 +246,19 @@ def real(root: Path, seed: int) -> tuple[str, list[str], list[str]]:
     head = settings.partition("[improve]")[0]
     head = head.replace("train = 0.3", "train = 0.2").replace("val = 0.05", "val = 0.2")
     head = head.replace("test = 0.65", "test = 0.6")
-    tail = SETTINGS[SETTINGS.index("[improve]") :].replace("2000", "250")
+    tail = SETTINGS[SETTINGS.index("[improve]") :].replace("2000", str(rollouts))
     (root / "ratchet.toml").write_text(head + tail)
-    rows = [{"input": task["input"], "expected": task["expected"]} for task in asked[:REAL_TASKS]]
+    rows = [{"input": task["input"], "expected": task["expected"]} for task in asked[:task_count]]
     (root / "tasks.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     rules = [line for line in ROUTER.splitlines() if line.startswith("- ")]
     return text, rules, dead
 
 
-REAL_TASKS = 120
-
-
-def shortened(seed: int, *, is_real: bool) -> dict[str, Any]:
+def shortened(seed: int, *, is_real: bool, quick: bool) -> dict[str, Any]:
     """What `ratchet improve` comes to in a new project."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
-        text, rules, dead = (real if is_real else simulated)(root, seed)
+        text, rules, dead = real(root, seed, quick=quick) if is_real else simulated(root, seed)
         (root / ".gitignore").write_text(".ratchet/\n__pycache__/\n")
         who = ("-c", "user.name=Benchmark", "-c", "user.email=benchmark@ratchet.invalid")
         for arguments in (("init", "-q"), ("add", "-A"), ("commit", "-q", "-m", "An agent")):
@@ -306,7 +301,7 @@ def main() -> int:
     parser.add_argument("--real", action="store_true", help="a real model on this machine")
     options = parser.parse_args()
     seeds = 1 if options.quick or options.real else options.seeds
-    runs = [shortened(seed, is_real=options.real) for seed in range(seeds)]
+    runs = [shortened(seed, is_real=options.real, quick=options.quick) for seed in range(seeds)]
     least = min(run["shorter"] for run in runs)
     proved = sum(run["verdict"] == "promote" for run in runs) / len(runs)
     result = {

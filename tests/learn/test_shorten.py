@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -15,8 +15,10 @@ from hypothesis import strategies as st
 from ratchet.learn import Budget, BudgetExhausted, Finding
 from ratchet.learn.shorten import Shorten
 from ratchet.learn.shorten.parts import joined, split_prompt
+from ratchet.learn.shorten.saving import input_use, saving_sentence
+from ratchet.llm import Message, Reply
 from ratchet.store import Store
-from ratchet.types import Candidate, InputError, PromptTemplate
+from ratchet.types import Candidate, InputError, PromptTemplate, Span
 from ratchet.types.template import Engine
 from tests.learn.conftest import Answer, FakeRunner, Killed, MakeStore, make_lab
 
@@ -232,3 +234,87 @@ def test_the_parts_are_the_prompt_to_the_byte(text: str, engine: Engine) -> None
     for number, part in enumerate(parts):
         if not part.fixed:
             PromptTemplate(joined(parts, {number}), engine)
+
+
+# --- the coach, and what is saved
+
+
+class Merges:
+    """A stand-in coach that writes what it is told to."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.asked: list[str] = []
+
+    async def ask(self, messages: Sequence[Message], **_: Any) -> Reply:
+        self.asked.append(messages[-1].content)
+        return Reply(text=self.text, model="coach")
+
+    def credit(self, *_: Any) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+MERGED = "Sort. {ticket} " + " ".join(RULES)
+LONG = "You, who sort tickets all day, sort this one: {ticket}\n\n" + "\n\n".join(RULES)
+
+
+@pytest.mark.parametrize(
+    ("answer", "note"),
+    [
+        (f"Shorter now.\n```\n{MERGED}\n```", ""),
+        (f"```\n{MERGED.replace('{ticket} ', '')}\n```", "It lost the placeholder {ticket}"),
+        (f"```\n{MERGED.replace(RULES[0], '')}\n```", "loses train tasks"),
+        (f"```\n{LONG} {MERGED}\n```", "It is no shorter."),
+        ("NO CHANGE: it says no more than it must.", ""),
+    ],
+)
+def test_a_merged_version_counts_if_it_keeps_placeholders_and_scores(
+    make_store: MakeStore, answer: str, note: str
+) -> None:
+    coach = Merges(answer)
+    source = Candidate.of({"system": PromptTemplate(LONG)})
+    shortened = shorten(make_store(), baseline=source, coach=coach)
+    assert len(coach.asked) == 1
+    assert "{ticket}" in coach.asked[0]
+    assert (shortened.text == MERGED) == (answer.startswith("Shorter"))
+    assert all(rule in shortened.text for rule in RULES)
+    assert note in " ".join(shortened.notes)
+
+
+def call_span(number: int, *, tokens: int, cached: int = 0, model: str = "gpt-4o") -> Span:
+    return Span(
+        trace_id="1" * 32,
+        span_id=f"{number:016x}",
+        name="chat",
+        start_ns=number,
+        end_ns=number + 1,
+        attributes={
+            "gen_ai.operation.name": "chat",
+            "gen_ai.provider.name": "openai",
+            "gen_ai.response.model": model,
+            "gen_ai.usage.input_tokens": tokens,
+            "gen_ai.usage.output_tokens": 50,
+            "gen_ai.usage.cache_read.input_tokens": cached,
+            "ratchet.cost_usd": 1.0,
+        },
+    )
+
+
+def test_saved_tokens_are_counted_at_the_price_of_the_cache() -> None:
+    before = input_use([[call_span(1, tokens=1_500, cached=1_280)]])
+    after = input_use([[call_span(2, tokens=900)], [call_span(3, tokens=900)]])
+    assert saving_sentence(before, after) == (
+        "Model calls take 40 % fewer input tokens: 900 a call in place of 1,500. Their input costs"
+        " 5 % more, with what came from the provider's cache at its price: 85 % of it before, 0 %"
+        " after."
+    )
+    unknown = input_use([[call_span(4, tokens=900, model="own-model")]])
+    assert saving_sentence(before, unknown).endswith("900 a call in place of 1,500.")
+    assert saving_sentence(input_use([[]]), after) == ""
+
+
+def test_an_agent_that_scores_nothing_has_nothing_to_lose(make_store: MakeStore) -> None:
+    shortened = shorten(make_store(), answer=lambda *_: 0.0)
+    assert shortened.finding.best == SOURCE
+    assert "scores 0 on every train task" in shortened.finding.sentence

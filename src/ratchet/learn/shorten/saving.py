@@ -51,22 +51,22 @@ def saving_sentence(before: InputUse, after: InputUse) -> str:
     if not (before.calls and before.tokens and after.calls and after.tokens):
         return ""
     was, now = before.tokens / before.calls, after.tokens / after.calls
-    text = (
-        f"Model calls take {_less(was, now)} input tokens: {now:,.0f} a call in place of {was:,.0f}"
-    )
+    text = f"Model calls take {_change(was, now, 'fewer', 'more')} input tokens:"
+    text += f" {now:,.0f} a call in place of {was:,.0f}."
     if before.usd and after.usd is not None:
-        cost = _less(before.usd / before.calls, after.usd / after.calls, "lower", "higher")
-        text += f", at {cost} input cost"
+        usd = _change(before.usd / before.calls, after.usd / after.calls, "less", "more")
+        text += f" Their input costs {usd}"
         if before.cached or after.cached:
+            shares = [f"{100 * use.cached / use.tokens:.0f} %" for use in (before, after)]
             text += (
-                f" with what the provider's cache held at its price"
-                f" ({before.cached / before.tokens:.0%} of the tokens before,"
-                f" {after.cached / after.tokens:.0%} after)"
+                ", with what came from the provider's cache at its price:"
+                f" {shares[0]} of it before, {shares[1]} after"
             )
-    return text + "."
+        text += "."
+    return text
 
 
-def _less(was: float, now: float, less: str = "fewer", more: str = "more") -> str:
+def _change(was: float, now: float, less: str, more: str) -> str:
     share = 1.0 - now / was
     return f"{abs(share) * 100:.0f} % {less if share >= 0 else more}"
 
