@@ -77,6 +77,10 @@ def make_algorithm(name: str, options: Mapping[str, Any]) -> Algorithm:
         raise ConfigError(f"improve.options of {name} are invalid: {error}.") from None
     if not isinstance(algorithm, Algorithm):
         raise ConfigError(f"improve.algorithm = {name!r} is no algorithm: it lacks name or learn.")
+    if isinstance(algorithm, Migrate) and algorithm.learn_by:
+        algorithm.inner = functools.partial(
+            make_algorithm, algorithm.learn_by, algorithm.learn_options
+        )
     return algorithm
 
 
