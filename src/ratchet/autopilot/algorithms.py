@@ -20,6 +20,7 @@ from ratchet.learn.auto import Auto
 from ratchet.learn.evolve import Evolve
 from ratchet.learn.few_shot import FewShot
 from ratchet.learn.migrate import Migrate
+from ratchet.learn.shorten import Shorten
 from ratchet.types import ConfigError, Model, Resource, Task
 
 SFT = functools.partial(FineTuning, "sft")
@@ -38,6 +39,7 @@ ALGORITHMS: dict[str, Callable[..., Algorithm]] = {
     "evolve": Evolve,
     "few_shot": FewShot,
     "migrate": Migrate,
+    "shorten": Shorten,
     "sft": SFT,
     "dpo": DPO,
     "grpo": GRPO,
