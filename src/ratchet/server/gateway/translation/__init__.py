@@ -10,14 +10,26 @@ from typing import Any, Protocol, TypeAlias
 
 from ratchet.server.gateway.translation.chat_answers import ChatChunks, completion_of
 from ratchet.server.gateway.translation.chat_to_messages import message_request
+from ratchet.server.gateway.translation.content import json_bytes
 from ratchet.server.gateway.translation.errors import chat_error, message_error
 from ratchet.server.gateway.translation.features import Findings, Untranslatable
 from ratchet.server.gateway.translation.message_answers import MessageEvents, message_of
 from ratchet.server.gateway.translation.messages_to_chat import chat_request
 from ratchet.server.gateway.translation.response_answers import ResponseEvents, response_of
 from ratchet.server.gateway.translation.responses_to_chat import chat_request_of_response
+from ratchet.server.gateway.translation.settings import refused_settings, without_settings
 
-__all__ = ["EventTranslator", "Translate", "Translation", "Untranslatable", "translation_of"]
+__all__ = [
+    "EventTranslator",
+    "Translate",
+    "Translation",
+    "Untranslatable",
+    "json_bytes",
+    "refused_settings",
+    "translation_of",
+    "upstream_dialects",
+    "without_settings",
+]
 
 Json: TypeAlias = dict[str, Any]
 
@@ -159,3 +171,16 @@ def translation_of(client: str, path: str, upstream: str) -> Translate | None:
         upstream: Dialect of the upstream.
     """
     return _TRANSLATIONS.get((client, path, upstream))
+
+
+def upstream_dialects(client: str, path: str) -> tuple[str, ...]:
+    """Dialects of other upstreams that a call can be translated for.
+
+    Args:
+        client: Dialect of the client.
+        path: Path that it calls, below the version.
+    """
+    return _UPSTREAMS.get((client, path), ())
+
+
+_UPSTREAMS = {(client, path): (upstream,) for client, path, upstream in _TRANSLATIONS}

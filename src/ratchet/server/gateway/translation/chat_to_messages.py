@@ -135,13 +135,21 @@ def _said(message: Mapping[str, Any], findings: Findings) -> list[dict[str, Any]
 def _input(arguments: str, findings: Findings) -> Any:
     """A call's arguments, byte for byte."""
     try:
-        if isinstance(json.loads(arguments), dict):
-            return msgspec.Raw(arguments.encode())
+        parsed = json.loads(arguments)
     except (ValueError, RecursionError):
-        pass
+        parsed = None
+    if isinstance(parsed, dict):
+        return _raw(arguments) or parsed
     # The model wrote them, and the agent cannot take them back.
     findings.leave_out("form of arguments that are no JSON object")
     return {"arguments": arguments}
+
+
+def _raw(arguments: str) -> msgspec.Raw | None:
+    try:
+        return msgspec.Raw(arguments.encode())
+    except UnicodeEncodeError:  # a lone surrogate
+        return None
 
 
 def _result(message: Mapping[str, Any], findings: Findings) -> dict[str, Any]:

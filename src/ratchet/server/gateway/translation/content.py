@@ -9,6 +9,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from ratchet.observe.model_apis.bounded_json import mapping
 from ratchet.server.gateway.translation.features import Findings
 
@@ -140,6 +142,14 @@ def _data_url(source: Mapping[str, Any]) -> str:
     return f"data:{source.get('media_type')};base64,{source.get('data')}"
 
 
+def json_bytes(value: Any) -> bytes:
+    """JSON of a decoded value, which may hold a lone surrogate: only escapes can write it."""
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        return json.dumps(value, default=lambda raw: json.loads(bytes(raw))).encode()
+
+
 def json_text(value: Any) -> str:
-    """JSON of a decoded value, of numbers of any length too."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    """The same as a text."""
+    return json_bytes(value).decode()
