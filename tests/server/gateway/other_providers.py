@@ -1,4 +1,4 @@
-"""Small simulators of Anthropic's and OpenAI's APIs, which check each request by the official types.
+"""Small simulators of Anthropic's and OpenAI's APIs, which check requests by the official types.
 
 They say what a test gives them, whole or streamed as the provider's documentation describes it.
 """
@@ -14,7 +14,15 @@ from anthropic.types import message_create_params
 from openai.types.chat import completion_create_params
 from pydantic import TypeAdapter
 
-from tests.server.gateway.upstreams import Seen, StubUpstream, Wire, chunk, event, reply, stream_head
+from tests.server.gateway.upstreams import (
+    Seen,
+    StubUpstream,
+    Wire,
+    chunk,
+    event,
+    reply,
+    stream_head,
+)
 
 _MESSAGES = {
     True: TypeAdapter[Any](message_create_params.MessageCreateParamsStreaming),
@@ -205,15 +213,14 @@ def message_events(answer: dict[str, Any]) -> list[dict[str, Any]]:
             empty["input"] = {}
             deltas = [{"type": "input_json_delta", "partial_json": ""}]
             if block["input"]:
-                told = json.dumps(block["input"], ensure_ascii=False)
+                told = json.dumps(block["input"], ensure_ascii=False, separators=(",", ":"))
                 deltas += [
                     {"type": "input_json_delta", "partial_json": piece} for piece in pieces(told)
                 ]
         elif kind == "thinking":
             empty.update(thinking="", signature="")
             deltas = [
-                {"type": "thinking_delta", "thinking": piece}
-                for piece in pieces(block["thinking"])
+                {"type": "thinking_delta", "thinking": piece} for piece in pieces(block["thinking"])
             ]
             deltas.append({"type": "signature_delta", "signature": block["signature"]})
         events.append({"type": "content_block_start", "index": index, "content_block": empty})

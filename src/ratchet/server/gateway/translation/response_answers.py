@@ -147,7 +147,8 @@ class ResponseEvents:
             extra: dict[str, Any] = {"logprobs": []} if part.kind == "text" else {}
             return [self._event(more, delta=text, **extra, **within)]
         item = _item(part, item_id, "completed")
-        self._response["output"].append(item)
+        # The events before keep the output that they were told with.
+        self._response["output"] = [*self._response["output"], item]
         whole: dict[str, Any] = {key: _text(part)}
         if part.kind == "text":
             whole["logprobs"] = []
