@@ -19,6 +19,7 @@ from ratchet.learn.arms import Arm, Subset
 from ratchet.learn.auto import Auto
 from ratchet.learn.evolve import Evolve
 from ratchet.learn.few_shot import FewShot
+from ratchet.learn.migrate import Migrate
 from ratchet.types import ConfigError, Model, Resource, Task
 
 SFT = functools.partial(FineTuning, "sft")
@@ -36,6 +37,7 @@ ALGORITHMS: dict[str, Callable[..., Algorithm]] = {
     "apo": APO,
     "evolve": Evolve,
     "few_shot": FewShot,
+    "migrate": Migrate,
     "sft": SFT,
     "dpo": DPO,
     "grpo": GRPO,

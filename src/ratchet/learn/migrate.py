@@ -1,0 +1,125 @@
+"""Migrate: moves an agent to another model, and learns its prompts again where that falls short."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from ratchet.learn.algorithm import Algorithm, Finding, require_tasks
+from ratchet.learn.auto import Auto
+from ratchet.learn.budget import BudgetExhausted
+from ratchet.learn.lab import Lab
+from ratchet.learn.work import Proposal, mean, require_scores
+from ratchet.types import Candidate, InputError, Model
+from ratchet.types.wording import counted
+
+
+class Migrate:
+    """Moves an agent to another model.
+
+    First the new model gets the old prompts. If it scores lower on val, the prompts are learned for
+    it, starting from the old ones.
+
+    Args:
+        to: The new model, as the agent's client names it.
+        old: The model that it takes the place of; without it, all of the agent's models.
+        margin: How much lower the new model may score; by default the tightest margin that the
+            test tasks can prove.
+        learn: Whether prompts may be learned for the new model.
+    """
+
+    name = "migrate"
+    goal = "not worse"
+    needs_coach = None
+    """Uses a coach if one is configured."""
+
+    def __init__(
+        self, *, to: str, old: str = "", margin: float | None = None, learn: bool = True
+    ) -> None:
+        if not isinstance(to, str) or not to:
+            raise InputError(
+                "Migrate needs the model to move to.", hint="ratchet migrate --to MODEL"
+            )
+        if margin is not None and not 0.0 < margin < 1.0:
+            raise InputError(f"Migrate(margin={margin!r}): a number between 0 and 1 is needed.")
+        self._to = to
+        self._old = old
+        self.margin = margin
+        self._learns = learn
+        self.inner: Callable[[], Algorithm] = Auto
+        """Makes the algorithm that learns the prompts."""
+
+    async def learn(self, lab: Lab) -> Finding:
+        """Move the lab's baseline to the new model.
+
+        Raises:
+            InputError: The agent has no model that could be replaced.
+            BudgetExhausted: The budget does not cover the new model on val.
+        """
+        require_tasks(lab)
+        moved = self._moved(lab)
+        before = await lab.evaluate(lab.baseline, lab.val)
+        require_scores(before, "val")
+        after = await lab.evaluate(moved, lab.val)
+        gain = mean(after) - mean(before)
+        lab.judged(
+            Proposal(
+                number=0,
+                candidate_id=moved.id,
+                value=mean(after),
+                tasks=len(after),
+                best=max(mean(before), mean(after)),
+                rollouts=lab.spent.rollouts,
+            )
+        )
+        with_old = f"{self._to} with the old prompts scores {gain:+.3f} on"
+        finding = Finding(
+            best=moved,
+            baseline_val=mean(before),
+            best_val=mean(after),
+            proposals=1,
+            sentence=f"{with_old} {counted(len(after), 'val task')}.",
+            ended="solved",
+        )
+        if gain >= 0.0 or not self._learns:
+            return finding
+        lab.note(f"{finding.sentence} The prompts are learned for it.")
+        try:
+            others = [name for name, r in lab.targets.items() if not isinstance(r, Model)]
+            part = lab.part("prompts", baseline=moved, only=others)
+            learned = await self.inner().learn(part)
+        except (BudgetExhausted, InputError) as error:
+            sentence = f"{finding.sentence} Its prompts were not learned: {error.message}"
+            return msgspec.structs.replace(finding, sentence=sentence)
+        return msgspec.structs.replace(
+            learned,
+            baseline_val=mean(before),
+            proposals=learned.proposals + 1,
+            sentence=f"{finding.sentence} {learned.sentence}",
+        )
+
+    def _moved(self, lab: Lab) -> Candidate:
+        models = {
+            name: resource
+            for name, resource in lab.targets.items()
+            if isinstance(resource, Model) and self._old in ("", resource.model)
+        }
+        if not models:
+            names = sorted(r.model for r in lab.targets.values() if isinstance(r, Model))
+            raise InputError(
+                f"The agent has no model {self._old or 'that could be replaced'}"
+                f"{'; it has ' + ', '.join(names) if names else ''}.",
+                hint="Name the one that it uses: ratchet migrate --from MODEL",
+            )
+        changed = {
+            name: msgspec.structs.replace(model, model=self._to)
+            for name, model in models.items()
+            if model.model != self._to
+        }
+        if not changed:
+            raise InputError(f"The agent uses {self._to} already.")
+        listed = ", ".join(sorted({models[name].model for name in changed}))
+        return lab.propose(
+            changed, algorithm=self.name, reason=f"{self._to} takes the place of {listed}."
+        )
