@@ -65,7 +65,7 @@ def _add_output(sent: dict[str, Any], request: Mapping[str, Any], findings: Find
         sent["thinking"] = {"type": "disabled"}
     elif effort:
         sent["thinking"] = {"type": "adaptive"}
-        output["effort"] = _EFFORTS.get(effort, effort)
+        output["effort"] = _EFFORTS.get(str(effort), effort)
     if output:
         sent["output_config"] = output
 
@@ -135,21 +135,18 @@ def _said(message: Mapping[str, Any], findings: Findings) -> list[dict[str, Any]
 def _input(arguments: str, findings: Findings) -> Any:
     """A call's arguments, byte for byte."""
     try:
-        parsed = json.loads(arguments)
+        if isinstance(json.loads(arguments, parse_constant=_no_json), dict):
+            return msgspec.Raw(arguments.encode())
     except (ValueError, RecursionError):
-        parsed = None
-    if isinstance(parsed, dict):
-        return _raw(arguments) or parsed
+        pass
     # The model wrote them, and the agent cannot take them back.
     findings.leave_out("form of arguments that are no JSON object")
     return {"arguments": arguments}
 
 
-def _raw(arguments: str) -> msgspec.Raw | None:
-    try:
-        return msgspec.Raw(arguments.encode())
-    except UnicodeEncodeError:  # a lone surrogate
-        return None
+def _no_json(constant: str) -> None:
+    """Python reads more than JSON: infinity, and what is no number."""
+    raise ValueError(constant)
 
 
 def _result(message: Mapping[str, Any], findings: Findings) -> dict[str, Any]:

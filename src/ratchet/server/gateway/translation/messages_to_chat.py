@@ -43,7 +43,7 @@ def chat_request(request: Mapping[str, Any], findings: Findings) -> dict[str, An
     stops = request.get("stop_sequences")
     if stops:
         sent["stop"] = stops
-        if len(stops) > MOST_STOPS:
+        if isinstance(stops, list) and len(stops) > MOST_STOPS:
             findings.refuse(f"{len(stops)} stop sequences", f"name {MOST_STOPS} at most")
     _add_tools(sent, request, findings)
     _add_output(sent, request, findings)

@@ -66,7 +66,7 @@ def chat_request_of_response(request: Mapping[str, Any], findings: Findings) -> 
     choice = request.get("tool_choice")
     if choice is not None:
         chat["tool_choice"] = _choice(choice)
-    if "message.output_text.logprobs" in (request.get("include") or ()):
+    if "message.output_text.logprobs" in str(request.get("include")):
         findings.refuse("include=message.output_text.logprobs")
     return chat
 
