@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import anthropic
@@ -12,6 +12,9 @@ import pytest
 from pydantic import BaseModel
 
 from ratchet.server.gateway import Upstream
+from ratchet.server.gateway.substitution import PromptSubstituter
+from ratchet.store import Store
+from ratchet.types import Activation, AgentSettings, Candidate, Model, Rollout
 from tests.server.gateway.conftest import Site
 from tests.server.gateway.other_providers import (
     Anthropic,
@@ -782,3 +785,83 @@ def test_a_stream_that_is_cut_aborts_the_clients(to_gpt: Site, upstream: StubUps
     ):
         stream.get_final_message()
     assert to_gpt.span().attributes["error.type"] == "upstream_disconnected"
+
+
+# --- A candidate with a model of another provider -------------------------------------------------
+
+
+def moved(store: Store) -> Candidate:
+    """A candidate with Claude in place of the agent's own model; the agent gets what is active."""
+    own = Candidate.of({"bot.model": Model(GPT, in_calls=True)})
+    to = Candidate.of({"bot.model": Model(CLAUDE, in_calls=True)}, parents=(own.id,))
+    store.candidates.put(own)
+    store.candidates.put(to)
+    store.agents.put(AgentSettings(name="agent", substitute=True), 1.0)
+    return to
+
+
+@pytest.fixture
+def both_providers(
+    open_site: Callable[..., Site], disk: Store, upstream: StubUpstream
+) -> Iterator[tuple[Site, StubUpstream]]:
+    """A gateway before both providers, with the agent's own one beside the one of `upstream`."""
+    own = StubUpstream()
+    named = {"claude-*": "claude-*"}
+    site = open_site(
+        Upstream(name="gpt", dialect="openai", base_url=own.url),
+        Upstream(name="claude", dialect="anthropic", base_url=upstream.url, models=named),
+        substitute=PromptSubstituter(disk),
+    )
+    yield site, own
+    own.close()
+
+
+def test_a_live_agent_gets_the_model_of_another_provider(
+    both_providers: tuple[Site, StubUpstream], disk: Store, claude: Anthropic
+) -> None:
+    site, own = both_providers
+    to = moved(disk)
+    disk.agents.activate(Activation(agent="agent", candidate_id=to.id, activated_at=2.0))
+    claude.answers = [message(text("Hi!"))]
+    answer = openai_client(site).chat.completions.create(
+        model=GPT, messages=[{"role": "user", "content": "Hello"}]
+    )
+    assert answer.choices[0].message.content == "Hi!"
+    assert answer.model == CLAUDE
+    assert own.seen == []
+    span = site.span()
+    assert span.attributes["gen_ai.provider.name"] == "anthropic"
+    assert span.attributes["gen_ai.request.model"] == CLAUDE
+
+
+def test_a_live_call_that_cannot_be_translated_is_sent_as_it_came(
+    both_providers: tuple[Site, StubUpstream], disk: Store, claude: Anthropic
+) -> None:
+    site, own = both_providers
+    to = moved(disk)
+    disk.agents.activate(Activation(agent="agent", candidate_id=to.id, activated_at=2.0))
+    own.answers(completion("Hi!"))
+    openai_client(site).chat.completions.create(
+        model=GPT, messages=[{"role": "user", "content": "Hello"}], n=2
+    )
+    assert own.seen[0].json["model"] == GPT
+    assert claude.requests == []
+    span = site.span()
+    assert "no equivalent for: n=2" in span.attributes["ratchet.substitution.error"]
+
+
+def test_an_attempts_call_that_cannot_be_translated_is_refused(
+    both_providers: tuple[Site, StubUpstream], disk: Store, claude: Anthropic
+) -> None:
+    site, own = both_providers
+    to = moved(disk)
+    rollout = Rollout(id="r1", queue="agent", candidate_id=to.id, task_id="t", input="?")
+    disk.rollouts.create([rollout], 1.0)
+    client = openai.OpenAI(base_url=site.url("r1@1"), api_key="x", max_retries=0)
+    messages: Any = [{"role": "user", "content": "Hello"}]
+    with pytest.raises(openai.BadRequestError, match="no equivalent for: n=2"):
+        client.chat.completions.create(model=GPT, messages=messages, n=2)
+    assert own.seen == []
+    claude.answers = [message(text("Hi!"))]
+    answer = client.chat.completions.create(model=GPT, messages=messages)
+    assert answer.choices[0].message.content == "Hi!"
