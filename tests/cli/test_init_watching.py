@@ -140,9 +140,11 @@ def test_what_is_wired_learns_with_ten_answered_tasks_and_declares_nothing(
     tmp_path: Path, upstream: StubUpstream
 ) -> None:
     source = SHOP["support/agent.py"].replace('f"{SYSTEM} Be {tone}."', "SYSTEM")
+    source = source.replace("def answer", "open('last.txt', 'w').close()\n\n        def answer")
     one_prompt = source.replace('ask("Sort', 'print("Sort').replace('word.", question)', 'word.")')
     shop = repository(tmp_path, upstream, {**SHOP, "support/agent.py": one_prompt})
-    shop.init("--", sys.executable, "-m", "support", "Where is my pan?")
+    said = shop.init("--", sys.executable, "-m", "support", "Where is my pan?")
+    assert said["left_by_run"] == [{"how": "created", "path": "last.txt"}]
     products = ["pan", "cup", "jar", "mug", "pot", "lid", "fork", "bowl", "tray", "dish"]
     rows = [{"id": name, "input": f"What is {name}", "expected": name.upper()} for name in products]
     (shop.root / "tasks.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
@@ -155,6 +157,11 @@ def test_what_is_wired_learns_with_ten_answered_tasks_and_declares_nothing(
     assert improved.returncode == 0, improved.stderr
     assert json.loads(improved.stdout)["verdict"] in ("promote", "not_proved", "no_gain")
     assert "Output: " in shop.ratchet("diff", "source", "best").stdout
+    undone = " ".join(shop.ratchet("init", "--undo").stdout.split())
+    assert (
+        "The recorded run created last.txt, which stays. To remove it: rm -r -- last.txt" in undone
+    )
+    assert (shop.root / "last.txt").exists()
 
 
 def test_a_command_without_the_sdk_is_run_with_the_input_as_a_word(

@@ -339,7 +339,8 @@ class _ImproveRun:
                 await self._trust()
             if ship_it:
                 # Checked before anything is spent: a dirty tree would be refused at the end.
-                check_clean(self.project.root)
+                files = [declaration.file for declaration in self.agent.declarations.values()]
+                check_clean(self.project.root, [Path(file) for file in files if file])
             if self.run.stage == "baseline":
                 await self._dry_run()
             if self.run.stage != "ship":

@@ -20,6 +20,7 @@ from ratchet.cli.console import one_line, out, print_json
 from ratchet.cli.errors import err
 from ratchet.cli.init_declare import DeclaredParts, Declaring, declared
 from ratchet.cli.init_page import (
+    left_by_run,
     not_verified,
     print_dry_run,
     print_recorded,
@@ -32,7 +33,17 @@ from ratchet.observe.project_paths import FILE_NAME
 from ratchet.source.files import own_files
 from ratchet.types import AgentError, InputError
 from ratchet.types.wording import counted
-from ratchet.wire.applying import Plan, commit, make_plan, show, undo, wired, write
+from ratchet.wire.applying import (
+    Plan,
+    Trace,
+    commit,
+    make_plan,
+    show,
+    still_there,
+    undo,
+    wired,
+    write,
+)
 from ratchet.wire.changes import Changes, FileChange
 from ratchet.wire.deriving.allowed import OutsideAct
 from ratchet.wire.deriving.derive import Derived, Wiring, derive
@@ -147,6 +158,7 @@ def wire_by_watching(
                 "not_verified": list(not_verified(recording, findings)),
                 "denied": declaring.verification.denied,
                 "acts": acts,
+                "left_by_run": declaring.plan.traces,
                 "prompts": derived.prompts,
                 "declared": declaring.names,
                 "left_alone": declaring.left,
@@ -161,6 +173,8 @@ def wire_by_watching(
     where = f"Committed to {committed.branch} ({committed.commit[:8]})" if committed else "Written"
     files = ", ".join(planned.path for planned in declaring.plan.files)
     say(f"\n{where}: {files}. It took {own_s:.0f} s besides the agent's own runs and the tests.")
+    for sentence in left_by_run(root, declaring.plan.traces):
+        say(sentence)
     for step in _next(root, declaring, derived):
         say(f"Next: {step}")
     say("To take it back: ratchet init --undo")
@@ -298,6 +312,17 @@ def _created(root: Path, recording: Recording) -> tuple[str, ...]:
     return tuple(outermost)
 
 
+def _traces(root: Path, recording: Recording) -> tuple[Trace, ...]:
+    """What the recorded run left in the project, as far as git does not have it so."""
+    traces = [Trace("created", path) for path in _created(root, recording)]
+    traces += [
+        Trace(write.how, write.path)
+        for write in recording.writes
+        if write.place == "project" and write.how != "created"
+    ]
+    return still_there(root, traces)
+
+
 def _plan(
     root: Path,
     wiring: Wiring,
@@ -319,7 +344,7 @@ def _plan(
     files = [FileChange(FILE_NAME, "How the agent runs, and what it may do.", content=settings)]
     if not (root / TASKS).exists():
         files.append(FileChange(TASKS, "The tasks to begin with.", content=tasks_text(starters)))
-    return make_plan(root, [Changes(tuple(files)), parts.changes])
+    return make_plan(root, [Changes(tuple(files)), parts.changes], _traces(root, recording))
 
 
 def _paths(root: Path) -> list[str]:
