@@ -93,6 +93,10 @@ def print_verified(
             _say(f"  {word}: {finding.name}. {finding.said}")
     for act in verification.denied:
         _say(f"  It tried {act.said}; denied.")
+    if verification.learned:
+        _say("\nWhat ratchet improve calls its prompts:")
+    for prompt in verification.learned:
+        _say(f"  {prompt}")
     _say("\nNot verified:")
     for sentence in not_verified(recording, findings):
         _say(f"  {sentence}")

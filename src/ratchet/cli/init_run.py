@@ -160,6 +160,7 @@ def wire_by_watching(
                 "acts": acts,
                 "left_by_run": declaring.plan.traces,
                 "prompts": derived.prompts,
+                "learned": declaring.verification.learned,
                 "declared": declaring.names,
                 "left_alone": declaring.left,
                 "recorded": _recorded(recording, derived),
