@@ -52,7 +52,7 @@ from ratchet.autopilot.report_cards import (
 from ratchet.autopilot.run_outcome import COACH_GONE
 from ratchet.autopilot.run_spending import RolloutCap, RunSpending, announced
 from ratchet.autopilot.runner import open_runner
-from ratchet.autopilot.task_inputs import check_task_inputs
+from ratchet.autopilot.task_inputs import check_task_inputs, same_for_all
 from ratchet.autopilot.trainable import ADAPTERS, TrainableModel
 from ratchet.autopilot.watcher import Watcher
 from ratchet.autopilot.weights_algorithm import WeightsAlgorithm
@@ -146,6 +146,8 @@ async def improve(
             for sentence in sentences:
                 watcher.message(sentence)
             check_task_inputs(agent, dataset.tasks)
+            if sentence := same_for_all(agent, dataset.tasks):
+                watcher.message(sentence)
             if agent.prompts_in_calls:
                 if ship_it:
                     check_clean(project.root)

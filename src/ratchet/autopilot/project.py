@@ -106,6 +106,8 @@ class Project:
         self.start_server = start_server
         self.agent_model: LocalModel | TrainableModel | None = None
         """The running local model of [agent] model; see `agent_model`."""
+        self.said: set[str] = set()
+        """Sentences on how its rollouts run, which one command says once."""
         apply_prices(config)
 
     @classmethod

@@ -86,7 +86,8 @@ def print_verified(
 ) -> None:
     """Print what holds for the wiring, what does not, and what is open."""
     findings = list(findings)
-    _say(f"\nIt works as wired: {one_line(wiring.label)}")
+    with_what = ", for the one input that it has" if wiring.task_input is None else ""
+    _say(f"\nIt works as wired{with_what}: {one_line(wiring.label)}")
     for finding in findings:
         if finding.holds is not None:
             word = "verified" if finding.holds else "FAILED"

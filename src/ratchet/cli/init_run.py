@@ -90,7 +90,8 @@ def wire_by_watching(
     say = _say_aside if json else _say
     _check_unwired(root)
     _check_inputs(run, options.inputs)
-    say(f"Running: {one_line(_arguments(run).removeprefix('-- '))}")
+    arguments = _arguments(run, options)
+    say(f"Running: {one_line(_words_of(run).removeprefix('-- '))}")
     recording = record(
         run, root=root, simulated=options.simulated, say=say, timeout_s=options.timeout_s
     )
@@ -102,7 +103,7 @@ def wire_by_watching(
     acts = list(_asked(derived.acts) if options.asks else derived.acts)
 
     def planned(wiring: Wiring, parts: DeclaredParts) -> Plan:
-        return _plan(root, wiring, acts, recording, inventory, parts)
+        return _plan(root, wiring, acts, recording, inventory, parts, arguments)
 
     def verified(wiring: Wiring, plan: Plan) -> WiringVerification:
         settings = next(file.after for file in plan.files if file.path == FILE_NAME)
@@ -119,7 +120,9 @@ def wire_by_watching(
         if options.declare:
             say("Prompts are declared once a wiring is verified, so the diff does not show that.")
         return
-    declaring = _first_that_works(root, derived.wirings, recording, acts, planned, verified, say)
+    declaring = _first_that_works(
+        root, derived.wirings, recording, acts, planned, verified, say, arguments
+    )
     if options.declare:
         declaring = declared(
             root,
@@ -141,7 +144,7 @@ def wire_by_watching(
     if options.branch is None:
         write(declaring.plan)
     else:
-        message = f"Wire the agent into Ratchet\n\nBy: ratchet init {_arguments(run)}\n"
+        message = f"Wire the agent into Ratchet\n\nBy: ratchet init {arguments}\n"
         committed = commit(declaring.plan, options.branch, message)
     seconds = time.monotonic() - begun
     own_s = seconds - recording.seconds - declaring.verification.agent_s - tests_s
@@ -202,6 +205,7 @@ def _first_that_works(
     planned: Callable[[Wiring, DeclaredParts], Plan],
     verified: Callable[[Wiring, Plan], WiringVerification],
     say: Callable[[str], None],
+    arguments: str,
 ) -> Declaring:
     """Verify one wiring after the other, and take the first that works.
 
@@ -246,13 +250,13 @@ def _first_that_works(
     allow = " ".join(f"--allow {shlex.quote(subject)}" for subject in denied)
     raise AgentError(
         "The agent runs by itself, and not as wired. Nothing was written.\n" + "\n".join(reasons),
-        hint=f"Allow what it needs: ratchet init {allow} {_arguments(recording.run)}"
+        hint=f"Allow what it needs: ratchet init {allow} {arguments}"
         if allow
-        else _other_hint(recording, reasons),
+        else _other_hint(recording, reasons, arguments),
     )
 
 
-def _other_hint(recording: Recording, reasons: Sequence[str]) -> str:
+def _other_hint(recording: Recording, reasons: Sequence[str], arguments: str) -> str:
     """What may help where nothing was denied."""
     changed = [
         write.path
@@ -263,7 +267,7 @@ def _other_hint(recording: Recording, reasons: Sequence[str]) -> str:
         paths = ", ".join(changed[:5])
         return (
             f"The recorded run changed {paths}, so the same input finds other files now. Restore"
-            f" them, and record on copies: ratchet init --simulated {_arguments(recording.run)}"
+            f" them, and record on copies: ratchet init --simulated {arguments}"
         )
     return (
         "Its log is above. A command that starts the program in another way, or takes the input"
@@ -331,13 +335,14 @@ def _plan(
     recording: Recording,
     inventory: Inventory,
     parts: DeclaredParts,
+    arguments: str,
 ) -> Plan:
     starters = _starters(root, wiring, inventory)
     settings = settings_text(
         wiring,
         acts,
         starters,
-        arguments=_arguments(recording.run),
+        arguments=arguments,
         python=_named_python(root, recording),
         prompt_files=parts.files,
         import_per_candidate=parts.import_per_candidate,
@@ -485,8 +490,9 @@ def _next(root: Path, declaring: Declaring, derived: Derived) -> list[str]:
     """The commands that work now, or what is missing for them."""
     if not derived.inputs:
         return [
-            "take it back (ratchet init --undo), let the command take the agent's input, and run"
-            " ratchet init again: as it is, every task runs the same"
+            "ratchet run and ratchet eval work with the one input that the agent has of its own."
+            " Before ratchet improve, let the command take the input, then: ratchet init --undo,"
+            " and ratchet init again"
         ]
     steps = [declaring.next_step] if declaring.next_step else []
     tasks = (root / TASKS).read_text(encoding="utf-8") if (root / TASKS).exists() else ""
@@ -502,16 +508,38 @@ def _next(root: Path, declaring: Declaring, derived: Derived) -> list[str]:
     ]
 
 
-def _arguments(run: CommandRun | ServiceRun) -> str:
-    """The arguments of `ratchet init` that record a run."""
+def _arguments(run: CommandRun | ServiceRun, options: InitOptions) -> str:
+    """The arguments of `ratchet init` that record a run in the same way."""
+    words = [word for value in options.inputs for word in ("--input", value)]
+    words += [word for subject in options.allowed for word in ("--allow", subject)]
+    flags = {"--simulated": options.simulated, "--declare": options.declare}
+    words += [flag for flag, is_given in flags.items() if is_given]
+    return " ".join([*map(_quoted, words), _words_of(run)])
+
+
+def _words_of(run: CommandRun | ServiceRun) -> str:
+    """The arguments of `ratchet init` that say what is run."""
     if isinstance(run, CommandRun):
-        arguments = [] if run.stdin is None else ["--stdin", run.stdin.removesuffix("\n")]
-        return shlex.join([*arguments, "--", *run.argv])
-    arguments = ["--serve", shlex.join(run.serve)] if run.serve else []
-    arguments += ["--url", run.url]
+        words = [] if run.stdin is None else ["--stdin", run.stdin.removesuffix("\n")]
+        return " ".join(map(_quoted, [*words, "--", *run.argv]))
+    words = ["--serve", shlex.join(run.serve)] if run.serve else []
+    words += ["--url", run.url]
     if run.method != ("POST" if run.data else "GET"):
-        arguments += ["--method", run.method]
-    return shlex.join([*arguments, *(["--data", run.data] if run.data else [])])
+        words += ["--method", run.method]
+    return " ".join(map(_quoted, [*words, *(["--data", run.data] if run.data else [])]))
+
+
+def _quoted(word: str) -> str:
+    """A word as a shell takes it, in one line."""
+    if word.isprintable():
+        return shlex.quote(word)
+    names = {"\n": "\\n", "\\": "\\\\", "'": "\\'"}
+    characters = (
+        names.get(character)
+        or (character if character.isprintable() else f"\\U{ord(character):08x}")
+        for character in word
+    )
+    return f"$'{''.join(characters)}'"
 
 
 def _say(sentence: str) -> None:
