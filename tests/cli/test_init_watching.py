@@ -241,26 +241,37 @@ def test_a_variable_of_ones_own_that_names_the_models_host_without_a_version_is_
     assert upstream.seen[-1].target == "/v1/chat/completions"
 
 
+@pytest.mark.parametrize(("place", "absent"), [(".", ".answers"), ("$HOME", "~/.answers/last")])
 def test_rollouts_begin_without_the_answers_that_the_recorded_run_kept(
-    tmp_path: Path, upstream: StubUpstream
+    tmp_path: Path, upstream: StubUpstream, place: str, absent: str
 ) -> None:
-    script = """
+    script = f"""
+        cd "{place}"
         mkdir -p .answers
-        [ -s .answers/last ] && { cat .answers/last; exit; }
-        message="{\\"role\\":\\"user\\",\\"content\\":\\"$1\\"}"
+        [ -s .answers/last ] && {{ cat .answers/last; exit; }}
+        message="{{\\"role\\":\\"user\\",\\"content\\":\\"$1\\"}}"
         curl -s "$OPENAI_BASE_URL/chat/completions" -H 'content-type: application/json' \\
-        -d "{\\"model\\":\\"m\\",\\"messages\\":[$message]}" > .answers/last
+        -d "{{\\"model\\":\\"m\\",\\"messages\\":[$message]}}" > .answers/last
         cat .answers/last
     """
     shop = repository(tmp_path, upstream, {"agent.sh": script})
+    home = tmp_path / "home"
+    home.mkdir()
+    shop.environ["HOME"] = str(home)
     shop.init("--", "sh", "agent.sh", "Where is my pan?")
-    assert shop.settings["agent"]["allow"]["absent"] == [".answers"]
+    assert shop.settings["agent"]["allow"]["absent"] == [absent]
     for _ in range(2):
         before = len(upstream.seen)
         done = shop.ratchet("run", "Where is my pan?", "--json")
         assert done.returncode == 0, done.stderr
         assert len(upstream.seen) == before + 1
-    assert (shop.root / ".answers" / "last").exists()
+    answers = (home if "HOME" in place else shop.root) / ".answers"
+    assert (answers / "last").exists()
+    assert shop.ratchet("init", "--undo").returncode == 0
+    again = shop.ratchet("init", "--yes", "--", "sh", "agent.sh", "Where is my pan?")
+    assert again.returncode == 3
+    if "HOME" in place:
+        assert "If a cache is there, move it away" in " ".join(again.stderr.split())
 
 
 def test_a_program_that_mends_its_own_input_is_told_to_be_recorded_on_copies(

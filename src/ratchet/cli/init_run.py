@@ -214,7 +214,9 @@ def _first_that_works(
     """
     reasons: list[str] = []
     denied: dict[str, None] = {}
-    created = _created(root, recording)
+    created, outside = _created(root, recording), _written_outside(recording)
+    absences = [created] if created else []
+    absences += [(*created, *outside)] if outside else []
 
     def checked(wiring: Wiring) -> Declaring:
         without = f", and without {', '.join(wiring.absent)}" if wiring.absent else ""
@@ -234,9 +236,9 @@ def _first_that_works(
 
     for wiring in wirings:
         attempt = checked(wiring)
-        if created and _differs(attempt.verification):
-            # It may keep answers of its model, or what was said before, in what it created.
-            retried = checked(msgspec.structs.replace(wiring, absent=created))
+        for absent in absences if _differs(attempt.verification) else ():
+            # It may keep answers of its model, or what was said before, in what it wrote.
+            retried = checked(msgspec.structs.replace(wiring, absent=absent))
             if retried.verification.works and not _differs(retried.verification):
                 return retried
         verification = attempt.verification
@@ -263,7 +265,11 @@ def _other_hint(recording: Recording, reasons: Sequence[str], arguments: str) ->
         for write in recording.writes
         if write.place == "project" and write.how != "created"
     ]
-    if changed and all(NO_CALL in reason for reason in reasons):
+    no_call = all(NO_CALL in reason for reason in reasons)
+    if no_call and (outside := _written_outside(recording)):
+        calls = counted(len(recording.calls), "model call")
+        return f"The recorded run made {calls}, so a cache may have answered now. {_aside(outside)}"
+    if changed and no_call:
         paths = ", ".join(changed[:5])
         return (
             f"The recorded run changed {paths}, so the same input finds other files now. Restore"
@@ -272,6 +278,16 @@ def _other_hint(recording: Recording, reasons: Sequence[str], arguments: str) ->
     return (
         "Its log is above. A command that starts the program in another way, or takes the input"
         " as a word of its own, may work: ratchet init --help"
+    )
+
+
+def _aside(places: Sequence[str]) -> str:
+    """What to do about caches in places outside of the project, as sentences."""
+    words = [shlex.quote(place).replace("'~/", "~/'", 1) for place in places]
+    moves = " && ".join(f"mv {word} {word}.kept" for word in words)
+    return (
+        f"The run wrote {', '.join(places)}. If a cache is there, move it away, and record again:"
+        f" {moves}"
     )
 
 
@@ -326,6 +342,18 @@ def _traces(root: Path, recording: Recording) -> tuple[Trace, ...]:
         if write.place == "project" and write.how != "created"
     ]
     return still_there(root, traces)
+
+
+def _written_outside(recording: Recording) -> tuple[str, ...]:
+    """What the recorded run wrote in the home folder and in temporary ones: of all below one name
+    there, the innermost file or folder."""
+    groups: dict[str, list[str]] = {}
+    for written in recording.writes:
+        depth = {"home": 2, "temp": 3}.get(written.place)  # of a name in it: ~/NAME, /tmp/NAME
+        if depth and written.how != "deleted":
+            first = "/".join(PurePosixPath(written.path).parts[:depth])
+            groups.setdefault(first, []).append(written.path)
+    return tuple(os.path.commonpath(paths) for paths in groups.values())
 
 
 def _plan(
@@ -436,8 +464,9 @@ def _check_recorded(recording: Recording) -> None:
         f"There is nothing to wire. {notes}".rstrip()
         + (f"\nMissing:{lacking}" if lacking else "")
         + (f"\nIts last output:\n{tail.strip()[-1_500:]}" if tail else ""),
-        hint="Give a command with an input that makes the agent ask its model; set the base URL of"
-        " its client by a variable, such as OPENAI_BASE_URL.",
+        hint=(f"{_aside(outside)}\nOr: g" if (outside := _written_outside(recording)) else "G")
+        + "ive a command with an input that makes the agent ask its model; set the base URL of its"
+        " client by a variable, such as OPENAI_BASE_URL.",
     )
 
 
