@@ -464,9 +464,9 @@ def _check_recorded(recording: Recording) -> None:
         f"There is nothing to wire. {notes}".rstrip()
         + (f"\nMissing:{lacking}" if lacking else "")
         + (f"\nIts last output:\n{tail.strip()[-1_500:]}" if tail else ""),
-        hint=(f"{_aside(outside)}\nOr: g" if (outside := _written_outside(recording)) else "G")
-        + "ive a command with an input that makes the agent ask its model; set the base URL of its"
-        " client by a variable, such as OPENAI_BASE_URL.",
+        hint=(f"{_aside(outside)}\n" if (outside := _written_outside(recording)) else "")
+        + "Give a command with an input that makes the agent ask its model; clear the answers that"
+        " it keeps; set the base URL of its client by a variable, such as OPENAI_BASE_URL.",
     )
 
 
