@@ -53,7 +53,7 @@ from ratchet.autopilot.report_cards import (
 from ratchet.autopilot.run_outcome import CHOSEN, COACH_GONE
 from ratchet.autopilot.run_spending import RolloutCap, RunSpending, announced
 from ratchet.autopilot.runner import open_runner
-from ratchet.autopilot.task_inputs import check_task_inputs
+from ratchet.autopilot.task_inputs import check_task_inputs, same_for_all
 from ratchet.autopilot.trainable import ADAPTERS, TrainableModel
 from ratchet.autopilot.watcher import Watcher
 from ratchet.autopilot.weights_algorithm import WeightsAlgorithm
@@ -152,6 +152,8 @@ async def improve(
             for sentence in sentences:
                 watcher.message(sentence)
             check_task_inputs(agent, dataset.tasks)
+            if sentence := same_for_all(agent, dataset.tasks):
+                watcher.message(sentence)
             if agent.prompts_in_calls:
                 if ship_it:
                     check_clean(project.root)
@@ -358,7 +360,8 @@ class _ImproveRun:
                 await self._trust()
             if ship_it:
                 # Checked before anything is spent: a dirty tree would be refused at the end.
-                check_clean(self.project.root)
+                files = [declaration.file for declaration in self.agent.declarations.values()]
+                check_clean(self.project.root, [Path(file) for file in files if file])
             if self.run.stage == "baseline":
                 await self._dry_run()
             if self.run.stage != "ship":
