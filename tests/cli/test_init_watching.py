@@ -313,6 +313,29 @@ def test_an_agent_without_an_input_is_told_where_its_question_is_written(
     assert said["next"] == [step for step in said["next"] if "ratchet init --undo" in step]
 
 
+def test_what_an_agent_reports_to_others_need_not_be_allowed(
+    tmp_path: Path, upstream: StubUpstream
+) -> None:
+    script = """
+        curl -s "$METRICS_ADDRESS/batch" -d '{}' > /dev/null
+        body=$(printf '{"model":"m","messages":[{"role":"system","content":"You answer for us."},'\\
+        '{"role":"user","content":"%s"}]}' "$1")
+        curl -s "$OPENAI_BASE_URL/chat/completions" -H 'content-type: application/json' -d "$body" |
+        sed 's/.*"content": *"\\([^"]*\\)".*/\\1/'
+    """
+    shop = repository(tmp_path, upstream, {"agent.sh": script})
+    metrics = StubUpstream(lambda _, wire: wire.send(reply({})))
+    shop.environ["METRICS_ADDRESS"] = f"http://localhost:{metrics.port}"
+    page = shop.ratchet("init", "--yes", "--", "sh", "agent.sh", "Where is my pan?").stdout
+    metrics.close()
+    said = " ".join(page.split())
+    assert f"It tried localhost:{metrics.port}; denied." in said
+    assert "Without, it sent the same and answered alike: rollouts need none of that." in said
+    assert shop.settings["agent"]["allow"]["hosts"] == []
+    ended = " ".join(shop.ratchet("run", "Where is my cup?").stdout.split())
+    assert "It answered without; if its answer lacks it, allow it with hosts" in ended
+
+
 def test_a_websocket_is_refused_with_what_can_be_wired_instead(
     tmp_path: Path, upstream: StubUpstream
 ) -> None:

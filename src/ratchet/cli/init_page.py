@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ratchet.cli.console import one_line, out
-from ratchet.cli.init_verify import WiringFinding, WiringVerification
+from ratchet.cli.init_verify import SENT, WiringFinding, WiringVerification
 from ratchet.types.wording import counted
 from ratchet.wire.applying import Trace
 from ratchet.wire.changes import LeftAlone
@@ -94,6 +94,10 @@ def print_verified(
             _say(f"  {word}: {finding.name}. {finding.said}")
     for act in verification.denied:
         _say(f"  It tried {act.said}; denied.")
+    own = (*SENT, "answer")
+    same = all(finding.holds for finding in verification.findings if finding.name in own)
+    if verification.denied and same:
+        _say("  Without, it sent the same and answered alike: rollouts need none of that.")
     if verification.learned:
         _say("\nWhat ratchet improve calls its prompts:")
     for prompt in verification.learned:
