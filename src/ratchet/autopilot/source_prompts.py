@@ -53,8 +53,8 @@ def source_prompts(
         for call in calls
     ]
     paths = [file.relative_to(root).as_posix() for file in own_files(root)]
-    sources = sent_sources(root, paths, texts)
-    longest_first = sorted(sources, key=lambda source: -source.size)
+    prompts = sent_sources(root, paths, texts).prompts
+    longest_first = sorted(prompts, key=lambda source: -source.size)
     counts: Counter[SourcePrompt] = Counter()
     replaced = [
         text
