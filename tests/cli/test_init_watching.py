@@ -302,15 +302,31 @@ def test_an_agent_without_an_input_is_told_where_its_question_is_written(
 ) -> None:
     shop = repository(
         tmp_path, upstream, {**SHOP, "ask.py": """
-            from support.agent import answer
+            from support.agent import ask
             QUESTION = "Where is the pan that I ordered in May?"
-            print(answer(QUESTION, "brief"))
+            TASK = "Read the mail ({question}) and find out what its writer wants."
+            EXPECTED = "One word for the matter, and nothing else that would have to be removed."
+            task = TASK.format(question=QUESTION)
+            print(ask("You sort the mail of the shop.", task + " Expected: " + EXPECTED))
         """},
     )  # fmt: skip
     said = shop.init("--", sys.executable, "ask.py")
+    places = ["ask.py:3", "ask.py:4", "ask.py:6"]
+    assert [f"{prompt['path']}:{prompt['line']}" for prompt in said["prompts"]] == places
+    learned = ["shop.system (ask.py:6)", "shop.user (ask.py:4)", "shop.user_2 (ask.py:3)"]
+    assert said["learned"] == learned
     [note] = [note for note in said["recorded"]["notes"] if "every task would run the same" in note]
     assert "is written at ask.py:2." in note
     assert said["next"] == [step for step in said["next"] if "ratchet init --undo" in step]
+    rows = [{"input": number, "expected": "pan"} for number in range(10)]
+    (shop.root / "tasks.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    with (shop.root / "ratchet.toml").open("a") as file:
+        file.write('\n[[evaluators]]\nuse = "exact_match"\n')
+    done = shop.ratchet("eval", "--split", "all")
+    page = " ".join(done.stdout.split())
+    assert "All 10 tasks run the same: nothing in [agent] has a place for their input." in page
+    for prompt in learned:
+        assert prompt.removesuffix(")") in page
 
 
 def test_what_an_agent_reports_to_others_need_not_be_allowed(
