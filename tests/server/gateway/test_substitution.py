@@ -147,9 +147,10 @@ def test_beside_instructions_a_users_message_holds_a_users_prompts_alone(world: 
 def test_several_prompts_in_one_text_are_all_replaced(world: World) -> None:
     task = PromptTemplate("Find out what this mail ({mail}) wants from the shop.")
     expected = PromptTemplate("Answer with one word for the matter.")
-    world.candidate(bot_user=task, bot_user_2=expected)
+    world.candidate(bot_user=task, bot_rest_user=expected)
     better = world.candidate(
-        bot_user=PromptTemplate("Sort this mail: {mail}."), bot_user_2=PromptTemplate("One word.")
+        bot_user=PromptTemplate("Sort this mail: {mail}."),
+        bot_rest_user=PromptTemplate("One word."),
     )
     world.switch()
     world.activate(better)
@@ -158,7 +159,7 @@ def test_several_prompts_in_one_text_are_all_replaced(world: World) -> None:
     assert changed is not None
     sent = "# Task\nSort this mail: Hi {x}.\n# Expected\nOne word.\nBegin."
     assert changed.request == chat("Be brief.", user=sent)
-    assert changed.attributes["ratchet.prompt.name"] == ["bot.user", "bot.user_2"]
+    assert changed.attributes["ratchet.prompt.name"] == ["bot.user", "bot.rest.user"]
 
 
 def test_a_rollout_gets_its_own_candidates_prompt_whatever_is_active(
