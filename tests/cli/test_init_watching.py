@@ -195,6 +195,8 @@ def test_a_chat_loop_is_given_the_input_as_a_line(tmp_path: Path, upstream: Stub
     # ask() got the input too; but with it the prompt would stand in the settings.
     assert said["mode"] == "command"
     assert shop.settings["agent"]["stdin"] == "{input}\nbye\n"
+    written = (shop.root / "ratchet.toml").read_text().splitlines()[0]
+    assert "ratchet init --stdin $'Where is my pan?\\nbye' -- " in written
 
 
 def test_a_run_that_fails_wires_nothing_and_says_why(
@@ -501,3 +503,5 @@ def test_what_the_owner_allows_beyond_the_recorded_run_is_written_by_its_kind(
         "programs": ["git"],
         "folders": ["out/"],
     }
+    written = (shop.root / "ratchet.toml").read_text().splitlines()[0]
+    assert f"ratchet init {' '.join(allowed)} -- " in written
