@@ -71,6 +71,8 @@ class ExperimentSettings(msgspec.Struct, frozen=True, kw_only=True):
     alpha: float
     """Error budget of the whole stream of experiments of this project, agent and objective."""
     min_gain: float
+    margin: float = 0.0
+    """How much lower the candidate may score; 0 where it has to be better."""
     harm_alpha: float
     futility_alpha: float
     min_pairs: int
@@ -244,6 +246,7 @@ def _plan(setting: ExperimentSettings, alpha: float, totals: Sequence[int]) -> E
         metric=setting.objective,
         alpha=alpha,
         min_gain=setting.min_gain,
+        margin=setting.margin,
         harm_alpha=setting.harm_alpha,
         futility_alpha=setting.futility_alpha,
         min_pairs=min(setting.min_pairs, first),
@@ -339,14 +342,17 @@ def _withheld(experiment: Experiment, waiting: int, decided: Decision) -> str:
     return (
         f"The decision is withheld: {decided.metric} is a judge's score, by which alone nothing is"
         f" promoted. Label {counted(waiting, 'more pair')} of answers: ratchet label --experiment"
-        f" {experiment.id[:8]}. Then run ratchet improve again."
+        f" {experiment.id[:8]}. Then run the same command again."
     )
 
 
-def _stream(setting: ExperimentSettings) -> str:
+def stream_of(project: str, agent: str, objective: str) -> str:
     """Key of the experiments that share one alpha budget: same project, agent and objective."""
-    key = [setting.project, setting.run.agent, setting.objective]
-    return msgspec.json.encode(key).decode()
+    return msgspec.json.encode([project, agent, objective]).decode()
+
+
+def _stream(setting: ExperimentSettings) -> str:
+    return stream_of(setting.project, setting.run.agent, setting.objective)
 
 
 def _begin(setting: ExperimentSettings, store: Store) -> Experiment:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -20,6 +20,7 @@ from ratchet.autopilot.adapters import AdapterFolder
 from ratchet.autopilot.agent_model import agent_model, in_thread
 from ratchet.autopilot.algorithms import make_algorithm, weights_arms
 from ratchet.autopilot.checks import checked_finding, make_checks
+from ratchet.autopilot.chosen_candidate import Chosen, chosen_candidate, level_sentence
 from ratchet.autopilot.coach import coach_identity, open_coach, uses_coach
 from ratchet.autopilot.code_sandbox import release_tests, repository_of
 from ratchet.autopilot.dry_run import DryRunLab, NoRunner, dry_run
@@ -38,7 +39,7 @@ from ratchet.autopilot.nomination import Nominee, next_nominee, nominees
 from ratchet.autopilot.planned_tasks import tasks_to_continue
 from ratchet.autopilot.project import Project
 from ratchet.autopilot.prompt_discovery import discover_prompts, unrecognised
-from ratchet.autopilot.proof_outlook import proof_outlook
+from ratchet.autopilot.proof_outlook import proof_outlook, variance
 from ratchet.autopilot.pull_requests import propose_release, text_options
 from ratchet.autopilot.pulse import pulse
 from ratchet.autopilot.release_notes import release_notes
@@ -49,7 +50,7 @@ from ratchet.autopilot.report_cards import (
     never_measured,
     trust_objective,
 )
-from ratchet.autopilot.run_outcome import COACH_GONE
+from ratchet.autopilot.run_outcome import CHOSEN, COACH_GONE
 from ratchet.autopilot.run_spending import RolloutCap, RunSpending, announced
 from ratchet.autopilot.runner import open_runner
 from ratchet.autopilot.task_inputs import check_task_inputs, same_for_all
@@ -62,10 +63,11 @@ from ratchet.learn.algorithm import NOTHING_TO_LEARN
 from ratchet.learn.auto import Auto
 from ratchet.llm import ChatClient, CoachUnavailable, paid_from
 from ratchet.prove import ExperimentPlan, RepetitionPlan
+from ratchet.prove.tasks_needed import provable_margin
 from ratchet.run import FileLock
 from ratchet.run.paid import CappedRunner, PaidRunner, RolloutRunner
 from ratchet.run.program import AnyAgent
-from ratchet.ship import activate, check_clean, find_literal, make_patch, ship
+from ratchet.ship import activate, check_clean, find_literal, literal_text, make_patch, ship
 from ratchet.store import Store
 from ratchet.types import (
     SPLITS,
@@ -80,7 +82,6 @@ from ratchet.types import (
     Experiment,
     InputError,
     Model,
-    PromptTemplate,
     RatchetError,
     Release,
     Rollout,
@@ -99,6 +100,9 @@ L = TypeVar("L", bound=Lab)
 LABELS = "pairs-to-label"
 """Key in a run's journal of the rollouts that people label for its experiment, pair by pair."""
 
+MARGIN = "margin"
+"""Key in a run's journal of how much lower a candidate may score."""
+
 LEARN = "learn"
 """Prefix of the purpose of learning's rollouts."""
 
@@ -115,6 +119,7 @@ async def improve(
     ship_it: bool = True,
     only_run: str | None = None,
     at_most: int | None = None,
+    chosen: str | None = None,
 ) -> Run:
     """Run the loop once for the project's agent, or resume an interrupted run.
 
@@ -127,6 +132,7 @@ async def improve(
         ship_it: Create the branch; False stops before it.
         only_run: Id of the run to resume; no other is begun.
         at_most: Rollouts that all stages together may take; the proof's are kept from learning.
+        chosen: Start of the id of a candidate to prove and ship; nothing is learned then.
 
     Returns:
         The run: shipped, without gain, not proved, or (with `ship_it` False) about to ship.
@@ -154,7 +160,9 @@ async def improve(
                 await discover_prompts(project, store, agent, dataset, watcher.message)
             check_import_binding(project.config, agent.declarations)
             cap = None if at_most is None else RolloutCap(at_most, begun)
-            improve_run = _ImproveRun(project, store, watcher, agent, dataset, seed, only_run, cap)
+            improve_run = _ImproveRun(
+                project, store, watcher, agent, dataset, seed, only_run, cap, chosen
+            )
             return await improve_run.advance(ship_it)
 
 
@@ -171,6 +179,7 @@ class _ImproveRun:
         seed: int | None,
         only_run: str | None,
         cap: RolloutCap | None = None,
+        chosen: str | None = None,
     ) -> None:
         self.project = project
         self.cap = cap
@@ -182,6 +191,9 @@ class _ImproveRun:
         self.dataset = dataset
         self.evaluators: tuple[Evaluator, ...] = project.evaluators(self.agent)
         self.objective = project.objective(self.evaluators, self.agent)
+        self.chosen: Candidate | None = None
+        if chosen is not None:
+            self.chosen = chosen_candidate(project, store, self.baseline, self.objective, chosen)
         self.answered = any(
             e.name == self.objective and getattr(e, "needs_expected", False)
             for e in self.evaluators
@@ -223,6 +235,8 @@ class _ImproveRun:
         return self.project.with_config(config.model_copy(update={"improve": learning_section}))
 
     def _make_algorithm(self) -> Algorithm:
+        if self.chosen is not None:
+            return Chosen(self.chosen)
         section = self.project.config.improve
         algorithm = make_algorithm(section.algorithm, section.options)
         model = self.project.agent_model
@@ -248,7 +262,10 @@ class _ImproveRun:
             self.project.rules(),
             msgspec.to_builtins(self.guardrails),
             self.seed,
+            *([self.chosen.id] if self.chosen is not None else []),
         ]
+        if self._seeks_no_worse:
+            rules.append([self.algorithm.name, self.project.config.improve.options])
         learning = [
             *rules,
             self.dataset.version,
@@ -284,6 +301,8 @@ class _ImproveRun:
         if goes_on is None:
             self.store.candidates.put(self.baseline, now)
             self.store.runs.put(run)
+            if self.chosen is not None:
+                self.store.journal.append(run.id, CHOSEN, self.chosen.id, now)
             return run
         if stored is None and goes_on.stage == "not_proved":
             added = tasks_to_continue(goes_on, self.dataset, self.store, answered=self.answered)
@@ -461,6 +480,8 @@ class _ImproveRun:
             self.watcher.message(
                 f"{counted(len(self.dataset.tasks), 'task')}: {splits}. {self.dataset.reason}"
             )
+        if self.chosen is not None:
+            self.watcher.message(level_sentence(next_level(self._setting(self.chosen), self.store)))
         for sentence in reach(self._setting(self.baseline), self.store):
             self.watcher.message(sentence)
 
@@ -501,18 +522,20 @@ class _ImproveRun:
             )
         self.watcher.baseline(value, len(evaluations))
         scores = [evaluation.worth for evaluation in evaluations]
-        for sentence in proof_outlook(
-            self.dataset,
-            scores,
-            answered=self.answered,
-            alpha=next_level(self._setting(self.baseline), self.store),
-            min_gain=self.project.config.prove.min_gain,
-            repetitions=self.project.config.prove.repetitions,
-            stored=self.project.config.tasks.dataset is not None,
-            store=self.store,
-            now=time.time(),
-        ):
-            self.watcher.message(sentence)
+        self._fix_margin(scores)
+        if not self._margin:
+            for sentence in proof_outlook(
+                self.dataset,
+                scores,
+                answered=self.answered,
+                alpha=next_level(self._setting(self.baseline), self.store),
+                min_gain=self.project.config.prove.min_gain,
+                repetitions=self.project.config.prove.repetitions,
+                stored=self.project.config.tasks.dataset is not None,
+                store=self.store,
+                now=time.time(),
+            ):
+                self.watcher.message(sentence)
         if self.agent.prompts_in_calls:
             ids = [evaluation.rollout.id for evaluation in evaluations]
             if note := unrecognised(self.store, ids):
@@ -552,9 +575,9 @@ class _ImproveRun:
         self._announce("Learning, if it runs as many rollouts as it may,", most)
         async with self._lab(runner, dollars) as lab:
             self.watcher.expects(lab.budget.rollouts or 0)
-            finding = await checked_finding(lab, await self.algorithm.learn(lab))
+            finding = found = await checked_finding(lab, await self.algorithm.learn(lab))
             await lab.settle()
-            ranked = await nominees(lab, finding)
+            ranked = await nominees(lab, finding, self._margin)
         if late := lab.overtime(time.time()):
             self.watcher.message(late)
         best = _candidate(lab, finding, ranked[0].candidate_id) if ranked else self.baseline
@@ -583,7 +606,8 @@ class _ImproveRun:
         )
         self.watcher.found(finding)
         if finding.best.id == self.baseline.id:
-            self._enter("no_gain", best_id=finding.best.id, message=_nothing_found(finding))
+            message = _not_reached(found, lab) if self._margin else _nothing_found(finding)
+            self._enter("no_gain", best_id=finding.best.id, message=message)
         else:
             self._enter("prove", best_id=finding.best.id)
 
@@ -629,8 +653,10 @@ class _ImproveRun:
             message=self._told(decided),
         )
 
-    def _learned(self, candidate: Candidate) -> float:
-        """A candidate's gain as learning saw it."""
+    def _learned(self, candidate: Candidate) -> float | None:
+        """A candidate's gain as learning saw it; None for one that a person chose."""
+        if self.chosen is not None:
+            return None
         finding = self.store.journal.get(self.run.id, "finding") or {}
         ranked = msgspec.convert(finding.get("nominees", []), list[Nominee])
         return next((n.gain for n in ranked if n.candidate_id == candidate.id), 0.0)
@@ -763,22 +789,22 @@ class _ImproveRun:
         trained = _trained(self.baseline, candidate)
         if trained:
             return dict.fromkeys(trained, "Trained weights stand in no source file.")
-        if not self.agent.prompts_in_calls:
+        names, declared = candidate.changed_from(self.baseline), self.agent.declarations
+        in_calls = [name for name in names if declared[name].located_by == "text"]
+        if not in_calls:
             return {}
         reasons: dict[str, str] = {}
         root = repository_of(self.project.root)
-        for name in candidate.changed_from(self.baseline):
-            prompt = self.baseline.resources[name]
-            assert isinstance(prompt, PromptTemplate)
-            search = find_literal(root, prompt)
+        for name in in_calls:
+            text = literal_text(self.baseline.resources[name])
+            assert text is not None
+            search = find_literal(root, text)
             if not search.patchable:
                 reasons[name] = search.sentence()
         if not reasons:
-            declared = self.agent.declarations
             try:
                 make_patch(self.baseline, candidate, declared, root)
             except ShipError as error:
-                names = candidate.changed_from(self.baseline)
                 reasons = dict.fromkeys(names, " ".join(filter(None, (error.message, error.hint))))
         return reasons
 
@@ -823,7 +849,8 @@ class _ImproveRun:
             answered=self.answered,
             objective=self.objective,
             alpha=config.prove.alpha,
-            min_gain=config.prove.min_gain,
+            min_gain=0.0 if self._margin else config.prove.min_gain,
+            margin=self._margin,
             harm_alpha=config.prove.harm_alpha,
             futility_alpha=config.prove.futility_alpha,
             min_pairs=config.prove.min_pairs,
@@ -832,6 +859,38 @@ class _ImproveRun:
             max_attempts=self.project.local_attempts,
             queue=self.run.id,
             labels=config.prove.labels if self._by_judge else 0,
+        )
+
+    @property
+    def _margin(self) -> float:
+        """How much lower a candidate may score that saves something; 0 where it has to be better.
+
+        Fixed once the baseline's scores are known, before learning begins.
+        """
+        fixed: Any = self.store.journal.get(self.run.id, MARGIN)
+        return float(fixed["margin"]) if fixed else 0.0
+
+    @property
+    def _seeks_no_worse(self) -> bool:
+        """Whether candidates save something, and have to be proved no worse in place of better."""
+        return getattr(self.algorithm, "goal", "better") == "not worse"
+
+    def _fix_margin(self, scores: Sequence[float]) -> None:
+        """Fix the margin of an algorithm that looks for what is no worse, and tell it."""
+        if not self._seeks_no_worse:
+            return
+        chosen: float | None = getattr(self.algorithm, "margin", None)
+        tasks = len(self._tasks("test"))
+        if chosen is None:
+            # As if half of the spread of the scores were common to both candidates.
+            alpha = next_level(self._setting(self.baseline), self.store)
+            margin = provable_margin(alpha, tasks, variance(scores))
+            why = f"the tightest margin that {counted(tasks, 'test task')} can likely prove"
+        else:
+            margin, why = chosen, "as you chose"
+        self.store.journal.append(self.run.id, MARGIN, {"margin": margin}, time.time())
+        self.watcher.message(
+            f"A candidate has to be proved to score at most {margin:g} lower: {why}."
         )
 
     @property
@@ -981,6 +1040,19 @@ def _in_one_measure(finding: Finding, lab: Lab) -> Finding:
     before, after = (math.fsum(values) / len(pairs) for values in zip(*pairs, strict=True))
     return msgspec.structs.replace(
         finding, baseline_val=before, best_val=after, val_tasks=len(pairs)
+    )
+
+
+def _not_reached(found: Finding, lab: Lab) -> str:
+    """Why nothing goes to the proof of being no worse."""
+    if found.best.id == lab.baseline.id:
+        return f"Nothing goes to the proof. {found.sentence}"
+    tasks = [*lab.train, *lab.val]
+    pairs = lab.compared("not reached", lab.baseline, found.best, tasks=tasks)
+    gain = math.fsum(after - before for before, after in pairs) / len(pairs)
+    return (
+        f"Not reached: the best candidate scores {gain:+.3f} on {counted(len(pairs), 'task')} of"
+        f" learning, so none went to the proof. {found.sentence}"
     )
 
 

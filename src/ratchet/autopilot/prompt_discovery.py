@@ -27,6 +27,7 @@ from ratchet.types import (
     Candidate,
     Dataset,
     Declaration,
+    Model,
     PromptTemplate,
     Rollout,
     content_hash,
@@ -156,10 +157,19 @@ def _identity(agent: AnyAgent, dataset: Dataset) -> str:
 def _declare(
     agent: AnyAgent, prompts: Sequence[FoundPrompt], declared: Mapping[str, Declaration]
 ) -> None:
-    agent.declarations = {
-        prompt.name: Declaration(prompt.name, prompt.template, located_by="text")
-        for prompt in prompts
-    } | dict(declared)
+    models = {
+        name: declaration
+        for name, declaration in agent.declarations.items()
+        if isinstance(declaration.resource, Model)
+    }
+    agent.declarations = (
+        models
+        | {
+            prompt.name: Declaration(prompt.name, prompt.template, located_by="text")
+            for prompt in prompts
+        }
+        | dict(declared)
+    )
 
 
 def _consists_of(template: PromptTemplate, declared: Mapping[str, Declaration]) -> bool:

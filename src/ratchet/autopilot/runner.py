@@ -98,7 +98,8 @@ async def open_runner(
             with WAITS.on("the workers of an interrupted run"):
                 lock_fd = await _when_free(workers, project.config.run.timeout_s + 10.0, say)
             stack.callback(workers.release)
-        if agent.prompts_in_calls and not project.config.run.server:
+        in_calls = agent.prompts_in_calls or bool(project.config.agent.models)
+        if in_calls and not project.config.run.server:
             runner = await _gateway_runner(stack, project, agent, queue, redactor, containment, say)
             if take_over:
                 await asyncio.to_thread(requeue, store, queue, runner.name)

@@ -165,7 +165,9 @@ class _Replacements(NamedTuple):
     """Whether its first ancestor's prompts were discovered in the agent's calls: then only the
     gateway can give the agent the candidate's prompts."""
     model: Model | None
-    """The candidate's trained model; None for the agent's own."""
+    """The candidate's trained model, whatever the call names; None for the agent's own."""
+    models: Mapping[str, str]
+    """The candidate's model by that of its first ancestor, which the agent's calls name."""
 
 
 class PromptSubstituter:
@@ -270,8 +272,9 @@ class PromptSubstituter:
             return None
         if replacements.discovered:
             return replacements
-        # The agent's process has the candidate's prompts. Its weights are at the model's server.
-        return replacements._replace(prompts={}) if replacements.model else None
+        # The agent's process has the candidate's prompts. Its models are named in the calls.
+        own = replacements.model or replacements.models
+        return replacements._replace(prompts={}) if own else None
 
     async def _assigned(self, agent: str, unit: CallUnit) -> dict[str, str]:
         """Attributes of a live call that say which candidate it gets; empty for none."""
@@ -361,7 +364,8 @@ class PromptSubstituter:
         ]
         # With several, only the agent can tell which call is whose.
         model = trained[0] if len(trained) == 1 else None
-        return _Replacements(candidate_id, prompts, recogniser, discovered, model)
+        models = _other_models(candidate, ancestors)
+        return _Replacements(candidate_id, prompts, recogniser, discovered, model, models)
 
     def _ancestors(self, candidate: Candidate) -> list[Candidate]:
         """The ancestors of a candidate, nearest first; those that were pruned are left out."""
@@ -407,11 +411,28 @@ async def _replaced(
     if replacements.prompts:
         substitution = await _substituted(replacements, request, dialect)
     model = replacements.model
-    if model is None or "model" not in request:
+    named = request.get("model")
+    other = replacements.models.get(named) if isinstance(named, str) else None
+    if model is not None and named is not None:
+        other = model.model
+    if other is None:
         return substitution
     substitution = substitution or Substitution(request)
-    changed = {**substitution.request, "model": model.model}
-    return Substitution(changed, substitution.attributes, model.adapter)
+    changed = {**substitution.request, "model": other}
+    return Substitution(changed, substitution.attributes, model.adapter if model else None)
+
+
+def _other_models(candidate: Candidate, ancestors: Sequence[Candidate]) -> dict[str, str]:
+    """What takes the place of the models that the agent's calls name."""
+    models: dict[str, str] = {}
+    for name, model in candidate.resources.items():
+        if not isinstance(model, Model) or not model.in_calls:
+            continue
+        # The farthest ancestor is the agent as it is.
+        own = [ancestor.resources[name] for ancestor in ancestors if name in ancestor.resources]
+        if own and isinstance(own[-1], Model) and own[-1].model != model.model:
+            models[own[-1].model] = model.model
+    return models
 
 
 async def _substituted(
