@@ -10,7 +10,7 @@ from pathlib import Path
 from ratchet.cli.console import one_line, out
 from ratchet.cli.init_verify import SENT, WiringFinding, WiringVerification
 from ratchet.types.wording import counted
-from ratchet.wire.applying import Trace
+from ratchet.wire.applying import RunTrace
 from ratchet.wire.changes import LeftAlone
 from ratchet.wire.deriving.derive import Derived, Wiring
 from ratchet.wire.recording.recording import Recording
@@ -124,7 +124,7 @@ def not_verified(recording: Recording, findings: Iterable[WiringFinding]) -> Ite
     yield "other inputs: only the recorded one was run."
 
 
-def left_by_run(root: Path, traces: Iterable[Trace]) -> Iterator[str]:
+def left_by_run(root: Path, traces: Iterable[RunTrace]) -> Iterator[str]:
     """What the recorded run left in the project, with the commands that take it away or show it."""
     paths: dict[bool, list[str]] = {}
     for trace in traces:
