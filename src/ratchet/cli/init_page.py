@@ -16,6 +16,8 @@ from ratchet.wire.deriving.derive import Derived, Wiring
 from ratchet.wire.recording.recording import Recording
 
 MOST_WRITES = 8
+LABEL = 400
+"""Characters of a command: as many as show where its input stands."""
 _WITHOUT = {
     "hosts": "not allowed in rollouts",
     "programs": "not allowed in rollouts",
@@ -87,7 +89,7 @@ def print_verified(
     """Print what holds for the wiring, what does not, and what is open."""
     findings = list(findings)
     with_what = ", for the one input that it has" if wiring.task_input is None else ""
-    _say(f"\nIt works as wired{with_what}: {one_line(wiring.label)}")
+    _say(f"\nIt works as wired{with_what}: {one_line(wiring.label, LABEL)}")
     for finding in findings:
         if finding.holds is not None:
             word = "verified" if finding.holds else "FAILED"
