@@ -87,8 +87,8 @@ def as_written(root: Path, template: PromptTemplate) -> SourcePrompt | None:
     """
     if not (root / ".git").exists():
         return None
-    found = find_literal(root, template)
-    return SourcePrompt(found.template, str(found.places[0])) if found.template else None
+    search = find_literal(root, template)
+    return SourcePrompt(search.template, str(search.places[0])) if search.template else None
 
 
 def _template_in(text: str, literal: Literal) -> PromptTemplate | None:

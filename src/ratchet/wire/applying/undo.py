@@ -165,12 +165,12 @@ def _traces(
     repository: Repository | None, record: Record | None, place: Path | None
 ) -> tuple[RunTrace, ...]:
     """What the recorded run did, with whole paths."""
-    found = [(place, stored(place).traces)] if place else []
+    by_folder = [(place, stored(place).traces)] if place else []
     if repository is not None and record is not None:
-        found.append((repository.root / record.folder, record.traces))
+        by_folder.append((repository.root / record.folder, record.traces))
     return tuple(
         RunTrace(trace.how, str(folder / trace.path))
-        for folder, traces in found
+        for folder, traces in by_folder
         for trace in still_there(folder, traces)
     )
 

@@ -144,7 +144,8 @@ def sent_sources(
         (sent.text for sent_texts in calls for sent in sent_texts if sent.role == "user"), ""
     )
     asked_first = [source for source in data if any(in_order(form, first) for form in source.forms)]
-    return SentTexts(dict(counts), max(asked_first, key=lambda source: source.size, default=None))
+    asked_first.sort(key=lambda source: (-source.size, source.file.path, source.line))
+    return SentTexts(dict(counts), next(iter(asked_first), None))
 
 
 def _sources(
