@@ -289,7 +289,8 @@ def test_an_agent_in_a_folder_without_git_is_evaluated(make_agent: MakeAgent) ->
     shutil.rmtree(project.root / ".git")
     done = project.ratchet("eval", "--split", "all")
     assert done.returncode == 0, done.stderr
-    assert "Its prompts: no-git.user" in done.stdout
+    assert "Its prompts: no-git.user (agent.py:" in " ".join(done.stdout.split())
+    assert done.stdout.count("Rollouts are not contained") == 1
 
 
 def test_calls_of_a_command_go_to_the_proxy_that_the_environment_names(

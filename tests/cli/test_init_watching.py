@@ -195,6 +195,8 @@ def test_a_chat_loop_is_given_the_input_as_a_line(tmp_path: Path, upstream: Stub
     # ask() got the input too; but with it the prompt would stand in the settings.
     assert said["mode"] == "command"
     assert shop.settings["agent"]["stdin"] == "{input}\nbye\n"
+    written = (shop.root / "ratchet.toml").read_text().splitlines()[0]
+    assert "ratchet init --stdin $'Where is my pan?\\nbye' -- " in written
 
 
 def test_a_run_that_fails_wires_nothing_and_says_why(
@@ -302,15 +304,54 @@ def test_an_agent_without_an_input_is_told_where_its_question_is_written(
 ) -> None:
     shop = repository(
         tmp_path, upstream, {**SHOP, "ask.py": """
-            from support.agent import answer
+            from support.agent import ask
             QUESTION = "Where is the pan that I ordered in May?"
-            print(answer(QUESTION, "brief"))
+            TASK = "Read the mail ({question}) and find out what its writer wants."
+            EXPECTED = "One word for the matter, and nothing else that would have to be removed."
+            task = TASK.format(question=QUESTION)
+            print(ask("You sort the mail of the shop.", task + " Expected: " + EXPECTED))
         """},
     )  # fmt: skip
     said = shop.init("--", sys.executable, "ask.py")
+    places = ["ask.py:3", "ask.py:4", "ask.py:6"]
+    assert [f"{prompt['path']}:{prompt['line']}" for prompt in said["prompts"]] == places
+    learned = ["shop.system (ask.py:6)", "shop.user (ask.py:4)", "shop.user_2 (ask.py:3)"]
+    assert said["learned"] == learned
     [note] = [note for note in said["recorded"]["notes"] if "every task would run the same" in note]
     assert "is written at ask.py:2." in note
     assert said["next"] == [step for step in said["next"] if "ratchet init --undo" in step]
+    rows = [{"input": number, "expected": "pan"} for number in range(10)]
+    (shop.root / "tasks.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    with (shop.root / "ratchet.toml").open("a") as file:
+        file.write('\n[[evaluators]]\nuse = "exact_match"\n')
+    done = shop.ratchet("eval", "--split", "all")
+    page = " ".join(done.stdout.split())
+    assert "All 10 tasks run the same: nothing in [agent] has a place for their input." in page
+    for prompt in learned:
+        assert prompt.removesuffix(")") in page
+
+
+def test_what_an_agent_reports_to_others_need_not_be_allowed(
+    tmp_path: Path, upstream: StubUpstream
+) -> None:
+    script = """
+        curl -s "$METRICS_ADDRESS/batch" -d '{}' > /dev/null
+        body=$(printf '{"model":"m","messages":[{"role":"system","content":"You answer for us."},'\\
+        '{"role":"user","content":"%s"}]}' "$1")
+        curl -s "$OPENAI_BASE_URL/chat/completions" -H 'content-type: application/json' -d "$body" |
+        sed 's/.*"content": *"\\([^"]*\\)".*/\\1/'
+    """
+    shop = repository(tmp_path, upstream, {"agent.sh": script})
+    metrics = StubUpstream(lambda _, wire: wire.send(reply({})))
+    shop.environ["METRICS_ADDRESS"] = f"http://localhost:{metrics.port}"
+    page = shop.ratchet("init", "--yes", "--", "sh", "agent.sh", "Where is my pan?").stdout
+    metrics.close()
+    said = " ".join(page.split())
+    assert f"It tried localhost:{metrics.port}; denied." in said
+    assert "Without, it sent the same and answered alike: rollouts need none of that." in said
+    assert shop.settings["agent"]["allow"]["hosts"] == []
+    ended = " ".join(shop.ratchet("run", "Where is my cup?").stdout.split())
+    assert "It answered without; if its answer lacks it, allow it with hosts" in ended
 
 
 def test_a_websocket_is_refused_with_what_can_be_wired_instead(
@@ -462,3 +503,5 @@ def test_what_the_owner_allows_beyond_the_recorded_run_is_written_by_its_kind(
         "programs": ["git"],
         "folders": ["out/"],
     }
+    written = (shop.root / "ratchet.toml").read_text().splitlines()[0]
+    assert f"ratchet init {' '.join(allowed)} -- " in written

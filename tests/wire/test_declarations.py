@@ -64,7 +64,7 @@ def decided(root: Path, files: dict[str, bytes], *texts: str) -> Declarations:
     for name, data in files.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_bytes(data)
-    return declarations(root, sent_prompts(root, files, recording(root, *texts), ()))
+    return declarations(root, sent_prompts(root, files, recording(root, *texts), ())[0])
 
 
 CODE = {

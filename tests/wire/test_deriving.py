@@ -13,7 +13,14 @@ from ratchet.types import InputError
 from ratchet.wire.deriving.derive import derive, model_hosts
 from ratchet.wire.deriving.owner_input import owner_values, reached
 from ratchet.wire.deriving.program import answer_in, answer_in_events, program_template
-from ratchet.wire.recording.recording import CommandRun, FileWrite, ModelText, Recording
+from ratchet.wire.recording.recording import (
+    Argument,
+    CommandRun,
+    FileWrite,
+    Frame,
+    ModelText,
+    Recording,
+)
 from ratchet.worker.placeholders import value_at
 from tests.wire.test_declarations import recording
 
@@ -35,6 +42,23 @@ def test_a_sentence_that_reached_a_system_prompt_is_input_and_a_word_there_is_no
     run = recorded(tmp_path, "Dutch", "where is it from?", texts=texts)
     given = reached(run, owner_values(run.run))
     assert [value.value for value in given] == ["where is it from?"]
+
+
+def test_a_number_that_is_an_argument_is_input_where_a_text_has_it_too(tmp_path: Path) -> None:
+    turns = Argument(name="turns", value=3, whole=True, type="int")
+    frame = Frame(
+        file="agent.py",
+        module="agent",
+        line=1,
+        function="talk",
+        kind="function",
+        activation=1,
+        arguments=(turns,),
+    )
+    for text, values in (("Where is order 3?", ["3"]), ("Hello", []), ("Order 30?", [])):
+        texts = (ModelText(role="user", text=text),)
+        run = recorded(tmp_path, "3", texts=texts, stack=(frame,))
+        assert [value.value for value in reached(run, owner_values(run.run))] == values
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ def prompts(
         for number, texts in enumerate(calls)
     )
     recorded = msgspec.structs.replace(recorded, calls=sent, data_files_read=read)
-    return [f"{prompt.path}:{prompt.line}" for prompt in sent_prompts(root, files, recorded, ())]
+    return [f"{prompt.path}:{prompt.line}" for prompt in sent_prompts(root, files, recorded, ())[0]]
 
 
 def test_names_and_descriptions_put_into_a_prompt_are_none(tmp_path: Path) -> None:
@@ -208,6 +208,62 @@ def test_a_template_with_a_loop_is_a_prompt_and_what_it_loops_over_is_its_value(
     assert "main.py:1" in prompts(tmp_path, files, [("user", sent)])
 
 
+def test_what_fills_an_open_end_of_a_template_is_none_wherever_else_it_stands(
+    tmp_path: Path,
+) -> None:
+    task = "Write a one-page plan for a small tea shop"
+    source = (
+        'SYSTEM = "You plan research for a small team."\n'
+        'PLAN = "Prepare a plan of how to solve the following task:\\n{task}\\n"\n'
+        'WRITE = "Name the sources."\n'
+        "\n\n\n\n\n"
+        f"main({task!r})\n"
+        'CLOSE = "Write in plain words, and end with a question."\n'
+    )
+    plan = f"Prepare a plan of how to solve the following task:\n{task}\n"
+    calls = [
+        [("system", "You plan research for a small team."), ("user", plan)],
+        [
+            ("system", "You plan research for a small team."),
+            ("user", f"TASK:\n{task}\nSTEP: one\nWrite in plain words, and end with a question."),
+        ],
+    ]
+    assert prompts(tmp_path, {"main.py": source}, *calls) == [
+        "main.py:1",
+        "main.py:2",
+        "main.py:10",
+    ]
+
+
+def test_examples_that_are_shown_to_the_model_are_data_and_so_is_what_stands_in_their_place(
+    tmp_path: Path,
+) -> None:
+    source = (
+        'class Answer:\n    """Answer questions with short facts from the context."""\n'
+        'EXAMPLES = [\n    Example(question="Who wrote Romeo and Juliet?", answer="Shakespeare"),\n'
+        '    Example(question="What is the capital of France?", answer="Paris"),\n]\n'
+        'FACTS = {"What castle did David inherit?": "David inherited Kinnairdy Castle in 1664."}\n'
+        'NUDGE = "Answer again, with nothing but the name of the castle."\n'
+    )
+    system = ("system", "Fields: answer. Answer questions with short facts from the context.")
+
+    def asked(question: str, context: str = "") -> tuple[str, str]:
+        return "user", f"[[ context ]]\n{context}\n[[ question ]]\n{question}\nRespond."
+
+    last = asked("What castle did David inherit?", "David inherited Kinnairdy Castle in 1664.")
+    examples = [
+        *(asked("Who wrote Romeo and Juliet?"), ("assistant", "Shakespeare")),
+        *(asked("What is the capital of France?"), ("assistant", "Paris")),
+    ]
+    files = {"main.py": source}
+    assert prompts(tmp_path, files, [system, last], [system, *examples, last]) == ["main.py:2"]
+    # What the model itself answered before is no example.
+    nudge = ("user", "Answer again, with nothing but the name of the castle.")
+    rounds = [system, last, ("assistant", "Kinnairdy"), nudge, ("assistant", "Kinnairdy"), nudge]
+    conversations = [rounds[:2], rounds[:4], rounds]
+    assert "main.py:8" in prompts(tmp_path, files, *conversations)
+
+
 def test_what_is_embedded_is_no_prompt(tmp_path: Path) -> None:
     question = "Which of the towers beside the harbour of the town is the highest one?"
     (tmp_path / "main.py").write_text(f"embed({question!r})\n")
@@ -217,7 +273,7 @@ def test_what_is_embedded_is_no_prompt(tmp_path: Path) -> None:
     for path, count in (("/v1/chat/completions", 1), ("/v1/embeddings", 0), ("/api/embed", 0)):
         sent = msgspec.structs.replace(call, path=path, texts=texts)
         run = msgspec.structs.replace(recorded, calls=(sent,))
-        assert len(sent_prompts(tmp_path, ["main.py"], run, ())) == count
+        assert len(sent_prompts(tmp_path, ["main.py"], run, ())[0]) == count
 
 
 def test_a_template_with_several_labels_is_a_prompt_beside_the_system_prompt(

@@ -53,8 +53,8 @@ def source_prompts(
         for call in calls
     ]
     paths = [file.relative_to(root).as_posix() for file in own_files(root)]
-    sources = sent_sources(root, paths, texts)
-    longest_first = sorted(sources, key=lambda source: -source.size)
+    prompts = sent_sources(root, paths, texts).prompts
+    longest_first = sorted(prompts, key=lambda source: -source.size)
     counts: Counter[SourcePrompt] = Counter()
     replaced = [
         text
@@ -87,8 +87,8 @@ def as_written(root: Path, template: PromptTemplate) -> SourcePrompt | None:
     """
     if not (root / ".git").exists():
         return None
-    found = find_literal(root, template)
-    return SourcePrompt(found.template, str(found.places[0])) if found.template else None
+    search = find_literal(root, template)
+    return SourcePrompt(search.template, str(search.places[0])) if search.template else None
 
 
 def _template_in(text: str, literal: Literal) -> PromptTemplate | None:

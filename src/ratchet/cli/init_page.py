@@ -8,14 +8,16 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ratchet.cli.console import one_line, out
-from ratchet.cli.init_verify import WiringFinding, WiringVerification
+from ratchet.cli.init_verify import SENT, WiringFinding, WiringVerification
 from ratchet.types.wording import counted
-from ratchet.wire.applying import Trace
+from ratchet.wire.applying import RunTrace
 from ratchet.wire.changes import LeftAlone
 from ratchet.wire.deriving.derive import Derived, Wiring
 from ratchet.wire.recording.recording import Recording
 
 MOST_WRITES = 8
+LABEL = 400
+"""Characters of a command: as many as show where its input stands."""
 _WITHOUT = {
     "hosts": "not allowed in rollouts",
     "programs": "not allowed in rollouts",
@@ -87,13 +89,17 @@ def print_verified(
     """Print what holds for the wiring, what does not, and what is open."""
     findings = list(findings)
     with_what = ", for the one input that it has" if wiring.task_input is None else ""
-    _say(f"\nIt works as wired{with_what}: {one_line(wiring.label)}")
+    _say(f"\nIt works as wired{with_what}: {one_line(wiring.label, LABEL)}")
     for finding in findings:
         if finding.holds is not None:
             word = "verified" if finding.holds else "FAILED"
             _say(f"  {word}: {finding.name}. {finding.said}")
     for act in verification.denied:
         _say(f"  It tried {act.said}; denied.")
+    own = (*SENT, "answer")
+    same = all(finding.holds for finding in verification.findings if finding.name in own)
+    if verification.denied and same:
+        _say("  Without, it sent the same and answered alike: rollouts need none of that.")
     if verification.learned:
         _say("\nWhat ratchet improve calls its prompts:")
     for prompt in verification.learned:
@@ -120,7 +126,7 @@ def not_verified(recording: Recording, findings: Iterable[WiringFinding]) -> Ite
     yield "other inputs: only the recorded one was run."
 
 
-def left_by_run(root: Path, traces: Iterable[Trace]) -> Iterator[str]:
+def left_by_run(root: Path, traces: Iterable[RunTrace]) -> Iterator[str]:
     """What the recorded run left in the project, with the commands that take it away or show it."""
     paths: dict[bool, list[str]] = {}
     for trace in traces:

@@ -35,7 +35,7 @@ from ratchet.types import AgentError, InputError
 from ratchet.types.wording import counted
 from ratchet.wire.applying import (
     Plan,
-    Trace,
+    RunTrace,
     commit,
     make_plan,
     show,
@@ -333,11 +333,11 @@ def _created(root: Path, recording: Recording) -> tuple[str, ...]:
     return tuple(outermost)
 
 
-def _traces(root: Path, recording: Recording) -> tuple[Trace, ...]:
+def _traces(root: Path, recording: Recording) -> tuple[RunTrace, ...]:
     """What the recorded run left in the project, as far as git does not have it so."""
-    traces = [Trace("created", path) for path in _created(root, recording)]
+    traces = [RunTrace("created", path) for path in _created(root, recording)]
     traces += [
-        Trace(write.how, write.path)
+        RunTrace(write.how, write.path)
         for write in recording.writes
         if write.place == "project" and write.how != "created"
     ]

@@ -166,6 +166,6 @@ def _report(store: Store, batch: Batch, json: bool) -> None:
         out.print(rows)
         spans = [span for _, rollout, _ in batch.rows for span in store.spans.of(rollout.id)]
         if acts := kept_of(spans):
-            out.print(sentence(acts), markup=False)
+            out.print(sentence(acts, went_well=not failed), markup=False)
     if len(failed) == len(batch.rows):
         raise AgentError(f"The agent failed: {failed[0].error}")

@@ -41,7 +41,7 @@ def with_denials(outcome: Outcome, acts: Sequence[Act]) -> Outcome:
             start_ns=at,
             end_ns=at,
             status="error",
-            message=sentence([act]),
+            message=sentence([act], went_well=outcome.status == "succeeded"),
             attributes={
                 "ratchet.act.kind": act.kind,
                 "ratchet.act.subject": act.subject,
@@ -70,8 +70,13 @@ def kept_of(spans: Iterable[Span]) -> list[Act]:
     return acts
 
 
-def sentence(acts: Sequence[Act]) -> str:
-    """What was denied, how it is allowed, and what was done in copies, as sentences."""
+def sentence(acts: Sequence[Act], *, went_well: bool = False) -> str:
+    """What was denied, how it is allowed, and what was done in copies, as sentences.
+
+    Args:
+        acts: What was tried.
+        went_well: Whether the agent answered all the same.
+    """
     texts = []
     denied = [act for act in acts if act.end == "denied"]
     if denied:
@@ -84,7 +89,8 @@ def sentence(acts: Sequence[Act]) -> str:
     if keys:
         what = "it" if len(denied) == 1 else "them"
         settings = _listed([f"{key} = {json.dumps(values)}" for key, values in keys.items()])
-        texts.append(f"Allow {what} with {settings} under [agent.allow] in ratchet.toml.")
+        lack = f"It answered without; if its answer lacks {what}, allow" if went_well else "Allow"
+        texts.append(f"{lack} {what} with {settings} under [agent.allow] in ratchet.toml.")
     if copied := [act for act in acts if act.end == "copied"]:
         deeds = {"write": "wrote", "delete": "deleted"}
         changes = _listed([f"{deeds[act.kind]} {act.subject}" for act in copied])

@@ -144,6 +144,24 @@ def test_beside_instructions_a_users_message_holds_a_users_prompts_alone(world: 
     assert changed.request == chat("Be brief.", user=sent)
 
 
+def test_several_prompts_in_one_text_are_all_replaced(world: World) -> None:
+    task = PromptTemplate("Find out what this mail ({mail}) wants from the shop.")
+    expected = PromptTemplate("Answer with one word for the matter.")
+    world.candidate(bot_user=task, bot_rest_user=expected)
+    better = world.candidate(
+        bot_user=PromptTemplate("Sort this mail: {mail}."),
+        bot_rest_user=PromptTemplate("One word."),
+    )
+    world.switch()
+    world.activate(better)
+    user = f"# Task\n{task.format(mail='Hi {x}')}\n# Expected\n{expected.text}\nBegin."
+    changed = run(PromptSubstituter(world.store)(BOT, chat("Be brief.", user=user), CHAT))
+    assert changed is not None
+    sent = "# Task\nSort this mail: Hi {x}.\n# Expected\nOne word.\nBegin."
+    assert changed.request == chat("Be brief.", user=sent)
+    assert changed.attributes["ratchet.prompt.name"] == ["bot.user", "bot.rest.user"]
+
+
 def test_a_rollout_gets_its_own_candidates_prompt_whatever_is_active(
     world: World, improved: Candidate
 ) -> None:

@@ -498,11 +498,11 @@ def _replaced_in(
     parts = []
     others = (*others, prompt.name)
     for part in (prompt.before, prompt.after):
-        found = replacements.recogniser.find_within(part, others) if part else None
-        new_part, prompts = _replaced_in(replacements, part, found, others)
+        next_prompt = replacements.recogniser.find_within(part, others) if part else None
+        new_part, prompts = _replaced_in(replacements, part, next_prompt, others)
         parts.append(new_part)
         recognised += prompts
-        others = (*others, *(inside.found.name for inside in prompts))
+        others = (*others, *(recognised_prompt.found.name for recognised_prompt in prompts))
     return f"{parts[0]}{inner}{parts[1]}", recognised
 
 

@@ -2,7 +2,7 @@
 
 from ratchet.wire.applying.commit import BRANCH, Committed, commit
 from ratchet.wire.applying.plan import Plan, PlannedFile, make_plan, show
-from ratchet.wire.applying.record import Record, Trace
+from ratchet.wire.applying.record import Record, RunTrace
 from ratchet.wire.applying.stored import write
 from ratchet.wire.applying.undo import KeptFile, Undone, still_there, undo, wired
 
@@ -13,7 +13,7 @@ __all__ = [
     "Plan",
     "PlannedFile",
     "Record",
-    "Trace",
+    "RunTrace",
     "Undone",
     "commit",
     "make_plan",

@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 import msgspec
 
 from ratchet.types import InputError
-from ratchet.wire.applying.record import Trace
+from ratchet.wire.applying.record import RunTrace
 from ratchet.wire.changes import Changes, apply_pieces
 
 _DATA = {"toml": "toml", "yaml": "yaml", "yml": "yaml", "json": "json", "ipynb": "json"}
@@ -38,11 +38,11 @@ class Plan(msgspec.Struct, frozen=True):
     root: Path
     """The repository, or a folder of one."""
     files: tuple[PlannedFile, ...]
-    traces: tuple[Trace, ...] = ()
+    traces: tuple[RunTrace, ...] = ()
     """What the recorded run did in the folder; it stays."""
 
 
-def make_plan(root: Path, parts: Iterable[Changes], traces: Iterable[Trace] = ()) -> Plan:
+def make_plan(root: Path, parts: Iterable[Changes], traces: Iterable[RunTrace] = ()) -> Plan:
     """Join changes to a plan, and check that what they make can be written and parses.
 
     Args:

@@ -34,7 +34,7 @@ class WiredFile(msgspec.Struct, frozen=True):
     after: str
 
 
-class Trace(msgspec.Struct, frozen=True):
+class RunTrace(msgspec.Struct, frozen=True):
     """What the recorded run itself did in the project, and the wiring leaves."""
 
     how: Change
@@ -53,11 +53,11 @@ class Record(msgspec.Struct, frozen=True):
     """Full hash; empty where files were written without git."""
     stored: tuple[str, ...] = ()
     """Files that no commit holds, whose originals are stored."""
-    traces: tuple[Trace, ...] = ()
+    traces: tuple[RunTrace, ...] = ()
 
 
 def message_of(
-    message: str, folder: str, files: Iterable[WiredFile], traces: Iterable[Trace]
+    message: str, folder: str, files: Iterable[WiredFile], traces: Iterable[RunTrace]
 ) -> str:
     """A commit's message with the record at its end."""
     lines = [f"{_FOLDER}: {json.dumps(folder)}"]
@@ -79,7 +79,7 @@ def record_in(message: str, commit: str) -> Record | None:
             for before, after, path in _LINE.findall(message)
         ]
         traces = tuple(
-            msgspec.convert({"how": how, "path": json.loads(path)}, Trace)
+            msgspec.convert({"how": how, "path": json.loads(path)}, RunTrace)
             for how, path in _TRACES.findall(message)
         )
         record = Record(str(json.loads(wired[1])), tuple(files), commit, traces=traces)

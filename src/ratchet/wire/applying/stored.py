@@ -13,7 +13,7 @@ import msgspec
 from ratchet.observe.project_paths import STATE_NAME, prepare_state
 from ratchet.types import InputError
 from ratchet.wire.applying.plan import Plan, check_unchanged
-from ratchet.wire.applying.record import Trace
+from ratchet.wire.applying.record import RunTrace
 
 _FOLDER = "init"
 _INDEX = "files.json"
@@ -35,7 +35,7 @@ class Stored(msgspec.Struct, frozen=True):
     """What was written in place in a folder."""
 
     files: tuple[StoredFile, ...] = ()
-    traces: tuple[Trace, ...] = ()
+    traces: tuple[RunTrace, ...] = ()
     """What the recorded run did there."""
 
 

@@ -22,7 +22,7 @@ from ratchet.wire.applying.record import (
     PATTERN,
     UNDONE,
     Record,
-    Trace,
+    RunTrace,
     is_inside,
     record_in,
     taken_back_by,
@@ -61,7 +61,7 @@ class Undone(msgspec.Struct, frozen=True):
     """Full hash of the revert; empty if there is none."""
     deleted_branch: str = ""
     """A branch that held nothing but the wiring."""
-    traces: tuple[Trace, ...] = ()
+    traces: tuple[RunTrace, ...] = ()
     """What the recorded run had done in the project, with whole paths; it stays."""
 
     def with_changes(
@@ -136,7 +136,7 @@ def undo(root: Path, *, dry_run: bool = False) -> Undone:
     return msgspec.structs.replace(undone, traces=traces)
 
 
-def still_there(root: Path, traces: Iterable[Trace]) -> tuple[Trace, ...]:
+def still_there(root: Path, traces: Iterable[RunTrace]) -> tuple[RunTrace, ...]:
     """What the recorded run did in a folder and nobody committed or took back since.
 
     Args:
@@ -151,7 +151,7 @@ def still_there(root: Path, traces: Iterable[Trace]) -> tuple[Trace, ...]:
     )
 
 
-def _is_still_there(root: Path, repository: Repository | None, trace: Trace) -> bool:
+def _is_still_there(root: Path, repository: Repository | None, trace: RunTrace) -> bool:
     if repository is None:
         return trace.how != "created" or (root / trace.path).exists()
     path = repository.prefix + trace.path
@@ -163,14 +163,14 @@ def _is_still_there(root: Path, repository: Repository | None, trace: Trace) -> 
 
 def _traces(
     repository: Repository | None, record: Record | None, place: Path | None
-) -> tuple[Trace, ...]:
+) -> tuple[RunTrace, ...]:
     """What the recorded run did, with whole paths."""
-    found = [(place, stored(place).traces)] if place else []
+    by_folder = [(place, stored(place).traces)] if place else []
     if repository is not None and record is not None:
-        found.append((repository.root / record.folder, record.traces))
+        by_folder.append((repository.root / record.folder, record.traces))
     return tuple(
-        Trace(trace.how, str(folder / trace.path))
-        for folder, traces in found
+        RunTrace(trace.how, str(folder / trace.path))
+        for folder, traces in by_folder
         for trace in still_there(folder, traces)
     )
 

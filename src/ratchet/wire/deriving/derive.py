@@ -10,8 +10,6 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from ratchet.source.literals.matching import TemplateText
-from ratchet.source.literals.search import search
 from ratchet.wire.deriving.allowed import OutsideAct, outside_acts
 from ratchet.wire.deriving.entry import EntryPoint, entry_points
 from ratchet.wire.deriving.owner_input import OwnerValue, as_text, owner_values, reached
@@ -87,30 +85,15 @@ def derive(
     wirings.append(program)
     paths = tuple(paths)
     texts = [as_text(value.value) for value in inputs]
-    prompts = sent_prompts(root, paths, recording, texts)
+    prompts, question = sent_prompts(root, paths, recording, texts)
     return Derived(
         wirings=tuple(wirings),
         inputs=inputs,
         prompts=prompts,
         acts=outside_acts(recording, allowed),
-        written_input="" if inputs else _written_input(root, paths, recording, prompts),
+        written_input="" if inputs else question,
         read_word="" if inputs else _read_word(recording, values),
     )
-
-
-def _written_input(
-    root: Path, paths: Iterable[str], recording: Recording, prompts: Iterable[SentPrompt]
-) -> str:
-    """Where the source holds what the first model call was asked, beside its prompts."""
-    question = next(
-        (sent.text for call in recording.calls for sent in call.texts if sent.role == "user"), ""
-    )
-    if not question.strip():
-        return ""
-    fits = search(root, paths, TemplateText.of((question,), ())).fits
-    places = [f"{fit.file.path}:{fit.line}" for fit in fits]
-    known = {f"{prompt.path}:{prompt.line}" for prompt in prompts}
-    return next((place for place in places if place not in known), "")
 
 
 def _read_word(recording: Recording, values: Iterable[OwnerValue]) -> str:

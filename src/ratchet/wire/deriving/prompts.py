@@ -6,6 +6,7 @@ import itertools
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -45,9 +46,18 @@ class SentPrompt(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes of the whole literal in the file as it is on disk."""
 
 
+class SentTexts(NamedTuple):
+    """What stands in the source of the texts that model calls sent."""
+
+    prompts: dict[SentSource, int]
+    """With the number of calls."""
+    question: SentSource | None
+    """Of the data in the first user's text, the longest."""
+
+
 def sent_prompts(
     root: Path, paths: Iterable[str], recording: Recording, inputs: Sequence[str]
-) -> tuple[SentPrompt, ...]:
+) -> tuple[tuple[SentPrompt, ...], str]:
     """Find what was sent in the source: each constant piece of a literal stands in a sent text.
 
     Left out are words that only stand in another literal's text, names and descriptions put into
@@ -59,9 +69,12 @@ def sent_prompts(
         paths: Its files, relative to it.
         recording: The recorded run.
         inputs: The task's input: texts of the source that only repeat it are no prompts.
+
+    Returns:
+        The prompts, and where the first user's question is written, as `FILE:LINE`.
     """
     ran = {frame.file for call in recording.calls for frame in call.stack}
-    sources = sent_sources(
+    sent = sent_sources(
         root,
         paths,
         [call.texts for call in recording.calls if not call.is_embedding],
@@ -69,8 +82,9 @@ def sent_prompts(
         written_paths={write.path for write in recording.writes},  # its own answers, if anything
         used=(set(recording.data_files_read), ran.union(recording.modules_loaded)),
     )
-    prompts = [_prompt(source, count) for source, count in sources.items()]
-    return tuple(sorted(prompts, key=lambda prompt: (prompt.path, prompt.start)))
+    prompts = [_prompt(source, count) for source, count in sent.prompts.items()]
+    question = f"{sent.question.file.path}:{sent.question.line}" if sent.question else ""
+    return tuple(sorted(prompts, key=lambda prompt: (prompt.path, prompt.start))), question
 
 
 def sent_sources(
@@ -81,8 +95,8 @@ def sent_sources(
     inputs: Sequence[str] = (),
     written_paths: Collection[str] = (),
     used: Sequence[set[str]] = (),
-) -> dict[SentSource, int]:
-    """The literals whose texts model calls sent, with the number of calls.
+) -> SentTexts:
+    """The literals whose texts model calls sent.
 
     Args:
         root: The project's folder.
@@ -98,7 +112,7 @@ def sent_sources(
     ]
     texts = list(dict.fromkeys(sent.text for sent_texts in calls for sent in sent_texts))
     if not texts:
-        return {}
+        return SentTexts({}, None)
     sources: list[SentSource] = []
     for path in paths:
         if path in written_paths or not is_searched(path) or is_test(path):
@@ -126,7 +140,12 @@ def sent_sources(
     begun = {source for text in texts for source in heads(owners[text])}
     prompts = (source for sent_texts in calls for source in _prompts_of(sent_texts, owners))
     counts = Counter(source for source in prompts if source in begun)
-    return dict(counts)
+    first = next(
+        (sent.text for sent_texts in calls for sent in sent_texts if sent.role == "user"), ""
+    )
+    asked_first = [source for source in data if any(in_order(form, first) for form in source.forms)]
+    asked_first.sort(key=lambda source: (-source.size, source.file.path, source.line))
+    return SentTexts(dict(counts), next(iter(asked_first), None))
 
 
 def _sources(
