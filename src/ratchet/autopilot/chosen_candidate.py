@@ -21,7 +21,7 @@ NEAR = 3
 """Most candidates that are named where one is unknown."""
 
 
-class Chosen:
+class SkippedLearning:
     """The algorithm of a run whose candidate a person chose: it tries no other.
 
     Args:

@@ -20,7 +20,7 @@ from ratchet.autopilot.adapters import AdapterFolder
 from ratchet.autopilot.agent_model import agent_model, in_thread
 from ratchet.autopilot.algorithms import make_algorithm, weights_arms
 from ratchet.autopilot.checks import checked_finding, make_checks
-from ratchet.autopilot.chosen_candidate import Chosen, chosen_candidate, level_sentence
+from ratchet.autopilot.chosen_candidate import SkippedLearning, chosen_candidate, level_sentence
 from ratchet.autopilot.coach import coach_identity, open_coach, uses_coach
 from ratchet.autopilot.code_sandbox import release_tests, repository_of
 from ratchet.autopilot.dry_run import DryRunLab, NoRunner, dry_run
@@ -231,7 +231,7 @@ class _ImproveRun:
 
     def _make_algorithm(self) -> Algorithm:
         if self.chosen is not None:
-            return Chosen(self.chosen)
+            return SkippedLearning(self.chosen)
         section = self.project.config.improve
         algorithm = make_algorithm(section.algorithm, section.options)
         model = self.project.agent_model

@@ -24,7 +24,7 @@ from ratchet.learn.work import FAILURES
 from ratchet.stats.front import Point, front
 from ratchet.stats.gain import is_clear
 from ratchet.store import Store
-from ratchet.store.scores import Measured
+from ratchet.store.scores import MeasuredRollout
 from ratchet.types import InputError, Run, Verdict
 from ratchet.types.wording import counted
 
@@ -165,7 +165,9 @@ def _lettered(places: Sequence[CandidatePlace]) -> Iterator[CandidatePlace]:
         yield msgspec.structs.replace(place, letter=next(letters)) if named else place
 
 
-def _measured(store: Store, run: Run, metric: str) -> dict[str, dict[str, dict[int, Measured]]]:
+def _measured(
+    store: Store, run: Run, metric: str
+) -> dict[str, dict[str, dict[int, MeasuredRollout]]]:
     """Rollouts by candidate, task and seed, in the run and earlier ones under its conditions.
 
     Of those that were run anew, as after a service was down, the last counts.
@@ -173,7 +175,7 @@ def _measured(store: Store, run: Run, metric: str) -> dict[str, dict[str, dict[i
     own = store.scores.measured(run.id, LEARNING, metric)
     versions = {rollout.version for rollout in own if rollout.version}
     contents = _contents(store, run)
-    comparable: list[Measured] = []
+    comparable: list[MeasuredRollout] = []
     for earlier in earlier_runs(run, store):
         then = _contents(store, earlier)
         comparable += [
@@ -183,7 +185,7 @@ def _measured(store: Store, run: Run, metric: str) -> dict[str, dict[str, dict[i
             and contents[rollout.task_id] == then.get(rollout.task_id)
             and (rollout.version in versions or rollout.status in FAILURES)
         ]
-    measured: dict[str, dict[str, dict[int, Measured]]] = {}
+    measured: dict[str, dict[str, dict[int, MeasuredRollout]]] = {}
     for rollout in [*comparable, *own]:
         by_task = measured.setdefault(rollout.candidate_id, {})
         by_task.setdefault(rollout.task_id, {})[rollout.seed] = rollout
@@ -199,7 +201,7 @@ def _contents(store: Store, run: Run) -> dict[str, str]:
     return {task.id: task.content() for task in (*dataset.split("train"), *dataset.split("val"))}
 
 
-def _mean(rollouts: Sequence[Measured]) -> _Mean:
+def _mean(rollouts: Sequence[MeasuredRollout]) -> _Mean:
     qualities = [
         0.0 if rollout.status in FAILURES or rollout.value is None else rollout.value
         for rollout in rollouts
