@@ -185,7 +185,9 @@ def test_a_chain_and_a_ring_of_ten_thousand_are_shown(capsys: Output, sqlite_url
     assert "9960 more steps" in ratchet(capsys, "show", "abcd", "--store", sqlite_url)
 
 
-def test_a_trace_of_ten_thousand_spans_is_shown_in_a_few_lines(capsys: Output, sqlite_url: str) -> None:
+def test_a_trace_of_ten_thousand_spans_is_shown_in_a_few_lines(
+    capsys: Output, sqlite_url: str
+) -> None:
     rng = random.Random(1)
     spans = [span("0", None, name="answer")]
     for number in range(1, 10_000):

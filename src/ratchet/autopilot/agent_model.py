@@ -1,10 +1,10 @@
-"""The local model that an agent calls: started for a command, and stopped after it."""
+"""The local models that an agent calls: started for a command, and stopped after it."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 from ratchet.autopilot.project import Project
@@ -18,27 +18,42 @@ Entered = TypeVar("Entered")
 
 @contextmanager
 def agent_model(project: Project, say: Callable[[str], None]) -> Iterator[None]:
-    """Start the model that [agent] model names, if it names one; stop it at the end.
+    """Start the local models that [agent] model and [[agent.models]] name; stop them at the end.
 
-    Until then, `project.agent_spec` directs the agent's processes to it.
+    Until then, `project.agent_spec` directs the agent's processes to the first, and the gateway
+    calls to the others.
 
     Args:
         project: The project.
         say: Called with a sentence before something is fetched.
 
     Raises:
-        ModelUnavailable: It cannot be had or started.
+        ModelUnavailable: One cannot be had or started.
     """
-    name = project.config.agent.model
-    if name is None or project.agent_model is not None:
+    if project.agent_model is not None or project.other_models:
         yield
         return
-    with _started(project, name, say) as model:
-        project.agent_model = model
+    name = project.config.agent.model
+    others = {
+        choice
+        for section in project.config.agent.models
+        for choice in section.choices
+        if choice == "local" or choice.startswith("local:")
+    }
+    with ExitStack() as stack:
+        if name is not None:
+            project.agent_model = stack.enter_context(_started(project, name, say))
+        if others:
+            from ratchet.models import shared_model
+
+            project.other_models = {
+                other: stack.enter_context(shared_model(other, say, project.root))
+                for other in sorted(others)
+            }
         try:
             yield
         finally:
-            project.agent_model = None
+            project.agent_model, project.other_models = None, {}
 
 
 def _started(

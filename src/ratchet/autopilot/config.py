@@ -301,6 +301,14 @@ class AgentAllowSection(Section):
     absent: Several[Annotated[str, Field(min_length=1)]] = ()
 
 
+class AgentModelSection(Section):
+    """[[agent.models]]: a model that the agent's calls name, and what may take its place."""
+
+    name: Name = "model"
+    model: Annotated[str, Field(min_length=1)]
+    choices: Several[Annotated[str, Field(min_length=1)]] = ()
+
+
 class AgentSection(Section):
     """[agent]: the agent; a function, a command, or a service."""
 
@@ -324,6 +332,7 @@ class AgentSection(Section):
     prompts: Literal["declared", "calls"] = "declared"
     allow: AgentAllowSection | None = None
     model: str | None = None
+    models: tuple[AgentModelSection, ...] = ()
     device: Annotated[str, Field(min_length=1)] = "cpu"
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
 

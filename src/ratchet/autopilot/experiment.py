@@ -71,6 +71,8 @@ class ExperimentSettings(msgspec.Struct, frozen=True, kw_only=True):
     alpha: float
     """Error budget of the whole stream of experiments of this project, agent and objective."""
     min_gain: float
+    margin: float = 0.0
+    """How much lower the candidate may score; 0 where it has to be better."""
     harm_alpha: float
     futility_alpha: float
     min_pairs: int
@@ -244,6 +246,7 @@ def _plan(setting: ExperimentSettings, alpha: float, totals: Sequence[int]) -> E
         metric=setting.objective,
         alpha=alpha,
         min_gain=setting.min_gain,
+        margin=setting.margin,
         harm_alpha=setting.harm_alpha,
         futility_alpha=setting.futility_alpha,
         min_pairs=min(setting.min_pairs, first),

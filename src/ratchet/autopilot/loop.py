@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -39,7 +39,7 @@ from ratchet.autopilot.nomination import Nominee, next_nominee, nominees
 from ratchet.autopilot.planned_tasks import tasks_to_continue
 from ratchet.autopilot.project import Project
 from ratchet.autopilot.prompt_discovery import discover_prompts, unrecognised
-from ratchet.autopilot.proof_outlook import proof_outlook
+from ratchet.autopilot.proof_outlook import proof_outlook, variance
 from ratchet.autopilot.pull_requests import propose_release, text_options
 from ratchet.autopilot.pulse import pulse
 from ratchet.autopilot.release_notes import release_notes
@@ -53,7 +53,7 @@ from ratchet.autopilot.report_cards import (
 from ratchet.autopilot.run_outcome import CHOSEN, COACH_GONE
 from ratchet.autopilot.run_spending import RolloutCap, RunSpending, announced
 from ratchet.autopilot.runner import open_runner
-from ratchet.autopilot.task_inputs import check_task_inputs
+from ratchet.autopilot.task_inputs import check_task_inputs, same_for_all
 from ratchet.autopilot.trainable import ADAPTERS, TrainableModel
 from ratchet.autopilot.watcher import Watcher
 from ratchet.autopilot.weights_algorithm import WeightsAlgorithm
@@ -63,10 +63,11 @@ from ratchet.learn.algorithm import NOTHING_TO_LEARN
 from ratchet.learn.auto import Auto
 from ratchet.llm import ChatClient, CoachUnavailable, paid_from
 from ratchet.prove import ExperimentPlan, RepetitionPlan
+from ratchet.prove.tasks_needed import provable_margin
 from ratchet.run import FileLock
 from ratchet.run.paid import CappedRunner, PaidRunner, RolloutRunner
 from ratchet.run.program import AnyAgent
-from ratchet.ship import activate, check_clean, find_literal, make_patch, ship
+from ratchet.ship import activate, check_clean, find_literal, literal_text, make_patch, ship
 from ratchet.store import Store
 from ratchet.types import (
     SPLITS,
@@ -81,7 +82,6 @@ from ratchet.types import (
     Experiment,
     InputError,
     Model,
-    PromptTemplate,
     RatchetError,
     Release,
     Rollout,
@@ -99,6 +99,9 @@ L = TypeVar("L", bound=Lab)
 
 LABELS = "pairs-to-label"
 """Key in a run's journal of the rollouts that people label for its experiment, pair by pair."""
+
+MARGIN = "margin"
+"""Key in a run's journal of how much lower a candidate may score."""
 
 LEARN = "learn"
 """Prefix of the purpose of learning's rollouts."""
@@ -149,6 +152,8 @@ async def improve(
             for sentence in sentences:
                 watcher.message(sentence)
             check_task_inputs(agent, dataset.tasks)
+            if sentence := same_for_all(agent, dataset.tasks):
+                watcher.message(sentence)
             if agent.prompts_in_calls:
                 if ship_it:
                     check_clean(project.root)
@@ -259,6 +264,8 @@ class _ImproveRun:
             self.seed,
             *([self.chosen.id] if self.chosen is not None else []),
         ]
+        if self._seeks_no_worse:
+            rules.append([self.algorithm.name, self.project.config.improve.options])
         learning = [
             *rules,
             self.dataset.version,
@@ -353,7 +360,8 @@ class _ImproveRun:
                 await self._trust()
             if ship_it:
                 # Checked before anything is spent: a dirty tree would be refused at the end.
-                check_clean(self.project.root)
+                files = [declaration.file for declaration in self.agent.declarations.values()]
+                check_clean(self.project.root, [Path(file) for file in files if file])
             if self.run.stage == "baseline":
                 await self._dry_run()
             if self.run.stage != "ship":
@@ -514,18 +522,20 @@ class _ImproveRun:
             )
         self.watcher.baseline(value, len(evaluations))
         scores = [evaluation.worth for evaluation in evaluations]
-        for sentence in proof_outlook(
-            self.dataset,
-            scores,
-            answered=self.answered,
-            alpha=next_level(self._setting(self.baseline), self.store),
-            min_gain=self.project.config.prove.min_gain,
-            repetitions=self.project.config.prove.repetitions,
-            stored=self.project.config.tasks.dataset is not None,
-            store=self.store,
-            now=time.time(),
-        ):
-            self.watcher.message(sentence)
+        self._fix_margin(scores)
+        if not self._margin:
+            for sentence in proof_outlook(
+                self.dataset,
+                scores,
+                answered=self.answered,
+                alpha=next_level(self._setting(self.baseline), self.store),
+                min_gain=self.project.config.prove.min_gain,
+                repetitions=self.project.config.prove.repetitions,
+                stored=self.project.config.tasks.dataset is not None,
+                store=self.store,
+                now=time.time(),
+            ):
+                self.watcher.message(sentence)
         if self.agent.prompts_in_calls:
             ids = [evaluation.rollout.id for evaluation in evaluations]
             if note := unrecognised(self.store, ids):
@@ -565,9 +575,9 @@ class _ImproveRun:
         self._announce("Learning, if it runs as many rollouts as it may,", most)
         async with self._lab(runner, dollars) as lab:
             self.watcher.expects(lab.budget.rollouts or 0)
-            finding = await checked_finding(lab, await self.algorithm.learn(lab))
+            finding = found = await checked_finding(lab, await self.algorithm.learn(lab))
             await lab.settle()
-            ranked = await nominees(lab, finding)
+            ranked = await nominees(lab, finding, self._margin)
         if late := lab.overtime(time.time()):
             self.watcher.message(late)
         best = _candidate(lab, finding, ranked[0].candidate_id) if ranked else self.baseline
@@ -596,7 +606,8 @@ class _ImproveRun:
         )
         self.watcher.found(finding)
         if finding.best.id == self.baseline.id:
-            self._enter("no_gain", best_id=finding.best.id, message=_nothing_found(finding))
+            message = _not_reached(found, lab) if self._margin else _nothing_found(finding)
+            self._enter("no_gain", best_id=finding.best.id, message=message)
         else:
             self._enter("prove", best_id=finding.best.id)
 
@@ -778,22 +789,22 @@ class _ImproveRun:
         trained = _trained(self.baseline, candidate)
         if trained:
             return dict.fromkeys(trained, "Trained weights stand in no source file.")
-        if not self.agent.prompts_in_calls:
+        names, declared = candidate.changed_from(self.baseline), self.agent.declarations
+        in_calls = [name for name in names if declared[name].located_by == "text"]
+        if not in_calls:
             return {}
         reasons: dict[str, str] = {}
         root = repository_of(self.project.root)
-        for name in candidate.changed_from(self.baseline):
-            prompt = self.baseline.resources[name]
-            assert isinstance(prompt, PromptTemplate)
-            search = find_literal(root, prompt)
+        for name in in_calls:
+            text = literal_text(self.baseline.resources[name])
+            assert text is not None
+            search = find_literal(root, text)
             if not search.patchable:
                 reasons[name] = search.sentence()
         if not reasons:
-            declared = self.agent.declarations
             try:
                 make_patch(self.baseline, candidate, declared, root)
             except ShipError as error:
-                names = candidate.changed_from(self.baseline)
                 reasons = dict.fromkeys(names, " ".join(filter(None, (error.message, error.hint))))
         return reasons
 
@@ -838,7 +849,8 @@ class _ImproveRun:
             answered=self.answered,
             objective=self.objective,
             alpha=config.prove.alpha,
-            min_gain=config.prove.min_gain,
+            min_gain=0.0 if self._margin else config.prove.min_gain,
+            margin=self._margin,
             harm_alpha=config.prove.harm_alpha,
             futility_alpha=config.prove.futility_alpha,
             min_pairs=config.prove.min_pairs,
@@ -847,6 +859,38 @@ class _ImproveRun:
             max_attempts=self.project.local_attempts,
             queue=self.run.id,
             labels=config.prove.labels if self._by_judge else 0,
+        )
+
+    @property
+    def _margin(self) -> float:
+        """How much lower a candidate may score that saves something; 0 where it has to be better.
+
+        Fixed once the baseline's scores are known, before learning begins.
+        """
+        fixed: Any = self.store.journal.get(self.run.id, MARGIN)
+        return float(fixed["margin"]) if fixed else 0.0
+
+    @property
+    def _seeks_no_worse(self) -> bool:
+        """Whether candidates save something, and have to be proved no worse in place of better."""
+        return getattr(self.algorithm, "goal", "better") == "not worse"
+
+    def _fix_margin(self, scores: Sequence[float]) -> None:
+        """Fix the margin of an algorithm that looks for what is no worse, and tell it."""
+        if not self._seeks_no_worse:
+            return
+        chosen: float | None = getattr(self.algorithm, "margin", None)
+        tasks = len(self._tasks("test"))
+        if chosen is None:
+            # As if half of the spread of the scores were common to both candidates.
+            alpha = next_level(self._setting(self.baseline), self.store)
+            margin = provable_margin(alpha, tasks, variance(scores))
+            why = f"the tightest margin that {counted(tasks, 'test task')} can likely prove"
+        else:
+            margin, why = chosen, "as you chose"
+        self.store.journal.append(self.run.id, MARGIN, {"margin": margin}, time.time())
+        self.watcher.message(
+            f"A candidate has to be proved to score at most {margin:g} lower: {why}."
         )
 
     @property
@@ -996,6 +1040,19 @@ def _in_one_measure(finding: Finding, lab: Lab) -> Finding:
     before, after = (math.fsum(values) / len(pairs) for values in zip(*pairs, strict=True))
     return msgspec.structs.replace(
         finding, baseline_val=before, best_val=after, val_tasks=len(pairs)
+    )
+
+
+def _not_reached(found: Finding, lab: Lab) -> str:
+    """Why nothing goes to the proof of being no worse."""
+    if found.best.id == lab.baseline.id:
+        return f"Nothing goes to the proof. {found.sentence}"
+    tasks = [*lab.train, *lab.val]
+    pairs = lab.compared("not reached", lab.baseline, found.best, tasks=tasks)
+    gain = math.fsum(after - before for before, after in pairs) / len(pairs)
+    return (
+        f"Not reached: the best candidate scores {gain:+.3f} on {counted(len(pairs), 'task')} of"
+        f" learning, so none went to the proof. {found.sentence}"
     )
 
 

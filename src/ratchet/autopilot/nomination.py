@@ -33,17 +33,19 @@ class Nominee(msgspec.Struct, frozen=True):
     """Its gain as learning saw it."""
 
 
-async def nominees(lab: Lab, finding: Finding) -> tuple[Nominee, ...]:
+async def nominees(lab: Lab, finding: Finding, margin: float = 0.0) -> tuple[Nominee, ...]:
     """The candidates that go to the proof, in order; none if none may be better than the source.
 
     Args:
         lab: The lab of the search, which has ended.
         finding: What the algorithm found.
+        margin: How much lower they may score; above 0, only the algorithm's own choice is looked
+            for, since what it saves is not in the scores.
     """
     tasks, source = [*lab.train, *lab.val], lab.baseline
     candidates = {
         candidate.id: candidate
-        for candidate in (*lab.tried, finding.best)
+        for candidate in (*(() if margin else lab.tried), finding.best)
         if candidate.id != source.id
     }
     differences = {}
@@ -51,7 +53,7 @@ async def nominees(lab: Lab, finding: Finding) -> tuple[Nominee, ...]:
         pairs = lab.compared(f"nominee/{candidate.id}", source, candidate, tasks=tasks)
         differences[candidate.id] = [after - before for before, after in pairs]
     passed: list[Nominee] = []
-    for nominee in ranked(differences, finding.best.id):
+    for nominee in ranked(differences, finding.best.id, margin):
         candidate = candidates[nominee.candidate_id]
         if not (await lab.check(candidate) or await lab.test(candidate)):
             passed.append(nominee)
@@ -60,17 +62,20 @@ async def nominees(lab: Lab, finding: Finding) -> tuple[Nominee, ...]:
     return tuple(passed)
 
 
-def ranked(differences: Mapping[str, Sequence[float]], chosen: str) -> list[Nominee]:
+def ranked(
+    differences: Mapping[str, Sequence[float]], chosen: str, margin: float = 0.0
+) -> list[Nominee]:
     """The candidates that may be better than the source: the chosen one, then the strongest first.
 
     Args:
         differences: For each candidate, its score minus the source's on each task that both ran.
         chosen: The algorithm's own choice. Without any such task its word is enough.
+        margin: How much lower they may score.
     """
     able = [
         Nominee(id, GainEstimate().seeing(gains).gain)
         for id, gains in differences.items()
-        if may_gain(gains) or (id == chosen and not gains)
+        if may_gain([gain + margin for gain in gains]) or (id == chosen and not gains)
     ]
     return sorted(
         able,

@@ -38,6 +38,7 @@ from ratchet.types import (
     Candidate,
     ConfigError,
     Dataset,
+    Declaration,
     InputError,
     Model,
     ShipError,
@@ -106,6 +107,10 @@ class Project:
         self.start_server = start_server
         self.agent_model: LocalModel | TrainableModel | None = None
         """The running local model of [agent] model; see `agent_model`."""
+        self.other_models: dict[str, LocalModel] = {}
+        """The running local models of [[agent.models]], by their names."""
+        self.said: set[str] = set()
+        """Sentences on how its rollouts run, which one command says once."""
         apply_prices(config)
 
     @classmethod
@@ -293,6 +298,24 @@ class Project:
         Raises:
             AgentError: It does not import.
         """
+        agent = self._loaded_agent()
+        if self.config.agent.models:
+            agent.declarations = {**agent.declarations, **self.models_in_calls}
+        return agent
+
+    @property
+    def models_in_calls(self) -> dict[str, Declaration]:
+        """The models of [[agent.models]], which the gateway replaces, by name."""
+        return {
+            section.name: Declaration(
+                section.name,
+                Model(section.model, choices=section.choices, in_calls=True),
+                located_by="text",
+            )
+            for section in self.config.agent.models
+        }
+
+    def _loaded_agent(self) -> AnyAgent:
         from ratchet.worker.agent import load_agent
 
         agent, model = self.config.agent, self.agent_model

@@ -45,7 +45,7 @@ def proof_outlook(
     """
     gain = max(USUAL_GAIN, min_gain)
     test = len(dataset.split("test", answered=answered))
-    needed = tasks_needed(alpha, gain, _variance(scores))
+    needed = tasks_needed(alpha, gain, variance(scores))
     outlook = f"Proving a gain of {gain:.2g} will take about {counted(needed, 'test task')}"
     if test >= needed:
         return [f"{outlook}; there are {test}."]
@@ -105,6 +105,7 @@ def _by_repetitions(repetitions: int | str) -> list[str]:
     return ['repetitions = "auto" under [prove], if the agent\'s answers vary from call to call']
 
 
-def _variance(scores: Sequence[float]) -> float:
+def variance(scores: Sequence[float]) -> float:
+    """Variance of a sample of scores."""
     mean = sum(scores) / len(scores)
     return sum((score - mean) ** 2 for score in scores) / max(1, len(scores) - 1)

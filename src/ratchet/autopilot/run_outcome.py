@@ -70,7 +70,10 @@ class RunOutcome(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def command(self) -> str:
         """The command that begins and continues it."""
-        return f"ratchet ship {self.chosen_id[:8]}" if self.chosen_id else "ratchet improve"
+        if self.chosen_id:
+            return f"ratchet ship {self.chosen_id[:8]}"
+        moved = self.decision is not None and self.decision.margin
+        return "the same command" if moved else "ratchet improve"
 
     @property
     def metric(self) -> str:

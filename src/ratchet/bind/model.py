@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ratchet.bind import context, registry
@@ -42,16 +43,24 @@ class ModelHandle:
         return self.bound.model
 
 
-def model(name: str, default: str, *, base_url: str | None = None, **sampling: Any) -> ModelHandle:
+def model(
+    name: str,
+    default: str,
+    *,
+    choices: Sequence[str] = (),
+    base_url: str | None = None,
+    **sampling: Any,
+) -> ModelHandle:
     """Declare a model that may be replaced or sampled differently.
 
     Args:
         name: Its name, unique in the agent.
         default: The model's name at its endpoint.
+        choices: Names of models that may take its place, cheapest first.
         base_url: OpenAI-compatible endpoint, or None for the client's own default.
         sampling: Request fields such as temperature, top_p, max_tokens.
     """
-    resource = Model(default, base_url, sampling)
+    resource = Model(default, base_url, sampling, choices=tuple(choices))
     frame = registry.caller()
     file, line = frame.f_code.co_filename, frame.f_lineno
     registry.declare(

@@ -50,6 +50,11 @@ COMMANDS: dict[str, Command] = {
         "improve",
         "Learn a better candidate, prove it on held-out tasks, and ship it as a branch.",
     ),
+    "migrate": Command(
+        "migrate",
+        "migrate",
+        "Move the agent to another model, once the new one is proved to be no worse.",
+    ),
     "autopilot": Command(
         "autopilot",
         "autopilot",

@@ -84,7 +84,7 @@ def improve(
 
       ratchet improve --server http://10.0.0.5:8765
     """
-    project = _with_budget(
+    project = with_budget(
         _learning_by(project_in(folder).with_dataset(dataset), algorithm), rollouts, seconds
     )
     if server is not None:
@@ -155,7 +155,8 @@ def _learning_by(project: Project, algorithm: str | None) -> Project:
     return project.with_config(config.model_copy(update={"improve": learning}))
 
 
-def _with_budget(project: Project, rollouts: int | None, seconds: float | None) -> Project:
+def with_budget(project: Project, rollouts: int | None, seconds: float | None) -> Project:
+    """The project with other limits of learning; None leaves one as it is."""
     config = project.config
     changes = {
         name: value

@@ -53,6 +53,18 @@ async def project_server(project: Project) -> AsyncIterator[str]:
         )
         settings = msgspec.structs.replace(settings, upstreams=(local,), model_hosts=None)
         environ[KEY_VARIABLE] = model.key
+    for number, (name, other) in enumerate(project.other_models.items()):
+        key_env = f"{KEY_VARIABLE}_{number}"
+        upstream = Upstream(
+            name=f"local-{number}",
+            dialect="openai",
+            base_url=other.base_url,
+            key_env=key_env,
+            models={name: other.settings.name},
+        )
+        # Last, so that it answers for nothing but its own name.
+        settings = msgspec.structs.replace(settings, upstreams=(*settings.upstreams, upstream))
+        environ[key_env] = other.key
     store = Store.open(project.store_url)
     async with background_server(store, settings, environ=environ) as url:
         yield url

@@ -13,8 +13,19 @@ from ratchet.types import InputError
 from ratchet.worker.evaluator import FunctionEvaluator, Judgement, UnfitTask
 
 
+def _number(text: str) -> float | int | None:
+    """The number that a text is in JSON; None for other text."""
+    try:
+        number = json.loads(text)
+    except ValueError:
+        return None
+    return number if type(number) in (int, float) else None
+
+
 def exact_match(*, ignore_case: bool = False, strip: bool = True) -> FunctionEvaluator:
     """1 if the output equals the expected answer, or any of a list of them.
+
+    A number equals the text of it: what a program prints may have been read as either.
 
     Args:
         ignore_case: Compare text without regard to case.
@@ -28,6 +39,9 @@ def exact_match(*, ignore_case: bool = False, strip: bool = True) -> FunctionEva
         return value.casefold() if ignore_case else value
 
     def same(left: Any, right: Any) -> bool:
+        if isinstance(left, str) != isinstance(right, str):
+            text, number = (left, right) if isinstance(left, str) else (right, left)
+            return type(number) in (int, float) and _number(text) == number
         # Python equates True and 1; JSON does not.
         return isinstance(left, bool) == isinstance(right, bool) and normal(left) == normal(right)
 

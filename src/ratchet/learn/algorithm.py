@@ -72,6 +72,10 @@ class Algorithm(Protocol):
     Algorithms that use a coach declare an attribute `needs_coach`: True if required, None if
     optional. `coach_options` may hold keys of [coach] that override the configuration, such as
     `model` and `base_url`.
+
+    Algorithms whose candidates save something, such as tokens, declare `goal = "not worse"`: these
+    have to be proved to score no lower than by a margin. An attribute `margin` fixes it; by default
+    it is the tightest that the test tasks can prove.
     """
 
     @property

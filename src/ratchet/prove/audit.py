@@ -3,7 +3,8 @@
 A judge can favour a candidate, for its length or its tone, and no number of its own scores shows
 that. So people label a part of the experiment's own pairs, drawn at random before the first one is
 run: the pairs are cut into blocks of equal size, and of each one pair is drawn. An e-process of the
-differences of the labels, in the order of the blocks, tests "no better" at the experiment's alpha.
+differences of the labels, in the order of the blocks, tests what the scores are tested for, at the
+experiment's alpha.
 The judge's scores take no part in it, so no bias of the judge can make it invalid; it may end as
 soon as it is proved. What the judge adds is the first hurdle, and a narrower estimate of the gain
 (PPI++), which is shown and decides nothing.
@@ -50,7 +51,9 @@ class LabelAudit:
     """
 
     def __init__(self, plan: ExperimentPlan) -> None:
-        self.process = EProcess(threshold=1.0 / plan.alpha, horizon=plan.labels)
+        self.process = EProcess(
+            null=0.0 - plan.margin, threshold=1.0 / plan.alpha, horizon=plan.labels
+        )
         self._plan = plan
         self._drawn = frozenset(drawn_pairs(plan))
         self._number = 0

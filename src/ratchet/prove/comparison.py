@@ -22,15 +22,15 @@ class EValues(NamedTuple):
     """The e-values after one pair."""
 
     superiority: float
-    """Against "the mean gain is zero or less"."""
+    """Against "the mean gain is zero or less"; with a margin, "-margin or less"."""
     harm: float
-    """Against "the mean gain is zero or more"."""
+    """Against "the mean gain is zero or more"; with a margin, "-margin or more"."""
     futility: float
-    """Against "the mean gain is `min_gain` or more"."""
+    """Against "the mean gain is `min_gain` or more"; with a margin, "-margin or more"."""
     guardrails: tuple[float, ...]
     """Against "worse than the margin", in plan order."""
     labels: float = 1.0
-    """Against "the mean gain in people's labels is zero or less"."""
+    """As `superiority`, for the gain in people's labels."""
 
 
 class GuardrailState:
@@ -98,6 +98,9 @@ class Comparison:
       passed; **not_proved** if the gain seen is worth having and the pairs were too few to prove
       the usual gain of 0.1; else **no_gain**.
 
+    With a margin in the plan, the candidate has to be "not worse": all of these claims are about
+    the gain plus the margin.
+
     A missing score counts as the worst against the claim under test; see `ratchet.prove.missing`.
 
     With labels in the plan, the scores are a judge's and cannot promote: the pairs always run out,
@@ -122,10 +125,12 @@ class Comparison:
         """Pairs with both scores."""
         self.missing = 0
         """Pairs without both scores."""
-        self.superiority = EProcess(threshold=1.0 / plan.alpha, horizon=horizon)
-        self.harm = EProcess(threshold=1.0 / plan.harm_alpha, horizon=horizon)
+        self.superiority = EProcess(
+            null=0.0 - plan.margin, threshold=1.0 / plan.alpha, horizon=horizon
+        )
+        self.harm = EProcess(null=plan.margin, threshold=1.0 / plan.harm_alpha, horizon=horizon)
         self.futility = EProcess(
-            null=-plan.min_gain, threshold=1.0 / plan.futility_alpha, horizon=horizon
+            null=plan.margin - plan.min_gain, threshold=1.0 / plan.futility_alpha, horizon=horizon
         )
         self.guardrails = tuple(GuardrailState(g, plan) for g in plan.guardrails)
         self.audit = LabelAudit(plan) if plan.labels else None
@@ -167,7 +172,7 @@ class Comparison:
     @property
     def more_pairs(self) -> int:
         """About how many more pairs a proof takes, if what was seen so far is the truth."""
-        gain, variance = self._gain_and_variance()
+        gain, variance = self._room_and_variance()
         counts = [state.more_pairs(self.plan.alpha) or 0 for state in self.guardrails]
         counts.append(self.plan.min_pairs - self.scored)
         if gain > 0.0 and not self.superiority.reached:
@@ -271,22 +276,27 @@ class Comparison:
     def _too_few(self) -> bool:
         """Whether a gain worth having was seen, in fewer pairs than prove the usual gain.
 
-        One that is smaller than its own standard error was not seen, and one whose price breaks a
-        guardrail's margin is not worth having.
+        With a margin, it is the distance to it that has to be proved. One that is smaller than its
+        own standard error was not seen, and one whose price breaks a guardrail's margin is not
+        worth having.
         """
         if self._skips or not self._pairs:
             return False
         if any(state.more_pairs(self.plan.alpha) is None for state in self.guardrails):
             return False
         count = len(self._pairs)
-        gain, variance = self._gain_and_variance()
+        gain, variance = self._room_and_variance()
         if gain <= 0.0 or gain < self.plan.min_gain or gain * gain * count < variance:
             return False
-        return count < tasks_needed(self.plan.alpha, max(USUAL_GAIN, self.plan.min_gain), variance)
+        worth = self.plan.margin or max(USUAL_GAIN, self.plan.min_gain)
+        return count < tasks_needed(self.plan.alpha, worth, variance)
 
-    def _gain_and_variance(self) -> tuple[float, float]:
-        """Mean and variance of the differences, as the claim "better" counts them."""
-        return _mean_and_variance([gain for gain in lowest_gains(self) if gain is not None])
+    def _room_and_variance(self) -> tuple[float, float]:
+        """Mean of the differences plus the margin, and their variance, as "better" counts them."""
+        gain, variance = _mean_and_variance(
+            [gain for gain in lowest_gains(self) if gain is not None]
+        )
+        return gain + self.plan.margin, variance
 
 
 def _mean_and_variance(values: Sequence[float]) -> tuple[float, float]:

@@ -32,8 +32,9 @@ def decision(comparison: Comparison) -> Decision:
     bounds = interval(
         lowest_gains(comparison),
         alpha=plan.alpha,
-        min_gain=plan.min_gain,
+        min_gain=plan.min_gain - plan.margin,
         horizon=plan.horizon,
+        boundary=0.0 - plan.margin,
         highest=highest_gains(comparison),
     )
     return Decision(
@@ -45,6 +46,7 @@ def decision(comparison: Comparison) -> Decision:
         more_pairs=comparison.more_pairs if verdict == "not_proved" else 0,
         baseline=baseline,
         candidate=candidate,
+        margin=plan.margin,
         e_value=comparison.superiority.peak,
         interval=bounds,
         guardrails=tuple(_result(state) for state in comparison.guardrails),
@@ -84,42 +86,58 @@ def _sentence(comparison: Comparison, bounds: tuple[float, float]) -> str:
     failed = [s.guardrail.metric for s in comparison.guardrails if s.measured and not s.passed]
     unmeasured = [s.guardrail.metric for s in comparison.guardrails if not s.measured]
     passed = [s.guardrail.metric for s in comparison.guardrails if s.passed]
+    proved = f"not worse by {plan.margin:g} or more" if plan.margin else "better"
     if comparison.verdict == "promote":
-        text = f"Proved better: {move}; {evidence}."
+        text = f"Proved {proved}: {move}; {evidence}."
         if passed:
             text += f" Guardrails proved to hold: {', '.join(passed)}."
         text += _labelled(comparison)
     elif comparison.verdict == "unconfirmed":
-        text = f"Better by the judge's scores alone: {move}; {evidence}.{_labelled(comparison)}"
+        text = (
+            f"{_capital(proved)} by the judge's scores alone: {move};"
+            f" {evidence}.{_labelled(comparison)}"
+        )
     elif comparison.verdict == "harm":
-        text = f"Proved worse: {move}; stopped for harm."
+        by = f" by {plan.margin:g} or more" if plan.margin else ""
+        text = f"Proved worse{by}: {move}; stopped for harm."
+    elif comparison.verdict == "futile" and plan.margin:
+        text = f"It scores lower by more than the {plan.margin:g} that is allowed: {move}."
     elif comparison.verdict == "futile":
         text = (
             f"There is no significant gain: {move}; it is proved to be below"
             f" the {plan.min_gain:g} that is worth having."
         )
     elif comparison.verdict == "guardrail":
-        text = f"Better, but not proved safe: {move}; {evidence}."
+        text = f"{_capital(proved)}, but not proved safe: {move}; {evidence}."
         if failed:
             text += f" Not proved within its margin: {', '.join(failed)}."
         if unmeasured:
             text += f" Not measured: {', '.join(unmeasured)}."
     elif comparison.verdict == "not_proved":
-        text = "Not proved: it looks better, but there are too few pairs to prove it."
+        text = (
+            f"Not proved: it looks {'no worse' if plan.margin else 'better'}, but there are too few"
+            " pairs to prove it."
+        )
         if comparison.superiority.reached and failed:
             text = (
-                "Not proved: it is better, but there are too few pairs to prove that these stay"
+                f"Not proved: it is {proved}, but there are too few pairs to prove that these stay"
                 f" within their margins: {', '.join(failed)}."
             )
         text += f" About {comparison.more_pairs} more would do: {move}; {evidence}."
-    elif comparison.superiority.reached and comparison.scored < plan.min_pairs:
-        text = (
-            f"There is no significant gain on so few pairs: {move}; {evidence}, and at least"
-            f" {counted(plan.min_pairs, 'scored pair')}."
-        )
     else:
-        text = f"There is no significant gain: {move}; {evidence}."
+        nothing = "Not proved to be no worse" if plan.margin else "There is no significant gain"
+        if comparison.superiority.reached and comparison.scored < plan.min_pairs:
+            text = (
+                f"{nothing} on so few pairs: {move}; {evidence}, and at least"
+                f" {counted(plan.min_pairs, 'scored pair')}."
+            )
+        else:
+            text = f"{nothing}: {move}; {evidence}."
     return text + _missing(comparison) + _broke(comparison)
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _labelled(comparison: Comparison) -> str:

@@ -23,6 +23,9 @@ from ratchet.types.wording import counted
 SCHEMA = "ratchet.evidence/4"
 """Identifies the layout below; a changed layout gets a new number."""
 
+MARGIN_SCHEMA = "ratchet.evidence/5"
+"""The same, of a candidate that has to be proved not worse: plan and decision state the margin."""
+
 OLDER_SCHEMAS = ("ratchet.evidence/1", "ratchet.evidence/2", "ratchet.evidence/3")
 """Layouts of the time when pairs without a score were skipped: of experiments that ran each task
 once, several times, or with people's labels. They leave out what the others state, and hold the
@@ -111,6 +114,8 @@ def document(
     planned, decided = msgspec.to_builtins(plan), msgspec.to_builtins(decision(comparison))
     del decided["sentence"]  # the numbers say it, whatever the wording of the day
     older = plan.missing == "skip"
+    if not plan.margin:
+        del planned["margin"], decided["margin"]
     if older:
         del planned["missing"], planned["stages"], decided["missing"], decided["more_pairs"]
         for guardrail in decided["guardrails"]:
@@ -164,7 +169,7 @@ def document(
 
 def _schema(plan: ExperimentPlan) -> str:
     if plan.missing != "skip":
-        return SCHEMA
+        return MARGIN_SCHEMA if plan.margin else SCHEMA
     once, repeated, labelled = OLDER_SCHEMAS
     if plan.labels:
         return labelled

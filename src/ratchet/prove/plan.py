@@ -31,6 +31,10 @@ class ExperimentPlan(msgspec.Struct, frozen=True, kw_only=True):
     the experiment is checked. In a stream of candidates it comes from `level`."""
     min_gain: float = 0.01
     """The smallest relevant mean gain; a gain proved to be below it ends the experiment."""
+    margin: float = 0.0
+    """How much lower the candidate may score: above 0, it has to be proved not to be worse by as
+    much, in place of better. Then `min_gain` is 0: a loss proved to be above the margin ends the
+    experiment."""
     harm_alpha: float = 0.05
     """Probability of stopping for harm when the candidate is no worse."""
     futility_alpha: float = 0.05
@@ -55,7 +59,7 @@ class ExperimentPlan(msgspec.Struct, frozen=True, kw_only=True):
     last. An e-process bets for the pairs that were planned at the time."""
 
     def __post_init__(self) -> None:
-        for field in ("alpha", "harm_alpha", "futility_alpha", "min_gain"):
+        for field in ("alpha", "harm_alpha", "futility_alpha", "min_gain", "margin"):
             value = getattr(self, field)
             if isinstance(value, bool) or not isinstance(value, (int, float)):
                 raise InputError(f"Plan: {field} = {value!r} is not a number.")
@@ -66,6 +70,14 @@ class ExperimentPlan(msgspec.Struct, frozen=True, kw_only=True):
                 raise InputError(f"Plan: {field} = {value!r} is not between 1e-12 and 0.5.")
         if not 0.0 <= self.min_gain < 1.0:
             raise InputError(f"Plan: min_gain = {self.min_gain!r} is not within 0 and 1.")
+        if not 0.0 <= self.margin < 1.0:
+            raise InputError(f"Plan: margin = {self.margin!r} is not within 0 and 1.")
+        if self.margin and self.min_gain:
+            raise InputError(
+                f"Plan: margin = {self.margin!r} and min_gain = {self.min_gain!r} are both given.",
+                hint="A candidate has to be better, or no worse than by the margin: set the other"
+                " to 0.",
+            )
         for field in ("min_pairs", "max_pairs", "seed", "repetitions"):
             value = getattr(self, field)
             if isinstance(value, bool) or not isinstance(value, int):

@@ -138,13 +138,16 @@ def choose_repetitions(
         return RepetitionPlan(1, f"{varies}, yet repetitions would hardly help the proof")
     return RepetitionPlan(
         count,
-        f"{varies}, so {counted(plan.max_pairs, 'task')} run once would prove a gain of {gain:.2g}"
+        f"{varies}, so {counted(plan.max_pairs, 'task')} run once would prove"
+        f" {f'equal scores no worse by {gain:.2g}' if plan.margin else f'a gain of {gain:.2g}'}"
         f" with probability {once:.2f}; with repetitions it is {power(count):.2f}",
     )
 
 
 def _gain(plan: ExperimentPlan, differences: Sequence[float]) -> float:
-    """The gain that is planned for."""
+    """The gain that is planned for; above a margin, that of an equal candidate."""
+    if plan.margin:
+        return plan.margin
     low, high = 0.0, 1.0
     enough = max(1, int((1.0 - SPARE) * plan.max_pairs))
     for _ in range(12):

@@ -12,7 +12,7 @@ import msgspec
 from ratchet.prove.alpha import level
 from ratchet.prove.comparison import replay
 from ratchet.prove.decide import decision
-from ratchet.prove.evidence import OLDER_SCHEMAS, SCHEMA, digest_of, document
+from ratchet.prove.evidence import MARGIN_SCHEMA, OLDER_SCHEMAS, SCHEMA, digest_of, document
 from ratchet.prove.plan import ExperimentPlan, PairedScore
 from ratchet.prove.stage_evidence import SCHEMA_STAGE, SCHEMA_STAGE_SKIPPING, recompute_stage
 from ratchet.prove.stated import ABSENT, budget_of, compare, part, short
@@ -28,7 +28,7 @@ LARGEST_EXPERIMENT = 1_000_000
 STAGE_SCHEMAS = (SCHEMA_STAGE_SKIPPING, SCHEMA_STAGE)
 """Layouts of the evidence of stages."""
 
-SCHEMAS = (*OLDER_SCHEMAS, SCHEMA, *STAGE_SCHEMAS)
+SCHEMAS = (*OLDER_SCHEMAS, SCHEMA, MARGIN_SCHEMA, *STAGE_SCHEMAS)
 """Layouts that can be verified."""
 
 STATED = ("baseline", "candidate", "dataset", "created_at", "context")

@@ -162,7 +162,8 @@ class Runner:
         """Run rollouts to their ends. Those that have ended before do not run again.
 
         Args:
-            rollouts: Rollouts to run; the store's version is used for ids that it has already.
+            rollouts: Rollouts to run; the store's version is used for ids that it has already. One
+                that has ended is returned as it is.
             candidates: The candidates of the rollouts.
             on_finish: Called with each rollout as it ends, also with those that ended before.
 
@@ -175,12 +176,16 @@ class Runner:
         """
         for candidate in candidates:
             self._candidates.add(candidate)
-        ended: dict[str, Rollout] = {}
+        ended = {rollout.id: rollout for rollout in rollouts if rollout.status in FINAL}
+        if on_finish:
+            for rollout in ended.values():
+                on_finish(rollout)
+        new = [rollout for rollout in rollouts if rollout.id not in ended]
         waiting: dict[str, asyncio.Future[Rollout]] = {}
         try:
-            for start in range(0, len(rollouts), QUEUED_AT_ONCE):
+            for start in range(0, len(new), QUEUED_AT_ONCE):
                 # In batches: the first run while the others are being queued.
-                part = rollouts[start : start + QUEUED_AT_ONCE]
+                part = new[start : start + QUEUED_AT_ONCE]
                 for rollout in await self._queue_up(part):
                     if rollout.status in FINAL:
                         ended[rollout.id] = rollout

@@ -38,6 +38,7 @@ from ratchet.types import (
     Candidate,
     Code,
     Declaration,
+    Model,
     Params,
     PromptTemplate,
     Resource,
@@ -257,11 +258,13 @@ def _check_read_once(
 
 
 def _undeclared_edit(
-    declaration: Declaration, old: Resource, new: Resource, root: Path
+    declaration: Declaration, before: Resource, after: Resource, root: Path
 ) -> SourceEdit:
-    if not isinstance(old, PromptTemplate) or not isinstance(new, PromptTemplate):
+    old, new = literal_text(before), literal_text(after)
+    if old is None or new is None:
         raise ShipError(
-            f"Resource {declaration.name!r} is not a prompt; only prompts are found by their text."
+            f"Resource {declaration.name!r} is neither a prompt nor a model's name: nothing else is"
+            " found by its text."
         )
     place = _named_in_script(declaration, root)
     if place is None:
@@ -278,6 +281,13 @@ def _undeclared_edit(
         keeps_ends=True,
     )
     return literal_edit(prompt, old, new, root)
+
+
+def literal_text(resource: Resource) -> PromptTemplate | None:
+    """The text by which the source holds what it does not declare; None if none can be it."""
+    if isinstance(resource, Model):
+        return PromptTemplate(resource.model, "plain")
+    return resource if isinstance(resource, PromptTemplate) else None
 
 
 def _named_in_script(declaration: Declaration, root: Path) -> tuple[str, tuple[int, int]] | None:

@@ -16,7 +16,8 @@ Verdict: TypeAlias = Literal[
 to be below the smallest gain worth having. no_gain: the tasks ran out. not_proved: they ran out,
 and were too few to prove the gain that was seen. guardrail: proved better,
 but a guardrail was not proved to hold or its metric was not measured. unconfirmed: better by a
-judge's scores, but not proved so by people's labels."""
+judge's scores, but not proved so by people's labels. With a margin, better means "not worse by the
+margin", and worse "worse by the margin"."""
 
 
 MAX_REPETITIONS = 100
@@ -89,8 +90,11 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     """Mean score over those pairs."""
     candidate: float
     """Mean score over those pairs."""
+    margin: float = 0.0
+    """How much lower the candidate may score, where it has to be proved not worse; 0 for better."""
     e_value: float
-    """Largest e-value reached against "no better than the baseline"."""
+    """Largest e-value reached against "no better than the baseline"; with a margin, against "worse
+    by the margin"."""
     interval: tuple[float, float]
     """Anytime-valid confidence interval of the mean gain, at level 1 - alpha."""
     guardrails: tuple[GuardrailResult, ...] = ()

@@ -119,6 +119,9 @@ class Model(msgspec.Struct, frozen=True, tag="model"):
         sampling: Request fields such as temperature, top_p, max_tokens.
         weights: Path of local weights, when the model is not served by an endpoint.
         adapter: What was trained on top of the model; None for the model as it is.
+        choices: Models that may take its place, cheapest first.
+        in_calls: Whether the agent's source names it where only the gateway can put another: in
+            its model calls.
     """
 
     model: str
@@ -126,6 +129,8 @@ class Model(msgspec.Struct, frozen=True, tag="model"):
     sampling: dict[str, Any] = {}
     weights: str | None = None
     adapter: Adapter | None = None
+    choices: tuple[str, ...] = ()
+    in_calls: bool = False
 
     def __post_init__(self) -> None:
         if not self.model:

@@ -165,7 +165,9 @@ class _Replacements(NamedTuple):
     """Whether its first ancestor's prompts were discovered in the agent's calls: then only the
     gateway can give the agent the candidate's prompts."""
     model: Model | None
-    """The candidate's trained model; None for the agent's own."""
+    """The candidate's trained model, whatever the call names; None for the agent's own."""
+    models: Mapping[str, str]
+    """The candidate's model by that of its first ancestor, which the agent's calls name."""
 
 
 class PromptSubstituter:
@@ -270,8 +272,9 @@ class PromptSubstituter:
             return None
         if replacements.discovered:
             return replacements
-        # The agent's process has the candidate's prompts. Its weights are at the model's server.
-        return replacements._replace(prompts={}) if replacements.model else None
+        # The agent's process has the candidate's prompts. Its models are named in the calls.
+        own = replacements.model or replacements.models
+        return replacements._replace(prompts={}) if own else None
 
     async def _assigned(self, agent: str, unit: CallUnit) -> dict[str, str]:
         """Attributes of a live call that say which candidate it gets; empty for none."""
@@ -361,7 +364,8 @@ class PromptSubstituter:
         ]
         # With several, only the agent can tell which call is whose.
         model = trained[0] if len(trained) == 1 else None
-        return _Replacements(candidate_id, prompts, recogniser, discovered, model)
+        models = _other_models(candidate, ancestors)
+        return _Replacements(candidate_id, prompts, recogniser, discovered, model, models)
 
     def _ancestors(self, candidate: Candidate) -> list[Candidate]:
         """The ancestors of a candidate, nearest first; those that were pruned are left out."""
@@ -392,11 +396,9 @@ class PromptSubstituter:
 
 
 class _RecognisedPrompt(NamedTuple):
-    """A recognised prompt and its replacement."""
+    """A recognised prompt of the candidate."""
 
     found: RecognisedPrompt
-    text: str | None
-    """Replacement text; None when the prompt stays."""
     reason: str
     """Why the prompt stays although the candidate has another version."""
 
@@ -409,11 +411,28 @@ async def _replaced(
     if replacements.prompts:
         substitution = await _substituted(replacements, request, dialect)
     model = replacements.model
-    if model is None or "model" not in request:
+    named = request.get("model")
+    other = replacements.models.get(named) if isinstance(named, str) else None
+    if model is not None and named is not None:
+        other = model.model
+    if other is None:
         return substitution
     substitution = substitution or Substitution(request)
-    changed = {**substitution.request, "model": model.model}
-    return Substitution(changed, substitution.attributes, model.adapter)
+    changed = {**substitution.request, "model": other}
+    return Substitution(changed, substitution.attributes, model.adapter if model else None)
+
+
+def _other_models(candidate: Candidate, ancestors: Sequence[Candidate]) -> dict[str, str]:
+    """What takes the place of the models that the agent's calls name."""
+    models: dict[str, str] = {}
+    for name, model in candidate.resources.items():
+        if not isinstance(model, Model) or not model.in_calls:
+            continue
+        # The farthest ancestor is the agent as it is.
+        own = [ancestor.resources[name] for ancestor in ancestors if name in ancestor.resources]
+        if own and isinstance(own[-1], Model) and own[-1].model != model.model:
+            models[own[-1].model] = model.model
+    return models
 
 
 async def _substituted(
@@ -431,18 +450,22 @@ async def _substituted(
     recognise = functools.partial(_recognised, replacements, examined)
     length = sum(len(text) for _, text, _ in examined)
     recognised = recognise() if length < LONG else await asyncio.to_thread(recognise)
-    replaced = {path: prompt.text for path, prompt in recognised if prompt.text is not None}
+    replaced = {
+        path: new_text
+        for (path, text, _), (new_text, _) in zip(examined, recognised, strict=True)
+        if new_text != text
+    }
     changed = dialect.with_texts(request, replaced) if replaced else request
-    return Substitution(changed, _attributes(replacements, [prompt for _, prompt in recognised]))
+    prompts = [prompt for _, prompts in recognised for prompt in prompts]
+    return Substitution(changed, _attributes(replacements, prompts))
 
 
 def _recognised(
     replacements: _Replacements,
     examined: Sequence[tuple[Path, str, Callable[[str], RecognisedPrompt | None]]],
-) -> list[tuple[Path, _RecognisedPrompt]]:
-    """The candidate's prompts in some texts, each searched in its own way, with their paths."""
-    placed = ((path, _replacement(replacements, text, find(text))) for path, text, find in examined)
-    return [(path, prompt) for path, prompt in placed if prompt is not None]
+) -> list[tuple[str, list[_RecognisedPrompt]]]:
+    """Texts, each searched in its own way, with the candidate's prompts, and which they are."""
+    return [_replaced_in(replacements, text, find(text), ()) for _, text, find in examined]
 
 
 def _nobody(_: Mapping[str, Resource]) -> None:
@@ -454,21 +477,46 @@ def _system(name: str) -> str:
     return name.partition(".")[0]
 
 
+def _replaced_in(
+    replacements: _Replacements, text: str, prompt: RecognisedPrompt | None, others: tuple[str, ...]
+) -> tuple[str, list[_RecognisedPrompt]]:
+    """A text with the candidate's prompts: the one recognised in it, and those before and behind.
+
+    Args:
+        replacements: What the candidate has.
+        text: The text.
+        prompt: The prompt that was recognised; None for none.
+        others: Names of the prompts that were recognised around it.
+    """
+    if prompt is None:
+        return text, []
+    inner = text[len(prompt.before) : len(text) - len(prompt.after)]
+    recognised = []
+    if prompt.name in replacements.prompts:
+        inner, reason = _replacement(replacements, inner, prompt)
+        recognised = [_RecognisedPrompt(prompt, reason)]
+    parts = []
+    others = (*others, prompt.name)
+    for part in (prompt.before, prompt.after):
+        found = replacements.recogniser.find_within(part, others) if part else None
+        new_part, prompts = _replaced_in(replacements, part, found, others)
+        parts.append(new_part)
+        recognised += prompts
+        others = (*others, *(inside.found.name for inside in prompts))
+    return f"{parts[0]}{inner}{parts[1]}", recognised
+
+
 def _replacement(
-    replacements: _Replacements, text: str, prompt: RecognisedPrompt | None
-) -> _RecognisedPrompt | None:
-    """What becomes of a prompt that was recognised in a text; None if it is not the candidate's."""
-    if prompt is None or prompt.name not in replacements.prompts:
-        return None
+    replacements: _Replacements, inner: str, prompt: RecognisedPrompt
+) -> tuple[str, str]:
+    """A recognised prompt's text as the candidate has it, and why it stays although it differs."""
     version, template = replacements.prompts[prompt.name]
     if version == prompt.version:
-        return _RecognisedPrompt(prompt, None, "")
+        return inner, ""
     try:
-        inner = text[len(prompt.before) : len(text) - len(prompt.after)]
-        replaced = with_whitespace_of(refill(template, prompt.slots), inner)
-        return _RecognisedPrompt(prompt, f"{prompt.before}{replaced}{prompt.after}", "")
+        return with_whitespace_of(refill(template, prompt.slots), inner), ""
     except InputError as error:
-        return _RecognisedPrompt(prompt, None, error.message)
+        return inner, error.message
 
 
 def _attributes(replacements: _Replacements, recognised: list[_RecognisedPrompt]) -> dict[str, Any]:

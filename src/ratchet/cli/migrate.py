@@ -1,0 +1,152 @@
+"""`ratchet migrate`: move an agent to another model, once that is proved no worse."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ratchet.autopilot import Project
+from ratchet.autopilot.agent_model import agent_model, in_thread
+from ratchet.autopilot.asked_models import asked_models, only_model
+from ratchet.autopilot.config import AgentModelSection
+from ratchet.cli.console import (
+    DatasetOption,
+    Folder,
+    Json,
+    SkipBad,
+    out,
+    print_json,
+    project_in,
+    wait_for,
+)
+from ratchet.cli.errors import err
+from ratchet.cli.improve import improve_project, with_budget
+from ratchet.cli.run_outcome import print_outcome
+from ratchet.types import Model
+
+
+def migrate(
+    to: Annotated[
+        str, typer.Option("--to", help="The new model, as a client names it; or local:NAME.")
+    ],
+    folder: Folder = Path("."),
+    old: Annotated[
+        str | None,
+        typer.Option("--from", help="The model to move from, where the agent uses several."),
+    ] = None,
+    margin: Annotated[
+        float | None,
+        typer.Option(
+            min=0.001,
+            max=0.99,
+            help="How much lower the new model may score. [default: the tightest margin that the"
+            " test tasks can prove]",
+        ),
+    ] = None,
+    learn: Annotated[
+        bool, typer.Option(help="Learn the prompts for the new model if it scores lower.")
+    ] = True,
+    seed: Annotated[
+        int | None, typer.Option(help="Seed of the search and of the order of test tasks.")
+    ] = None,
+    rollouts: Annotated[
+        int | None, typer.Option(min=1, help="Maximum number of rollouts for learning.")
+    ] = None,
+    at_most: Annotated[
+        int | None,
+        typer.Option(min=1, help="Maximum number of rollouts of baseline, learning and proof."),
+    ] = None,
+    ship: Annotated[bool, typer.Option(help="Create the branch, or stop before it.")] = True,
+    dataset: DatasetOption = None,
+    skip_bad: SkipBad = False,
+    json: Json = False,
+) -> None:
+    """Move the agent to another model, once the new one is proved to be no worse.
+
+    The new model gets the old prompts first. Where it scores lower, the prompts are learned for it.
+    Then both run on tasks that learning never saw: the change is shipped if the new model scores
+    lower by no more than the margin, which is fixed and printed before the first of them. What it
+    saves in cost and time is in the report.
+
+    Examples:
+
+      ratchet migrate --to gpt-6-luna
+
+      ratchet migrate --from gpt-5-mini --to claude-haiku-5-5 --margin 0.05
+
+      ratchet migrate --to local:qwen2.5-coder-0.5b --no-ship --json
+    """
+    project = with_budget(project_in(folder).with_dataset(dataset), rollouts, None)
+    project = _moving(project, to, old, margin, learn, skip_bad=skip_bad, quiet=json)
+    outcome = improve_project(
+        project, seed=seed, ship=ship, skip_bad=skip_bad, quiet=json, at_most=at_most
+    )
+    if json:
+        print_json(outcome.for_machines())
+    else:
+        print_outcome(outcome)
+
+
+def _moving(
+    project: Project,
+    to: str,
+    old: str | None,
+    margin: float | None,
+    learn: bool,
+    *,
+    skip_bad: bool,
+    quiet: bool,
+) -> Project:
+    """The project with the migration as its algorithm, and the model that it moves."""
+    config = project.config
+    options: dict[str, Any] = {"to": to, "learn": config.improve.algorithm if learn else ""}
+    if learn and config.improve.options:
+        options["learn_options"] = config.improve.options
+    if margin is not None:
+        options["margin"] = margin
+    agent = project.load_agent()
+    declared = {
+        declaration.resource.model
+        for declaration in agent.declarations.values()
+        if isinstance(declaration.resource, Model)
+    }
+    if not declared or (old is not None and old not in declared):
+        # A choice of its own, so that a local model is served and the calls go by the gateway.
+        unknown = AgentModelSection(name="model", model=old or "unknown", choices=(to,))
+        asking = project.with_config(_with_models(config, (*config.agent.models, unknown)))
+        if old is None:
+            old = wait_for(_asked(asking, skip_bad, quiet), quiet=quiet)
+        known = unknown.model_copy(update={"model": old})
+        config = _with_models(config, (*config.agent.models, known))
+    else:
+        sections = tuple(
+            section.model_copy(update={"choices": (*section.choices, to)})
+            for section in config.agent.models
+        )
+        config = _with_models(config, sections)
+    if old is not None:
+        options["old"] = old
+    improve = config.improve.model_copy(update={"algorithm": "migrate", "options": options})
+    return project.with_config(config.model_copy(update={"improve": improve}))
+
+
+def _with_models(config: Any, sections: tuple[AgentModelSection, ...]) -> Any:
+    agent = config.agent.model_copy(update={"models": sections})
+    return config.model_copy(update={"agent": agent})
+
+
+async def _asked(project: Project, skip_bad: bool, quiet: bool) -> str:
+    """The model that the agent's calls name."""
+
+    def say(sentence: str) -> None:
+        (err if quiet else out).print(sentence, markup=False)
+
+    async with in_thread(agent_model(project, say)):
+        with project.open_store() as store:
+            dataset, _ = project.dataset(skip_bad=skip_bad, store=store)
+            agent = project.load_agent()
+            model = only_model(await asked_models(project, store, agent, dataset, say))
+    say(f"It asks for {model}.")
+    return model

@@ -1,0 +1,158 @@
+"""Migrate: moves an agent to another model, and learns its prompts again where that falls short."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+
+from ratchet.learn.algorithm import Algorithm, Finding, require_tasks
+from ratchet.learn.budget import BudgetExhausted
+from ratchet.learn.lab import Lab
+from ratchet.learn.work import Evaluation, Proposal, mean, require_scores
+from ratchet.types import AgentError, Candidate, InputError, Model
+from ratchet.types.wording import counted
+
+FIRST = 2
+"""Val tasks that show whether the new model answers at all."""
+
+
+class Migrate:
+    """Moves an agent to another model.
+
+    First the new model gets the old prompts. If it scores lower on val, the prompts are learned for
+    it, starting from the old ones.
+
+    Args:
+        to: The new model, as the agent's client names it.
+        old: The model that it takes the place of; without it, all of the agent's models.
+        margin: How much lower the new model may score; by default the tightest margin that the
+            test tasks can prove.
+        learn: Name of the algorithm that learns the prompts for the new model; empty to leave them.
+        learn_options: The options of that algorithm.
+    """
+
+    name = "migrate"
+    goal = "not worse"
+    needs_coach = None
+    """Uses a coach if one is configured."""
+
+    def __init__(
+        self,
+        *,
+        to: str,
+        old: str = "",
+        margin: float | None = None,
+        learn: str = "auto",
+        learn_options: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
+        if not isinstance(to, str) or not to:
+            raise InputError(
+                "Migrate needs the model to move to.", hint="ratchet migrate --to MODEL"
+            )
+        if margin is not None and not 0.0 < margin < 1.0:
+            raise InputError(f"Migrate(margin={margin!r}): a number between 0 and 1 is needed.")
+        self._to = to
+        self._old = old
+        self.margin = margin
+        self.learn_by = learn
+        self.learn_options = learn_options
+        self.inner: Callable[[], Algorithm] | None = None
+        """Makes the algorithm that learns the prompts; None to leave them."""
+
+    async def learn(self, lab: Lab) -> Finding:
+        """Move the lab's baseline to the new model.
+
+        Raises:
+            InputError: The agent has no model that could be replaced.
+            AgentError: The agent fails with the new model.
+            BudgetExhausted: The budget does not cover the new model on val.
+        """
+        require_tasks(lab)
+        moved = self._moved(lab)
+        before = await lab.evaluate(lab.baseline, lab.val)
+        require_scores(before, "val")
+        first = await lab.evaluate(moved, lab.val[:FIRST])
+        if all(evaluation.rollout.status != "succeeded" for evaluation in first):
+            error = first[0].rollout.error
+            if call := await _failed_call(lab, first[0]):
+                error = f"{error} A model call failed: {call}"
+            raise AgentError(
+                f"With the model {self._to} the agent fails: {error}",
+                hint="Is the model's name right, and is there a key for its provider? One that is"
+                " served elsewhere takes a section [upstreams.NAME] with its models.",
+            )
+        after = await lab.evaluate(moved, lab.val)
+        gain = mean(after) - mean(before)
+        lab.judged(
+            Proposal(
+                number=0,
+                candidate_id=moved.id,
+                value=mean(after),
+                tasks=len(after),
+                best=max(mean(before), mean(after)),
+                rollouts=lab.spent.rollouts,
+            )
+        )
+        with_old = f"{self._to} with the old prompts scores {gain:+.3f} on"
+        finding = Finding(
+            best=moved,
+            baseline_val=mean(before),
+            best_val=mean(after),
+            proposals=1,
+            sentence=f"{with_old} {counted(len(after), 'val task')}.",
+            ended="solved",
+        )
+        if gain >= 0.0 or self.inner is None:
+            return finding
+        lab.note(f"{finding.sentence} The prompts are learned for it.")
+        try:
+            others = [name for name, r in lab.targets.items() if not isinstance(r, Model)]
+            part = lab.part("prompts", baseline=moved, only=others)
+            learned = await self.inner().learn(part)
+        except (BudgetExhausted, InputError) as error:
+            sentence = f"{finding.sentence} Its prompts were not learned: {error.message}"
+            return msgspec.structs.replace(finding, sentence=sentence)
+        return msgspec.structs.replace(
+            learned,
+            baseline_val=mean(before),
+            proposals=learned.proposals + 1,
+            sentence=f"{finding.sentence} {learned.sentence}",
+        )
+
+    def _moved(self, lab: Lab) -> Candidate:
+        models = {
+            name: resource
+            for name, resource in lab.targets.items()
+            if isinstance(resource, Model) and self._old in ("", resource.model)
+        }
+        if not models:
+            names = sorted(r.model for r in lab.targets.values() if isinstance(r, Model))
+            raise InputError(
+                f"The agent has no model {self._old or 'that could be replaced'}"
+                f"{'; it has ' + ', '.join(names) if names else ''}.",
+                hint="Name the one that it uses: ratchet migrate --from MODEL",
+            )
+        changed = {
+            name: msgspec.structs.replace(model, model=self._to)
+            for name, model in models.items()
+            if model.model != self._to
+        }
+        if not changed:
+            raise InputError(f"The agent uses {self._to} already.")
+        listed = ", ".join(sorted({models[name].model for name in changed}))
+        return lab.propose(
+            changed, algorithm=self.name, reason=f"{self._to} takes the place of {listed}."
+        )
+
+
+async def _failed_call(lab: Lab, evaluation: Evaluation) -> str:
+    """What the model call says that failed in a rollout; empty if the agent's error says it."""
+    messages = [
+        span.message
+        for span in await lab.spans(evaluation)
+        if span.status == "error" and "gen_ai.request.model" in span.attributes
+    ]
+    return next((text for text in messages if text and text not in evaluation.rollout.error), "")
