@@ -71,6 +71,37 @@ def test_another_candidate_is_proved_at_the_next_level_and_shipped(searched: Pro
     assert f"ratchet ship {release.id[:8]}" in again
 
 
+def test_a_candidate_that_gains_nothing_is_shipped_once_it_is_proved_no_worse(
+    make_project: MakeProject,
+) -> None:
+    project = make_project()
+    source_id = str(project.json("improve", "--no-ship")["baseline_id"])
+    with Opened.find(project.root).open_store() as store:
+        source = store.candidates.get(source_id)
+        knobs = source.resources["knobs"]
+        assert isinstance(knobs, Params)
+        level_one = source.derive({"knobs": knobs.replace(aim=0.0001)}, algorithm="tune")
+        store.candidates.put(level_one, time.time())
+        run = store.runs.latest()
+        assert run is not None
+        ran = store.rollouts.list(queue=run.id, candidate_id=source_id, purpose="learn/")[0]
+        copies = [
+            msgspec.structs.replace(rollout, id=f"{rollout.id}/copy", candidate_id=level_one.id)
+            for rollout in ran
+        ]
+        store.rollouts.create(copies, time.time())
+        for rollout in ran:
+            scores = store.scores.of([rollout.id])[rollout.id]
+            store.scores.add([(f"{rollout.id}/copy", score) for score in scores], time.time())
+    done = project.ratchet("ship", level_one.id[:8])
+    assert done.returncode == 0, done.stderr
+    assert "it has to be proved not worse" in done.stdout
+    assert "A candidate has to be proved to score at most" in done.stdout
+    assert "Proved no worse and shipped as a branch" in done.stdout
+    done = project.ratchet("ship", "--margin", "0.1")
+    assert (done.returncode, "--margin is for the proof of a candidate" in done.stderr) == (2, True)
+
+
 def test_a_candidate_without_a_gain_ships_nothing_and_is_not_tried_twice(
     make_project: MakeProject,
 ) -> None:

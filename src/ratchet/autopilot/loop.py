@@ -20,7 +20,12 @@ from ratchet.autopilot.adapters import AdapterFolder
 from ratchet.autopilot.agent_model import agent_model, in_thread
 from ratchet.autopilot.algorithms import make_algorithm, weights_arms
 from ratchet.autopilot.checks import checked_finding, make_checks
-from ratchet.autopilot.chosen_candidate import SkippedLearning, chosen_candidate, level_sentence
+from ratchet.autopilot.chosen_candidate import (
+    ProofWanted,
+    SkippedLearning,
+    chosen_candidate,
+    level_sentence,
+)
 from ratchet.autopilot.coach import coach_identity, open_coach, uses_coach
 from ratchet.autopilot.code_sandbox import release_tests, repository_of
 from ratchet.autopilot.dry_run import DryRunLab, NoRunner, dry_run
@@ -119,7 +124,7 @@ async def improve(
     ship_it: bool = True,
     only_run: str | None = None,
     at_most: int | None = None,
-    chosen: str | None = None,
+    chosen: ProofWanted | None = None,
 ) -> Run:
     """Run the loop once for the project's agent, or resume an interrupted run.
 
@@ -132,7 +137,7 @@ async def improve(
         ship_it: Create the branch; False stops before it.
         only_run: Id of the run to resume; no other is begun.
         at_most: Rollouts that all stages together may take; the proof's are kept from learning.
-        chosen: Start of the id of a candidate to prove and ship; nothing is learned then.
+        chosen: A candidate to prove and ship; nothing is learned then.
 
     Returns:
         The run: shipped, without gain, not proved, or (with `ship_it` False) about to ship.
@@ -179,7 +184,7 @@ class _ImproveRun:
         seed: int | None,
         only_run: str | None,
         cap: RolloutCap | None = None,
-        chosen: str | None = None,
+        chosen: ProofWanted | None = None,
     ) -> None:
         self.project = project
         self.cap = cap
@@ -191,7 +196,7 @@ class _ImproveRun:
         self.dataset = dataset
         self.evaluators: tuple[Evaluator, ...] = project.evaluators(self.agent)
         self.objective = project.objective(self.evaluators, self.agent)
-        self.chosen: Candidate | None = None
+        self.chosen: SkippedLearning | None = None
         if chosen is not None:
             self.chosen = chosen_candidate(project, store, self.baseline, self.objective, chosen)
         self.answered = any(
@@ -236,7 +241,7 @@ class _ImproveRun:
 
     def _make_algorithm(self) -> Algorithm:
         if self.chosen is not None:
-            return SkippedLearning(self.chosen)
+            return self.chosen
         section = self.project.config.improve
         algorithm = make_algorithm(section.algorithm, section.options)
         model = self.project.agent_model
@@ -262,7 +267,7 @@ class _ImproveRun:
             self.project.rules(),
             msgspec.to_builtins(self.guardrails),
             self.seed,
-            *([self.chosen.id] if self.chosen is not None else []),
+            *(self.chosen.identity if self.chosen is not None else []),
         ]
         if self._seeks_no_worse:
             rules.append([self.algorithm.name, self.project.config.improve.options])
@@ -302,7 +307,7 @@ class _ImproveRun:
             self.store.candidates.put(self.baseline, now)
             self.store.runs.put(run)
             if self.chosen is not None:
-                self.store.journal.append(run.id, CHOSEN, self.chosen.id, now)
+                self.store.journal.append(run.id, CHOSEN, self.chosen.choice, now)
             return run
         if stored is None and goes_on.stage == "not_proved":
             added = tasks_to_continue(goes_on, self.dataset, self.store, answered=self.answered)
@@ -481,7 +486,9 @@ class _ImproveRun:
                 f"{counted(len(self.dataset.tasks), 'task')}: {splits}. {self.dataset.reason}"
             )
         if self.chosen is not None:
-            self.watcher.message(level_sentence(next_level(self._setting(self.chosen), self.store)))
+            self.watcher.message(
+                level_sentence(next_level(self._setting(self.baseline), self.store))
+            )
         for sentence in reach(self._setting(self.baseline), self.store):
             self.watcher.message(sentence)
 

@@ -46,6 +46,8 @@ class CandidatePlace(msgspec.Struct, frozen=True, kw_only=True):
     low: float | None = None
     high: float | None = None
     """95 % interval of its gain over the source, for display; None for the source."""
+    is_better: bool = False
+    """Whether its gain exceeds its standard error."""
     cost_usd: float | None
     """Dollars for a rollout; None if a price is unknown."""
     latency_s: float | None
@@ -241,6 +243,7 @@ def _placed(
         quality=before + gain,
         low=None if is_source else low,
         high=None if is_source else high,
+        is_better=is_clear(gains),
         cost_usd=cost_usd,
         latency_s=latency_s,
         is_known=2 * len(common) >= len(source),
