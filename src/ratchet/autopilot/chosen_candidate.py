@@ -15,7 +15,8 @@ from ratchet.autopilot.run_front import CandidatePlace, RunFront, run_front
 from ratchet.autopilot.run_outcome import CHOSEN, outcome_of
 from ratchet.learn import Finding, Lab, mean
 from ratchet.store import Store
-from ratchet.types import Candidate, InputError, Run, dollars_text, kind_of
+from ratchet.types import Candidate, InputError, Run, kind_of
+from ratchet.types.cost import rollout_dollars
 from ratchet.types.wording import counted
 
 Goal: TypeAlias = Literal["better", "not worse"]
@@ -146,7 +147,7 @@ def learned_sentence(store: Store, candidate: Candidate) -> str:
     source = front.source
     parts = [f"{front.metric} {own.quality:.3f} (source {source.quality:.3f})"]
     if own.cost_usd is not None and source.cost_usd is not None:
-        costs = dollars_text(own.cost_usd), dollars_text(source.cost_usd)
+        costs = rollout_dollars(own.cost_usd), rollout_dollars(source.cost_usd)
         parts.append(f"cost {costs[0]} (source {costs[1]})")
     else:
         parts.append("cost unknown")

@@ -82,9 +82,13 @@ class RunFront(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def next_to_ship(self) -> CandidatePlace | None:
-        """The best on the front that is neither shipped nor has had its proof."""
-        unproved = (place for place in self.places if place.letter and place.verdict is None)
-        return next(unproved, None)
+        """The best on the front that a proof may ship: without one so far, and not clearly worse."""
+        able = (
+            place
+            for place in self.places
+            if place.letter and place.verdict is None and not (place.high or 0.0) < 0.0
+        )
+        return next(able, None)
 
     @property
     def over(self) -> Literal["cost", "latency"]:
@@ -175,18 +179,23 @@ def _measured(
     Of those that were run anew, as after a service was down, the last counts.
     """
     own = store.scores.measured(run.id, LEARNING, metric)
-    versions = {rollout.version for rollout in own if rollout.version}
+    earlier = [
+        (_contents(store, before), store.scores.measured(before.id, LEARNING, metric))
+        for before in earlier_runs(run, store)
+    ]
+    # The evaluator as it is: as the newest run had it of which anything is scored.
+    newest_first = [own, *(rollouts for _, rollouts in reversed(earlier))]
+    scored_by = ({rollout.version for rollout in rollouts} - {""} for rollouts in newest_first)
+    versions: set[str] = next(filter(None, scored_by), set())
     contents = _contents(store, run)
-    comparable: list[MeasuredRollout] = []
-    for earlier in earlier_runs(run, store):
-        then = _contents(store, earlier)
-        comparable += [
-            rollout
-            for rollout in store.scores.measured(earlier.id, LEARNING, metric)
-            if rollout.task_id in contents
-            and contents[rollout.task_id] == then.get(rollout.task_id)
-            and (rollout.version in versions or rollout.status in FAILURES)
-        ]
+    comparable = [
+        rollout
+        for then, rollouts in earlier
+        for rollout in rollouts
+        if rollout.task_id in contents
+        and contents[rollout.task_id] == then.get(rollout.task_id)
+        and (rollout.version in versions or rollout.status in FAILURES)
+    ]
     measured: dict[str, dict[str, dict[int, MeasuredRollout]]] = {}
     for rollout in [*comparable, *own]:
         by_task = measured.setdefault(rollout.candidate_id, {})
