@@ -82,7 +82,7 @@ class RunFront(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def next_to_ship(self) -> CandidatePlace | None:
-        """The best on the front that a proof may ship: without one so far, and not clearly worse."""
+        """The best on the front that a proof may ship: not clearly worse, and not tried yet."""
         able = (
             place
             for place in self.places
