@@ -88,7 +88,8 @@ def chosen_candidate(
     """The candidate that a person names, if it can be proved and shipped, and what is to be proved.
 
     With a margin, or where learning saw no gain above the standard error, it has to be no worse:
-    what speaks for it is its cost or latency. Else it has to be better.
+    what speaks for it is its cost or latency. So it has where the objective is to save something.
+    Else it has to be better.
 
     Args:
         project: The project.
@@ -119,11 +120,12 @@ def chosen_candidate(
             )
     _require_of_this_agent(project, store, candidate, source)
     _require_unproved(project, store, candidate, source, objective)
-    goal: Goal = "better" if choice.margin is None else "not worse"
+    saving = project.config.objective
+    margin = saving.margin if choice.margin is None else choice.margin
     placed = _learned(store, candidate)
-    if placed is not None and not placed[1].is_better:
-        goal = "not worse"
-    return SkippedLearning(candidate, goal, choice.margin)
+    gains = placed is None or placed[1].is_better
+    goal: Goal = "better" if gains and margin is None and not saving.minimise else "not worse"
+    return SkippedLearning(candidate, goal, margin)
 
 
 def level_sentence(level: float) -> str:
