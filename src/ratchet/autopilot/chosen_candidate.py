@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import Literal, NamedTuple, TypeAlias
 
+from ratchet.autopilot.algorithms import ALGORITHMS
 from ratchet.autopilot.experiment import stream_of
 from ratchet.autopilot.project import Project
 from ratchet.autopilot.run_front import CandidatePlace, RunFront, run_front
@@ -35,7 +36,7 @@ class ProofWanted(NamedTuple):
     """How much lower it may score; None to prove what its place in learning suggests."""
 
 
-class SkippedLearning:
+class ChosenCandidate:
     """The algorithm of a run whose candidate a person chose: it tries no other.
 
     Args:
@@ -84,12 +85,12 @@ class SkippedLearning:
 
 def chosen_candidate(
     project: Project, store: Store, source: Candidate, objective: str, choice: ProofWanted
-) -> SkippedLearning:
+) -> ChosenCandidate:
     """The candidate that a person names, if it can be proved and shipped, and what is to be proved.
 
     With a margin, or where learning saw no gain above the standard error, it has to be no worse:
-    what speaks for it is its cost or latency. So it has where the objective is to save something.
-    Else it has to be better.
+    what speaks for it is its cost or latency. So it has where the objective, or the algorithm that
+    made it, is to save something. Else it has to be better.
 
     Args:
         project: The project.
@@ -123,9 +124,13 @@ def chosen_candidate(
     saving = project.config.objective
     margin = saving.margin if choice.margin is None else choice.margin
     placed = _learned(store, candidate)
-    gains = placed is None or placed[1].is_better
-    goal: Goal = "better" if gains and margin is None and not saving.minimise else "not worse"
-    return SkippedLearning(candidate, goal, margin)
+    saves = (
+        margin is not None
+        or saving.minimise is not None
+        or (placed is not None and not placed[1].is_better)
+        or _made_to_save(store, candidate)
+    )
+    return ChosenCandidate(candidate, "not worse" if saves else "better", margin)
 
 
 def level_sentence(level: float) -> str:
@@ -156,6 +161,19 @@ def learned_sentence(store: Store, candidate: Candidate) -> str:
     if own.latency_s is not None and source.latency_s is not None:
         parts.append(f"latency {own.latency_s:.3g} s (source {source.latency_s:.3g} s)")
     return f"Candidate {candidate.id[:8]} in learning: {', '.join(parts)}."
+
+
+def _made_to_save(store: Store, candidate: Candidate) -> bool:
+    """Whether an algorithm that looks for what is no worse made a candidate or an ancestor."""
+    seen, waiting = {candidate.id}, [candidate.id]
+    while waiting:
+        made = store.candidates.get(waiting.pop())
+        if getattr(ALGORITHMS.get(made.algorithm), "goal", "better") == "not worse":
+            return True
+        new = store.candidates.known(made.parents) - seen
+        seen |= new
+        waiting += new
+    return False
 
 
 def _learned(store: Store, candidate: Candidate) -> tuple[RunFront, CandidatePlace] | None:

@@ -22,10 +22,11 @@ from ratchet.autopilot.agent_model import agent_model, in_thread
 from ratchet.autopilot.algorithms import make_algorithm, weights_arms
 from ratchet.autopilot.checks import checked_finding, make_checks
 from ratchet.autopilot.chosen_candidate import (
+    ChosenCandidate,
     ProofWanted,
-    SkippedLearning,
     chosen_candidate,
     level_sentence,
+    named_candidate,
 )
 from ratchet.autopilot.coach import coach_identity, open_coach, uses_coach
 from ratchet.autopilot.code_sandbox import release_tests, repository_of
@@ -41,6 +42,7 @@ from ratchet.autopilot.experiment import (
 from ratchet.autopilot.failed_rollout import failure_of
 from ratchet.autopilot.import_binding import check_import_binding
 from ratchet.autopilot.model_card import write_model_card
+from ratchet.autopilot.models_in_calls import adopt_models
 from ratchet.autopilot.nomination import Nominee, next_nominee, nominees
 from ratchet.autopilot.planned_tasks import tasks_to_continue
 from ratchet.autopilot.project import Project
@@ -194,11 +196,13 @@ class _ImproveRun:
         self.watcher = watcher
         self.identity = project.identity()
         self.agent = agent
+        if chosen is not None:
+            adopt_models(store, agent, named_candidate(project, store, chosen.name))
         self.baseline: Candidate = project.source_candidate(self.agent)
         self.dataset = dataset
         self.evaluators: tuple[Evaluator, ...] = project.evaluators(self.agent)
         self.objective = project.objective(self.evaluators, self.agent)
-        self.chosen: SkippedLearning | None = None
+        self.chosen: ChosenCandidate | None = None
         if chosen is not None:
             self.chosen = chosen_candidate(project, store, self.baseline, self.objective, chosen)
         self.answered = any(
