@@ -286,6 +286,12 @@ def test_what_is_left_out_has_its_default(tmp_path: Path) -> None:
     }
 
 
+def test_models_of_the_agent_are_a_list_of_tables(tmp_path: Path) -> None:
+    models = '[[agent.models]]\nmodel = "large"\nchoices = ["small"]\n'
+    (section,) = read(tmp_path, LEAST + models).agent.models
+    assert (section.name, section.model, section.choices) == ("model", "large", ("small",))
+
+
 def test_everything_may_be_said(tmp_path: Path) -> None:
     config = read(
         tmp_path,

@@ -51,9 +51,9 @@ def test_a_coach_that_hangs_is_told_of_while_it_does(store: Store, clock: Clock)
             for waited in (5, 12, 13, 25, 95):
                 clock.now = 1_000.0 + waited
                 teller.beat(clock.now)
-            assert at_work(store.activity.waits("run1", clock.now), clock.now) == (
-                "A process is at work on it, waiting for the coach, 95 s."
-            )
+            assert at_work(
+                store.activity.waits("run1", clock.now), clock.now, "ratchet improve"
+            ) == ("A process is at work on it, waiting for the coach, 95 s.")
             call.cancel()
             await asyncio.wait({call})
         teller.beat(clock.now)
@@ -70,7 +70,7 @@ def test_who_says_nothing_any_more_is_not_at_work(store: Store) -> None:
     Pulse(store, "run1", Watcher(), Waits(Clock(0.0))).beat(1_000.0)
     assert store.activity.waits("run1", 1_029.0) == []
     assert store.activity.waits("run1", 1_031.0) is None
-    assert "No process is at work" in at_work(None, 0.0)
+    assert "No process is at work" in at_work(None, 0.0, "ratchet improve")
     with pulse(store, "run2", Watcher()):
         pass
     assert store.activity.waits("run2", 0.0) is None

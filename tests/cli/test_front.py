@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,10 @@ from ratchet.autopilot.run_front import CandidatePlace, RunFront
 from ratchet.cli.front_plot import front_plot, marks
 from ratchet.prove import level
 from ratchet.types import Candidate, Params, Run, content_hash
+from tests.cli import test_migrate
 from tests.cli.conftest import MakeProject, Project, build
+from tests.cli.simulated_model import completion
+from tests.server.gateway.upstreams import Seen, StubUpstream, Wire, reply
 
 REFUSED = 2
 
@@ -69,6 +73,37 @@ def test_another_candidate_is_proved_at_the_next_level_and_shipped(searched: Pro
     again = refusal(searched, label)
     assert "was proved already: it is release" in again
     assert f"ratchet ship {release.id[:8]}" in again
+
+
+def test_a_candidate_that_gains_nothing_is_shipped_once_it_is_proved_no_worse(
+    make_project: MakeProject,
+) -> None:
+    project = make_project()
+    source_id = str(project.json("improve", "--no-ship")["baseline_id"])
+    with Opened.find(project.root).open_store() as store:
+        source = store.candidates.get(source_id)
+        knobs = source.resources["knobs"]
+        assert isinstance(knobs, Params)
+        level_one = source.derive({"knobs": knobs.replace(aim=0.0001)}, algorithm="tune")
+        store.candidates.put(level_one, time.time())
+        run = store.runs.latest()
+        assert run is not None
+        ran = store.rollouts.list(queue=run.id, candidate_id=source_id, purpose="learn/")[0]
+        copies = [
+            msgspec.structs.replace(rollout, id=f"{rollout.id}/copy", candidate_id=level_one.id)
+            for rollout in ran
+        ]
+        store.rollouts.create(copies, time.time())
+        for rollout in ran:
+            scores = store.scores.of([rollout.id])[rollout.id]
+            store.scores.add([(f"{rollout.id}/copy", score) for score in scores], time.time())
+    done = project.ratchet("ship", level_one.id[:8])
+    assert done.returncode == 0, done.stderr
+    assert "it has to be proved not worse" in done.stdout
+    assert "A candidate has to be proved to score at most" in done.stdout
+    assert "Proved no worse and shipped as a branch" in done.stdout
+    done = project.ratchet("ship", "--margin", "0.1")
+    assert (done.returncode, "--margin is for the proof of a candidate" in done.stderr) == (2, True)
 
 
 def test_a_candidate_without_a_gain_ships_nothing_and_is_not_tried_twice(
@@ -163,6 +198,39 @@ def test_the_front_is_shown_as_a_plot_and_a_table(searched: Project) -> None:
 def newest_learned(project: Project) -> str:
     with Opened.find(project.root).open_store() as store:
         return next(run.id for run in store.runs.list() if run.stage == "shipped")
+
+
+@pytest.mark.long
+def test_a_cheaper_model_of_equal_quality_is_on_the_front_and_is_shipped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def simulator(seen: Seen, wire: Wire) -> None:
+        """`large` and `small` fail on the same questions, `tiny` on more."""
+        left, right = map(int, re.findall(r"\d+", seen.json["messages"][-1]["content"])[-2:])
+        model = seen.json["model"]
+        fails = left % {"large": 5, "small": 5, "tiny": 2}[model] == 0
+        wire.send(reply(completion("?" if fails else str(left + right)) | {"model": model}))
+
+    models = '[[agent.models]]\nmodel = "large"\nchoices = ["small", "tiny"]\n\n[upstreams'
+    config = test_migrate.CONFIG.replace('"auto"', '"tune"').replace("[upstreams", models, 1)
+    monkeypatch.setattr(
+        test_migrate, "CONFIG", config + "\n[prices.tiny]\ninput = 0.1\noutput = 0.3\n"
+    )
+    upstream = StubUpstream(simulator)
+    try:
+        project = test_migrate.adder(tmp_path / "adder", upstream, "small", rollouts=200)
+        assert project.json("improve")["verdict"] is None  # none is better, so none was tried
+        source, small, tiny = places(project)
+        assert [place["letter"] for place in (source, small, tiny)] == ["", "a", "b"]
+        assert small["quality"] == source["quality"] > tiny["quality"]
+        assert small["cost_usd"] == pytest.approx(source["cost_usd"] / 10)
+        shipped = project.json("ship", small["candidate_id"][:8])
+        assert (shipped["verdict"], shipped["stage"]) == ("promote", "shipped")
+        subject = project.git("log", "-1", "--format=%s", str(shipped["branch"]))
+        assert "same quality" in subject
+        assert "90 % cheaper" in subject
+    finally:
+        upstream.close()
 
 
 def place(id: str, quality: float, cost: float | None, **more: Any) -> CandidatePlace:

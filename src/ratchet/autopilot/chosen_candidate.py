@@ -7,18 +7,33 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from difflib import get_close_matches
+from typing import Literal, NamedTuple, TypeAlias
 
+from ratchet.autopilot.algorithms import ALGORITHMS
 from ratchet.autopilot.experiment import stream_of
 from ratchet.autopilot.project import Project
-from ratchet.autopilot.run_front import run_front
+from ratchet.autopilot.run_front import CandidatePlace, RunFront, run_front
 from ratchet.autopilot.run_outcome import CHOSEN, outcome_of
 from ratchet.learn import Finding, Lab, mean
 from ratchet.store import Store
-from ratchet.types import Candidate, InputError, Run, dollars_text, kind_of
+from ratchet.types import Candidate, InputError, Run, kind_of
+from ratchet.types.cost import rollout_dollars
 from ratchet.types.wording import counted
+
+Goal: TypeAlias = Literal["better", "not worse"]
+"""What is to be proved of a candidate."""
 
 NEAR = 3
 """Most candidates that are named where one is unknown."""
+
+
+class ProofWanted(NamedTuple):
+    """A person's choice."""
+
+    name: str
+    """Start of the candidate's id."""
+    margin: float | None = None
+    """How much lower it may score; None to prove what its place in learning suggests."""
 
 
 class ChosenCandidate:
@@ -26,14 +41,27 @@ class ChosenCandidate:
 
     Args:
         candidate: The candidate.
-        goal: What has to be proved of it: `better`, or `not worse`.
+        goal: What has to be proved of it.
+        margin: How much lower it may score, where it has to be no worse; by default the tightest
+            margin that the test tasks can prove.
     """
 
     name = "chosen"
 
-    def __init__(self, candidate: Candidate, goal: str = "better") -> None:
+    def __init__(self, candidate: Candidate, goal: Goal, margin: float | None = None) -> None:
         self.candidate = candidate
         self.goal = goal
+        self.margin = margin
+
+    @property
+    def choice(self) -> dict[str, str | float | None]:
+        """What the person chose."""
+        return {"candidate": self.candidate.id, "margin": self.margin}
+
+    @property
+    def identity(self) -> list[str | float | None]:
+        """What the decision depends on."""
+        return [self.candidate.id, self.goal, self.margin]
 
     async def learn(self, lab: Lab) -> Finding:
         """Find the chosen candidate, which goes to the proof whatever learning saw of it.
@@ -51,27 +79,31 @@ class ChosenCandidate:
             best_val=baseline_val,
             proposals=0,
             sentence=f"Candidate {self.candidate.id[:8]} was chosen by a person, so nothing is"
-            " learned: it goes to the proof.",
+            f" learned: it has to be proved {self.goal}.",
         )
 
 
 def chosen_candidate(
-    project: Project, store: Store, source: Candidate, objective: str, name: str
-) -> Candidate:
-    """The candidate that a person names, if it can be proved and shipped.
+    project: Project, store: Store, source: Candidate, objective: str, choice: ProofWanted
+) -> ChosenCandidate:
+    """The candidate that a person names, if it can be proved and shipped, and what is to be proved.
+
+    With a margin, or where learning saw no gain above the standard error, it has to be no worse:
+    what speaks for it is its cost or latency. So it has where the objective, or the algorithm that
+    made it, is to save something. Else it has to be better.
 
     Args:
         project: The project.
         store: Its store.
         source: The agent as it is.
         objective: Name of the objective.
-        name: Start of the candidate's id.
+        choice: What a person named.
 
     Raises:
         InputError: There is none or there are several, it is of another agent, it was learned from
             another source, it is the source, it is a release already, or its proof has ended.
     """
-    candidate = named_candidate(project, store, name)
+    candidate = named_candidate(project, store, choice.name)
     label = candidate.id[:8]
     if candidate.id == source.id:
         raise InputError(
@@ -89,7 +121,16 @@ def chosen_candidate(
             )
     _require_of_this_agent(project, store, candidate, source)
     _require_unproved(project, store, candidate, source, objective)
-    return candidate
+    saving = project.config.objective
+    margin = saving.margin if choice.margin is None else choice.margin
+    placed = _learned(store, candidate)
+    saves = (
+        margin is not None
+        or saving.minimise is not None
+        or (placed is not None and not placed[1].is_better)
+        or _made_to_save(store, candidate)
+    )
+    return ChosenCandidate(candidate, "not worse" if saves else "better", margin)
 
 
 def level_sentence(level: float) -> str:
@@ -106,23 +147,51 @@ def level_sentence(level: float) -> str:
 
 def learned_sentence(store: Store, candidate: Candidate) -> str:
     """Sentence on a candidate's place among others as learning saw it; empty where it has none."""
-    queues = store.rollouts.queues_of(candidate.id)
-    runs = [run for queue in queues if (run := store.runs.get(queue)) is not None]
-    newest = max(runs, key=lambda run: run.created_at, default=None)
-    placed = run_front(store, newest, outcome_of(store, newest).metric) if newest else None
-    places = {place.candidate_id: place for place in placed.places} if placed else {}
-    if placed is None or candidate.id not in places:
+    placed = _learned(store, candidate)
+    if placed is None:
         return ""
-    own, source = places[candidate.id], placed.source
-    parts = [f"{placed.metric} {own.quality:.3f} (source {source.quality:.3f})"]
+    front, own = placed
+    source = front.source
+    parts = [f"{front.metric} {own.quality:.3f} (source {source.quality:.3f})"]
     if own.cost_usd is not None and source.cost_usd is not None:
-        costs = dollars_text(own.cost_usd), dollars_text(source.cost_usd)
+        costs = rollout_dollars(own.cost_usd), rollout_dollars(source.cost_usd)
         parts.append(f"cost {costs[0]} (source {costs[1]})")
     else:
         parts.append("cost unknown")
     if own.latency_s is not None and source.latency_s is not None:
         parts.append(f"latency {own.latency_s:.3g} s (source {source.latency_s:.3g} s)")
     return f"Candidate {candidate.id[:8]} in learning: {', '.join(parts)}."
+
+
+def _made_to_save(store: Store, candidate: Candidate) -> bool:
+    """Whether an algorithm that looks for what is no worse made a candidate or an ancestor."""
+    seen, waiting = {candidate.id}, [candidate.id]
+    while waiting:
+        made = store.candidates.get(waiting.pop())
+        if getattr(ALGORITHMS.get(made.algorithm), "goal", "better") == "not worse":
+            return True
+        new = store.candidates.known(made.parents) - seen
+        seen |= new
+        waiting += new
+    return False
+
+
+def _learned(store: Store, candidate: Candidate) -> tuple[RunFront, CandidatePlace] | None:
+    """A candidate's place as learning saw it; None if it ran there on none of the tasks.
+
+    That of the newest run that learned: what proofs of it run must not change it.
+    """
+    runs = [
+        run
+        for queue in store.rollouts.queues_of(candidate.id)
+        if (run := store.runs.get(queue)) is not None and not store.journal.get(run.id, CHOSEN)
+    ]
+    newest = max(runs, key=lambda run: run.created_at, default=None)
+    front = run_front(store, newest, outcome_of(store, newest).metric) if newest else None
+    if front is None:
+        return None
+    own = next((place for place in front.places if place.candidate_id == candidate.id), None)
+    return None if own is None else (front, own)
 
 
 def named_candidate(project: Project, store: Store, name: str) -> Candidate:
@@ -213,7 +282,8 @@ def _require_unproved(
             and experiment.decision is not None
         )
         # Its own run, begun by the same command, goes on or tells again how it ended.
-        if is_its_proof and store.journal.get(experiment.run_id, CHOSEN) != candidate.id:
+        chosen = store.journal.get(experiment.run_id, CHOSEN, {})
+        if is_its_proof and chosen.get("candidate") != candidate.id:
             decided = experiment.decision
             assert decided is not None
             raise InputError(

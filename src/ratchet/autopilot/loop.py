@@ -19,10 +19,11 @@ import msgspec
 from ratchet._version import __version__
 from ratchet.autopilot.adapters import AdapterFolder
 from ratchet.autopilot.agent_model import agent_model, in_thread
-from ratchet.autopilot.algorithms import ALGORITHMS, make_algorithm, weights_arms
+from ratchet.autopilot.algorithms import make_algorithm, weights_arms
 from ratchet.autopilot.checks import checked_finding, make_checks
 from ratchet.autopilot.chosen_candidate import (
     ChosenCandidate,
+    ProofWanted,
     chosen_candidate,
     level_sentence,
     named_candidate,
@@ -127,7 +128,7 @@ async def improve(
     ship_it: bool = True,
     only_run: str | None = None,
     at_most: int | None = None,
-    chosen: str | None = None,
+    chosen: ProofWanted | None = None,
 ) -> Run:
     """Run the loop once for the project's agent, or resume an interrupted run.
 
@@ -140,7 +141,7 @@ async def improve(
         ship_it: Create the branch; False stops before it.
         only_run: Id of the run to resume; no other is begun.
         at_most: Rollouts that all stages together may take; the proof's are kept from learning.
-        chosen: Start of the id of a candidate to prove and ship; nothing is learned then.
+        chosen: A candidate to prove and ship; nothing is learned then.
 
     Returns:
         The run: shipped, without gain, not proved, or (with `ship_it` False) about to ship.
@@ -187,7 +188,7 @@ class _ImproveRun:
         seed: int | None,
         only_run: str | None,
         cap: RolloutCap | None = None,
-        chosen: str | None = None,
+        chosen: ProofWanted | None = None,
     ) -> None:
         self.project = project
         self.cap = cap
@@ -196,12 +197,12 @@ class _ImproveRun:
         self.identity = project.identity()
         self.agent = agent
         if chosen is not None:
-            adopt_models(store, agent, named_candidate(project, store, chosen))
+            adopt_models(store, agent, named_candidate(project, store, chosen.name))
         self.baseline: Candidate = project.source_candidate(self.agent)
         self.dataset = dataset
         self.evaluators: tuple[Evaluator, ...] = project.evaluators(self.agent)
         self.objective = project.objective(self.evaluators, self.agent)
-        self.chosen: Candidate | None = None
+        self.chosen: ChosenCandidate | None = None
         if chosen is not None:
             self.chosen = chosen_candidate(project, store, self.baseline, self.objective, chosen)
         self.answered = any(
@@ -244,23 +245,9 @@ class _ImproveRun:
         learning_section = config.improve.model_copy(update={"budget": budget})
         return self.project.with_config(config.model_copy(update={"improve": learning_section}))
 
-    def _goal_of(self, candidate: Candidate) -> str:
-        """What has to be proved of a candidate: that of the algorithms that made it."""
-        waiting = [candidate]
-        while waiting:
-            made = waiting.pop()
-            if getattr(ALGORITHMS.get(made.algorithm), "goal", "better") == "not worse":
-                return "not worse"
-            waiting += [
-                self.store.candidates.get(parent)
-                for parent in made.parents
-                if parent != self.baseline.id
-            ]
-        return "better"
-
     def _make_algorithm(self) -> Algorithm:
         if self.chosen is not None:
-            return ChosenCandidate(self.chosen, self._goal_of(self.chosen))
+            return self.chosen
         section, objective = self.project.config.improve, self.project.config.objective
         algorithm = make_algorithm(section.algorithm, section.options)
         if objective.minimise is not None and not self._is_no_worse(algorithm):
@@ -293,7 +280,7 @@ class _ImproveRun:
             self.project.rules(),
             msgspec.to_builtins(self.guardrails),
             self.seed,
-            *([self.chosen.id] if self.chosen is not None else []),
+            *(self.chosen.identity if self.chosen is not None else []),
         ]
         if self._seeks_no_worse:
             rules.append([self.algorithm.name, self.project.config.improve.options])
@@ -333,7 +320,7 @@ class _ImproveRun:
             self.store.candidates.put(self.baseline, now)
             self.store.runs.put(run)
             if self.chosen is not None:
-                self.store.journal.append(run.id, CHOSEN, self.chosen.id, now)
+                self.store.journal.append(run.id, CHOSEN, self.chosen.choice, now)
             return run
         if stored is None and goes_on.stage == "not_proved":
             added = tasks_to_continue(goes_on, self.dataset, self.store, answered=self.answered)
@@ -512,7 +499,9 @@ class _ImproveRun:
                 f"{counted(len(self.dataset.tasks), 'task')}: {splits}. {self.dataset.reason}"
             )
         if self.chosen is not None:
-            self.watcher.message(level_sentence(next_level(self._setting(self.chosen), self.store)))
+            self.watcher.message(
+                level_sentence(next_level(self._setting(self.baseline), self.store))
+            )
         for sentence in reach(self._setting(self.baseline), self.store):
             self.watcher.message(sentence)
 

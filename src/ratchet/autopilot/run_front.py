@@ -24,7 +24,7 @@ from ratchet.learn.work import FAILURES
 from ratchet.stats.front import Point, front
 from ratchet.stats.gain import is_clear
 from ratchet.store import Store
-from ratchet.store.scores import Measured
+from ratchet.store.scores import MeasuredRollout
 from ratchet.types import InputError, Run, Verdict
 from ratchet.types.wording import counted
 
@@ -46,6 +46,8 @@ class CandidatePlace(msgspec.Struct, frozen=True, kw_only=True):
     low: float | None = None
     high: float | None = None
     """95 % interval of its gain over the source, for display; None for the source."""
+    is_better: bool = False
+    """Whether its gain exceeds its standard error."""
     cost_usd: float | None
     """Dollars for a rollout; None if a price is unknown."""
     latency_s: float | None
@@ -80,9 +82,13 @@ class RunFront(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def next_to_ship(self) -> CandidatePlace | None:
-        """The best on the front that is neither shipped nor has had its proof."""
-        unproved = (place for place in self.places if place.letter and place.verdict is None)
-        return next(unproved, None)
+        """The best on the front that a proof may ship: not clearly worse, and not tried yet."""
+        able = (
+            place
+            for place in self.places
+            if place.letter and place.verdict is None and not (place.high or 0.0) < 0.0
+        )
+        return next(able, None)
 
     @property
     def over(self) -> Literal["cost", "latency"]:
@@ -165,25 +171,32 @@ def _lettered(places: Sequence[CandidatePlace]) -> Iterator[CandidatePlace]:
         yield msgspec.structs.replace(place, letter=next(letters)) if named else place
 
 
-def _measured(store: Store, run: Run, metric: str) -> dict[str, dict[str, dict[int, Measured]]]:
+def _measured(
+    store: Store, run: Run, metric: str
+) -> dict[str, dict[str, dict[int, MeasuredRollout]]]:
     """Rollouts by candidate, task and seed, in the run and earlier ones under its conditions.
 
     Of those that were run anew, as after a service was down, the last counts.
     """
     own = store.scores.measured(run.id, LEARNING, metric)
-    versions = {rollout.version for rollout in own if rollout.version}
+    earlier = [
+        (_contents(store, before), store.scores.measured(before.id, LEARNING, metric))
+        for before in earlier_runs(run, store)
+    ]
+    # The evaluator as it is: as the newest run had it of which anything is scored.
+    newest_first = [own, *(rollouts for _, rollouts in reversed(earlier))]
+    scored_by = ({rollout.version for rollout in rollouts} - {""} for rollouts in newest_first)
+    versions: set[str] = next(filter(None, scored_by), set())
     contents = _contents(store, run)
-    comparable: list[Measured] = []
-    for earlier in earlier_runs(run, store):
-        then = _contents(store, earlier)
-        comparable += [
-            rollout
-            for rollout in store.scores.measured(earlier.id, LEARNING, metric)
-            if rollout.task_id in contents
-            and contents[rollout.task_id] == then.get(rollout.task_id)
-            and (rollout.version in versions or rollout.status in FAILURES)
-        ]
-    measured: dict[str, dict[str, dict[int, Measured]]] = {}
+    comparable = [
+        rollout
+        for then, rollouts in earlier
+        for rollout in rollouts
+        if rollout.task_id in contents
+        and contents[rollout.task_id] == then.get(rollout.task_id)
+        and (rollout.version in versions or rollout.status in FAILURES)
+    ]
+    measured: dict[str, dict[str, dict[int, MeasuredRollout]]] = {}
     for rollout in [*comparable, *own]:
         by_task = measured.setdefault(rollout.candidate_id, {})
         by_task.setdefault(rollout.task_id, {})[rollout.seed] = rollout
@@ -199,7 +212,7 @@ def _contents(store: Store, run: Run) -> dict[str, str]:
     return {task.id: task.content() for task in (*dataset.split("train"), *dataset.split("val"))}
 
 
-def _mean(rollouts: Sequence[Measured]) -> _Mean:
+def _mean(rollouts: Sequence[MeasuredRollout]) -> _Mean:
     qualities = [
         0.0 if rollout.status in FAILURES or rollout.value is None else rollout.value
         for rollout in rollouts
@@ -239,6 +252,7 @@ def _placed(
         quality=before + gain,
         low=None if is_source else low,
         high=None if is_source else high,
+        is_better=is_clear(gains),
         cost_usd=cost_usd,
         latency_s=latency_s,
         is_known=2 * len(common) >= len(source),

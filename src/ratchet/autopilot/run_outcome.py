@@ -19,7 +19,7 @@ COACH_GONE = "coach-gone"
 """Key in the journal of why learning lost its coach."""
 
 CHOSEN = "chosen"
-"""Key in the journal of the candidate that a person chose, of which the run is the proof."""
+"""Key in the journal of what a person chose to have proved: the candidate, and its margin."""
 
 ANSWERS = "unusable/"
 """Key prefix of unusable answers in the journal."""
@@ -64,14 +64,16 @@ class RunOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """What the objective's evaluator may do, and why; None until learning has begun."""
     coach_gone: dict[str, Any] | None = None
     """Why learning lost its coach, and what to do; None if it did not."""
-    chosen_id: str = ""
-    """The candidate that a person chose to ship; empty if the run learns."""
+    chosen: dict[str, Any] | None = None
+    """The candidate that a person chose to ship, and its margin; None if the run learns."""
 
     @property
     def command(self) -> str:
         """The command that begins and continues it."""
-        if self.chosen_id:
-            return f"ratchet ship {self.chosen_id[:8]}"
+        if self.chosen:
+            margin = self.chosen["margin"]
+            rule = "" if margin is None else f" --margin {margin:g}"
+            return f"ratchet ship {self.chosen['candidate'][:8]}{rule}"
         moved = self.decision is not None and self.decision.margin
         return "the same command" if moved else "ratchet improve"
 
@@ -129,7 +131,7 @@ def outcome_of(store: Store, run: Run) -> RunOutcome:
         costs=costs_of(store, run),
         trust=store.journal.get(run.id, "trust"),
         coach_gone=store.journal.get(run.id, COACH_GONE),
-        chosen_id=store.journal.get(run.id, CHOSEN, ""),
+        chosen=store.journal.get(run.id, CHOSEN),
     )
 
 

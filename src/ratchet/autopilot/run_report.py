@@ -22,10 +22,10 @@ from ratchet.types import (
     PromptTemplate,
     Resource,
     Run,
-    dollars_text,
     kind_of,
     resource_text,
 )
+from ratchet.types.cost import rollout_dollars
 from ratchet.types.wording import counted
 
 WIDTH, HEIGHT = 720, 220
@@ -77,7 +77,7 @@ def run_report(store: Store, run: Run) -> str:
         best=best,
         scores=_score_plot(outcome),
         front=placed,
-        dollars_text=dollars_text,
+        rollout_dollars=rollout_dollars,
         front_plot=_front_plot(placed) if placed else None,
         evidence=_evidence_plot(experiment) if experiment else None,
         differences=_differences(store, run),

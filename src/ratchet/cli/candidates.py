@@ -94,8 +94,9 @@ def candidates(
     out.print(f"Run [bold]{short(outcome.run.id)}[/], {outcome.run.stage.replace('_', ' ')}")
     if not proposals:
         out.print(
-            f"Candidate {short(outcome.chosen_id)} was chosen by a person: no other was judged."
-            if outcome.chosen_id
+            f"Candidate {short(outcome.chosen['candidate'])} was chosen by a person: no other was"
+            " judged."
+            if outcome.chosen
             else "No candidate has been judged yet."
         )
         for sentence in filter(None, [*notes, outcome.run.message]):

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from ratchet.autopilot.run_front import CandidatePlace, RunFront
 from ratchet.cli.console import format_duration, number, short, table
-from ratchet.types import dollars_text
+from ratchet.types.cost import rollout_dollars
 from ratchet.types.interval_text import interval_ends
 from ratchet.types.wording import counted
 
@@ -45,7 +45,7 @@ def front_plot(front: RunFront, width: int) -> str:
     """
     known = [place for place in front.places if place.is_known]
     if front.over == "cost":
-        return _scatter(front, known, "cost of a rollout", _cost, dollars_text, width)
+        return _scatter(front, known, "cost of a rollout", _cost, rollout_dollars, width)
     return _scatter(front, known, "seconds of a rollout", _latency, format_duration, width)
 
 
@@ -150,7 +150,7 @@ def _gain(place: CandidatePlace, source: CandidatePlace) -> str:
 def _cost_text(place: CandidatePlace, source: CandidatePlace) -> str:
     if place.cost_usd is None:
         return "unknown"
-    return dollars_text(place.cost_usd) + _change(place.cost_usd, source.cost_usd)
+    return rollout_dollars(place.cost_usd) + _change(place.cost_usd, source.cost_usd)
 
 
 def _latency_text(place: CandidatePlace, source: CandidatePlace) -> str:

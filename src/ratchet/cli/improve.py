@@ -9,6 +9,7 @@ import typer
 
 from ratchet.autopilot import Project
 from ratchet.autopilot import improve as go_around
+from ratchet.autopilot.chosen_candidate import ProofWanted
 from ratchet.autopilot.code_sandbox import UNSAFE_WARNING
 from ratchet.autopilot.run_outcome import RunOutcome, outcome_of
 from ratchet.cli.console import (
@@ -113,7 +114,7 @@ def improve_project(
     skip_bad: bool,
     quiet: bool,
     at_most: int | None = None,
-    chosen: str | None = None,
+    chosen: ProofWanted | None = None,
 ) -> RunOutcome:
     """Run the loop with progress output, on standard error when `quiet`."""
     with project.open_store() as store, TerminalWatcher(err if quiet else out) as watcher:

@@ -10,7 +10,7 @@ import msgspec
 import typer
 
 from ratchet.autopilot import Project
-from ratchet.autopilot.chosen_candidate import learned_sentence, named_candidate
+from ratchet.autopilot.chosen_candidate import ProofWanted, learned_sentence, named_candidate
 from ratchet.autopilot.draft_release import draft_release
 from ratchet.autopilot.pull_requests import forge_settings, live_proofs, propose_release
 from ratchet.cli.console import Folder, Json, out, print_json, project_in, short
@@ -49,6 +49,16 @@ def ship(
             help="Propose what was not proved, as a draft that only a person's merge releases.",
         ),
     ] = False,
+    margin: Annotated[
+        float | None,
+        typer.Option(
+            min=0.001,
+            max=0.99,
+            help="How much lower a candidate may score: it is proved to be no worse, not better."
+            " Without it, one of which learning saw no clear gain gets the tightest margin that the"
+            " test tasks can prove.",
+        ),
+    ] = None,
     folder: Folder = Path("."),
     json: Json = False,
 ) -> None:
@@ -59,6 +69,7 @@ def ship(
 
     Of a candidate it first makes a release, as `ratchet improve` would if its search had ended
     with it: a new experiment on the test tasks, at the next level of the agent's error budget.
+    Where learning saw a gain, it has to be proved better, else no worse.
 
     Examples:
 
@@ -69,6 +80,8 @@ def ship(
       ratchet ship 1a2b3c4d
 
       ratchet ship 5e6f7a8b  # a candidate of ratchet candidates --front
+
+      ratchet ship 5e6f7a8b --margin 0.05
 
       ratchet ship --draft
 
@@ -85,8 +98,10 @@ def ship(
                 f"Candidate {short(candidate.id)} has no release yet to show or to draft.",
                 hint="Leave --dry-run and --draft out to prove it, or name a release.",
             )
-        _prove_and_ship(project, candidate, json)
+        _prove_and_ship(project, ProofWanted(candidate.id, margin), json)
         return
+    if margin is not None:
+        raise InputError("--margin is for the proof of a candidate: name one.")
     with project.open_store() as store:
         if draft:
             if release is not None:
@@ -126,15 +141,15 @@ def _candidate_named(project: Project, name: str) -> Candidate | None:
     return None
 
 
-def _prove_and_ship(project: Project, candidate: Candidate, json: bool) -> None:
+def _prove_and_ship(project: Project, wanted: ProofWanted, json: bool) -> None:
     """Prove a candidate, and open the pull request of the release that comes of it."""
     if not json:
         with project.open_store() as store:
-            place = learned_sentence(store, candidate)
+            place = learned_sentence(store, store.candidates.get(wanted.name))
         if place:
             out.print(place, markup=False)
     outcome = improve_project(
-        project, seed=None, ship=True, skip_bad=False, quiet=json, chosen=candidate.id
+        project, seed=None, ship=True, skip_bad=False, quiet=json, chosen=wanted
     )
     release, obstacle = outcome.release, ""
     if release is not None and release.state == "branched":

@@ -37,7 +37,7 @@ class TaskMean(NamedTuple):
     """Ids of the rollouts, oldest first."""
 
 
-class Measured(NamedTuple):
+class MeasuredRollout(NamedTuple):
     """What an ended rollout achieved by one evaluator, and what it took."""
 
     candidate_id: str
@@ -182,7 +182,7 @@ class Scores:
 
         return self._database.read(work)
 
-    def measured(self, queue: str, purpose: str, evaluator: str) -> list[Measured]:
+    def measured(self, queue: str, purpose: str, evaluator: str) -> list[MeasuredRollout]:
         """What each ended rollout of a queue achieved and took, in order of creation.
 
         Args:
@@ -214,9 +214,9 @@ class Scores:
             .order_by(rollouts.c.seq, scores.c.seq)
         )
 
-        def work(connection: Connection) -> dict[int, Measured]:
+        def work(connection: Connection) -> dict[int, MeasuredRollout]:
             return {
-                row.seq: Measured(
+                row.seq: MeasuredRollout(
                     row.candidate_id,
                     row.task_id,
                     row.seed,

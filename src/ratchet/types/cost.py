@@ -58,6 +58,13 @@ def dollars_text(usd: float) -> str:
     return f"${usd:.4f}" if usd < 1 else f"${usd:.2f}"
 
 
+def rollout_dollars(usd: float) -> str:
+    """Format the dollars of one rollout, which may be far below a cent: two digits that count."""
+    if not 0 < usd < 0.1:
+        return dollars_text(usd)
+    return f"${usd:.{1 - math.floor(math.log10(usd))}f}"
+
+
 def total_cost(costs: Iterable[Cost]) -> Cost:
     """Sum costs; the result does not depend on their order."""
     amounts: list[float] = []

@@ -1,8 +1,12 @@
 import { expect, test } from "vitest";
-import { change } from "./change";
+import { change, rolloutDollars } from "./change";
 
 test("a change is in percent of the source's, and none where one is unknown", () => {
   expect(change(0.38, 1)).toBe("−62 %");
   expect(change(3, 1.5)).toBe("+100 %");
   expect([change(null, 1), change(1, null), change(1, 0), change(1.001, 1)]).toEqual(["", "", "", ""]);
+});
+
+test("the cost of a rollout far below a cent keeps two digits", () => {
+  expect([0.000016, 0.0021, 0, null].map(rolloutDollars)).toEqual(["$0.000016", "$0.0021", "$0", "not known"]);
 });

@@ -4,15 +4,15 @@ import { useState } from "react";
 import { api, type Schemas } from "../../api/client";
 import { Front, type FrontDot } from "../../charts/front";
 import { Picture } from "../../charts/picture";
-import { counted, dollars, duration, number, score, short, signed, words } from "../../lib/format";
+import { counted, duration, number, score, short, signed, words } from "../../lib/format";
 import { ends } from "../../lib/interval";
 import { Command, waiting } from "../../ui/basics";
-import { change } from "./change";
+import { change, rolloutDollars } from "./change";
 
 type Place = Schemas["CandidatePlace"];
 type Measure = "cost" | "latency";
 const BURDEN: Record<Measure, (place: Place) => number | null | undefined> = { cost: (place) => place.cost_usd, latency: (place) => place.latency_s };
-const SHOWN: Record<Measure, (value: number) => string> = { cost: dollars, latency: duration };
+const SHOWN: Record<Measure, (value: number) => string> = { cost: rolloutDollars, latency: duration };
 const UNIT: Record<Measure, string> = { cost: "dollars of a rollout", latency: "duration of a rollout" };
 
 export function FrontOf({ run, over: finished, select, selected }: { run: string; over: boolean; select: (id: string) => void; selected?: string }) {
@@ -35,7 +35,7 @@ export function FrontOf({ run, over: finished, select, selected }: { run: string
     const label = kind === "source" || kind === "shipped" ? name(place) : place.letter;
     return [{ id: place.candidate_id, x, y: place.quality, kind, label, said: `${name(place)}: ${score(place.quality)} for ${SHOWN[over](x)}` }];
   });
-  const unproved = known.filter((place) => place.letter && !place.verdict);
+  const unproved = known.filter((place) => place.letter && !place.verdict && !((place.high ?? 0) < 0));
   const other = unproved.find((place) => place.candidate_id === selected) ?? unproved[0];
   const few = front.places.length - known.length;
   const ranked = [source, ...known.filter((place) => place !== source && place.on_front), ...known.filter((place) => place !== source && !place.on_front)];
@@ -99,7 +99,7 @@ export function FrontOf({ run, over: finished, select, selected }: { run: string
                   )}
                 </td>
                 <td className="num">
-                  {dollars(place.cost_usd)} <span className="muted small">{change(place.cost_usd, source.cost_usd)}</span>
+                  {rolloutDollars(place.cost_usd)} <span className="muted small">{change(place.cost_usd, source.cost_usd)}</span>
                 </td>
                 <td className="num">
                   {duration(place.latency_s)} <span className="muted small">{change(place.latency_s, source.latency_s)}</span>
