@@ -593,7 +593,7 @@ def test_a_message_is_answered_and_recorded(to_gpt: Site, gpt: OpenAI) -> None:
                 },
                 {"role": "user", "content": "Hello"},
             ],
-            "max_completion_tokens": 50,
+            "max_tokens": 50,
             "stop": ["END"],
         }
     ]

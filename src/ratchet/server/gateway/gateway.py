@@ -53,7 +53,7 @@ from ratchet.server.gateway.mirroring import (
     CallMirror,
     shadow_name,
 )
-from ratchet.server.gateway.model_facts import ModelFacts
+from ratchet.server.gateway.model_facts import SAFE_LIMIT, ModelFacts
 from ratchet.server.gateway.pool import UpstreamEndpoint, UpstreamPool
 from ratchet.server.gateway.recording import CallRecording
 from ratchet.server.gateway.recording_queue import RecordingQueue, Writer
@@ -92,6 +92,7 @@ from ratchet.server.gateway.upstream import (
     choose_upstream,
     is_providers_own,
     provider_elsewhere,
+    provider_of,
     standard_upstreams,
 )
 from ratchet.server.metrics import Metrics
@@ -744,9 +745,17 @@ class Gateway:
         left_out = [*translation.left_out, *refused]
         if left_out:
             attributes["ratchet.translation.left_out"] = left_out
-        if upstream.dialect == "anthropic" and "max_tokens" not in sent:
-            sent["max_tokens"] = await self._facts.most_tokens(endpoint, model, headers)
-            attributes["ratchet.translation.max_tokens"] = sent["max_tokens"]
+        if upstream.dialect == "anthropic":
+            asked = sent.get("max_tokens", SAFE_LIMIT + 1)
+            if isinstance(asked, int) and asked > SAFE_LIMIT:
+                limit = await self._facts.most_tokens(endpoint, model, headers)
+                if "max_tokens" not in sent or (limit is not None and limit < asked):
+                    sent["max_tokens"] = limit or SAFE_LIMIT
+                    attributes["ratchet.translation.max_tokens"] = sent["max_tokens"]
+        elif not (is_providers_own(upstream) or provider_of(upstream) == "azure.ai.openai"):
+            # Compatible servers know the older name, and not all of them the newer.
+            if "max_completion_tokens" in sent:
+                sent["max_tokens"] = sent.pop("max_completion_tokens")
         body = json_bytes(sent)
         translator = AnswerTranslator(translation, int(time.time()))
         url = endpoint.url(translation.path, b"")

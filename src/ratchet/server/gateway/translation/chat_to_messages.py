@@ -75,9 +75,12 @@ def _add_messages(sent: dict[str, Any], messages: list[dict[str, Any]], findings
     turns: list[dict[str, Any]] = []
 
     def add(role: str, blocks: list[dict[str, Any]]) -> None:
-        # Results of parallel calls must be in one turn.
         if blocks and turns and turns[-1]["role"] == role:
-            turns[-1]["content"].extend(blocks)
+            content = turns[-1]["content"]
+            # Results of parallel calls must be in one turn, before all else.
+            results = blocks[0]["type"] == "tool_result"
+            at = _count_of_results(content) if results else len(content)
+            content[at:at] = blocks
         elif blocks:
             turns.append({"role": role, "content": blocks})
 
@@ -106,6 +109,10 @@ def _add_messages(sent: dict[str, Any], messages: list[dict[str, Any]], findings
     elif system:
         sent["system"] = system
     sent["messages"] = turns
+
+
+def _count_of_results(content: list[dict[str, Any]]) -> int:
+    return sum(block["type"] == "tool_result" for block in content)
 
 
 def _said(message: Mapping[str, Any], findings: Findings) -> list[dict[str, Any]]:
@@ -191,6 +198,7 @@ def _add_tools(sent: dict[str, Any], request: Mapping[str, Any], findings: Findi
         tools = [tool for tool in tools if tool["name"] in names]
         kind = allowed.get("mode")
     if not tools:
+        _add_earlier_tools(sent)
         return
     sent["tools"] = tools
     converted_choice: dict[str, Any] | None = None
@@ -206,6 +214,15 @@ def _add_tools(sent: dict[str, Any], request: Mapping[str, Any], findings: Findi
         converted_choice["disable_parallel_tool_use"] = True
     if converted_choice is not None:
         sent["tool_choice"] = converted_choice
+
+
+def _add_earlier_tools(sent: dict[str, Any]) -> None:
+    """Add the tools that were called before: Anthropic wants a declaration of each."""
+    blocks = [block for turn in sent["messages"] for block in turn["content"]]
+    names = dict.fromkeys(block["name"] for block in blocks if block["type"] == "tool_use")
+    if names:
+        sent["tools"] = [{"name": name, "input_schema": _NO_SCHEMA} for name in names]
+        sent["tool_choice"] = {"type": "none"}
 
 
 _CHOICES = {"auto": "auto", "required": "any", "none": "none"}

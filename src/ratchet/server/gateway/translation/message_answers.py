@@ -10,7 +10,7 @@ from ratchet.observe.model_apis.bounded_json import mapping
 from ratchet.server.gateway.translation.chat_answers import ENDED_EARLY
 from ratchet.server.gateway.translation.content import listed
 from ratchet.server.gateway.translation.errors import message_error
-from ratchet.server.gateway.translation.part_sequence import Part, PartSequence, Step
+from ratchet.server.gateway.translation.part_sequence import AnswerPart, PartSequence, Step
 from ratchet.server.gateway.translation.usage import STOP_REASONS, message_usage
 
 
@@ -55,7 +55,7 @@ def _reason(finish: Any, calls: bool) -> str:
     return "tool_use" if calls and reason == "end_turn" else reason
 
 
-def _block(part: Part) -> dict[str, Any]:
+def _block(part: AnswerPart) -> dict[str, Any]:
     """The block that a part is, before its text."""
     if part.kind == "call":
         return {"type": "tool_use", "id": part.id, "name": part.name, "input": {}}
@@ -64,7 +64,7 @@ def _block(part: Part) -> dict[str, Any]:
     return {"type": "text", "text": ""}
 
 
-def _whole(part: Part) -> dict[str, Any]:
+def _whole(part: AnswerPart) -> dict[str, Any]:
     if part.kind == "reasoning":
         return {"thinking": part.text}
     if part.kind != "call":
