@@ -45,6 +45,7 @@ def test_what_is_left_out_has_its_default(tmp_path: Path) -> None:
             "path": (".",),
             "python": None,
             "model": None,
+            "models": (),
             "device": "cpu",
             "dtype": "float32",
         },

@@ -112,7 +112,15 @@ def fill(store: Store) -> None:
     for key, body in notes.items():
         store.journal.append(RUN, key, body, NOW)
     rollouts = [
-        Rollout(id=f"{side}{n}", queue=RUN, candidate_id=candidate.id, task_id=f"t{n}", input=n)
+        Rollout(
+            id=f"{side}{n}",
+            queue=RUN,
+            candidate_id=candidate.id,
+            task_id=f"t{n}",
+            input=n,
+            purpose=f"learn/{RUN}",
+            status="succeeded",
+        )
         for side, candidate in (("s", SOURCE), ("b", BETTER))
         for n in range(3)
     ]
@@ -231,6 +239,18 @@ def test_two_candidates_are_compared_task_by_task(http: httpx2.Client) -> None:
     assert found["tasks"][0]["candidate_rollouts"] == ["b0"]
 
 
+def test_the_front_of_a_run_has_the_source_first_and_says_how_it_is_measured(
+    http: httpx2.Client,
+) -> None:
+    answer = http.get(f"/v1/runs/{RUN[:8]}/front").json()
+    source, better = answer["front"]["places"]
+    assert answer["front"]["source_id"] == source["candidate_id"] == SOURCE.id
+    assert better["candidate_id"] == BETTER.id
+    assert better["is_shipped"]
+    assert answer["over"] in ("cost", "latency")
+    assert "train and val tasks that the source ran" in answer["rule"]
+
+
 def test_what_a_candidate_changed_is_told_by_resource(http: httpx2.Client) -> None:
     found = http.get(f"/v1/candidates/{BETTER.id}/changes").json()
     assert found["since"] == SOURCE.id
@@ -288,7 +308,7 @@ def test_the_overview_counts_samples_and_says_what_waits(http: httpx2.Client) ->
     assert agent["cost_usd"] > 0
     assert agent["active_candidate_id"] == BETTER.id
     assert sum(bucket["traces"] for bucket in agent["series"]) == 3
-    assert [each["kind"] for each in found["waiting"]] == ["approval"]
+    assert [each["kind"] for each in found["waiting"]] == ["approval", "ending_model"]
     assert found["more"] is False
     month = http.get("/v1/overview?hours=720").json()
     assert month["agents"][0]["traces"] == 5
@@ -385,6 +405,7 @@ def test_a_release_in_a_repository_needs_a_server_in_its_project(http: httpx2.Cl
     [
         "/v1/runs/none",
         "/v1/runs/none/tasks?candidate=a&other=b",
+        "/v1/runs/none/front",
         "/v1/candidates/none/changes",
         "/v1/experiments/none/evidence",
         "/v1/experiments/none/explanation",

@@ -271,11 +271,12 @@ def test_uncommitted_work_is_refused(agent: Agent) -> None:
 
 
 def test_other_resources_are_not_found_by_text(agent: Agent) -> None:
-    from ratchet.types import Model
+    from ratchet.types import Int, Params
 
-    old, new = Model("small"), Model("large")
+    old = Params({"k": Int(2, 1, 9)})
+    new = old.replace(k=3)
     baseline = Candidate.of({"m": old})
-    with pytest.raises(ShipError, match="only prompts are found by their text"):
+    with pytest.raises(ShipError, match="nothing else is found by its text"):
         make_patch(
             baseline,
             baseline.derive({"m": new}, algorithm="Tune"),

@@ -20,6 +20,7 @@ from ratchet.learn.auto import Auto
 from ratchet.learn.evolve import Evolve
 from ratchet.learn.few_shot import FewShot
 from ratchet.learn.migrate import Migrate
+from ratchet.learn.shorten import Shorten
 from ratchet.types import ConfigError, Model, Resource, Task
 
 SFT = functools.partial(FineTuning, "sft")
@@ -38,6 +39,7 @@ ALGORITHMS: dict[str, Callable[..., Algorithm]] = {
     "evolve": Evolve,
     "few_shot": FewShot,
     "migrate": Migrate,
+    "shorten": Shorten,
     "sft": SFT,
     "dpo": DPO,
     "grpo": GRPO,
@@ -75,6 +77,10 @@ def make_algorithm(name: str, options: Mapping[str, Any]) -> Algorithm:
         raise ConfigError(f"improve.options of {name} are invalid: {error}.") from None
     if not isinstance(algorithm, Algorithm):
         raise ConfigError(f"improve.algorithm = {name!r} is no algorithm: it lacks name or learn.")
+    if isinstance(algorithm, Migrate) and algorithm.learn_by:
+        algorithm.inner = functools.partial(
+            make_algorithm, algorithm.learn_by, algorithm.learn_options
+        )
     return algorithm
 
 

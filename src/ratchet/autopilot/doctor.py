@@ -1,7 +1,8 @@
-"""What of a project's settings, and of the prompts that its wiring declared, is not there."""
+"""What of a project's settings is not there, and which models that it uses end."""
 
 from __future__ import annotations
 
+import datetime
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,10 +10,11 @@ from pathlib import Path
 import msgspec
 
 from ratchet.autopilot.config import Config, read_config
-from ratchet.observe.project_paths import FILE_NAME, folder_with_config
+from ratchet.autopilot.ending_models import EndingModel, ending_models
+from ratchet.observe.project_paths import FILE_NAME, folder_with_config, store_url
 from ratchet.ship import Repository
 from ratchet.source import SourceTree
-from ratchet.types import ConfigError, InputError, ShipError
+from ratchet.types import ConfigError, InputError, ShipError, StoreError
 from ratchet.wire.applying.undo import wired
 from ratchet.wire.looking.inventory import Place
 
@@ -30,19 +32,22 @@ class Misfit(msgspec.Struct, frozen=True):
 
 
 class Diagnosis(msgspec.Struct, frozen=True):
-    """What a project's settings say of it."""
+    """What a project's settings, records and source say of it."""
 
     root: str
     """Folder of the project."""
     misfits: tuple[Misfit, ...]
     """What does not fit; empty if all does."""
+    ending_models: tuple[EndingModel, ...] = ()
+    """The first to end first."""
 
 
-def diagnose(folder: Path) -> Diagnosis:
-    """Check a project's settings and declarations.
+def diagnose(folder: Path, today: datetime.date) -> Diagnosis:
+    """Check a project's settings and declarations, and whether its models go on.
 
     Args:
         folder: The project's folder, or one in it.
+        today: The day for which models that end are judged.
 
     Raises:
         InputError: There is no `ratchet.toml` at or above the folder.
@@ -64,7 +69,14 @@ def diagnose(folder: Path) -> Diagnosis:
         Misfit(Place(FILE_NAME, _line(text, value)), what, step)
         for value, what, step in _missing(root, config)
     )
-    return Diagnosis(str(root), (*missing, *_undeclared(root)))
+    misfits = [*missing, *_undeclared(root)]
+    ending: tuple[EndingModel, ...] = ()
+    try:
+        ending = ending_models(root, store_url(root, config.store.url), today)
+    except StoreError as error:
+        what = f"The store, which says what models were called, cannot be read: {error.message}"
+        misfits.append(Misfit(Place(FILE_NAME), what, error.hint or "Correct [store] url."))
+    return Diagnosis(str(root), tuple(misfits), ending)
 
 
 def _missing(root: Path, config: Config) -> Iterator[tuple[str, str, str]]:

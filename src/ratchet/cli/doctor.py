@@ -1,7 +1,8 @@
-"""`ratchet doctor`: whether `ratchet.toml` and the declared prompts still fit the project."""
+"""`ratchet doctor`: whether `ratchet.toml` still fits the project, and its models go on."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -18,9 +19,11 @@ def doctor(
     ),
     json: Json = False,
 ) -> None:
-    """Check that ratchet.toml names what is there, and that prompts are still declared.
+    """Check that ratchet.toml names what is there, prompts are declared, and models do not end.
 
-    Nothing is run, imported or written. The exit code is 1 when something does not fit.
+    Nothing is run or imported, and no file of the project is written. Models are those that
+    recorded calls of 30 days asked for, else those named in the source, and those in ratchet.toml.
+    The exit code is 1 when something does not fit, or a model has ended.
 
     Examples:
 
@@ -30,7 +33,8 @@ def doctor(
     """
     from ratchet.autopilot.doctor import diagnose
 
-    diagnosis = diagnose(path)
+    diagnosis = diagnose(path, datetime.now(UTC).date())
+    ended = [model for model in diagnosis.ending_models if model.past]
     if json:
         print_json(diagnosis)
     else:
@@ -39,6 +43,12 @@ def doctor(
             out.print(f"{misfit.what} {misfit.next_step}", markup=False)
         if not diagnosis.misfits:
             out.print("[green]ok[/]    What the settings name is there.")
+        for model in diagnosis.ending_models:
+            out.print("[red]ended[/] " if model.past else "[yellow]ends[/]  ", end=" ")
+            out.print(model.what, markup=False)
+            out.print(f"       {model.next_step}", markup=False, soft_wrap=True)
     if diagnosis.misfits:
         problems = counted(len(diagnosis.misfits), "problem")
         raise RatchetError(f"The settings do not fit the project: {problems}.")
+    if ended:
+        raise RatchetError(f"The agent uses {counted(len(ended), 'model')} that ended.")

@@ -100,7 +100,10 @@ def _moving(
     quiet: bool,
 ) -> Project:
     """The project with the migration as its algorithm, and the model that it moves."""
-    options: dict[str, Any] = {"to": to, "learn": learn}
+    config = project.config
+    options: dict[str, Any] = {"to": to, "learn": config.improve.algorithm if learn else ""}
+    if learn and config.improve.options:
+        options["learn_options"] = config.improve.options
     if margin is not None:
         options["margin"] = margin
     agent = project.load_agent()
@@ -109,7 +112,6 @@ def _moving(
         for declaration in agent.declarations.values()
         if isinstance(declaration.resource, Model)
     }
-    config = project.config
     if not declared or (old is not None and old not in declared):
         # A choice of its own, so that a local model is served and the calls go by the gateway.
         unknown = AgentModelSection(name="model", model=old or "unknown", choices=(to,))

@@ -6,6 +6,7 @@ from rich.markup import escape
 
 from ratchet.autopilot.run_outcome import RunCosts, RunOutcome
 from ratchet.cli.console import display_path, number, out, short, table
+from ratchet.ship.headline import saved
 from ratchet.types import Cost, Decision, GuardrailResult
 from ratchet.types.interval_text import interval_ends
 from ratchet.types.wording import counted
@@ -67,11 +68,11 @@ def standing(guardrail: GuardrailResult) -> str:
     return "holds" if guardrail.passed else "not proved to hold"
 
 
-def more_tasks(decided: Decision) -> str:
-    """What to do about a gain that was not proved."""
+def more_tasks(decided: Decision, command: str) -> str:
+    """What to do about a gain that was not proved, with the command that continues."""
     return (
         f"Add about {counted(decided.more_pairs, 'test task')} to the task file, or to your dataset"
-        " (ratchet datasets capture NAME --split 0,0,1), and run ratchet improve again. Or let"
+        f" (ratchet datasets capture NAME --split 0,0,1), and run {command} again. Or let"
         " people judge a draft: ratchet ship --draft."
     )
 
@@ -83,6 +84,8 @@ def _mean(value: float | None) -> str:
 def print_outcome(outcome: RunOutcome) -> None:
     """Print the result of a run and what to do next."""
     run, decided, release = outcome.run, outcome.decision, outcome.release
+    margin = decided.margin if decided is not None else 0.0
+    proved = "Proved no worse" if margin else "Proved better"
     out.print()
     if decided is not None:
         runs = f", each run {decided.repetitions} times" if decided.repetitions > 1 else ""
@@ -91,12 +94,14 @@ def print_outcome(outcome: RunOutcome) -> None:
             f" {counted(decided.pairs, 'test task')}{runs}"
         )
         print_decision(decided)
+        if margin and decided.verdict == "promote":
+            out.print(f"{saved(decided)}.".capitalize(), markup=False)
         if outcome.trust:
             out.print(outcome.trust["sentence"], style="dim", markup=False)
         out.print()
     if release is not None and release.agent:
         out.print(
-            f"[bold green]Proved better, and active at the gateway[/] for calls of {release.agent}."
+            f"[bold green]{proved}, and active at the gateway[/] for calls of {release.agent}."
             " Your source is unchanged."
         )
         steps = table("", "")
@@ -107,7 +112,7 @@ def print_outcome(outcome: RunOutcome) -> None:
         out.print(steps)
     elif release is not None:
         out.print(
-            "[bold green]Proved better and shipped as a branch.[/] Your working tree is unchanged."
+            f"[bold green]{proved} and shipped as a branch.[/] Your working tree is unchanged."
         )
         steps = table("", "")
         steps.show_header = False
@@ -122,7 +127,7 @@ def print_outcome(outcome: RunOutcome) -> None:
         steps.add_row("undo it", f"ratchet rollback {short(release.id)}")
         out.print(steps)
     elif run.stage == "ship":
-        out.print("[bold green]Proved better.[/] Ship it with: ratchet improve")
+        out.print(f"[bold green]{proved}.[/] Ship it with: {outcome.command}")
     elif run.stage == "prove":
         out.print("[bold yellow]The decision is withheld until people have labelled.[/]")
         out.print(run.message, markup=False)
@@ -130,9 +135,11 @@ def print_outcome(outcome: RunOutcome) -> None:
         out.print("[bold yellow]Not proved: nothing is released.[/]")
         out.print(run.message, markup=False)
         if decided is not None:
-            out.print(more_tasks(decided), markup=False)
+            out.print(more_tasks(decided, outcome.command), markup=False)
     elif run.stage == "no_gain":
         head = _HEADS.get(decided.verdict if decided else "", "No significant gain")
+        if margin and decided is not None and decided.verdict != "harm":
+            head = "Not proved to be no worse"
         out.print(f"[bold yellow]{head}: nothing is shipped.[/]")
         out.print(run.message, markup=False)
     if outcome.coach_gone:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
 
 import msgspec
 
 from ratchet.learn.algorithm import Algorithm, Finding, require_tasks
-from ratchet.learn.auto import Auto
 from ratchet.learn.budget import BudgetExhausted
 from ratchet.learn.lab import Lab
-from ratchet.learn.work import Proposal, mean, require_scores
-from ratchet.types import Candidate, InputError, Model
+from ratchet.learn.work import Evaluation, Proposal, mean, require_scores
+from ratchet.types import AgentError, Candidate, InputError, Model
 from ratchet.types.wording import counted
+
+FIRST = 2
+"""Val tasks that show whether the new model answers at all."""
 
 
 class Migrate:
@@ -26,7 +30,8 @@ class Migrate:
         old: The model that it takes the place of; without it, all of the agent's models.
         margin: How much lower the new model may score; by default the tightest margin that the
             test tasks can prove.
-        learn: Whether prompts may be learned for the new model.
+        learn: Name of the algorithm that learns the prompts for the new model; empty to leave them.
+        learn_options: The options of that algorithm.
     """
 
     name = "migrate"
@@ -35,7 +40,13 @@ class Migrate:
     """Uses a coach if one is configured."""
 
     def __init__(
-        self, *, to: str, old: str = "", margin: float | None = None, learn: bool = True
+        self,
+        *,
+        to: str,
+        old: str = "",
+        margin: float | None = None,
+        learn: str = "auto",
+        learn_options: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
         if not isinstance(to, str) or not to:
             raise InputError(
@@ -46,21 +57,33 @@ class Migrate:
         self._to = to
         self._old = old
         self.margin = margin
-        self._learns = learn
-        self.inner: Callable[[], Algorithm] = Auto
-        """Makes the algorithm that learns the prompts."""
+        self.learn_by = learn
+        self.learn_options = learn_options
+        self.inner: Callable[[], Algorithm] | None = None
+        """Makes the algorithm that learns the prompts; None to leave them."""
 
     async def learn(self, lab: Lab) -> Finding:
         """Move the lab's baseline to the new model.
 
         Raises:
             InputError: The agent has no model that could be replaced.
+            AgentError: The agent fails with the new model.
             BudgetExhausted: The budget does not cover the new model on val.
         """
         require_tasks(lab)
         moved = self._moved(lab)
         before = await lab.evaluate(lab.baseline, lab.val)
         require_scores(before, "val")
+        first = await lab.evaluate(moved, lab.val[:FIRST])
+        if all(evaluation.rollout.status != "succeeded" for evaluation in first):
+            error = first[0].rollout.error
+            if call := await _failed_call(lab, first[0]):
+                error = f"{error} A model call failed: {call}"
+            raise AgentError(
+                f"With the model {self._to} the agent fails: {error}",
+                hint="Is the model's name right, and is there a key for its provider? One that is"
+                " served elsewhere takes a section [upstreams.NAME] with its models.",
+            )
         after = await lab.evaluate(moved, lab.val)
         gain = mean(after) - mean(before)
         lab.judged(
@@ -82,7 +105,7 @@ class Migrate:
             sentence=f"{with_old} {counted(len(after), 'val task')}.",
             ended="solved",
         )
-        if gain >= 0.0 or not self._learns:
+        if gain >= 0.0 or self.inner is None:
             return finding
         lab.note(f"{finding.sentence} The prompts are learned for it.")
         try:
@@ -123,3 +146,13 @@ class Migrate:
         return lab.propose(
             changed, algorithm=self.name, reason=f"{self._to} takes the place of {listed}."
         )
+
+
+async def _failed_call(lab: Lab, evaluation: Evaluation) -> str:
+    """What the model call says that failed in a rollout; empty if the agent's error says it."""
+    messages = [
+        span.message
+        for span in await lab.spans(evaluation)
+        if span.status == "error" and "gen_ai.request.model" in span.attributes
+    ]
+    return next((text for text in messages if text and text not in evaluation.rollout.error), "")

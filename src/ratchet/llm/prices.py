@@ -21,6 +21,7 @@ from ratchet.types.trace import ModelCall
 
 if TYPE_CHECKING:
     from genai_prices.data_snapshot import DataSnapshot
+    from genai_prices.types import ModelInfo
 
 FRESH_S = 60.0
 """Seconds that a price is cached: some change by date, a few by time of day."""
@@ -214,14 +215,8 @@ def _look_up(provider: str, model: str, tier: str) -> _Price:
     from datetime import UTC, datetime
     from decimal import Decimal
 
-    load()
-    assert _snapshot is not None
-    by_url = "://" in provider
-    try:
-        _, listing = _snapshot.find_provider_model(
-            model, None, None if by_url else provider or None, provider if by_url else None
-        )
-    except LookupError:
+    listing = _listed(provider, model)
+    if listing is None:
         return None
     now = datetime.now(UTC)
     if tier in _STANDARD:
@@ -249,6 +244,31 @@ def _look_up(provider: str, model: str, tier: str) -> _Price:
         web_search=None if search is None else search / 1e3,
         request=(request or 0.0) / 1e3,
     )
+
+
+def _listed(provider: str, model: str) -> ModelInfo | None:
+    """What is published about a model."""
+    load()
+    assert _snapshot is not None
+    by_url = "://" in provider
+    try:
+        _, listing = _snapshot.find_provider_model(
+            model, None, None if by_url else provider or None, provider if by_url else None
+        )
+    except LookupError:
+        return None
+    return listing
+
+
+def is_flagged(provider: str, model: str) -> bool:
+    """Whether a model is published as deprecated, without a date.
+
+    Args:
+        provider: As spans name it, or the URL of its API; without one, the model's maker.
+        model: Its name.
+    """
+    listing = _listed(SELLERS.get(provider.lower(), provider.lower()), model)
+    return listing is not None and bool(listing.deprecated)
 
 
 _RATES = (

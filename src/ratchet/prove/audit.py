@@ -51,7 +51,9 @@ class LabelAudit:
     """
 
     def __init__(self, plan: ExperimentPlan) -> None:
-        self.process = EProcess(null=-plan.margin, threshold=1.0 / plan.alpha, horizon=plan.labels)
+        self.process = EProcess(
+            null=0.0 - plan.margin, threshold=1.0 / plan.alpha, horizon=plan.labels
+        )
         self._plan = plan
         self._drawn = frozenset(drawn_pairs(plan))
         self._number = 0

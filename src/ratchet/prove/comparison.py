@@ -125,7 +125,9 @@ class Comparison:
         """Pairs with both scores."""
         self.missing = 0
         """Pairs without both scores."""
-        self.superiority = EProcess(null=-plan.margin, threshold=1.0 / plan.alpha, horizon=horizon)
+        self.superiority = EProcess(
+            null=0.0 - plan.margin, threshold=1.0 / plan.alpha, horizon=horizon
+        )
         self.harm = EProcess(null=plan.margin, threshold=1.0 / plan.harm_alpha, horizon=horizon)
         self.futility = EProcess(
             null=plan.margin - plan.min_gain, threshold=1.0 / plan.futility_alpha, horizon=horizon

@@ -34,7 +34,7 @@ def decision(comparison: Comparison) -> Decision:
         alpha=plan.alpha,
         min_gain=plan.min_gain - plan.margin,
         horizon=plan.horizon,
-        boundary=-plan.margin,
+        boundary=0.0 - plan.margin,
         highest=highest_gains(comparison),
     )
     return Decision(

@@ -16,8 +16,8 @@ from ratchet.stats.gain import USUAL_GAIN, GainEstimate, second_moment
 PROSPECT = 0.15
 """Least prospect, relative to that of the usual gain before the first pair; where a margin has to
 be proved, to that of an equal candidate. With 72 test tasks and differences of 0.41 RMS, a
-candidate without a gain then takes 21 pairs instead of 71, and a gain of 0.1 is proved in 0.265 of the cases
-instead of 0.271; at 0.25, 18 pairs and 0.253."""
+candidate without a gain then takes 21 pairs instead of 71, and a gain of 0.1 is proved in 0.265 of
+the cases instead of 0.271; at 0.25, 18 pairs and 0.253."""
 
 _NORMAL = NormalDist()
 _QUANTILES = tuple(_NORMAL.inv_cdf((step + 0.5) / 9) for step in range(9))

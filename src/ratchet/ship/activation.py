@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from ratchet.ship.headline import headline
 from ratchet.ship.pull_request import code, fence, plain, proof_section, write_text_file
 from ratchet.store import Store
 from ratchet.types import (
@@ -158,11 +159,11 @@ def _text(
     notes: Sequence[str],
 ) -> str:
     names = candidate.changed_from(baseline)
-    gain = decision.candidate - decision.baseline
+    changed = ", ".join(code(name) for name in names)
     parts = [
-        f"# Improve {', '.join(code(name) for name in names)}: {code(decision.metric)} {gain:+.4f}",
+        f"# {headline(changed, code(decision.metric), decision)}",
         f"This release is active at the gateway: calls below {code(f'/gateway/{release.agent}/')}"
-        " get the prompts below instead of the agent's own. The source is unchanged.",
+        " get what is shown below instead of the agent's own. The source is unchanged.",
         "## What changes",
     ]
     for name in names:

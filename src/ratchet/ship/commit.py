@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 from ratchet.ship.config_values import ConfigSlot, ConfigSource, find_value, keys_of
 from ratchet.ship.edit import PatchTarget, values_of
+from ratchet.ship.headline import headline
 from ratchet.ship.literal_patch import (
     TextSlot,
     TextSource,
@@ -60,8 +61,7 @@ def release_message(
     names = ", ".join(dict.fromkeys(_one_line(target.name) for target in targets))
     gain = decision.candidate - decision.baseline
     low, high = interval_ends(*decision.interval, 4)
-    verb = "Improve" if decision.verdict == "promote" else "Not proved: change"
-    subject = f"{verb} {names}: {_one_line(decision.metric)} {gain:+.4f}"
+    subject = headline(names, _one_line(decision.metric), decision)
     runs = f" of means of {decision.repetitions} runs" if decision.repetitions > 1 else ""
     body = (
         f"{_one_line(decision.metric)}: {decision.baseline:.4f} -> {decision.candidate:.4f} over"

@@ -263,8 +263,8 @@ def _undeclared_edit(
     old, new = literal_text(before), literal_text(after)
     if old is None or new is None:
         raise ShipError(
-            f"Resource {declaration.name!r} is neither a prompt nor the name of a model; nothing"
-            " else is found by its text."
+            f"Resource {declaration.name!r} is neither a prompt nor a model's name: nothing else is"
+            " found by its text."
         )
     place = _named_in_script(declaration, root)
     if place is None:

@@ -17,6 +17,7 @@ from ratchet._private_files import make_folder
 from ratchet.ship.check import TestReport
 from ratchet.ship.edit import values_of
 from ratchet.ship.evidence_text import ImprovedTask, e_value_plot, improved_tasks
+from ratchet.ship.headline import headline
 from ratchet.source.literals.data_values import same_value
 from ratchet.types import (
     Candidate,
@@ -81,12 +82,11 @@ def pull_request(
         traces: The live trace that a task was captured from, by the task's id.
     """
     names = candidate.changed_from(baseline)
-    gain = decision.candidate - decision.baseline
     proved = decision.verdict == "promote"
     changed = ", ".join(code(name) for name in names)
     # A draft's numbers change when tasks are added, and its title stays.
     title = (
-        f"# Improve {changed}: {code(decision.metric)} {gain:+.4f}"
+        f"# {headline(changed, code(decision.metric), decision)}"
         if proved
         else f"# Not proved: change {changed} for {code(decision.metric)}"
     )
@@ -252,6 +252,7 @@ def _proof(decision: Decision) -> str:
         "baseline": f"{decision.baseline:.4f}",
         "candidate": f"{decision.candidate:.4f}",
         "gain": f"{gain:+.4f}",
+        **({"may score lower by": f"{decision.margin:g}"} if decision.margin else {}),
         f"interval at level {1 - decision.alpha:.4g}": f"[{low}, {high}]",
         "pairs": f"{decision.pairs}",
         "e-value": f"{decision.e_value:.4g}",

@@ -14,6 +14,7 @@ from ratchet.store.access_keys import AccessKeys
 from ratchet.store.activity import Activity
 from ratchet.store.agents import Agents
 from ratchet.store.audit import Audit
+from ratchet.store.called_models import CalledModels
 from ratchet.store.candidates import Candidates
 from ratchet.store.conversations import Conversations
 from ratchet.store.cycles import Cycles
@@ -86,6 +87,7 @@ class Store:
         self.report_cards = ReportCards(database)
         self.traces = Traces(database, self.feedback)
         self.recordings = Recordings(database)
+        self.called_models = CalledModels(database)
         self.conversations = Conversations(database)
         self.events = Events(database)
         self.keys = AccessKeys(database)

@@ -32,6 +32,8 @@ export interface Evidence {
     metric: string;
     alpha: number;
     min_gain: number;
+    /** How much lower the candidate may score; left out where it has to be better. */
+    margin?: number;
     harm_alpha: number;
     futility_alpha: number;
     guardrails: GuardrailPlan[];
@@ -101,9 +103,11 @@ export async function recompute(text: string): Promise<Check[]> {
   const evidence = readEvidence(text);
   const { plan, pairs } = evidence;
   const horizon = (seen: number) => plan.stages?.find((total) => total > seen) ?? plan.max_pairs;
-  const superiority = new EProcess(0, 1 / plan.alpha, horizon(0));
-  const harm = new EProcess(0, 1 / plan.harm_alpha, horizon(0));
-  const futility = new EProcess(-plan.min_gain, 1 / plan.futility_alpha, horizon(0));
+  const margin = plan.margin ?? 0;
+  // 0 - margin: a null of -0 would give other bits than one of 0.
+  const superiority = new EProcess(0 - margin, 1 / plan.alpha, horizon(0));
+  const harm = new EProcess(margin, 1 / plan.harm_alpha, horizon(0));
+  const futility = new EProcess(margin - plan.min_gain, 1 / plan.futility_alpha, horizon(0));
   const guardrails = plan.guardrails.map((guardrail) => ({
     guardrail,
     process: new EProcess(-boundOf(guardrail), 1 / plan.alpha, horizon(0)),

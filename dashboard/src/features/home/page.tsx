@@ -121,7 +121,7 @@ function Needs({ waiting: items }: { waiting: Schemas["Waiting"][] }) {
           {items.map((item) => (
             <li key={`${item.kind}/${item.id}`} className="box row">
               <span className="badge warn">! {words(item.kind)}</span>
-              <Link to={pathOf(item.noun, item.id)}>{item.title}</Link>
+              {item.noun ? <Link to={pathOf(item.noun, item.id)}>{item.title}</Link> : <span>{item.title}</span>}
               <span className="muted grow wrap">{item.detail}</span>
               {item.command && <Command text={item.command} />}
             </li>

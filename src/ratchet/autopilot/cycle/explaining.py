@@ -111,7 +111,8 @@ def _would_change(decided: Decision, needed: float) -> list[str]:
         return ["It may be shipped. A watch that raises an alarm would take it back."]
     if decided.verdict == "no_gain":
         if decided.e_value <= 1.0:
-            return ["Nothing speaks for a gain so far, so more tasks alone would not change it."]
+            what = "its being no worse" if decided.margin else "a gain"
+            return [f"Nothing speaks for {what} so far, so more tasks alone would not change it."]
         about = ceil(decided.pairs * log(needed) / log(decided.e_value))
         return [
             f"More test tasks could change it: at this rate, about {about} would decide. Nothing"
@@ -119,10 +120,11 @@ def _would_change(decided: Decision, needed: float) -> list[str]:
         ]
     if decided.verdict == "not_proved":
         then = (
-            " Add them, and ratchet improve goes on with the same comparison, at the same level;"
-            " what was compared is not run again."
+            " Add them and run the same command: it goes on with the same comparison, at the same"
+            " level; what was compared is not run again."
             if decided.labelled is None
-            else " Add them, and ratchet improve compares anew, with pairs to label drawn from all."
+            else " Add them and run the same command: it compares anew, with pairs to label drawn"
+            " from all."
         )
         return [
             f"About {counted(decided.more_pairs, 'more test task')} would prove it, if the gain"
@@ -130,13 +132,19 @@ def _would_change(decided: Decision, needed: float) -> list[str]:
         ]
     if decided.verdict == "guardrail":
         which = " and ".join(failed) or "every guardrail"
+        better = "no worse" if decided.margin else "better"
         return [
-            f"It is better, and would be shipped if {which} were"
+            f"It is {better}, and would be shipped if {which} were"
             " proved to hold: by more tasks, by a candidate that costs less there, or by a wider"
             " margin under [[guardrails]] if that much is acceptable."
         ]
     if decided.verdict == "unconfirmed":
         return ["Labels of people could change it: ratchet label."]
+    if decided.verdict == "futile" and decided.margin:
+        return [
+            f"It is proved to score lower by more than {decided.margin:g}. Only another candidate,"
+            " or a wider margin in a new run (--margin), would change it."
+        ]
     if decided.verdict == "futile":
         return [
             "The gain, if any, is proved to be smaller than min_gain under [prove]. Only another"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
+from datetime import UTC, date, datetime
 from typing import Annotated, Literal
 
 import msgspec
@@ -11,6 +12,7 @@ from msgspec import Meta
 
 from ratchet._waiting import LongWait
 from ratchet.llm import price
+from ratchet.llm.endings import Ending, ending_of
 from ratchet.server.api.fields import Request
 from ratchet.server.problems import Problem
 from ratchet.server.routes import READ, RouteGroup
@@ -86,11 +88,11 @@ class AgentOverview(msgspec.Struct, kw_only=True):
 class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     """Something that waits for a person; of the runs of an agent, only the last can."""
 
-    kind: Literal["approval", "labels", "pull_request", "failed_run", "evaluator"]
+    kind: Literal["approval", "labels", "pull_request", "failed_run", "evaluator", "ending_model"]
     title: str
     detail: str
     noun: str
-    """Kind of the thing that waits; with `id` it names its page."""
+    """Kind of the thing that waits; with `id` it names its page. Empty for what has none."""
     id: str
     command: str
     """What answers it on the command line."""
@@ -193,7 +195,7 @@ def _overview(store: Store, hours: float, now: float) -> Overview:
             agents.values(),
             key=lambda agent_overview: (-agent_overview.traces, agent_overview.name),
         ),
-        waiting=_waiting(cycles, runs, releases),
+        waiting=_waiting(cycles, runs, releases) + _ending(store, int(since * 1e9), now),
         latest=store.experiments.list(LATEST),
         releases=releases,
         runs=runs,
@@ -279,3 +281,23 @@ def _waiting(cycles: list[Cycle], runs: list[Run], releases: list[Release]) -> l
                 )
             )
     return waiting
+
+
+def _ending(store: Store, since_ns: int, now: float) -> list[Waiting]:
+    """The models that end, of those that were called; the first to end first."""
+    today = datetime.fromtimestamp(now, UTC).date()
+    ending: dict[str, tuple[Ending, str]] = {}
+    for called in store.called_models.list(since_ns):
+        if end := ending_of(called.model, called.provider):
+            ending.setdefault(end.model, (end, called.agent))
+    return [
+        Waiting(
+            kind="ending_model",
+            title=end.sentence(today),
+            detail=f"Called by {agent or 'a run'}. Says {end.source}.",
+            noun="",
+            id=end.model,
+            command=end.command(),
+        )
+        for end, agent in sorted(ending.values(), key=lambda entry: entry[0].on or date.max)
+    ]

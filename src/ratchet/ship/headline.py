@@ -1,0 +1,50 @@
+"""A change in one line: what it brings, or what it saves at the same quality."""
+
+from __future__ import annotations
+
+from ratchet.types import Decision, GuardrailResult
+from ratchet.types.interval_text import interval_ends
+
+
+def headline(names: str, metric: str, decision: Decision) -> str:
+    """What is changed, and what that was proved to bring.
+
+    Args:
+        names: The changed resources, as they are shown.
+        metric: The decision's metric, as it is shown.
+        decision: The decision.
+    """
+    gain = decision.candidate - decision.baseline
+    if decision.verdict != "promote":
+        return f"Not proved: change {names}: {metric} {gain:+.4f}"
+    if decision.margin:
+        return f"Change {names}: {saved(decision)}"
+    return f"Improve {names}: {metric} {gain:+.4f}"
+
+
+def saved(decision: Decision) -> str:
+    """Quality, cost and latency beside the baseline's: "same quality (…), 62 % cheaper".
+
+    Args:
+        decision: Of an experiment with a margin, which it proved.
+    """
+    gain = decision.candidate - decision.baseline
+    low, _ = interval_ends(*decision.interval)
+    by_metric = {guardrail.metric: guardrail for guardrail in decision.guardrails}
+    parts = [f"same quality ({gain:+.3f}, at worst {low})"]
+    if cost := _ratio(by_metric.get("cost")):
+        percent = round(100 * abs(1 - cost))
+        dearer = "cheaper" if cost < 1 else "dearer"
+        parts.append(f"{percent} % {dearer}" if percent else "same cost")
+    if latency := _ratio(by_metric.get("latency")):
+        factor = max(latency, 1 / latency)
+        faster = "faster" if latency < 1 else "slower"
+        parts.append(f"{factor:.1f} × {faster}" if factor >= 1.05 else "as fast")
+    return ", ".join(parts)
+
+
+def _ratio(guardrail: GuardrailResult | None) -> float | None:
+    """The candidate's mean relative to the baseline's, where both are known and not zero."""
+    if guardrail is None or not guardrail.baseline or not guardrail.candidate:
+        return None
+    return guardrail.candidate / guardrail.baseline

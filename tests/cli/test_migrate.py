@@ -1,0 +1,185 @@
+"""`ratchet migrate`: another model takes the place of an agent's own once it is proved no worse.
+
+The models are a simulator; the gateway, the commands and the git repositories are real.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Project
+from tests.cli.simulated_model import completion
+from tests.server.gateway.upstreams import Seen, StubUpstream, Wire, reply
+
+AGENT = '''"""Adds two numbers by asking a model."""
+
+import json
+import os
+import sys
+import urllib.request
+
+MODEL = "large"
+RULES = "You add numbers. Answer with the sum alone."
+
+
+def ask(question):
+    request = urllib.request.Request(
+        f"{os.environ['OPENAI_BASE_URL']}/chat/completions",
+        json.dumps(
+            {
+                "model": MODEL,
+                "messages": [
+                    {"role": "system", "content": RULES},
+                    {"role": "user", "content": question},
+                ],
+            }
+        ).encode(),
+        {"content-type": "application/json", "authorization": "Bearer none"},
+    )
+    with urllib.request.urlopen(request) as answer:
+        return json.load(answer)["choices"][0]["message"]["content"]
+
+
+if __name__ == "__main__":
+    print(ask(sys.argv[1]))
+'''
+
+CONFIG = """
+[agent]
+command = "python3 agent.py {{input}}"
+name = "adder"
+
+[[evaluators]]
+use = "exact_match"
+
+[upstreams.simulated]
+dialect = "openai"
+base_url = "{url}"
+
+[improve]
+algorithm = "auto"
+
+[improve.budget]
+rollouts = {rollouts}
+
+[tasks]
+near_duplicates = false
+
+[tasks.split]
+train = 0.3
+val = 0.15
+test = 0.55
+
+[prove]
+repetitions = 1
+
+[prices.large]
+input = 10
+output = 30
+
+[prices."{priced}"]
+input = 1
+output = 3
+
+[[guardrails]]
+metric = "latency"
+off = true
+"""
+
+
+def simulator(seen: Seen, wire: Wire) -> None:
+    """`large` and `small` add; `mute` never answers; `shown` adds only after an example."""
+    body = seen.json
+    question = body["messages"][-1]["content"]
+    left, right = re.findall(r"\d+", question)[-2:]
+    prompts = "".join(message["content"] for message in body["messages"])
+    able = {"large": True, "small": True, "shown": "Output: " in prompts}
+    if body["model"] not in able and body["model"] != "mute":
+        wire.send(reply({"error": {"message": f"no model {body['model']}"}}, status=404))
+        return
+    total = str(int(left) + int(right)) if able.get(body["model"]) else "I cannot say."
+    wire.send(reply(completion(total) | {"model": body["model"]}))
+
+
+@pytest.fixture
+def models() -> Iterator[StubUpstream]:
+    """The simulated models."""
+    upstream = StubUpstream(simulator)
+    yield upstream
+    upstream.close()
+
+
+def adder(root: Path, models: StubUpstream, priced: str, *, rollouts: int = 60) -> Project:
+    """A project whose agent asks for the model `large`."""
+    root.mkdir()
+    project = Project(root)
+    project.write("agent.py", AGENT)
+    project.write("ratchet.toml", CONFIG.format(url=models.url, priced=priced, rollouts=rollouts))
+    tasks = [
+        {"id": f"t{number}", "input": f"{number}+{7 * number}", "expected": str(8 * number)}
+        for number in range(60)
+    ]
+    project.write("tasks.jsonl", "\n".join(map(json.dumps, tasks)) + "\n")
+    project.write(".gitignore", ".ratchet/\n__pycache__/\n")
+    project.git("init", "-q", "-b", "main")
+    project.commit("agent")
+    return project
+
+
+def test_an_equal_model_is_proved_no_worse_and_patched_into_the_source(
+    tmp_path: Path, models: StubUpstream
+) -> None:
+    project = adder(tmp_path / "adder", models, "small")
+    found: dict[str, Any] = project.json("migrate", "--to", "small")
+    assert (found["verdict"], found["baseline"], found["candidate"]) == ("promote", 1.0, 1.0)
+    branch = str(found["branch"])
+    changes = project.git("diff", "-U0", f"main..{branch}", "--", "agent.py").splitlines()
+    assert [line for line in changes if line[:1] in "+-" and line[:3] not in ("+++", "---")] == [
+        '-MODEL = "large"',
+        '+MODEL = "small"',
+    ]
+    subject = project.git("log", "-1", "--format=%s", branch)
+    assert subject.startswith("Change model: same quality (+0.000, at worst -0.")
+    assert "90 % cheaper" in subject
+    evidence = json.loads(Path(str(found["evidence"])).read_text())
+    assert evidence["plan"]["margin"] > 0
+    assert project.ratchet("verify", str(found["evidence"])).returncode == 0
+    # Another search of the same agent takes its baseline's results from the first.
+    again: dict[str, Any] = project.json(
+        "migrate", "--to", "small", "--rollouts", "61", "--no-ship"
+    )
+    assert again["verdict"] == "promote"
+
+
+def test_prompts_are_learned_for_a_model_that_scores_lower(
+    tmp_path: Path, models: StubUpstream
+) -> None:
+    project = adder(tmp_path / "adder", models, "shown", rollouts=240)
+    found: dict[str, Any] = project.json("migrate", "--to", "shown", "--from", "large")
+    assert found["verdict"] == "promote"
+    patched = project.git("show", f"{found['branch']}:agent.py")
+    assert 'MODEL = "shown"' in patched
+    assert "Output: " in patched
+
+
+def test_a_worse_model_is_not_shipped_and_the_report_says_by_how_much(
+    tmp_path: Path, models: StubUpstream
+) -> None:
+    project = adder(tmp_path / "adder", models, "mute")
+    found = project.ratchet("migrate", "--to", "mute", "--no-learn")
+    assert found.returncode == 0
+    assert "Not reached: the best candidate scores -1.000" in " ".join(found.stdout.split())
+    assert project.git("branch", "--list").split() == ["*", "main"]
+
+
+def test_a_model_that_does_not_answer_is_said_at_once(tmp_path: Path, models: StubUpstream) -> None:
+    project = adder(tmp_path / "adder", models, "absent")
+    found = project.ratchet("migrate", "--to", "absent", "--from", "large")
+    assert found.returncode != 0
+    assert "no model absent" in " ".join(found.stderr.split())
