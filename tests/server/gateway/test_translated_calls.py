@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import queue
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -22,10 +24,11 @@ from tests.server.gateway.other_providers import (
     call,
     completion,
     message,
+    message_events,
     text,
     use,
 )
-from tests.server.gateway.upstreams import StubUpstream, chunk, event, stream_head
+from tests.server.gateway.upstreams import Seen, StubUpstream, Wire, chunk, event, stream_head
 
 CLAUDE, GPT = "claude-haiku-4-5", "gpt-4o-mini"
 
@@ -423,6 +426,35 @@ def test_a_stream_that_ends_early_is_told(to_claude: Site, upstream: StubUpstrea
     with pytest.raises(openai.APIError, match="ended its answer early"):
         list(ask(openai_client(to_claude), max_tokens=5, stream=True))
     assert to_claude.span().status == "error"
+
+
+def test_pieces_of_a_stream_arrive_one_by_one(to_claude: Site, upstream: StubUpstream) -> None:
+    whole = message(text("Once upon a time"))
+    events = [event(told, str(told["type"])) for told in message_events(whole)]
+    read: queue.Queue[None] = queue.Queue()
+
+    def script(seen: Seen, wire: Wire) -> None:
+        wire.send(stream_head())
+        for piece in events:
+            wire.send(chunk(piece))
+            if b"text_delta" in piece:
+                read.get(timeout=10)  # the client has what was sent
+        wire.send(chunk(b""))
+
+    upstream.script = script
+    got = []
+    for told in ask(openai_client(to_claude), max_tokens=5, stream=True):
+        if told.choices[0].delta.content:
+            got.append(told.choices[0].delta.content)
+            read.put(None)
+    assert got == ["Once", " upo", "n a ", "time"]
+
+
+def test_a_compressed_answer_is_translated(to_claude: Site, upstream: StubUpstream) -> None:
+    body = gzip.compress(json.dumps(message(text("Hi!"))).encode())
+    upstream.answers(body, content_encoding="gzip")
+    answer = ask(openai_client(to_claude), max_tokens=5)
+    assert answer.choices[0].message.content == "Hi!"
 
 
 def test_an_error_within_a_stream_is_told(to_claude: Site, upstream: StubUpstream) -> None:

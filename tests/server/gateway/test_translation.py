@@ -24,6 +24,7 @@ from ratchet.server.gateway.translation import (
 from ratchet.server.gateway.translation.message_answers import MessageEvents
 from tests.server.gateway.other_providers import (
     call,
+    check_answer,
     check_completions,
     check_messages,
     completion,
@@ -131,11 +132,11 @@ def chat_requests(draw: Callable[..., Any]) -> Json:
     request: Json = {"model": "m", "messages": draw(chat_turns())}
     request["max_completion_tokens"] = draw(st.integers(1, 9999))
     if draw(st.booleans()):
-        request["temperature"] = draw(st.floats(0, 0.99))
-    if draw(st.booleans()):
         request["stop"] = draw(st.lists(WORDS, min_size=1, max_size=4))
     if draw(st.booleans()):
         request["reasoning_effort"] = draw(st.sampled_from(["none", "low", "high", "max"]))
+    elif draw(st.booleans()):
+        request["temperature"] = draw(st.floats(0, 0.99))
     if draw(st.booleans()):
         schema = {
             "type": "object",
@@ -427,6 +428,25 @@ def test_a_streamed_completion_is_the_whole_one(answer: Json, cuts: list[int]) -
     expected["message"].pop("thinking_blocks", None)  # no reader of chunks knows them
     assert readable(got["message"]) == readable(expected["message"])
     assert attributes(chat, assembly.response()) == attributes(chat, whole)
+
+
+@pytest.mark.parametrize("path", ["chat/completions", "responses", "messages"])
+@given(data=st.data())
+def test_the_clients_library_has_types_for_answers_and_events(
+    path: str, data: st.DataObject
+) -> None:
+    request = {"model": "m", "input": "Hi"} if path == "responses" else HELLO
+    client, upstream = ("anthropic", "openai") if path == "messages" else ("openai", "anthropic")
+    translation = translated(client, path, upstream, request)
+    if path == "messages":
+        answer = data.draw(gpt_answers())
+        events = completion_chunks(answer)
+    else:
+        answer = data.draw(claude_answers())
+        events = message_events(answer)
+    check_answer(path, translation.answer(answer, 1), False)
+    for told in streamed(translation, events, []):
+        check_answer(path, told, True)
 
 
 @given(claude_answers())

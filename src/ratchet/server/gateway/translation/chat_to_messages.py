@@ -36,18 +36,27 @@ def message_request(request: Mapping[str, Any], findings: Findings) -> dict[str,
     stop = request.get("stop")
     if stop:
         sent["stop_sequences"] = [stop] if isinstance(stop, str) else stop
-    for key in ("temperature", "top_p"):
-        value = request.get(key)
-        # The default of both APIs is 1, and newer models accept no other value.
-        if isinstance(value, (int, float)) and value != 1:
-            if value > 1:
-                findings.leave_out(f"{key} above 1")
-            else:
-                sent[key] = value
     _add_output(sent, request, findings)
+    _add_sampling(sent, request, findings)
     if request.get("stream"):
         sent["stream"] = True
     return sent
+
+
+def _add_sampling(sent: dict[str, Any], request: Mapping[str, Any], findings: Findings) -> None:
+    for key in ("temperature", "top_p"):
+        value = request.get(key)
+        # The default of both APIs is 1, and newer models accept no other value.
+        if not isinstance(value, (int, float)) or value == 1:
+            continue
+        if value > 1:
+            findings.leave_out(f"{key} above 1")
+        elif "thinking" in sent and sent["thinking"]["type"] != "disabled":
+            findings.leave_out(f"{key} of a model that thinks")
+        elif "temperature" in sent:  # which excludes the other
+            findings.leave_out(key)
+        else:
+            sent[key] = value
 
 
 def _add_output(sent: dict[str, Any], request: Mapping[str, Any], findings: Findings) -> None:

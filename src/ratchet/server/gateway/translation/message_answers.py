@@ -96,7 +96,8 @@ class MessageEvents:
             self._over = True
             return [message_error(chunk, 0)]
         events: list[dict[str, Any]] = []
-        if not self._begun:
+        # Some servers begin with a chunk about the request, which names no answer yet.
+        if not self._begun and chunk.get("choices"):
             self._begun = True
             # The usage comes last.
             usage = {"input_tokens": 0, "output_tokens": 0}

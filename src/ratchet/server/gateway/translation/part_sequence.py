@@ -56,6 +56,8 @@ class PartSequence:
         """Take a delta of the message."""
         for key, kind in _TEXTS:
             text = delta.get(key)
+            if isinstance(text, list):  # some servers write parts
+                text = "".join(str(part.get("text") or "") for part in listed(text))
             if isinstance(text, str) and text:
                 self._last(kind).text += text
         for block in listed(delta.get("thinking_blocks")):
