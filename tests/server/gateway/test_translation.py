@@ -247,13 +247,23 @@ def test_thoughts_of_anthropics_return_to_it_and_others_do_not() -> None:
     assert [turn["role"] for turn in translation.request["messages"]] == ["user"]
 
 
-def test_thoughts_of_openai_compatible_servers_are_thinking() -> None:
+def test_thoughts_of_openai_compatible_servers_are_thinking_where_it_was_asked_for() -> None:
     answer = completion("Hi", reasoning_content="Hm.")
-    translation = translated("anthropic", "messages", "openai", HELLO)
-    assert translation.answer(answer, 1)["content"] == [
-        {"type": "thinking", "thinking": "Hm.", "signature": ""},
-        {"type": "text", "text": "Hi"},
-    ]
+    thinking = {"thinking": {"type": "adaptive"}}
+    translation = translated("anthropic", "messages", "openai", {**HELLO, **thinking})
+    content = translation.answer(answer, 1)["content"]
+    assert [block["type"] for block in content] == ["thinking", "text"]
+    assert content[0]["thinking"] == "Hm."
+    events = streamed(translation, completion_chunks(answer), [])
+    deltas = [told["delta"]["type"] for told in events if told["type"] == "content_block_delta"]
+    assert deltas == ["thinking_delta", "signature_delta", "text_delta"]
+    back = {**HELLO, "messages": [*HELLO["messages"], {"role": "assistant", "content": content}]}
+    back["messages"].append(HELLO["messages"][0])
+    again = translated("anthropic", "messages", "openai", back)
+    assert again.request["messages"][1] == {"role": "assistant", "content": "Hi"}
+    assert again.left_out == ["thoughts of earlier turns"]
+    without = translated("anthropic", "messages", "openai", HELLO)
+    assert [block["type"] for block in without.answer(answer, 1)["content"]] == ["text"]
 
 
 @given(chat_requests())

@@ -14,6 +14,10 @@ from ratchet.server.gateway.translation.content import blocks_of, listed
 from ratchet.server.gateway.translation.features import CHAT, Findings
 from ratchet.server.gateway.translation.schemas import closed
 
+_REFUSED_SAID = ("audio", "function_call")
+_SAID = frozenset(
+    {*("role", "name", "content", "refusal", "tool_calls"), *("thinking_blocks", *_REFUSED_SAID)}
+)
 _ODD_ID = re.compile(r"[^a-zA-Z0-9_-]")
 _EFFORTS = {"minimal": "low"}
 _NO_SCHEMA = {"type": "object", "properties": {}}
@@ -126,9 +130,12 @@ def _count_of_results(content: list[dict[str, Any]]) -> int:
 
 def _said(message: Mapping[str, Any], findings: Findings) -> list[dict[str, Any]]:
     """Blocks of what the model said."""
-    for key in ("audio", "function_call"):
+    for key in _REFUSED_SAID:
         if message.get(key):
             findings.refuse(f"{key} of an assistant's message", "use text and tool_calls")
+    for key in message.keys() - _SAID:
+        if message[key] and not (key == "reasoning_content" and "thinking_blocks" in message):
+            findings.leave_out(f"{key} of an assistant's message")
     blocks = listed(message.get("thinking_blocks"))
     blocks.extend(blocks_of(message.get("content"), findings))
     blocks.extend(blocks_of(message.get("refusal") or "", findings))
