@@ -22,6 +22,7 @@ from ratchet.server.gateway.translation import (
 )
 from ratchet.server.gateway.upstream import is_providers_own, provider_of
 from ratchet.server.problems import Problem
+from ratchet.types.trace import LEFT_OUT, TRANSLATED
 
 _MAKERS = {"anthropic": "Anthropic", "openai": "OpenAI"}
 
@@ -80,9 +81,10 @@ class CallTranslator:
             attributes: Attributes of the span, which takes what was left out.
         """
         upstream, sent = endpoint.upstream, translation.request
+        attributes[TRANSLATED] = upstream.dialect
         refused = without_settings(sent, self._facts.refused(upstream, _model_of(translation)))
         if left_out := [*translation.left_out, *refused]:
-            attributes["ratchet.translation.left_out"] = left_out
+            attributes[LEFT_OUT] = left_out
         own = translated_headers(headers, endpoint.key, endpoint.key_header, upstream.dialect)
         if upstream.dialect == "anthropic":
             await self._limit(translation, endpoint, own, attributes)
