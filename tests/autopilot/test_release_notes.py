@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from ratchet.autopilot.release_notes import MAX_STEPS, release_notes
 from ratchet.store import Store
-from ratchet.types import Candidate, PromptTemplate, Run
+from ratchet.types import Candidate, PromptTemplate, Rollout, Run, Span
 
 FINDING = {
     "proposals": 9,
@@ -87,3 +88,22 @@ def test_it_says_that_own_tests_found_nothing_where_they_were_asked(store: Store
     assert not any(asked in told for told in release_notes(store, run))
     store.journal.append(run.id, f"test/{run.best_id}", "", 1.0)
     assert any(asked in told for told in release_notes(store, run))
+
+
+def test_it_says_that_a_model_of_another_provider_needs_the_gateway(store: Store) -> None:
+    run = line_of(store, 1)
+    asked = Rollout(id="r", queue="q", candidate_id=run.best_id, task_id="t", input="?")
+    store.rollouts.create([asked], 1.0)
+    claim = store.rollouts.claim("q", "tests/1/1", 1, 60.0, 2.0)[0]
+    call = Span(
+        trace_id="0" * 32, span_id="1" * 16, name="chat m", start_ns=1, end_ns=2, attributes={}
+    )
+    store.spans.add("r", claim.fence, [call])
+    assert not any("provider" in told for told in release_notes(store, run))
+    attributes = {"ratchet.translation.api": "anthropic"}
+    store.spans.add("r", claim.fence, [replace(call, span_id="2" * 16, attributes=attributes)])
+    attributes = {**attributes, "ratchet.translation.left_out": ["seed", "temperature"]}
+    store.spans.add("r", claim.fence, [replace(call, span_id="3" * 16, attributes=attributes)])
+    told = release_notes(store, run)[-1]
+    assert "whose API the agent does not speak" in told
+    assert "Left out of them: seed, temperature." in told

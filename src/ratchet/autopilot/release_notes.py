@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from ratchet.autopilot.run_outcome import CHOSEN
+from ratchet.autopilot.translation_note import translation_note
 from ratchet.prove import RepetitionPlan
 from ratchet.store import Store
 from ratchet.types import Candidate, Cost, Run
@@ -38,6 +39,8 @@ def release_notes(store: Store, run: Run) -> tuple[str, ...]:
         sentences.append(
             "While learning, none of the repository's tests that touch it failed with it."
         )
+    if translated := translation_note(store, run):
+        sentences.append(translated)
     steps = _steps(store, run)
     if len(steps) > 1:
         sentences.append(

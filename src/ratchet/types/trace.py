@@ -48,6 +48,12 @@ duration, with the attributes above. Only its own trace has it, and only if the 
 soon. A call that has a start and no span of its own is under way, or was killed."""
 
 
+TRANSLATED = "ratchet.translation.api"
+"""Span attribute: dialect of the upstream that the gateway translated a call for."""
+
+LEFT_OUT = "ratchet.translation.left_out"
+"""Span attribute: what of a call had no equivalent in the upstream's API, and was left out."""
+
 BROKEN_OFF = "ratchet.broken_off"
 """Span attribute: whether a model was at work when its call ended. What the call costs is unknown
 then, whatever usage it reported before."""

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from anthropic.types import message_create_params
-from openai.types.chat import completion_create_params
+from anthropic.types import Message, RawMessageStreamEvent, message_create_params
+from openai.types.chat import ChatCompletion, ChatCompletionChunk, completion_create_params
+from openai.types.responses import Response, ResponseStreamEvent
 from pydantic import TypeAdapter
 
 from tests.server.gateway.upstreams import (
@@ -46,6 +47,21 @@ def check_messages(request: Mapping[str, Any]) -> None:
 def check_completions(request: Mapping[str, Any]) -> None:
     """Fail unless OpenAI's library has a type for all of a request."""
     _check(_COMPLETIONS[request.get("stream") is True], dict(request))
+
+
+def check_answer(path: str, answer: Any, streamed: bool) -> None:
+    """Fail unless the official library of the client has a type for an answer, or an event."""
+    _ANSWERS[path, streamed].validate_python(answer)
+
+
+_ANSWERS: dict[tuple[str, bool], TypeAdapter[Any]] = {
+    ("chat/completions", False): TypeAdapter(ChatCompletion),
+    ("chat/completions", True): TypeAdapter(ChatCompletionChunk),
+    ("responses", False): TypeAdapter(Response),
+    ("responses", True): TypeAdapter(ResponseStreamEvent),
+    ("messages", False): TypeAdapter(Message),
+    ("messages", True): TypeAdapter(RawMessageStreamEvent),
+}
 
 
 def _check(adapter: TypeAdapter[Any], request: dict[str, Any]) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import queue
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,7 +16,7 @@ from pydantic import BaseModel
 from ratchet.server.gateway import Upstream
 from ratchet.server.gateway.substitution import PromptSubstituter
 from ratchet.store import Store
-from ratchet.types import Activation, AgentSettings, Candidate, Model, Rollout
+from ratchet.types import Activation, AgentSettings, Candidate, Model, Rollout, TrafficSplit
 from tests.server.gateway.conftest import Site
 from tests.server.gateway.other_providers import (
     Anthropic,
@@ -22,10 +24,11 @@ from tests.server.gateway.other_providers import (
     call,
     completion,
     message,
+    message_events,
     text,
     use,
 )
-from tests.server.gateway.upstreams import StubUpstream, chunk, event, stream_head
+from tests.server.gateway.upstreams import Seen, StubUpstream, Wire, chunk, event, stream_head
 
 CLAUDE, GPT = "claude-haiku-4-5", "gpt-4o-mini"
 
@@ -425,6 +428,35 @@ def test_a_stream_that_ends_early_is_told(to_claude: Site, upstream: StubUpstrea
     assert to_claude.span().status == "error"
 
 
+def test_pieces_of_a_stream_arrive_one_by_one(to_claude: Site, upstream: StubUpstream) -> None:
+    whole = message(text("Once upon a time"))
+    events = [event(told, str(told["type"])) for told in message_events(whole)]
+    read: queue.Queue[None] = queue.Queue()
+
+    def script(seen: Seen, wire: Wire) -> None:
+        wire.send(stream_head())
+        for piece in events:
+            wire.send(chunk(piece))
+            if b"text_delta" in piece:
+                read.get(timeout=10)  # the client has what was sent
+        wire.send(chunk(b""))
+
+    upstream.script = script
+    got = []
+    for told in ask(openai_client(to_claude), max_tokens=5, stream=True):
+        if told.choices[0].delta.content:
+            got.append(told.choices[0].delta.content)
+            read.put(None)
+    assert got == ["Once", " upo", "n a ", "time"]
+
+
+def test_a_compressed_answer_is_translated(to_claude: Site, upstream: StubUpstream) -> None:
+    body = gzip.compress(json.dumps(message(text("Hi!"))).encode())
+    upstream.answers(body, content_encoding="gzip")
+    answer = ask(openai_client(to_claude), max_tokens=5)
+    assert answer.choices[0].message.content == "Hi!"
+
+
 def test_an_error_within_a_stream_is_told(to_claude: Site, upstream: StubUpstream) -> None:
     begun = {"type": "message_start", "message": message()}
     error = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
@@ -593,7 +625,7 @@ def test_a_message_is_answered_and_recorded(to_gpt: Site, gpt: OpenAI) -> None:
                 },
                 {"role": "user", "content": "Hello"},
             ],
-            "max_completion_tokens": 50,
+            "max_tokens": 50,
             "stop": ["END"],
         }
     ]
@@ -865,3 +897,53 @@ def test_an_attempts_call_that_cannot_be_translated_is_refused(
     claude.answers = [message(text("Hi!"))]
     answer = client.chat.completions.create(model=GPT, messages=messages)
     assert answer.choices[0].message.content == "Hi!"
+
+
+def test_a_call_is_mirrored_at_another_provider(
+    both_providers: tuple[Site, StubUpstream], disk: Store, claude: Anthropic
+) -> None:
+    site, own = both_providers
+    to = moved(disk)
+    disk.agents.put(AgentSettings(name="agent", mirror=1.0), 2.0)
+    disk.traffic.put(
+        TrafficSplit(agent="agent", experiment_id="e", candidate_id=to.id, enrolled=0.0)
+    )
+    refusal = {"error": {"type": "invalid_request_error", "message": "temperature: not here"}}
+    claude.answers = [(400, refusal, {}), message(text("Hi from Claude!"))]
+    own.answers(completion("Hi!"))
+    answer = openai_client(site).chat.completions.create(
+        model=GPT, messages=[{"role": "user", "content": "Hello"}], temperature=0.5
+    )
+    assert answer.choices[0].message.content == "Hi!"
+    site.spans(2)
+    (mirrored,) = disk.spans.live("agent.shadow", 10)[0]
+    assert mirrored.attributes["gen_ai.provider.name"] == "anthropic"
+    assert mirrored.attributes["ratchet.translation.left_out"] == ["temperature"]
+    assert "Hi from Claude!" in mirrored.attributes["gen_ai.output.messages"]
+    assert mirrored.status == "ok"
+
+
+def test_a_client_that_calls_its_provider_by_itself_gets_another_providers_model(
+    open_site: Callable[..., Site], claude: Anthropic, upstream: StubUpstream
+) -> None:
+    site = open_site(
+        Upstream(name="claude", dialect="anthropic", base_url=upstream.url),
+        hosts=["api.openai.com"],
+    )
+    claude.answers = [message(text("Hi!"))]
+    client = openai.OpenAI(
+        base_url=site.url("agent"),
+        api_key="sk-of-the-client",
+        max_retries=0,
+        default_headers={"x-ratchet-upstream": "https://api.openai.com/v1"},
+    )
+    assert ask(client, max_tokens=5).choices[0].message.content == "Hi!"
+    assert b"sk-of-the-client" not in upstream.seen[0].raw
+
+
+def test_token_counts_are_not_translated(to_gpt: Site, gpt: OpenAI) -> None:
+    with pytest.raises(anthropic.NotFoundError, match="No upstream has the dialect"):
+        anthropic_client(to_gpt).messages.count_tokens(
+            model=CLAUDE, messages=[{"role": "user", "content": "Hi"}]
+        )
+    assert gpt.requests == []

@@ -24,6 +24,7 @@ from ratchet.server.gateway.translation import (
 from ratchet.server.gateway.translation.message_answers import MessageEvents
 from tests.server.gateway.other_providers import (
     call,
+    check_answer,
     check_completions,
     check_messages,
     completion,
@@ -51,6 +52,9 @@ VALUES = st.recursive(
 )
 ARGUMENTS = st.dictionaries(WORDS, VALUES, max_size=3)
 URLS = st.sampled_from(["https://example.org/a.png", "data:image/png;base64,aWFt"])
+
+
+HELLO: Json = {"model": "m", "messages": [{"role": "user", "content": "Hi"}], "max_tokens": 5}
 
 
 def translated(client: str, path: str, upstream: str, request: Json) -> Translation:
@@ -128,11 +132,11 @@ def chat_requests(draw: Callable[..., Any]) -> Json:
     request: Json = {"model": "m", "messages": draw(chat_turns())}
     request["max_completion_tokens"] = draw(st.integers(1, 9999))
     if draw(st.booleans()):
-        request["temperature"] = draw(st.floats(0, 0.99))
-    if draw(st.booleans()):
         request["stop"] = draw(st.lists(WORDS, min_size=1, max_size=4))
     if draw(st.booleans()):
         request["reasoning_effort"] = draw(st.sampled_from(["none", "low", "high", "max"]))
+    elif draw(st.booleans()):
+        request["temperature"] = draw(st.floats(0, 0.99))
     if draw(st.booleans()):
         schema = {
             "type": "object",
@@ -168,6 +172,9 @@ def test_a_chat_request_survives_the_way_to_anthropic_and_back(request: Json) ->
     sent: Json = json.loads(json_bytes(to_messages(request)))
     check_messages(sent)
     back = plain(to_chat(sent))
+    if "tools" not in request:  # those that were called before are declared
+        back.pop("tools", None)
+        assert back.pop("tool_choice", "none") == "none"
     assert back == plain(request)
 
 
@@ -177,6 +184,86 @@ def test_arguments_of_earlier_calls_stay_byte_for_byte(request: Json) -> None:
     for turn in request["messages"]:
         for called in turn.get("tool_calls") or ():
             assert called["function"]["arguments"].encode() in content
+
+
+def test_results_of_tools_come_before_what_was_said_between_them() -> None:
+    turns = [
+        {"role": "assistant", "content": None, "tool_calls": [call("a", "f", "{}")] * 2},
+        {"role": "tool", "tool_call_id": "a", "content": "1"},
+        {"role": "user", "content": "Hurry"},
+        {"role": "tool", "tool_call_id": "b", "content": "2"},
+        {"role": "user", "content": "Well?"},
+    ]
+    sent = to_messages({"model": "m", "messages": turns})
+    assert [
+        block.get("content", block.get("text")) for block in sent["messages"][1]["content"]
+    ] == [*("1", "2", "Hurry", "Well?")]
+    assert [tool["name"] for tool in sent["tools"]] == ["f"]
+    assert sent["tool_choice"] == {"type": "none"}
+
+
+def test_limits_of_a_schema_move_into_its_description() -> None:
+    schema = {
+        "type": "object",
+        "properties": {
+            "nights": {"type": "integer", "minimum": 1, "description": "How many"},
+            "when": {"anyOf": [{"type": "string", "format": "date"}, {"type": "null"}]},
+            "guests": {"type": "array", "items": {"$ref": "#/$defs/Guest"}, "minItems": 1},
+        },
+        "$defs": {"Guest": {"type": "object", "properties": {"age": {"type": "number"}}}},
+    }
+    form = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
+    translation = translated(
+        "openai",
+        "chat/completions",
+        "anthropic",
+        {**HELLO, "response_format": form},
+    )
+    sent = translation.request["output_config"]["format"]["schema"]
+    assert sent["additionalProperties"] is False
+    assert sent["properties"]["nights"] == {
+        "type": "integer",
+        "description": 'How many\n\n{"minimum": 1}',
+    }
+    assert sent["properties"]["when"] == schema["properties"]["when"]  # type: ignore[index]
+    assert sent["properties"]["guests"] == schema["properties"]["guests"]  # type: ignore[index]
+    assert sent["$defs"]["Guest"]["additionalProperties"] is False
+    assert translation.left_out == ["enforcement of minimum"]
+
+
+def test_a_schema_of_objects_with_any_keys_is_refused() -> None:
+    schema = {"type": "object", "additionalProperties": {"type": "string"}}
+    form = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
+    with pytest.raises(Untranslatable, match="objects with any keys"):
+        to_messages({**HELLO, "response_format": form})
+
+
+def test_thoughts_of_anthropics_return_to_it_and_others_do_not() -> None:
+    thought = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAA"}
+    said = {"role": "user", "content": "Hi"}
+    request = {"model": "m", "max_output_tokens": 5, "input": [thought, said]}
+    translation = translated("openai", "responses", "anthropic", request)
+    assert translation.left_out == ["reasoning of another model"]
+    assert [turn["role"] for turn in translation.request["messages"]] == ["user"]
+
+
+def test_thoughts_of_openai_compatible_servers_are_thinking_where_it_was_asked_for() -> None:
+    answer = completion("Hi", reasoning_content="Hm.")
+    thinking = {"thinking": {"type": "adaptive"}}
+    translation = translated("anthropic", "messages", "openai", {**HELLO, **thinking})
+    content = translation.answer(answer, 1)["content"]
+    assert [block["type"] for block in content] == ["thinking", "text"]
+    assert content[0]["thinking"] == "Hm."
+    events = streamed(translation, completion_chunks(answer), [])
+    deltas = [told["delta"]["type"] for told in events if told["type"] == "content_block_delta"]
+    assert deltas == ["thinking_delta", "signature_delta", "text_delta"]
+    back = {**HELLO, "messages": [*HELLO["messages"], {"role": "assistant", "content": content}]}
+    back["messages"].append(HELLO["messages"][0])
+    again = translated("anthropic", "messages", "openai", back)
+    assert again.request["messages"][1] == {"role": "assistant", "content": "Hi"}
+    assert again.left_out == ["thoughts of earlier turns"]
+    without = translated("anthropic", "messages", "openai", HELLO)
+    assert [block["type"] for block in without.answer(answer, 1)["content"]] == ["text"]
 
 
 @given(chat_requests())
@@ -321,7 +408,6 @@ def streamed(translation: Translation, events: Sequence[Json], cuts: Sequence[in
 
 
 CUTS = st.lists(st.integers(0, 100_000), max_size=30)
-HELLO: Json = {"model": "m", "messages": [{"role": "user", "content": "Hi"}], "max_tokens": 5}
 
 
 def readable(told: Any) -> Any:
@@ -352,6 +438,25 @@ def test_a_streamed_completion_is_the_whole_one(answer: Json, cuts: list[int]) -
     expected["message"].pop("thinking_blocks", None)  # no reader of chunks knows them
     assert readable(got["message"]) == readable(expected["message"])
     assert attributes(chat, assembly.response()) == attributes(chat, whole)
+
+
+@pytest.mark.parametrize("path", ["chat/completions", "responses", "messages"])
+@given(data=st.data())
+def test_the_clients_library_has_types_for_answers_and_events(
+    path: str, data: st.DataObject
+) -> None:
+    request = {"model": "m", "input": "Hi"} if path == "responses" else HELLO
+    client, upstream = ("anthropic", "openai") if path == "messages" else ("openai", "anthropic")
+    translation = translated(client, path, upstream, request)
+    if path == "messages":
+        answer = data.draw(gpt_answers())
+        events = completion_chunks(answer)
+    else:
+        answer = data.draw(claude_answers())
+        events = message_events(answer)
+    check_answer(path, translation.answer(answer, 1), False)
+    for told in streamed(translation, events, []):
+        check_answer(path, told, True)
 
 
 @given(claude_answers())

@@ -7,7 +7,6 @@ import json
 import logging
 import os
 import secrets
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, get_args
@@ -39,13 +38,13 @@ from ratchet.server.body import (
 )
 from ratchet.server.gateway.adapter_loading import AdapterLoader, NamedWeights
 from ratchet.server.gateway.call_tokens import TokenKeeping, TokenWatch
+from ratchet.server.gateway.call_translation import CallTranslator
 from ratchet.server.gateway.headers import (
     ADDRESS_HEADER,
     ROLLOUT_HEADER,
     addressed_headers,
     brings_key,
     request_headers,
-    translated_headers,
 )
 from ratchet.server.gateway.mirroring import (
     MIRROR_ID,
@@ -53,7 +52,6 @@ from ratchet.server.gateway.mirroring import (
     CallMirror,
     shadow_name,
 )
-from ratchet.server.gateway.model_facts import ModelFacts
 from ratchet.server.gateway.pool import UpstreamEndpoint, UpstreamPool
 from ratchet.server.gateway.recording import CallRecording
 from ratchet.server.gateway.recording_queue import RecordingQueue, Writer
@@ -77,15 +75,8 @@ from ratchet.server.gateway.target import (
     trace_context,
 )
 from ratchet.server.gateway.training import CallSeeds, ReadTraining, role_of
-from ratchet.server.gateway.translating import AnswerTranslator, RefusedSettings
-from ratchet.server.gateway.translation import (
-    Translation,
-    Untranslatable,
-    json_bytes,
-    translation_of,
-    upstream_dialects,
-    without_settings,
-)
+from ratchet.server.gateway.translating import RefusedSettings
+from ratchet.server.gateway.translation import Translation, upstream_dialects
 from ratchet.server.gateway.units import CallUnit, conversation_of, unit_of
 from ratchet.server.gateway.upstream import (
     Upstream,
@@ -246,7 +237,7 @@ class Gateway:
             metrics=metrics,
         )
         self._mirror = CallMirror(self._pool, self._recordings)
-        self._facts = ModelFacts(self._pool)
+        self._translator = CallTranslator(self._pool)
         self._names_matter = any(map(is_providers_own, self._pool.upstreams))
         self._substitute = substitute
         self._training = training
@@ -409,7 +400,7 @@ class Gateway:
             except UnknownWeights:
                 await self._load_weights(outgoing, refused)
             except RefusedSettings as refusal:
-                self._note(outgoing, refusal)
+                self._translator.note(outgoing, refusal)
         if mirrored is not None and recording.status < 400:
             self._mirror.start(self._mirrored(request, dialect, recording.trace_id, mirrored))
 
@@ -596,7 +587,7 @@ class Gateway:
                 await self._load_weights(outgoing, [])
                 weights = None
             except RefusedSettings as refusal:
-                self._note(outgoing, refusal)
+                self._translator.note(outgoing, refusal)
 
     def _served(
         self, request: _Request, payload: dict[str, Any], substitution: Substitution
@@ -721,10 +712,15 @@ class Gateway:
         try:
             self._check_key(request, endpoint)
             if endpoint.upstream.dialect != request.provider:
-                _translation(request, endpoint, payload)
+                self._translation(request, endpoint, payload)
         except Problem as problem:
             return problem.detail
         return ""
+
+    def _translation(
+        self, request: _Request, endpoint: UpstreamEndpoint, payload: dict[str, Any]
+    ) -> Translation:
+        return self._translator.translation(request.provider, _path_of(request), endpoint, payload)
 
     async def _translated(
         self,
@@ -734,29 +730,9 @@ class Gateway:
         attributes: dict[str, Any],
     ) -> UpstreamRequest:
         """The request to an upstream of another API, and what translates its answer."""
-        upstream, model = endpoint.upstream, _model_of(payload)
-        translation = _translation(request, endpoint, payload)
-        headers = translated_headers(
-            request.scope["headers"], endpoint.key, endpoint.key_header, upstream.dialect
-        )
-        sent = translation.request
-        refused = without_settings(sent, self._facts.refused(upstream, model))
-        left_out = [*translation.left_out, *refused]
-        if left_out:
-            attributes["ratchet.translation.left_out"] = left_out
-        if upstream.dialect == "anthropic" and "max_tokens" not in sent:
-            sent["max_tokens"] = await self._facts.most_tokens(endpoint, model, headers)
-            attributes["ratchet.translation.max_tokens"] = sent["max_tokens"]
-        body = json_bytes(sent)
-        translator = AnswerTranslator(translation, int(time.time()))
-        url = endpoint.url(translation.path, b"")
-        return UpstreamRequest(endpoint, "POST", url, headers, body, translator=translator)
-
-    def _note(self, outgoing: UpstreamRequest, refusal: RefusedSettings) -> None:
-        """Remember what a model refuses."""
-        assert outgoing.translator is not None
-        model = _model_of(outgoing.translator.translation.request)
-        self._facts.refuse(outgoing.endpoint.upstream, model, refusal.names)
+        translation = self._translation(request, endpoint, payload)
+        headers = request.scope["headers"]
+        return await self._translator.outgoing(translation, endpoint, headers, attributes)
 
     def _outgoing(
         self,
@@ -868,32 +844,6 @@ def _without_model(
 
 def _path_of(request: _Request) -> str:
     return request.path.removeprefix("v1/")
-
-
-def _translation(
-    request: _Request, endpoint: UpstreamEndpoint, payload: dict[str, Any]
-) -> Translation:
-    """The translation of a call.
-
-    Raises:
-        Problem: 400, when the other API has no equivalent of what it asks for.
-    """
-    dialect = endpoint.upstream.dialect
-    translate = translation_of(request.provider, _path_of(request), dialect)
-    assert translate is not None, "only translatable upstreams are chosen"
-    try:
-        return translate(payload)
-    except Untranslatable as refusal:
-        raise Problem(
-            400,
-            f"The model {_model_of(payload)!r} is asked through {_MAKERS[dialect]}'s API, which has"
-            f" no equivalent for: {refusal}.",
-        ) from None
-    except RecursionError:
-        raise Problem(400, "The request is nested too deeply to be translated.") from None
-
-
-_MAKERS = {"anthropic": "Anthropic", "openai": "OpenAI"}
 
 
 def _model_of(changed: dict[str, Any] | None) -> str:

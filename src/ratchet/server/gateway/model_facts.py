@@ -19,10 +19,8 @@ from ratchet.server.gateway.upstream import Upstream
 ASK_S = 5.0
 """Seconds within which an upstream says how many tokens a model writes."""
 
-UNKNOWN_LIMIT = 8_192
-"""Output tokens of a model whose upstream does not say how many it writes: every model of
-Anthropic's since Claude 3.5 writes as many.
-"""
+SAFE_LIMIT = 8_192
+"""Output tokens that every model of Anthropic's writes, since Claude 3.5."""
 
 MOST = 1_024
 """Most models that are remembered."""
@@ -46,8 +44,8 @@ class ModelFacts:
 
     async def most_tokens(
         self, endpoint: UpstreamEndpoint, model: str, headers: CIMultiDict[str]
-    ) -> int:
-        """Most output tokens of a model.
+    ) -> int | None:
+        """Most output tokens of a model; None where the upstream does not say.
 
         Args:
             endpoint: The upstream.
@@ -63,9 +61,9 @@ class ModelFacts:
             except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
                 name = endpoint.upstream.name
                 _log.info("The upstream %r does not describe %r: %s", name, model[:100], error)
-                return UNKNOWN_LIMIT  # it is asked again at the next call
+                return None  # it is asked again at the next call
             _remember(self._limits, key, limit)
-        return limit
+        return limit or None
 
     def refused(self, upstream: Upstream, model: str) -> frozenset[str]:
         """Settings that a model has refused."""
@@ -81,11 +79,11 @@ class ModelFacts:
         response = await self._pool.send(endpoint, "GET", url, headers, None)
         try:
             if response.status != 200:
-                return UNKNOWN_LIMIT
+                return 0
             body = b""
             while not response.content.at_eof() and len(body) <= _BODY:
                 body += await response.content.readany()
-            return count(mapping(decoded(body)).get("max_tokens")) or UNKNOWN_LIMIT
+            return count(mapping(decoded(body)).get("max_tokens")) or 0
         finally:
             response.close()
 

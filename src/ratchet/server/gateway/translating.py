@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from typing import Any
 
 from ratchet.observe.model_apis.bounded_json import decoded, mapping
@@ -51,6 +52,7 @@ class AnswerTranslator:
         self._pieces: list[bytes] = []
         self._size = 0
         self._ended = False
+        self._inflate: Any = None
 
     @property
     def content_type(self) -> str:
@@ -65,7 +67,10 @@ class AnswerTranslator:
     def begin(self, status: int, headers: Headers) -> Headers:
         """Take the head of the answer; return the headers for the client."""
         self._status = status
-        kind = next((value for name, value in headers if name == b"content-type"), b"")
+        by_name = dict(headers)
+        kind = by_name.get(b"content-type", b"")
+        if by_name.get(b"content-encoding", b"").strip().lower() in (b"gzip", b"deflate"):
+            self._inflate = zlib.decompressobj(47)  # though it was asked for none
         if status < 400 and kind.lower().startswith(EVENT_STREAM.encode()):
             self._events = self.translation.events(self._created)
         kept = [(name, value) for name, value in headers if name not in _ABOUT_BODY]
@@ -78,6 +83,13 @@ class AnswerTranslator:
             ValueError: The upstream's answer cannot be read.
             RefusedSettings: It is an error that the same request would not get without some.
         """
+        if self._inflate is not None:
+            try:
+                piece = self._inflate.decompress(piece, ANSWER_LIMIT)
+            except zlib.error:
+                raise ValueError("it cannot be decompressed") from None
+            if self._inflate.unconsumed_tail:
+                raise ValueError(f"it is longer than {ANSWER_LIMIT} bytes")
         if self._events is not None:
             return self._stream(self._events, piece, last)
         self._size += len(piece)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
 from types import MappingProxyType
 from urllib.parse import urlsplit
 
@@ -160,7 +161,12 @@ def provider_of(upstream: Upstream) -> str:
 
 def host_of(upstream: Upstream) -> str:
     """Host of an upstream's URL, without the port."""
-    return urlsplit(upstream.base_url).hostname or ""
+    return _host_at(upstream.base_url)
+
+
+@lru_cache(256)
+def _host_at(url: str) -> str:
+    return urlsplit(url).hostname or ""
 
 
 _OWN_HOSTS = frozenset(host for host in map(host_of, _PROVIDERS_OWN) if host.startswith("api."))
@@ -199,16 +205,18 @@ def choose_upstream(
         None when no upstream can take the call.
     """
     compatible = [upstream for upstream in upstreams if upstream.dialect == dialect]
-    if requested is None:
-        return (compatible[0], requested) if compatible else None
-    translated = [upstream for upstream in upstreams if upstream.dialect in others]
-    mapped = _best_mapped(compatible, requested) or _best_mapped(translated, requested)
-    if mapped is not None:
-        return mapped
     first = compatible[0] if compatible else None
-    elsewhere = provider_elsewhere(translated, first, requested)
-    if elsewhere is not None:
-        return elsewhere, requested
+    if requested is not None:
+        mapped = _best_mapped(compatible, requested)
+        if mapped is not None:
+            return mapped
+        translated = [upstream for upstream in upstreams if upstream.dialect in others]
+        mapped = _best_mapped(translated, requested)
+        if mapped is not None:
+            return mapped
+        elsewhere = provider_elsewhere(translated, first, requested)
+        if elsewhere is not None:
+            return elsewhere, requested
     return None if first is None else (first, requested)
 
 
@@ -232,14 +240,14 @@ def provider_elsewhere(
 
 def is_providers_own(upstream: Upstream) -> bool:
     """Whether an upstream is the provider itself, who has models of its own only."""
-    return host_of(upstream) in _OWN_HOSTS
+    return _host_at(upstream.base_url) in _OWN_HOSTS
 
 
 def _best_mapped(upstreams: Sequence[Upstream], requested: str) -> tuple[Upstream, str] | None:
     """The upstream whose `models` matches best, and the name to send."""
     best: tuple[int, Upstream, str] | None = None
     for upstream in upstreams:
-        fit = _mapped(upstream.models.items(), requested)
+        fit = _mapped(upstream.models.items(), requested) if upstream.models else None
         if fit and (best is None or fit[0] > best[0]):
             best = (fit[0], upstream, fit[1])
     return None if best is None else best[1:]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeAlias
 
+from ratchet.observe.model_apis.bounded_json import mapping
 from ratchet.server.gateway.translation.chat_answers import ChatChunks, completion_of
 from ratchet.server.gateway.translation.chat_to_messages import message_request
 from ratchet.server.gateway.translation.content import json_bytes
@@ -82,8 +83,7 @@ class _ChatToMessages:
         self.request = message_request(request, findings)
         findings.check()
         self.left_out = findings.left_out
-        options = request.get("stream_options")
-        self._with_usage = isinstance(options, dict) and options.get("include_usage") is True
+        self._with_usage = mapping(request.get("stream_options")).get("include_usage") is True
 
     def answer(self, body: Mapping[str, Any], created: int) -> Json:
         return completion_of(body, created)
@@ -106,9 +106,8 @@ class _ResponsesToMessages:
         findings.check()
         self.left_out = findings.left_out
         self._asked = request
-        reasoning = request.get("reasoning")
-        thinking = self.request.get("thinking")
-        if isinstance(reasoning, dict) and reasoning.get("summary") and thinking:
+        thinking = mapping(self.request.get("thinking"))
+        if mapping(request.get("reasoning")).get("summary") and thinking.get("type") == "adaptive":
             thinking["display"] = "summarized"
 
     def answer(self, body: Mapping[str, Any], created: int) -> Json:
@@ -130,15 +129,16 @@ class _MessagesToChat:
         self.request = chat_request(request, findings)
         findings.check()
         self.left_out = findings.left_out
+        self._thinks = mapping(request.get("thinking")).get("type") not in (None, "disabled")
 
     def answer(self, body: Mapping[str, Any], created: int) -> Json:
-        return message_of(body)
+        return message_of(body, self._thinks)
 
     def error(self, body: Any, status: int) -> Json:
         return message_error(body, status)
 
     def events(self, created: int) -> EventTranslator:
-        return MessageEvents()
+        return MessageEvents(self._thinks)
 
 
 class _Chain:

@@ -55,13 +55,14 @@ def completion_of(message: Mapping[str, Any], created: int) -> dict[str, Any]:
         "finish_reason": FINISH_REASONS.get(str(reason), "stop"),
         "logprobs": None,
     }
+    usage = mapping(message.get("usage"))
     return {
         "id": message.get("id"),
         "object": "chat.completion",
         "created": created,
         "model": message.get("model"),
         "choices": [choice],
-        "usage": chat_usage(mapping(message.get("usage"))),
+        **({"usage": chat_usage(usage)} if usage else {}),
     }
 
 
@@ -173,6 +174,8 @@ class ChatChunks:
         reason = FINISH_REASONS.get(str(self._delta.get("stop_reason")), "stop")
         refusal = _refusal(self._delta)
         last = self._chunk({"refusal": refusal} if refusal else {}, reason)
+        if not self._usage:
+            return [last]
         usage = chat_usage(self._usage)
         if not self._with_usage:
             return [{**last, "usage": usage}]

@@ -14,6 +14,10 @@ from ratchet.server.gateway.translation.content import blocks_of, listed
 from ratchet.server.gateway.translation.features import CHAT, Findings
 from ratchet.server.gateway.translation.schemas import closed
 
+_REFUSED_SAID = ("audio", "function_call")
+_SAID = frozenset(
+    {*("role", "name", "content", "refusal", "tool_calls"), *("thinking_blocks", *_REFUSED_SAID)}
+)
 _ODD_ID = re.compile(r"[^a-zA-Z0-9_-]")
 _EFFORTS = {"minimal": "low"}
 _NO_SCHEMA = {"type": "object", "properties": {}}
@@ -36,18 +40,27 @@ def message_request(request: Mapping[str, Any], findings: Findings) -> dict[str,
     stop = request.get("stop")
     if stop:
         sent["stop_sequences"] = [stop] if isinstance(stop, str) else stop
-    for key in ("temperature", "top_p"):
-        value = request.get(key)
-        # The default of both APIs is 1, and newer models accept no other value.
-        if isinstance(value, (int, float)) and value != 1:
-            if value > 1:
-                findings.leave_out(f"{key} above 1")
-            else:
-                sent[key] = value
     _add_output(sent, request, findings)
+    _add_sampling(sent, request, findings)
     if request.get("stream"):
         sent["stream"] = True
     return sent
+
+
+def _add_sampling(sent: dict[str, Any], request: Mapping[str, Any], findings: Findings) -> None:
+    for key in ("temperature", "top_p"):
+        value = request.get(key)
+        # The default of both APIs is 1, and newer models accept no other value.
+        if not isinstance(value, (int, float)) or value == 1:
+            continue
+        if value > 1:
+            findings.leave_out(f"{key} above 1")
+        elif "thinking" in sent and sent["thinking"]["type"] != "disabled":
+            findings.leave_out(f"{key} of a model that thinks")
+        elif "temperature" in sent:  # which excludes the other
+            findings.leave_out(key)
+        else:
+            sent[key] = value
 
 
 def _add_output(sent: dict[str, Any], request: Mapping[str, Any], findings: Findings) -> None:
@@ -75,9 +88,12 @@ def _add_messages(sent: dict[str, Any], messages: list[dict[str, Any]], findings
     turns: list[dict[str, Any]] = []
 
     def add(role: str, blocks: list[dict[str, Any]]) -> None:
-        # Results of parallel calls must be in one turn.
         if blocks and turns and turns[-1]["role"] == role:
-            turns[-1]["content"].extend(blocks)
+            content = turns[-1]["content"]
+            # Results of parallel calls must be in one turn, before all else.
+            results = blocks[0]["type"] == "tool_result"
+            at = _count_of_results(content) if results else len(content)
+            content[at:at] = blocks
         elif blocks:
             turns.append({"role": role, "content": blocks})
 
@@ -108,11 +124,18 @@ def _add_messages(sent: dict[str, Any], messages: list[dict[str, Any]], findings
     sent["messages"] = turns
 
 
+def _count_of_results(content: list[dict[str, Any]]) -> int:
+    return sum(block["type"] == "tool_result" for block in content)
+
+
 def _said(message: Mapping[str, Any], findings: Findings) -> list[dict[str, Any]]:
     """Blocks of what the model said."""
-    for key in ("audio", "function_call"):
+    for key in _REFUSED_SAID:
         if message.get(key):
             findings.refuse(f"{key} of an assistant's message", "use text and tool_calls")
+    for key in message.keys() - _SAID:
+        if message[key] and not (key == "reasoning_content" and "thinking_blocks" in message):
+            findings.leave_out(f"{key} of an assistant's message")
     blocks = listed(message.get("thinking_blocks"))
     blocks.extend(blocks_of(message.get("content"), findings))
     blocks.extend(blocks_of(message.get("refusal") or "", findings))
@@ -191,6 +214,7 @@ def _add_tools(sent: dict[str, Any], request: Mapping[str, Any], findings: Findi
         tools = [tool for tool in tools if tool["name"] in names]
         kind = allowed.get("mode")
     if not tools:
+        _add_earlier_tools(sent)
         return
     sent["tools"] = tools
     converted_choice: dict[str, Any] | None = None
@@ -206,6 +230,15 @@ def _add_tools(sent: dict[str, Any], request: Mapping[str, Any], findings: Findi
         converted_choice["disable_parallel_tool_use"] = True
     if converted_choice is not None:
         sent["tool_choice"] = converted_choice
+
+
+def _add_earlier_tools(sent: dict[str, Any]) -> None:
+    """Add the tools that were called before: Anthropic wants a declaration of each."""
+    blocks = [block for turn in sent["messages"] for block in turn["content"]]
+    names = dict.fromkeys(block["name"] for block in blocks if block["type"] == "tool_use")
+    if names:
+        sent["tools"] = [{"name": name, "input_schema": _NO_SCHEMA} for name in names]
+        sent["tool_choice"] = {"type": "none"}
 
 
 _CHOICES = {"auto": "auto", "required": "any", "none": "none"}

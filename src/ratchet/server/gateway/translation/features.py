@@ -55,7 +55,7 @@ class Findings:
             raise Untranslatable(self._refused)
 
 
-class Refusal(msgspec.Struct, frozen=True):
+class RefusedField(msgspec.Struct, frozen=True):
     """A field that is refused unless its value asks for nothing."""
 
     nothing: tuple[Any, ...] = ()
@@ -63,12 +63,12 @@ class Refusal(msgspec.Struct, frozen=True):
     advice: str = _ADVICE
 
 
-class Fields(msgspec.Struct, frozen=True, kw_only=True):
+class RequestFields(msgspec.Struct, frozen=True, kw_only=True):
     """The fields of one API's request."""
 
     translated: frozenset[str]
     left_out: frozenset[str]
-    refused: dict[str, Refusal]
+    refused: dict[str, RefusedField]
 
     def sort(self, request: Mapping[str, Any], findings: Findings) -> None:
         """Note the fields of a request that are not translated; unknown ones are refused."""
@@ -89,10 +89,10 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-_UNKNOWN = Refusal()
-_MEDIUM = Refusal(("medium",))
+_UNKNOWN = RefusedField()
+_MEDIUM = RefusedField(("medium",))
 
-CHAT = Fields(
+CHAT = RequestFields(
     translated=_words(
         "messages model stream stream_options max_tokens max_completion_tokens temperature top_p"
         " stop tools tool_choice parallel_tool_calls response_format reasoning_effort"
@@ -102,41 +102,41 @@ CHAT = Fields(
         " prompt_cache_options prompt_cache_retention"
     ),
     refused={
-        "n": Refusal((1,), "send the call once for each answer"),
-        "logprobs": Refusal((False,)),
-        "top_logprobs": Refusal((0,)),
-        "frequency_penalty": Refusal((0,)),
-        "presence_penalty": Refusal((0,)),
-        "modalities": Refusal((["text"],)),
+        "n": RefusedField((1,), "send the call once for each answer"),
+        "logprobs": RefusedField((False,)),
+        "top_logprobs": RefusedField((0,)),
+        "frequency_penalty": RefusedField((0,)),
+        "presence_penalty": RefusedField((0,)),
+        "modalities": RefusedField((["text"],)),
         "verbosity": _MEDIUM,
-        "functions": Refusal(advice=_CHAT_ADVICE["tools"]),
-        "function_call": Refusal(advice=_CHAT_ADVICE["tools"]),
+        "functions": RefusedField(advice=_CHAT_ADVICE["tools"]),
+        "function_call": RefusedField(advice=_CHAT_ADVICE["tools"]),
     },
 )
 """OpenAI's chat completions, on the way to Anthropic."""
 
-RESPONSES = Fields(
+RESPONSES = RequestFields(
     translated=_words(
         "input instructions model stream max_output_tokens temperature top_p tools tool_choice"
-        " parallel_tool_calls text reasoning"
+        " parallel_tool_calls text reasoning include"
     ),
     left_out=_words(
         "user safety_identifier service_tier store metadata prompt_cache_key prompt_cache_options"
-        " prompt_cache_retention include stream_options max_tool_calls background_options"
+        " prompt_cache_retention stream_options max_tool_calls background_options"
         " image"
     ),
     refused={
-        "background": Refusal((False,), "wait for the answer"),
-        "truncation": Refusal(("disabled",), "shorten `input` before the call"),
-        "top_logprobs": Refusal((0,)),
-        "previous_response_id": Refusal(advice=_CHAT_ADVICE["stateless"]),
-        "conversation": Refusal(advice=_CHAT_ADVICE["stateless"]),
-        "prompt": Refusal(advice="send the prompt's text in `instructions`"),
+        "background": RefusedField((False,), "wait for the answer"),
+        "truncation": RefusedField(("disabled",), "shorten `input` before the call"),
+        "top_logprobs": RefusedField((0,)),
+        "previous_response_id": RefusedField(advice=_CHAT_ADVICE["stateless"]),
+        "conversation": RefusedField(advice=_CHAT_ADVICE["stateless"]),
+        "prompt": RefusedField(advice="send the prompt's text in `instructions`"),
     },
 )
 """OpenAI's responses, on the way to Anthropic."""
 
-MESSAGES = Fields(
+MESSAGES = RequestFields(
     translated=_words(
         "messages system model stream max_tokens temperature top_p stop_sequences tools tool_choice"
         " output_config output_format thinking"

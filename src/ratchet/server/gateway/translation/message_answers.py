@@ -10,15 +10,23 @@ from ratchet.observe.model_apis.bounded_json import mapping
 from ratchet.server.gateway.translation.chat_answers import ENDED_EARLY
 from ratchet.server.gateway.translation.content import listed
 from ratchet.server.gateway.translation.errors import message_error
-from ratchet.server.gateway.translation.part_sequence import Part, PartSequence, Step
+from ratchet.server.gateway.translation.part_sequence import AnswerPart, PartSequence, Step
 from ratchet.server.gateway.translation.usage import STOP_REASONS, message_usage
 
+SIGNATURE = "ratchet"
+"""Signature of thinking that is not Anthropic's. Clients send back what is signed as a block, which
+the next request leaves out, and what is not as text, which would tell the model its own thoughts.
+"""
 
-def message_of(completion: Mapping[str, Any]) -> dict[str, Any]:
+_REASONING = ("reasoning_content", "reasoning")
+
+
+def message_of(completion: Mapping[str, Any], thinks: bool) -> dict[str, Any]:
     """A message.
 
     Args:
         completion: A whole answer of chat completions.
+        thinks: Whether the client asked for thinking: without, Anthropic's answers have none.
 
     Raises:
         ValueError: It is none.
@@ -26,7 +34,7 @@ def message_of(completion: Mapping[str, Any]) -> dict[str, Any]:
     choices = listed(completion.get("choices"))
     if not choices or not isinstance(choices[0].get("message"), dict):
         raise ValueError("it has no `choices` with a `message`")
-    said = choices[0]["message"]
+    said = _shown(choices[0]["message"], thinks)
     sequence = PartSequence()
     calls = [{**call, "index": index} for index, call in enumerate(listed(said.get("tool_calls")))]
     steps = [*sequence.add({**said, "tool_calls": calls}), *sequence.end()]
@@ -55,7 +63,7 @@ def _reason(finish: Any, calls: bool) -> str:
     return "tool_use" if calls and reason == "end_turn" else reason
 
 
-def _block(part: Part) -> dict[str, Any]:
+def _block(part: AnswerPart) -> dict[str, Any]:
     """The block that a part is, before its text."""
     if part.kind == "call":
         return {"type": "tool_use", "id": part.id, "name": part.name, "input": {}}
@@ -64,9 +72,9 @@ def _block(part: Part) -> dict[str, Any]:
     return {"type": "text", "text": ""}
 
 
-def _whole(part: Part) -> dict[str, Any]:
+def _whole(part: AnswerPart) -> dict[str, Any]:
     if part.kind == "reasoning":
-        return {"thinking": part.text}
+        return {"thinking": part.text, "signature": SIGNATURE}
     if part.kind != "call":
         return {"text": part.text}
     try:
@@ -77,10 +85,19 @@ def _whole(part: Part) -> dict[str, Any]:
     return {"input": arguments if isinstance(arguments, dict) else {"arguments": part.text}}
 
 
-class MessageEvents:
-    """Makes the chunks of a streamed chat completion events of a message."""
+def _shown(delta: Mapping[str, Any], thinks: bool) -> dict[str, Any]:
+    return {key: value for key, value in delta.items() if thinks or key not in _REASONING}
 
-    def __init__(self) -> None:
+
+class MessageEvents:
+    """Makes the chunks of a streamed chat completion events of a message.
+
+    Args:
+        thinks: Whether the client asked for thinking.
+    """
+
+    def __init__(self, thinks: bool = False) -> None:
+        self._thinks = thinks
         self._sequence = PartSequence()
         self._usage: dict[str, Any] = {}
         self._finish: Any = None
@@ -96,7 +113,8 @@ class MessageEvents:
             self._over = True
             return [message_error(chunk, 0)]
         events: list[dict[str, Any]] = []
-        if not self._begun:
+        # Some servers begin with a chunk about the request, which names no answer yet.
+        if not self._begun and chunk.get("choices"):
             self._begun = True
             # The usage comes last.
             usage = {"input_tokens": 0, "output_tokens": 0}
@@ -107,10 +125,10 @@ class MessageEvents:
         if chunk.get("usage"):
             self._usage = mapping(chunk["usage"])
         for choice in listed(chunk.get("choices"))[:1]:
-            delta = mapping(choice.get("delta"))
+            delta = _shown(mapping(choice.get("delta")), self._thinks)
             self._calls = self._calls or bool(delta.get("tool_calls"))
             self._finish = choice.get("finish_reason") or self._finish
-            events.extend(map(_event, self._sequence.add(delta)))
+            events.extend(_told(self._sequence.add(delta)))
         return events
 
     def end(self) -> list[dict[str, Any]]:
@@ -122,7 +140,7 @@ class MessageEvents:
             return [message_error({"error": {"message": ENDED_EARLY}}, 0)]
         delta = {"stop_reason": _reason(self._finish, self._calls), "stop_sequence": None}
         return [
-            *map(_event, self._sequence.end()),
+            *_told(self._sequence.end()),
             {"type": "message_delta", "delta": delta, "usage": message_usage(self._usage)},
             {"type": "message_stop"},
         ]
@@ -134,6 +152,17 @@ _DELTAS = {
     "text": ("text_delta", "text"),
     "refusal": ("text_delta", "text"),
 }
+
+
+def _told(steps: list[Step]) -> list[dict[str, Any]]:
+    events = []
+    for step in steps:
+        kind, part, _ = step
+        if kind == "stop" and part.kind == "reasoning":
+            delta = {"type": "signature_delta", "signature": SIGNATURE}
+            events.append({"type": "content_block_delta", "delta": delta, "index": part.position})
+        events.append(_event(step))
+    return events
 
 
 def _event(step: Step) -> dict[str, Any]:

@@ -73,6 +73,8 @@ def _add_output(sent: dict[str, Any], request: Mapping[str, Any], findings: Find
         sent["reasoning_effort"] = "none"
     elif output.get("effort"):
         sent["reasoning_effort"] = output["effort"]
+    if thinking.get("type") not in (None, "disabled", "enabled", "adaptive"):
+        findings.leave_out(f"thinking {str(thinking['type'])[:40]}")
     for key in ("budget_tokens", "display"):
         if thinking.get(key) is not None:
             findings.leave_out(f"thinking.{key}")

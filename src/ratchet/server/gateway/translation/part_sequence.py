@@ -19,7 +19,7 @@ _TEXTS: tuple[tuple[str, PartKind], ...] = (
 )
 
 
-class Part:
+class AnswerPart:
     """A part of an answer."""
 
     def __init__(self, kind: PartKind, position: int) -> None:
@@ -37,7 +37,7 @@ class Part:
         """Characters of the text that were told."""
 
 
-Step: TypeAlias = tuple[Literal["start", "more", "stop"], Part, str]
+Step: TypeAlias = tuple[Literal["start", "more", "stop"], AnswerPart, str]
 
 
 class PartSequence:
@@ -48,14 +48,16 @@ class PartSequence:
     """
 
     def __init__(self) -> None:
-        self._waiting: list[Part] = []
-        self._calls: dict[int, Part] = {}
+        self._waiting: list[AnswerPart] = []
+        self._calls: dict[int, AnswerPart] = {}
         self._count = 0
 
     def add(self, delta: Mapping[str, Any]) -> list[Step]:
         """Take a delta of the message."""
         for key, kind in _TEXTS:
             text = delta.get(key)
+            if isinstance(text, list):  # some servers write parts
+                text = "".join(str(part.get("text") or "") for part in listed(text))
             if isinstance(text, str) and text:
                 self._last(kind).text += text
         for block in listed(delta.get("thinking_blocks")):
@@ -70,13 +72,13 @@ class PartSequence:
         """Stop what has not stopped."""
         return self._steps(True)
 
-    def _last(self, kind: PartKind) -> Part:
+    def _last(self, kind: PartKind) -> AnswerPart:
         if self._waiting and self._waiting[-1].kind == kind and not self._waiting[-1].thinking:
             return self._waiting[-1]
         return self._new(kind)
 
-    def _new(self, kind: PartKind) -> Part:
-        part = Part(kind, self._count)
+    def _new(self, kind: PartKind) -> AnswerPart:
+        part = AnswerPart(kind, self._count)
         self._count += 1
         self._waiting.append(part)
         return part

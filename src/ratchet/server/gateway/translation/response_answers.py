@@ -8,7 +8,7 @@ from typing import Any
 from ratchet.observe.model_apis.bounded_json import mapping
 from ratchet.server.gateway.translation.chat_answers import ENDED_EARLY
 from ratchet.server.gateway.translation.content import listed
-from ratchet.server.gateway.translation.part_sequence import Part, PartSequence, Step
+from ratchet.server.gateway.translation.part_sequence import AnswerPart, PartSequence, Step
 from ratchet.server.gateway.translation.responses_to_chat import REDACTED, THOUGHT
 from ratchet.server.gateway.translation.usage import response_usage
 
@@ -16,7 +16,7 @@ _ECHOED = (
     *("instructions", "max_output_tokens", "metadata", "parallel_tool_calls", "reasoning"),
     *("temperature", "text", "tool_choice", "tools", "top_p", "truncation"),
 )
-"""Fields of a request that its response repeats."""
+"""RequestFields of a request that its response repeats."""
 
 _INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
 _ITEM_IDS = {"call": "fc", "reasoning": "rs", "text": "msg", "refusal": "msg"}
@@ -193,11 +193,11 @@ _EVENTS = {
 the whole."""
 
 
-def _text(part: Part) -> str:
+def _text(part: AnswerPart) -> str:
     return part.text or ("{}" if part.kind == "call" else "")
 
 
-def _content(part: Part, text: str) -> dict[str, Any]:
+def _content(part: AnswerPart, text: str) -> dict[str, Any]:
     if part.kind == "text":
         return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
     if part.kind == "refusal":
@@ -205,7 +205,7 @@ def _content(part: Part, text: str) -> dict[str, Any]:
     return {"type": "summary_text", "text": text}
 
 
-def _item(part: Part, item_id: str, status: str, *, begun: bool = False) -> dict[str, Any]:
+def _item(part: AnswerPart, item_id: str, status: str, *, begun: bool = False) -> dict[str, Any]:
     """The item of the output that a part is; empty where it has only begun."""
     item: dict[str, Any] = {"id": item_id, "status": status}
     if part.kind == "call":
