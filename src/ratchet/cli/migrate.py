@@ -74,7 +74,7 @@ def migrate(
 
       ratchet migrate --to gpt-6-luna
 
-      ratchet migrate --from gpt-5-mini --to claude-haiku-5-5 --margin 0.05
+      ratchet migrate --from claude-haiku-5-5 --to gpt-6-luna --margin 0.05
 
       ratchet migrate --to local:qwen2.5-coder-0.5b --no-ship --json
     """
