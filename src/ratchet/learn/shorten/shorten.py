@@ -443,19 +443,23 @@ class _Search:
                 changed[name] = PromptTemplate(text, self._prompts[name].engine)
             except InputError:
                 return None
-        reason = f"{self._left_out(left_out, changed)} left out."
-        if spaced:
-            reason = "A blank line more, to see what changes by chance."
+        reason = "A blank line more, to see what changes by chance."
+        if not spaced:
+            reason = self._reason(left_out, changed)
         candidate = self._lab.propose(changed, algorithm=Shorten.name, reason=reason)
         return self._entries.setdefault(
             candidate.id, RaceEntry(len(self._entries) + 1, candidate, self._source)
         )
 
-    def _left_out(self, parts: Collection[int], changed: Mapping[str, PromptTemplate]) -> str:
-        saved = sum(tokens_in(self._prompts[n].text) - tokens_in(changed[n].text) for n in changed)
+    def _reason(self, parts: Collection[int], changed: Mapping[str, PromptTemplate]) -> str:
+        was = sum(tokens_in(self._prompts[name].text) for name in changed)
+        now = sum(tokens_in(prompt.text) for prompt in changed.values())
         names = ", ".join(map(repr, sorted(changed)))
-        count = f"{len(parts)} of {counted(len(self._parts), 'part')}"
-        return f"{count} of {names} ({counted(saved, 'token')}, about)"
+        verb = "is" if len(parts) == 1 else "are"
+        return (
+            f"{len(parts)} of {counted(len(self._parts), 'part')} of {names} {verb} left out: about"
+            f" {now:,} tokens in place of {was:,}."
+        )
 
     def _report(self, entry: RaceEntry) -> None:
         self._lab.judged(
