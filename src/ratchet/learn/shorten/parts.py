@@ -159,8 +159,8 @@ _HEADING = r"[ \t]*\#{1,6}[ \t]"
 _BEGINS = re.compile(rf"(?:{_ITEM}|{_HEADING})")
 _OPEN, _CLOSE = "\"'(\\[*_`\u201c\u2018", "\"')\\]*_`\u201d\u2019"
 _SENTENCE = re.compile(
-    rf"(?P<word>\S*?)[.!?\u2026][{_CLOSE}]*(?P<space>[ \t]+|[ \t]*\n[ \t]*)(?=[{_OPEN}]*[^\W_a-z])"
-    r"|[\u3002\uff01\uff1f]"
+    rf"(?P<word>\S*?)[.!?\u2026][{_CLOSE}]*(?P<space>[ \t]+|[ \t]*\n[ \t]*)"
+    rf"(?=[{_OPEN}]*[^\W_a-z]|[{{<])|[\u3002\uff01\uff1f]"
 )
 """The end of a sentence that another one follows; in Chinese and Japanese any."""
 

@@ -145,6 +145,7 @@ class _Search:
         """Groups of parts that can go, the longest first."""
         self._chance = self._chance_square = 0.0
         """What the source loses by chance on a task that it scored on: mean and mean square."""
+        self._reported: set[int] = set()
         self._steps = 0
         self.ended = SearchEnd("idle", "every part that is left is needed")
 
@@ -192,6 +193,7 @@ class _Search:
                 if differences is None:
                     waiting.append(chunk)
                     continue
+                self._report(chunk.parts)
                 lost = tuple(task for task in chunk.tasks if differences[task.id] < -EVEN)
                 if not self._loses(differences.values()):
                     self._kept_out.append(chunk.parts)
@@ -248,7 +250,7 @@ class _Search:
                 if len(parts) > 1:
                     self._kept_out += self._halves(parts)
                     self._kept_out.sort(key=lambda parts: (-self._tokens(parts), parts))
-                lost = await self._lost(self._kept_out, lost)
+                lost = await self._lost(self._kept_out, lost) if self._kept_out else []
 
     async def _lost_together(self, tasks: Sequence[Task]) -> list[Task] | None:
         """Of the tasks, those that are lost without all groups, and again with a blank line more.
@@ -345,6 +347,8 @@ class _Search:
             elif _no_worse(differences.values()):
                 best = entry
                 break
+        for entry in self._entries.values():
+            self._judge(entry)
         sentence = await self._sentence(best)
         ids = [task.id for task in self.val]
         return Finding(
@@ -418,7 +422,6 @@ class _Search:
                 entry.add(await self._lab.evaluate(entry.candidate, new))
             except BudgetExhausted:
                 return None
-            self._report(entry)
         return {task.id: entry.scores[task.id] - self._source.scores[task.id] for task in tasks}
 
     def _entry(self, left_out: Iterable[int], *, spaced: bool = False) -> RaceEntry | None:
@@ -461,7 +464,15 @@ class _Search:
             f" {now:,} tokens in place of {was:,}."
         )
 
-    def _report(self, entry: RaceEntry) -> None:
+    def _report(self, left_out: Iterable[int]) -> None:
+        if entry := self._entry(left_out):
+            self._judge(entry)
+
+    def _judge(self, entry: RaceEntry) -> None:
+        """Report an entry's scores, once."""
+        if not entry.scores or entry.number in self._reported:
+            return
+        self._reported.add(entry.number)
         self._lab.judged(
             Proposal(
                 number=entry.number - 1,
