@@ -15,8 +15,8 @@ to be not worse by a margin.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from math import fsum, log2, sqrt
+from collections.abc import Iterable, Mapping, Sequence
+from math import log2
 from statistics import fmean
 
 import msgspec
@@ -25,13 +25,13 @@ from ratchet.learn.algorithm import SPENT, Finding, SearchEnd, require_tasks
 from ratchet.learn.budget import BudgetExhausted
 from ratchet.learn.lab import Lab
 from ratchet.learn.race import EVEN, RaceEntry
+from ratchet.learn.shorten.losses import Chance, no_worse
 from ratchet.learn.shorten.merging import merged
-from ratchet.learn.shorten.parts import PromptPart, joined, split_prompt, tokens_in
+from ratchet.learn.shorten.parts import tokens_in
 from ratchet.learn.shorten.saving import input_use, saving_sentence
+from ratchet.learn.shorten.split_prompts import SplitPrompts
 from ratchet.learn.work import Proposal, require_scores
-from ratchet.stats.gain import may_gain
 from ratchet.types import InputError, PromptTemplate, Task
-from ratchet.types.wording import counted
 
 UNLIMITED = 2_000
 """Planned rollouts if their number is not limited."""
@@ -117,21 +117,15 @@ class _Search:
 
     def __init__(self, lab: Lab) -> None:
         self._lab = lab
-        self._prompts = {
-            name: resource
-            for name, resource in lab.targets.items()
-            if isinstance(resource, PromptTemplate)
-        }
-        self._split = {name: split_prompt(prompt) for name, prompt in self._prompts.items()}
-        self._parts: list[tuple[str, int, PromptPart]] = [
-            (name, number, part)
-            for name, parts in self._split.items()
-            for number, part in enumerate(parts)
-            if not part.fixed
-        ]
-        """Those that may go: their prompts and their numbers in them."""
+        self._prompts = SplitPrompts(
+            {
+                name: resource
+                for name, resource in lab.targets.items()
+                if isinstance(resource, PromptTemplate)
+            }
+        )
         # What no task needs seems dead, so as many tasks are run as the budget allows.
-        looks = log2(max(2, len(self._parts))) + LOOKS
+        looks = log2(max(2, self._prompts.count)) + LOOKS
         count = max(LEAST, int(_left(lab) / looks))
         self.train = lab.shuffled("shorten/train", lab.train)[:count]
         self.val = lab.shuffled("shorten/val", lab.val)[:count]
@@ -143,8 +137,7 @@ class _Search:
         """By the parts that are left out, and whether a blank line is more; None for no prompt."""
         self._kept_out: list[tuple[int, ...]] = []
         """Groups of parts that can go, the longest first."""
-        self._chance = self._chance_square = 0.0
-        """What the source loses by chance on a task that it scored on: mean and mean square."""
+        self._chance = Chance()
         self._reported: set[int] = set()
         self._steps = 0
         self.ended = SearchEnd("idle", "every part that is left is needed")
@@ -169,19 +162,17 @@ class _Search:
         again = await self._differences((), self.train, spaced=True)
         if again is None:
             return
-        losses = [
-            max(0.0, -again[task]) for task, score in self._source.scores.items() if score > EVEN
-        ]
-        if losses:
-            self._chance = fmean(losses)
-            self._chance_square = fmean(loss * loss for loss in losses)
+        self._chance = Chance.of(
+            [again[task] for task, score in self._source.scores.items() if score > EVEN]
+        )
 
     async def leave_out(self) -> None:
         """Find the groups of parts that can go, each by itself."""
-        waiting = [_Chunk(tuple(range(len(self._parts))), tuple(self.train))] * bool(self._parts)
+        parts = tuple(range(self._prompts.count))
+        waiting = [_Chunk(parts, tuple(self.train))] if parts else []
         while waiting and self._may_continue():
             # First what may save most for a rollout: long parts that few tasks were lost without.
-            waiting.sort(key=lambda chunk: -self._tokens(chunk.parts) / len(chunk.tasks))
+            waiting.sort(key=lambda chunk: -self._prompts.tokens(chunk.parts) / len(chunk.tasks))
             batch = self._affordable(waiting[:BATCH])
             if not batch:
                 break
@@ -195,7 +186,7 @@ class _Search:
                     continue
                 self._report(chunk.parts)
                 lost = tuple(task for task in chunk.tasks if differences[task.id] < -EVEN)
-                if not self._loses(differences.values()):
+                if not self._chance.exceeded(differences.values()):
                     self._kept_out.append(chunk.parts)
                     lost = ()
                 waiting += self._next(chunk.parts, lost)
@@ -203,13 +194,13 @@ class _Search:
                     waiting += self._other(chunk, lost)
         if waiting:
             self.ended = SPENT
-        self._kept_out.sort(key=lambda parts: (-self._tokens(parts), parts))
+        self._kept_out.sort(key=lambda parts: (-self._prompts.tokens(parts), parts))
 
     def _next(self, parts: tuple[int, ...], lost: tuple[Task, ...]) -> list[_Chunk]:
         """What to try of parts without which tasks are lost: one half on these tasks."""
         if not lost or len(parts) == 1:
             return []
-        half, other = self._halves(parts)
+        half, other = self._prompts.halves(parts)
         return [_Chunk(half, lost, other)]
 
     def _other(self, chunk: _Chunk, lost: tuple[Task, ...]) -> list[_Chunk]:
@@ -218,10 +209,11 @@ class _Search:
         The tasks that were not, though they were without both, need something of the other half:
         it need not be tried as a whole.
         """
-        rest = tuple(task for task in chunk.tasks if task not in lost)
+        ids = {task.id for task in lost}
+        rest = tuple(task for task in chunk.tasks if task.id not in ids)
         if not rest:
             return [_Chunk(chunk.other, chunk.tasks)]
-        if len(chunk.other) > 1 and self._loses([-1.0] * len(rest) + [0.0] * len(lost)):
+        if len(chunk.other) > 1 and self._chance.exceeded([-1.0] * len(rest) + [0.0] * len(lost)):
             return self._next(chunk.other, rest)
         return [_Chunk(chunk.other, rest)]
 
@@ -248,8 +240,8 @@ class _Search:
                     return
                 parts = self._kept_out.pop(culprit)
                 if len(parts) > 1:
-                    self._kept_out += self._halves(parts)
-                    self._kept_out.sort(key=lambda parts: (-self._tokens(parts), parts))
+                    self._kept_out += self._prompts.halves(parts)
+                    self._kept_out.sort(key=lambda parts: (-self._prompts.tokens(parts), parts))
                 lost = await self._lost(self._kept_out, lost) if self._kept_out else []
 
     async def _lost_together(self, tasks: Sequence[Task]) -> list[Task] | None:
@@ -263,7 +255,7 @@ class _Search:
         again = await self._differences(_union(self._kept_out), lost, spaced=True)
         if again is None:
             return None
-        if not self._loses(again.values()):
+        if not self._chance.exceeded(again.values()):
             return []
         return [task for task in lost if again[task.id] < -EVEN]
 
@@ -280,7 +272,7 @@ class _Search:
         differences = await self._differences(_union(groups), tasks)
         if differences is None:
             return None
-        if not at_all and not self._loses(differences.values()):
+        if not at_all and not self._chance.exceeded(differences.values()):
             return []
         return [task for task in tasks if differences[task.id] < -EVEN]
 
@@ -312,26 +304,21 @@ class _Search:
     async def with_merged(self, finalists: list[RaceEntry]) -> list[RaceEntry]:
         """The finalists, with the coach's merged version of the shortest if it loses nothing."""
         lab = self._lab
-        start = finalists[0].candidate if finalists else lab.baseline
-        texts = {name: start.resources[name] for name in self._prompts}
-        prompts = {name: t for name, t in texts.items() if isinstance(t, PromptTemplate)}
+        prompts = self._prompts_of(finalists[0] if finalists else self._source)
         name = max(prompts, key=lambda name: len(prompts[name].text))
         shorter = await merged(lab, prompts[name], "shorten/merge")
         if shorter is None:
             return finalists
-        candidate = lab.propose(
+        was, now = tokens_in(self._prompts.prompts[name].text), tokens_in(shorter.text)
+        entry = self._entered(
             {**prompts, name: shorter},
-            algorithm=Shorten.name,
-            reason=f"The coach merged what is left of {name!r}: {self._shorter_by(shorter, name)}.",
+            f"The coach merged what is left of {name!r}: about {now:,} tokens in place of {was:,}.",
         )
-        if fault := await lab.check(candidate):
+        if fault := await lab.check(entry.candidate):
             lab.note(f"The coach's merged version cannot be used: {fault}")
             return finalists
-        entry = self._entries.setdefault(
-            candidate.id, RaceEntry(len(self._entries) + 1, candidate, self._source)
-        )
         differences = await self._run(entry, self.train)
-        if differences is None or not _no_worse(differences.values()):
+        if differences is None or not no_worse(differences.values()):
             lab.note("The coach's merged version loses train tasks, and is left out.")
             return finalists
         return [entry, *finalists]
@@ -341,10 +328,12 @@ class _Search:
         self._reserve = 0
         best, tasks = self._source, [*self.train, *self.val]
         for entry in sorted(finalists, key=self._length)[:FINALISTS]:
+            if await self._lab.check(entry.candidate):
+                continue
             differences = await self._run(entry, tasks)
             if differences is None:
                 self.ended = SPENT
-            elif _no_worse(differences.values()):
+            elif no_worse(differences.values()):
                 best = entry
                 break
         for entry in self._entries.values():
@@ -390,12 +379,6 @@ class _Search:
 
     # Candidates and their scores.
 
-    def _loses(self, differences: Collection[float]) -> bool:
-        """Whether more is lost than by chance, give or take its standard deviation."""
-        lost = fsum(max(0.0, -difference) for difference in differences)
-        count = len(differences)
-        return lost > count * self._chance + sqrt(count * self._chance_square) + EVEN
-
     async def _differences(
         self, left_out: Iterable[int], tasks: Sequence[Task], *, spaced: bool = False
     ) -> dict[str, float] | None:
@@ -432,37 +415,18 @@ class _Search:
         return self._without[key]
 
     def _made(self, left_out: frozenset[int], spaced: bool) -> RaceEntry | None:
-        gone: dict[str, set[int]] = {name: set() for name in self._prompts if spaced}
-        for part in left_out:
-            name, number, _ = self._parts[part]
-            gone.setdefault(name, set()).add(number)
-        changed = {}
-        for name, numbers in gone.items():
-            parts = self._split[name]
-            text = joined(_spaced(parts) if spaced else parts, numbers)
-            if not text.strip():
-                return None
-            try:
-                changed[name] = PromptTemplate(text, self._prompts[name].engine)
-            except InputError:
-                return None
+        changed = self._prompts.without(left_out, spaced=spaced)
+        if changed is None:
+            return None
         reason = "A blank line more, to see what changes by chance."
         if not spaced:
-            reason = self._reason(left_out, changed)
-        candidate = self._lab.propose(changed, algorithm=Shorten.name, reason=reason)
-        return self._entries.setdefault(
-            candidate.id, RaceEntry(len(self._entries) + 1, candidate, self._source)
-        )
+            reason = self._prompts.reason(left_out, changed)
+        return self._entered(changed, reason)
 
-    def _reason(self, parts: Collection[int], changed: Mapping[str, PromptTemplate]) -> str:
-        was = sum(tokens_in(self._prompts[name].text) for name in changed)
-        now = sum(tokens_in(prompt.text) for prompt in changed.values())
-        names = ", ".join(map(repr, sorted(changed)))
-        verb = "is" if len(parts) == 1 else "are"
-        return (
-            f"{len(parts)} of {counted(len(self._parts), 'part')} of {names} {verb} left out: about"
-            f" {now:,} tokens in place of {was:,}."
-        )
+    def _entered(self, changed: Mapping[str, PromptTemplate], reason: str) -> RaceEntry:
+        candidate = self._lab.propose(changed, algorithm=Shorten.name, reason=reason)
+        new = RaceEntry(len(self._entries) + 1, candidate, self._source)
+        return self._entries.setdefault(candidate.id, new)
 
     def _report(self, left_out: Iterable[int]) -> None:
         if entry := self._entry(left_out):
@@ -485,36 +449,13 @@ class _Search:
             )
         )
 
-    # Sizes.
-
-    def _tokens(self, parts: Iterable[int]) -> int:
-        return sum(self._parts[part][2].tokens for part in parts)
-
     def _length(self, entry: RaceEntry) -> int:
         """Estimated tokens of all prompts."""
-        resources = entry.candidate.resources
-        return sum(
-            tokens_in(resource.text)
-            for name in self._prompts
-            if isinstance(resource := resources[name], PromptTemplate)
-        )
+        return sum(tokens_in(prompt.text) for prompt in self._prompts_of(entry).values())
 
-    def _shorter_by(self, shorter: PromptTemplate, name: str) -> str:
-        was, now = tokens_in(self._prompts[name].text), tokens_in(shorter.text)
-        return f"about {now:,} tokens in place of {was:,}"
-
-    def _halves(self, parts: tuple[int, ...]) -> list[tuple[int, ...]]:
-        """Two groups of about equal length, cut where the text is, too, as far as it is."""
-        total, passed = self._tokens(parts), 0
-        cuts: list[tuple[tuple[int, float], int]] = []
-        for count in range(1, len(parts)):
-            part = self._parts[parts[count - 1]][2]
-            passed += part.tokens
-            aside = abs(passed / total - 0.5)
-            strength = min(part.after.count("\n"), 2) if aside <= CENTRAL else -1
-            cuts.append(((-strength, aside), count))
-        _, cut = min(cuts)
-        return [parts[:cut], parts[cut:]]
+    def _prompts_of(self, entry: RaceEntry) -> dict[str, PromptTemplate]:
+        resources = {name: entry.candidate.resources[name] for name in self._prompts.prompts}
+        return {name: r for name, r in resources.items() if isinstance(r, PromptTemplate)}
 
     # The budget.
 
@@ -536,26 +477,6 @@ class _Search:
                 break
             affordable.append(chunk)
         return affordable
-
-
-CENTRAL = 0.2
-"""How far from its middle, as a share, a group is cut at the end of a paragraph."""
-
-
-def _no_worse(differences: Iterable[float]) -> bool:
-    """Whether a candidate is not below the source by a standard error.
-
-    One task that is lost where all others are equal is a loss of exactly that, and counts.
-    """
-    values = [0.0 if abs(difference) <= EVEN else difference for difference in differences]
-    return not any(values) or may_gain([difference - EVEN for difference in values])
-
-
-def _spaced(parts: Sequence[PromptPart]) -> list[PromptPart]:
-    """A prompt with one more blank line after its first paragraph, or else at its end."""
-    first = next((n for n, part in enumerate(parts[:-1]) if "\n" in part.after), len(parts) - 1)
-    widened = parts[first]._replace(after=parts[first].after + "\n")
-    return [*parts[:first], widened, *parts[first + 1 :]]
 
 
 def _union(groups: Iterable[Iterable[int]]) -> list[int]:
