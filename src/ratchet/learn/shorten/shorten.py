@@ -15,7 +15,7 @@ to be not worse by a margin.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from math import log2
 from statistics import fmean
 
@@ -29,12 +29,9 @@ from ratchet.learn.shorten.losses import Chance, no_worse
 from ratchet.learn.shorten.merging import merged
 from ratchet.learn.shorten.parts import tokens_in
 from ratchet.learn.shorten.saving import input_use, saving_sentence
-from ratchet.learn.shorten.split_prompts import SplitPrompts
-from ratchet.learn.work import Proposal, require_scores
+from ratchet.learn.shorten.trials import Trials, rollouts_left
+from ratchet.learn.work import require_scores
 from ratchet.types import InputError, PromptTemplate, Task
-
-UNLIMITED = 2_000
-"""Planned rollouts if their number is not limited."""
 
 LEAST = 8
 """Train tasks, and val tasks, that are run at least, as far as there are any."""
@@ -82,10 +79,10 @@ class Shorten:
             )
         require_tasks(lab)
         fewest = 2 * min(len(lab.train), LEAST) + 2 * min(len(lab.val), LEAST)
-        if _left(lab) < fewest:
+        if rollouts_left(lab) < fewest:
             raise BudgetExhausted(
                 f"The budget does not cover one shorter prompt: {fewest} rollouts are needed at"
-                f" least, and {_left(lab)} are left.",
+                f" least, and {rollouts_left(lab)} are left.",
                 hint="Raise rollouts under [improve.budget]; a few hundred are usual.",
             )
         search = _Search(lab)
@@ -117,37 +114,25 @@ class _Search:
 
     def __init__(self, lab: Lab) -> None:
         self._lab = lab
-        self._prompts = SplitPrompts(
-            {
-                name: resource
-                for name, resource in lab.targets.items()
-                if isinstance(resource, PromptTemplate)
-            }
-        )
+        self._trials = Trials(lab, Shorten.name)
+        self._prompts = self._trials.prompts
         # What no task needs seems dead, so as many tasks are run as the budget allows.
         looks = log2(max(2, self._prompts.count)) + LOOKS
-        count = max(LEAST, int(_left(lab) / looks))
+        count = max(LEAST, int(rollouts_left(lab) / looks))
         self.train = lab.shuffled("shorten/train", lab.train)[:count]
         self.val = lab.shuffled("shorten/val", lab.val)[:count]
-        self._reserve = len(self.train) + 2 * len(self.val)
-        """Rollouts of a finalist on all tasks, and of the source on val."""
-        self._source = RaceEntry(0, lab.baseline)
-        self._entries: dict[str, RaceEntry] = {}
-        self._without: dict[tuple[frozenset[int], bool], RaceEntry | None] = {}
-        """By the parts that are left out, and whether a blank line is more; None for no prompt."""
+        # Of a finalist on all tasks, and of the source on val.
+        self._trials.reserve = len(self.train) + 2 * len(self.val)
         self._kept_out: list[tuple[int, ...]] = []
         """Groups of parts that can go, the longest first."""
         self._chance = Chance()
-        self._reported: set[int] = set()
         self._steps = 0
         self.ended = SearchEnd("idle", "every part that is left is needed")
 
     async def run_source(self) -> bool:
         """Run the source on the train tasks; whether there is a score that could be lost."""
-        evaluations = await self._lab.evaluate(self._lab.baseline, self.train)
-        require_scores(evaluations, "train")
-        scores = self._source.add(evaluations)
-        if not any(score > EVEN for score in scores.values()):
+        require_scores(await self._trials.run_source(self.train), "train")
+        if not any(score > EVEN for score in self._trials.source.scores.values()):
             return False
         await self._measure_chance()
         return True
@@ -157,13 +142,11 @@ class _Search:
 
         Answers of a model change with any change of its prompt, also where it draws none of them.
         """
-        if _left(self._lab) < len(self.train) + self._reserve:
-            return
-        again = await self._differences((), self.train, spaced=True)
+        again = await self._trials.differences((), self.train, spaced=True)
         if again is None:
             return
         self._chance = Chance.of(
-            [again[task] for task, score in self._source.scores.items() if score > EVEN]
+            [again[task] for task, score in self._trials.source.scores.items() if score > EVEN]
         )
 
     async def leave_out(self) -> None:
@@ -177,14 +160,14 @@ class _Search:
             if not batch:
                 break
             results = await asyncio.gather(
-                *(self._differences(chunk.parts, chunk.tasks) for chunk in batch)
+                *(self._trials.differences(chunk.parts, chunk.tasks) for chunk in batch)
             )
             waiting = waiting[len(batch) :]
             for chunk, differences in zip(batch, results, strict=True):
                 if differences is None:
                     waiting.append(chunk)
                     continue
-                self._report(chunk.parts)
+                self._trials.judge(len(self.train), chunk.parts)
                 lost = tuple(task for task in chunk.tasks if differences[task.id] < -EVEN)
                 if not self._chance.exceeded(differences.values()):
                     self._kept_out.append(chunk.parts)
@@ -219,10 +202,8 @@ class _Search:
 
     async def run_source_on_val(self) -> None:
         """Run the source on the val tasks."""
-        evaluations = await self._lab.evaluate(self._lab.baseline, self.val)
-        require_scores(evaluations, "val")
-        self._source.add(evaluations)
-        self._reserve -= len(self.val)
+        require_scores(await self._trials.run_source(self.val), "val")
+        self._trials.reserve -= len(self.val)
 
     async def mend(self, tasks: Sequence[Task]) -> None:
         """Put back what cannot go together with the others without a loss of these tasks."""
@@ -252,7 +233,7 @@ class _Search:
         lost = await self._lost(self._kept_out, tasks, at_all=True)
         if not lost:
             return lost
-        again = await self._differences(_union(self._kept_out), lost, spaced=True)
+        again = await self._trials.differences(_union(self._kept_out), lost, spaced=True)
         if again is None:
             return None
         if not self._chance.exceeded(again.values()):
@@ -269,7 +250,7 @@ class _Search:
             tasks: The tasks that are looked at.
             at_all: Also if no more are lost than by chance.
         """
-        differences = await self._differences(_union(groups), tasks)
+        differences = await self._trials.differences(_union(groups), tasks)
         if differences is None:
             return None
         if not at_all and not self._chance.exceeded(differences.values()):
@@ -297,27 +278,27 @@ class _Search:
         entries = [
             entry
             for count in counts
-            if 0 < count <= len(groups) and (entry := self._entry(_union(groups[:count])))
+            if 0 < count <= len(groups) and (entry := self._trials.entry(_union(groups[:count])))
         ]
         return list({entry.id: entry for entry in entries}.values())
 
     async def with_merged(self, finalists: list[RaceEntry]) -> list[RaceEntry]:
         """The finalists, with the coach's merged version of the shortest if it loses nothing."""
         lab = self._lab
-        prompts = self._prompts_of(finalists[0] if finalists else self._source)
+        prompts = self._trials.prompts_of(finalists[0] if finalists else self._trials.source)
         name = max(prompts, key=lambda name: len(prompts[name].text))
         shorter = await merged(lab, prompts[name], "shorten/merge")
         if shorter is None:
             return finalists
         was, now = tokens_in(self._prompts.prompts[name].text), tokens_in(shorter.text)
-        entry = self._entered(
+        entry = self._trials.entered(
             {**prompts, name: shorter},
             f"The coach merged what is left of {name!r}: about {now:,} tokens in place of {was:,}.",
         )
         if fault := await lab.check(entry.candidate):
             lab.note(f"The coach's merged version cannot be used: {fault}")
             return finalists
-        differences = await self._run(entry, self.train)
+        differences = await self._trials.run(entry, self.train)
         if differences is None or not no_worse(differences.values()):
             lab.note("The coach's merged version loses train tasks, and is left out.")
             return finalists
@@ -325,33 +306,32 @@ class _Search:
 
     async def choose(self, finalists: Sequence[RaceEntry]) -> Finding:
         """The shortest finalist that is no worse than the source on train and val."""
-        self._reserve = 0
-        best, tasks = self._source, [*self.train, *self.val]
-        for entry in sorted(finalists, key=self._length)[:FINALISTS]:
+        self._trials.reserve = 0
+        best, tasks = self._trials.source, [*self.train, *self.val]
+        for entry in sorted(finalists, key=self._trials.length)[:FINALISTS]:
             if await self._lab.check(entry.candidate):
                 continue
-            differences = await self._run(entry, tasks)
+            differences = await self._trials.run(entry, tasks)
             if differences is None:
                 self.ended = SPENT
             elif no_worse(differences.values()):
                 best = entry
                 break
-        for entry in self._entries.values():
-            self._judge(entry)
+        self._trials.judge(len(self.train))
         sentence = await self._sentence(best)
         ids = [task.id for task in self.val]
         return Finding(
             best=best.candidate,
-            baseline_val=fmean(self._source.scores[id] for id in ids),
+            baseline_val=fmean(self._trials.source.scores[id] for id in ids),
             best_val=fmean(best.scores[id] for id in ids),
-            proposals=len(self._entries),
+            proposals=self._trials.count,
             sentence=sentence,
             ended=self.ended.cause,
         )
 
     def nothing(self, sentence: str) -> Finding:
         """The source as it is, and why."""
-        mean = self._source.mean()
+        mean = self._trials.source.mean()
         return Finding(
             best=self._lab.baseline,
             baseline_val=mean,
@@ -362,9 +342,9 @@ class _Search:
         )
 
     async def _sentence(self, best: RaceEntry) -> str:
-        if best is self._source:
+        if best is self._trials.source:
             return f"No part of a prompt can go without a loss; {self.ended.why}."
-        was, now = self._length(self._source), self._length(best)
+        was, now = self._trials.length(self._trials.source), self._trials.length(best)
         text = (
             f"The prompts are {(1 - now / was) * 100:.0f} % shorter: about {now:,} tokens in place"
             f" of {was:,}, by their characters; {self.ended.why}."
@@ -373,89 +353,9 @@ class _Search:
             await asyncio.gather(
                 *(self._lab.spans(entry.evaluations[task.id]) for task in self.val)
             )
-            for entry in (self._source, best)
+            for entry in (self._trials.source, best)
         ]
         return f"{text} {saving_sentence(*map(input_use, spans))}".strip()
-
-    # Candidates and their scores.
-
-    async def _differences(
-        self, left_out: Iterable[int], tasks: Sequence[Task], *, spaced: bool = False
-    ) -> dict[str, float] | None:
-        """Scores without these parts minus the source's, by task id; None if the budget is spent.
-
-        What fails the checks loses every task.
-
-        Args:
-            left_out: The parts.
-            tasks: The tasks.
-            spaced: With a blank line more, which says nothing else, and is not checked.
-        """
-        entry = self._entry(left_out, spaced=spaced)
-        if entry is None or (not spaced and await self._lab.check(entry.candidate)):
-            return {task.id: -1.0 for task in tasks}
-        return await self._run(entry, tasks)
-
-    async def _run(self, entry: RaceEntry, tasks: Sequence[Task]) -> dict[str, float] | None:
-        new = [task for task in tasks if task.id not in entry.scores]
-        if len(new) > self._left():
-            return None
-        if new:
-            try:
-                entry.add(await self._lab.evaluate(entry.candidate, new))
-            except BudgetExhausted:
-                return None
-        return {task.id: entry.scores[task.id] - self._source.scores[task.id] for task in tasks}
-
-    def _entry(self, left_out: Iterable[int], *, spaced: bool = False) -> RaceEntry | None:
-        """The prompts without these parts; None if nothing is left of one."""
-        key = (frozenset(left_out), spaced)
-        if key not in self._without:
-            self._without[key] = self._made(*key)
-        return self._without[key]
-
-    def _made(self, left_out: frozenset[int], spaced: bool) -> RaceEntry | None:
-        changed = self._prompts.without(left_out, spaced=spaced)
-        if changed is None:
-            return None
-        reason = "A blank line more, to see what changes by chance."
-        if not spaced:
-            reason = self._prompts.reason(left_out, changed)
-        return self._entered(changed, reason)
-
-    def _entered(self, changed: Mapping[str, PromptTemplate], reason: str) -> RaceEntry:
-        candidate = self._lab.propose(changed, algorithm=Shorten.name, reason=reason)
-        new = RaceEntry(len(self._entries) + 1, candidate, self._source)
-        return self._entries.setdefault(candidate.id, new)
-
-    def _report(self, left_out: Iterable[int]) -> None:
-        if entry := self._entry(left_out):
-            self._judge(entry)
-
-    def _judge(self, entry: RaceEntry) -> None:
-        """Report an entry's scores, once."""
-        if not entry.scores or entry.number in self._reported:
-            return
-        self._reported.add(entry.number)
-        self._lab.judged(
-            Proposal(
-                number=entry.number - 1,
-                candidate_id=entry.id,
-                value=entry.mean(),
-                tasks=len(entry.scores),
-                pruned=len(entry.scores) < len(self.train),
-                best=self._source.mean(),
-                rollouts=self._lab.spent.rollouts,
-            )
-        )
-
-    def _length(self, entry: RaceEntry) -> int:
-        """Estimated tokens of all prompts."""
-        return sum(tokens_in(prompt.text) for prompt in self._prompts_of(entry).values())
-
-    def _prompts_of(self, entry: RaceEntry) -> dict[str, PromptTemplate]:
-        resources = {name: entry.candidate.resources[name] for name in self._prompts.prompts}
-        return {name: r for name, r in resources.items() if isinstance(r, PromptTemplate)}
 
     # The budget.
 
@@ -463,13 +363,9 @@ class _Search:
         self._steps += 1
         return self._lab.may_continue(f"shorten/{self._steps:04d}")
 
-    def _left(self) -> int:
-        """Rollouts left for the search."""
-        return _left(self._lab) - self._reserve
-
     def _affordable(self, level: Sequence[_Chunk]) -> list[_Chunk]:
         """The first chunks that the budget covers, with what mending and val take."""
-        left = self._left() - len(self.train)
+        left = self._trials.left - len(self.train)
         affordable = []
         for chunk in level:
             left -= len(chunk.tasks)
@@ -481,10 +377,3 @@ class _Search:
 
 def _union(groups: Iterable[Iterable[int]]) -> list[int]:
     return sorted({part for group in groups for part in group})
-
-
-def _left(lab: Lab) -> int:
-    """Rollouts left."""
-    if lab.budget.rollouts is None:
-        return UNLIMITED - min(lab.spent.rollouts, UNLIMITED)
-    return lab.budget.rollouts - lab.spent.rollouts
