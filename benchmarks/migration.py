@@ -98,7 +98,8 @@ def project(root: Path, task: str, data: Path | None, old: str) -> None:
             for line in config.splitlines()
         ]
         text = "\n".join(lines) + "\n"
-        (root / "ratchet.toml").write_text(text.replace("val = 0.05", "val = 0.1"))
+        text = text.replace("val = 0.05", "val = 0.1").replace("test = 0.65", "test = 0.6")
+        (root / "ratchet.toml").write_text(text)
     else:
         assert data is not None
         spec = DATASETS[task]

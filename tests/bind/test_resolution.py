@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
 from types import ModuleType
 
+import msgspec
 import pytest
 
 import ratchet
@@ -315,3 +316,23 @@ def test_a_malformed_name_is_refused(name: str) -> None:
 def test_resources_that_nobody_declared_bother_nobody(knobs: ratchet.bind.Knobs) -> None:
     with bound(Binding(resources={"other": Model("m")})):
         assert knobs.k == 5
+
+
+def test_a_cheaper_model_is_asked_first_and_taken_where_its_answer_passes() -> None:
+    llm = ratchet.model("answers", "large", choices=["small"], first="")
+    asked: list[str] = []
+
+    def ask(name: str) -> str:
+        asked.append(name)
+        return "?" if name == "small" and len(asked) > 1 else f"by {name}"
+
+    def passes(answer: str) -> bool:
+        return answer != "?"
+
+    assert llm.ask(ask, passes) == "by large"
+    cascade = msgspec.structs.replace(llm.default, first="small")
+    with bound(Binding(resources={"answers": cascade})):
+        asked.clear()
+        assert llm.ask(ask, passes) == "by small"
+        assert llm.ask(ask, passes) == "by large"
+        assert asked == ["small", "small", "large"]

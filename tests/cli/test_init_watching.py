@@ -140,9 +140,11 @@ def test_what_is_wired_learns_with_ten_answered_tasks_and_declares_nothing(
     tmp_path: Path, upstream: StubUpstream
 ) -> None:
     source = SHOP["support/agent.py"].replace('f"{SYSTEM} Be {tone}."', "SYSTEM")
+    source = source.replace("def answer", "open('last.txt', 'w').close()\n\n        def answer")
     one_prompt = source.replace('ask("Sort', 'print("Sort').replace('word.", question)', 'word.")')
     shop = repository(tmp_path, upstream, {**SHOP, "support/agent.py": one_prompt})
-    shop.init("--", sys.executable, "-m", "support", "Where is my pan?")
+    said = shop.init("--", sys.executable, "-m", "support", "Where is my pan?")
+    assert said["left_by_run"] == [{"how": "created", "path": "last.txt"}]
     products = ["pan", "cup", "jar", "mug", "pot", "lid", "fork", "bowl", "tray", "dish"]
     rows = [{"id": name, "input": f"What is {name}", "expected": name.upper()} for name in products]
     (shop.root / "tasks.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
@@ -155,6 +157,11 @@ def test_what_is_wired_learns_with_ten_answered_tasks_and_declares_nothing(
     assert improved.returncode == 0, improved.stderr
     assert json.loads(improved.stdout)["verdict"] in ("promote", "not_proved", "no_gain")
     assert "Output: " in shop.ratchet("diff", "source", "best").stdout
+    undone = " ".join(shop.ratchet("init", "--undo").stdout.split())
+    assert (
+        "The recorded run created last.txt, which stays. To remove it: rm -r -- last.txt" in undone
+    )
+    assert (shop.root / "last.txt").exists()
 
 
 def test_a_command_without_the_sdk_is_run_with_the_input_as_a_word(
@@ -234,26 +241,36 @@ def test_a_variable_of_ones_own_that_names_the_models_host_without_a_version_is_
     assert upstream.seen[-1].target == "/v1/chat/completions"
 
 
+@pytest.mark.parametrize(("place", "absent"), [(".", ".answers"), ("$HOME", "~/.answers/last")])
 def test_rollouts_begin_without_the_answers_that_the_recorded_run_kept(
-    tmp_path: Path, upstream: StubUpstream
+    tmp_path: Path, upstream: StubUpstream, place: str, absent: str
 ) -> None:
-    script = """
+    script = f"""
+        cd "{place}"
         mkdir -p .answers
-        [ -s .answers/last ] && { cat .answers/last; exit; }
-        message="{\\"role\\":\\"user\\",\\"content\\":\\"$1\\"}"
+        [ -s .answers/last ] && {{ cat .answers/last; exit; }}
+        message="{{\\"role\\":\\"user\\",\\"content\\":\\"$1\\"}}"
         curl -s "$OPENAI_BASE_URL/chat/completions" -H 'content-type: application/json' \\
-        -d "{\\"model\\":\\"m\\",\\"messages\\":[$message]}" > .answers/last
+        -d "{{\\"model\\":\\"m\\",\\"messages\\":[$message]}}" > .answers/last
         cat .answers/last
     """
     shop = repository(tmp_path, upstream, {"agent.sh": script})
+    home = tmp_path / "home"
+    home.mkdir()
+    shop.environ["HOME"] = str(home)
     shop.init("--", "sh", "agent.sh", "Where is my pan?")
-    assert shop.settings["agent"]["allow"]["absent"] == [".answers"]
+    assert shop.settings["agent"]["allow"]["absent"] == [absent]
     for _ in range(2):
         before = len(upstream.seen)
         done = shop.ratchet("run", "Where is my pan?", "--json")
         assert done.returncode == 0, done.stderr
         assert len(upstream.seen) == before + 1
-    assert (shop.root / ".answers" / "last").exists()
+    answers = (home if "HOME" in place else shop.root) / ".answers"
+    assert (answers / "last").exists()
+    assert shop.ratchet("init", "--undo").returncode == 0
+    again = shop.ratchet("init", "--yes", "--", "sh", "agent.sh", "Where is my pan?")
+    assert again.returncode == 3
+    assert "clear the answers that it keeps" in " ".join(again.stderr.split())
 
 
 def test_a_program_that_mends_its_own_input_is_told_to_be_recorded_on_copies(

@@ -43,9 +43,8 @@ def test_a_shorter_prompt_is_proved_no_worse_and_becomes_a_patch(
     tail = '[improve.budget]\nrollouts = 400\n[[guardrails]]\nmetric = "latency"\noff = true\n'
     project = make_project(agent=AGENT, config=SETTINGS + tail + INLINE)
     shown = project.ratchet("improve").stdout
-    assert "The prompts are 58 % shorter: about 48 tokens in place of 115" in " ".join(
-        shown.split()
-    )
+    words = " ".join(shown.split())
+    assert "The prompts are 58 % shorter: about 48 tokens in place of 115" in words
     outcome = project.json("improve")
     assert outcome["verdict"] == "promote", outcome["message"]
     assert str(outcome["message"]).startswith("Proved not worse by")

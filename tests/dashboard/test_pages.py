@@ -41,7 +41,7 @@ PAGES = {
     "/evaluators/ca4d0000ca4d0000ca4d0000ca4d0000": "Reliability",
     "/labelling": "Output",
     "/runs": "shipped",
-    "/runs/RUN": "why it was proposed",
+    "/runs/RUN": "train and val tasks that the source ran",
     "/candidates/CANDIDATE": "What it changed",
     "/experiments": "promote",
     "/experiments/EXPERIMENT": "The path of the evidence",

@@ -11,7 +11,18 @@ import pytest
 
 from ratchet.learn import Budget, BudgetExhausted, Finding, Proposal, Tune
 from ratchet.store import Store
-from ratchet.types import Bool, Candidate, Choice, Float, InputError, Int, Params, PromptTemplate
+from ratchet.types import (
+    Bool,
+    Candidate,
+    Choice,
+    Float,
+    InputError,
+    Int,
+    Model,
+    Params,
+    PromptTemplate,
+    version_of,
+)
 from tests.learn.conftest import Answer, FakeRunner, Killed, MakeStore, make_lab
 
 SEARCH = Params({"k": Int(3, 1, 50), "weight": Float(0.1, 0.01, 10.0, log=True)})
@@ -343,3 +354,35 @@ def test_a_search_that_is_killed_again_and_again_executes_nothing_twice(
         break
     assert finding == whole.finding
     assert executed == whole.spent == sum(store.rollouts.counts().values())
+
+
+def by_model(resources: Any, given: Any) -> float:
+    """The large model is right more often; with the small one first, the cold one is as good."""
+    model = resources["answers"]
+    value = {"small": 0.4, "large": 0.8}[model.model] - model.sampling["temperature"] / 10
+    return min(max(value + (given["nr"] % 7) / 100, 0.0), 1.0)
+
+
+def test_models_and_their_settings_are_searched_together_each_model_once_at_first(
+    make_store: MakeStore,
+) -> None:
+    small = Model(
+        "small", sampling={"temperature": 0.9, "max_tokens": 60}, choices=("small", "large")
+    )
+    source = Candidate.of({"answers": small})
+    found = learn(make_store(), Tune(), baseline=source, answer=by_model)
+    best = found.finding.best.resources["answers"]
+    assert isinstance(best, Model)
+    assert (best.model, best.sampling["max_tokens"]) == ("large", 60)
+    assert best.sampling["temperature"] < 0.9
+    assert best.choices == small.choices
+
+
+def test_a_cheaper_model_may_be_asked_first_where_the_agent_checks_answers() -> None:
+    alone = Model("large", choices=("small",))
+    assert "first" not in alone.space.space
+    checked = Model("large", choices=("small",), first="")
+    assert version_of(checked) == version_of(alone)  # it asks the same
+    point = checked.space
+    assert checked.at(point.replace(first="small")).first == "small"
+    assert checked.at(point.replace(model="small", first="small")).first == ""

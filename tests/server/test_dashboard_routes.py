@@ -112,7 +112,15 @@ def fill(store: Store) -> None:
     for key, body in notes.items():
         store.journal.append(RUN, key, body, NOW)
     rollouts = [
-        Rollout(id=f"{side}{n}", queue=RUN, candidate_id=candidate.id, task_id=f"t{n}", input=n)
+        Rollout(
+            id=f"{side}{n}",
+            queue=RUN,
+            candidate_id=candidate.id,
+            task_id=f"t{n}",
+            input=n,
+            purpose=f"learn/{RUN}",
+            status="succeeded",
+        )
         for side, candidate in (("s", SOURCE), ("b", BETTER))
         for n in range(3)
     ]
@@ -229,6 +237,18 @@ def test_two_candidates_are_compared_task_by_task(http: httpx2.Client) -> None:
         "t2": (None, None),
     }
     assert found["tasks"][0]["candidate_rollouts"] == ["b0"]
+
+
+def test_the_front_of_a_run_has_the_source_first_and_says_how_it_is_measured(
+    http: httpx2.Client,
+) -> None:
+    answer = http.get(f"/v1/runs/{RUN[:8]}/front").json()
+    source, better = answer["front"]["places"]
+    assert answer["front"]["source_id"] == source["candidate_id"] == SOURCE.id
+    assert better["candidate_id"] == BETTER.id
+    assert better["is_shipped"]
+    assert answer["over"] in ("cost", "latency")
+    assert "train and val tasks that the source ran" in answer["rule"]
 
 
 def test_what_a_candidate_changed_is_told_by_resource(http: httpx2.Client) -> None:
@@ -385,6 +405,7 @@ def test_a_release_in_a_repository_needs_a_server_in_its_project(http: httpx2.Cl
     [
         "/v1/runs/none",
         "/v1/runs/none/tasks?candidate=a&other=b",
+        "/v1/runs/none/front",
         "/v1/candidates/none/changes",
         "/v1/experiments/none/evidence",
         "/v1/experiments/none/explanation",

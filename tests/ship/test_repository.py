@@ -16,34 +16,31 @@ from ratchet.types import ShipError
 
 def test_a_dirty_tree_is_refused_and_named(project: Any) -> None:
     project.write("agent.py", project.source + b"# more\n")
-    project.write("staged.txt", "x")
-    project.git("add", "staged.txt")
+    project.write("alone.txt", "x")
+    project.git("add", "alone.txt")
     for number in range(12):
         project.write(f"new/über {number}.txt", "x")
+        project.git("add", "--intent-to-add", f"new/über {number}.txt")
+    project.write("untracked.txt", "x")
     with pytest.raises(ShipError) as caught:
         check_clean(project.root)
     said = str(caught.value)
     assert "14 paths differ" in said
     assert "M agent.py" in said
-    assert "A staged.txt" in said
-    assert "?? new/über 0.txt" in said
+    assert "A alone.txt" in said
+    assert "A new/über 0.txt" in said
     assert "and 4 more" in said
-    assert "Commit, stash or ignore" in said
+    assert "Commit or stash them" in said
     with pytest.raises(ShipError, match="14 paths"):
         project.ship()
 
 
-def test_ignored_files_and_ratchets_own_do_not_count(project: Any) -> None:
-    project.write(".gitignore", "*.log\n")
-    project.commit()
-    project.write("a.log", "x")
-    project.write(".ratchet/ratchet.db", "x")
-    check_clean(project.root)
+def test_untracked_files_count_only_where_a_release_would_patch_them(project: Any) -> None:
     project.write("state/ratchet.db", "x")
-    check_clean(project.root, [project.root / "state"])
-    with pytest.raises(ShipError, match=r"1 path differs.*\?\? state/ratchet\.db"):
-        check_clean(project.root)
-    (project.root / "state" / "ratchet.db").unlink()
+    project.write("prompts.yaml", "x")
+    check_clean(project.root)
+    with pytest.raises(ShipError, match=r"1 path differs.*\?\? prompts\.yaml"):
+        check_clean(project.root, [project.root / "prompts.yaml", project.root / "agent.py"])
     release = project.ship(out_dir=project.root / ".ratchet" / "releases")
     assert Path(release.pull_request).parent == project.root / ".ratchet" / "releases"
     assert project.git("diff", "--name-only", "HEAD", release.commit) == "agent.py"

@@ -358,13 +358,16 @@ def test_a_stored_record_that_leads_out_changes_nothing(tmp_path: Path) -> None:
     write(plan_of(root))
     index = root / ".ratchet/init/files.json"
     stored = json.loads(index.read_text())
-    for file in stored:
+    for file in stored["files"]:
         file["path"] = "../notes.txt"
         file["after"] = "bWluZQo="
         file["before"] = None
         file["folders"] = [".."]
+    stored["traces"] = [{"how": "created", "path": "../notes.txt"}]
     index.write_text(json.dumps(stored))
-    assert len(undo(root).kept) == 3
+    undone = undo(root)
+    assert len(undone.kept) == 3
+    assert not undone.traces
     assert (tmp_path / "notes.txt").read_text() == "mine\n"
     index.parent.mkdir(parents=True, exist_ok=True)
     index.write_text("{")

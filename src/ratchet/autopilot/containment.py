@@ -120,12 +120,15 @@ def allowance(section: AgentAllowSection, root: Path) -> Allowance:
 
 def _absent(name: str, root: Path, folders: Sequence[str]) -> str:
     """The path that a name under `absent` means."""
-    path = Path(os.path.normpath(root / name))
+    from ratchet.sandbox.containment import copied_folders
+
+    path = Path(os.path.normpath(root / os.path.expanduser(name)))
     path = Path(os.path.realpath(path.parent), path.name)
-    if Path(os.path.realpath(root)) not in path.parents:
+    copied = {Path(folder) for folder in copied_folders(str(root), os.environ)}
+    if copied.isdisjoint(path.parents) or any(folder.is_relative_to(path) for folder in copied):
         raise ConfigError(
-            f"absent under [agent.allow] names {name!r}, which is no path inside the project.",
-            hint="Name a file or a folder of the project, relative to ratchet.toml.",
+            f"absent under [agent.allow] names {name!r}, of which rollouts have no copy.",
+            hint="Name a file or a folder inside of the project, the home or a temporary folder.",
         )
     for folder in map(os.path.realpath, folders):
         if path.is_relative_to(folder):

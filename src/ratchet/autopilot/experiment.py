@@ -342,14 +342,17 @@ def _withheld(experiment: Experiment, waiting: int, decided: Decision) -> str:
     return (
         f"The decision is withheld: {decided.metric} is a judge's score, by which alone nothing is"
         f" promoted. Label {counted(waiting, 'more pair')} of answers: ratchet label --experiment"
-        f" {experiment.id[:8]}. Then run ratchet improve again."
+        f" {experiment.id[:8]}. Then run the same command again."
     )
 
 
-def _stream(setting: ExperimentSettings) -> str:
+def stream_of(project: str, agent: str, objective: str) -> str:
     """Key of the experiments that share one alpha budget: same project, agent and objective."""
-    key = [setting.project, setting.run.agent, setting.objective]
-    return msgspec.json.encode(key).decode()
+    return msgspec.json.encode([project, agent, objective]).decode()
+
+
+def _stream(setting: ExperimentSettings) -> str:
+    return stream_of(setting.project, setting.run.agent, setting.objective)
 
 
 def _begin(setting: ExperimentSettings, store: Store) -> Experiment:

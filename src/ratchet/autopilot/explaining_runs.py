@@ -33,12 +33,12 @@ def explain_run(
     if run.stage == "failed":
         return [
             f"The run stopped in its stage {run.failed_at or 'baseline'}: {run.message}",
-            "Nothing was decided. Once that is fixed, ratchet improve goes on there.",
+            f"Nothing was decided. Once that is fixed, {outcome.command} goes on there.",
         ]
     if STAGE_TRANSITIONS[run.stage]:
         return [
             f"Nothing is decided yet: the run is in its stage {run.stage}.",
-            at_work(waits, now),
+            at_work(waits, now, outcome.command),
         ]
     sentences = [run.message] if run.message else []
     sentences += _tried(outcome)
@@ -46,10 +46,10 @@ def explain_run(
     return [*sentences, *_would_change(outcome)]
 
 
-def at_work(waits: Sequence[LongWait] | None, now: float) -> str:
+def at_work(waits: Sequence[LongWait] | None, now: float, command: str) -> str:
     """Sentence on whether a process is at work on a run, and what it waits for."""
     if waits is None:
-        return "No process is at work on it; ratchet improve continues it."
+        return f"No process is at work on it; {command} continues it."
     if not waits:
         return "A process is at work on it."
     return f"A process is at work on it, {'; '.join(wait.sentence(now) for wait in waits)}."

@@ -20,6 +20,7 @@ from ratchet.autopilot.adapters import AdapterFolder
 from ratchet.autopilot.agent_model import agent_model, in_thread
 from ratchet.autopilot.algorithms import make_algorithm, weights_arms
 from ratchet.autopilot.checks import checked_finding, make_checks
+from ratchet.autopilot.chosen_candidate import Chosen, chosen_candidate, level_sentence
 from ratchet.autopilot.coach import coach_identity, open_coach, uses_coach
 from ratchet.autopilot.code_sandbox import release_tests, repository_of
 from ratchet.autopilot.dry_run import DryRunLab, NoRunner, dry_run
@@ -49,10 +50,10 @@ from ratchet.autopilot.report_cards import (
     never_measured,
     trust_objective,
 )
-from ratchet.autopilot.run_outcome import COACH_GONE
+from ratchet.autopilot.run_outcome import CHOSEN, COACH_GONE
 from ratchet.autopilot.run_spending import RolloutCap, RunSpending, announced
 from ratchet.autopilot.runner import open_runner
-from ratchet.autopilot.task_inputs import check_task_inputs
+from ratchet.autopilot.task_inputs import check_task_inputs, same_for_all
 from ratchet.autopilot.trainable import ADAPTERS, TrainableModel
 from ratchet.autopilot.watcher import Watcher
 from ratchet.autopilot.weights_algorithm import WeightsAlgorithm
@@ -118,6 +119,7 @@ async def improve(
     ship_it: bool = True,
     only_run: str | None = None,
     at_most: int | None = None,
+    chosen: str | None = None,
 ) -> Run:
     """Run the loop once for the project's agent, or resume an interrupted run.
 
@@ -130,6 +132,7 @@ async def improve(
         ship_it: Create the branch; False stops before it.
         only_run: Id of the run to resume; no other is begun.
         at_most: Rollouts that all stages together may take; the proof's are kept from learning.
+        chosen: Start of the id of a candidate to prove and ship; nothing is learned then.
 
     Returns:
         The run: shipped, without gain, not proved, or (with `ship_it` False) about to ship.
@@ -149,13 +152,17 @@ async def improve(
             for sentence in sentences:
                 watcher.message(sentence)
             check_task_inputs(agent, dataset.tasks)
+            if sentence := same_for_all(agent, dataset.tasks):
+                watcher.message(sentence)
             if agent.prompts_in_calls:
                 if ship_it:
                     check_clean(project.root)
                 await discover_prompts(project, store, agent, dataset, watcher.message)
             check_import_binding(project.config, agent.declarations)
             cap = None if at_most is None else RolloutCap(at_most, begun)
-            improve_run = _ImproveRun(project, store, watcher, agent, dataset, seed, only_run, cap)
+            improve_run = _ImproveRun(
+                project, store, watcher, agent, dataset, seed, only_run, cap, chosen
+            )
             return await improve_run.advance(ship_it)
 
 
@@ -172,6 +179,7 @@ class _ImproveRun:
         seed: int | None,
         only_run: str | None,
         cap: RolloutCap | None = None,
+        chosen: str | None = None,
     ) -> None:
         self.project = project
         self.cap = cap
@@ -183,6 +191,9 @@ class _ImproveRun:
         self.dataset = dataset
         self.evaluators: tuple[Evaluator, ...] = project.evaluators(self.agent)
         self.objective = project.objective(self.evaluators, self.agent)
+        self.chosen: Candidate | None = None
+        if chosen is not None:
+            self.chosen = chosen_candidate(project, store, self.baseline, self.objective, chosen)
         self.answered = any(
             e.name == self.objective and getattr(e, "needs_expected", False)
             for e in self.evaluators
@@ -224,6 +235,8 @@ class _ImproveRun:
         return self.project.with_config(config.model_copy(update={"improve": learning_section}))
 
     def _make_algorithm(self) -> Algorithm:
+        if self.chosen is not None:
+            return Chosen(self.chosen)
         section = self.project.config.improve
         algorithm = make_algorithm(section.algorithm, section.options)
         model = self.project.agent_model
@@ -249,6 +262,7 @@ class _ImproveRun:
             self.project.rules(),
             msgspec.to_builtins(self.guardrails),
             self.seed,
+            *([self.chosen.id] if self.chosen is not None else []),
         ]
         if self._seeks_no_worse:
             rules.append([self.algorithm.name, self.project.config.improve.options])
@@ -287,6 +301,8 @@ class _ImproveRun:
         if goes_on is None:
             self.store.candidates.put(self.baseline, now)
             self.store.runs.put(run)
+            if self.chosen is not None:
+                self.store.journal.append(run.id, CHOSEN, self.chosen.id, now)
             return run
         if stored is None and goes_on.stage == "not_proved":
             added = tasks_to_continue(goes_on, self.dataset, self.store, answered=self.answered)
@@ -344,7 +360,8 @@ class _ImproveRun:
                 await self._trust()
             if ship_it:
                 # Checked before anything is spent: a dirty tree would be refused at the end.
-                check_clean(self.project.root)
+                files = [declaration.file for declaration in self.agent.declarations.values()]
+                check_clean(self.project.root, [Path(file) for file in files if file])
             if self.run.stage == "baseline":
                 await self._dry_run()
             if self.run.stage != "ship":
@@ -463,6 +480,8 @@ class _ImproveRun:
             self.watcher.message(
                 f"{counted(len(self.dataset.tasks), 'task')}: {splits}. {self.dataset.reason}"
             )
+        if self.chosen is not None:
+            self.watcher.message(level_sentence(next_level(self._setting(self.chosen), self.store)))
         for sentence in reach(self._setting(self.baseline), self.store):
             self.watcher.message(sentence)
 
@@ -634,8 +653,10 @@ class _ImproveRun:
             message=self._told(decided),
         )
 
-    def _learned(self, candidate: Candidate) -> float:
-        """A candidate's gain as learning saw it."""
+    def _learned(self, candidate: Candidate) -> float | None:
+        """A candidate's gain as learning saw it; None for one that a person chose."""
+        if self.chosen is not None:
+            return None
         finding = self.store.journal.get(self.run.id, "finding") or {}
         ranked = msgspec.convert(finding.get("nominees", []), list[Nominee])
         return next((n.gain for n in ranked if n.candidate_id == candidate.id), 0.0)

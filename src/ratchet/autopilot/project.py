@@ -109,6 +109,8 @@ class Project:
         """The running local model of [agent] model; see `agent_model`."""
         self.other_models: dict[str, LocalModel] = {}
         """The running local models of [[agent.models]], by their names."""
+        self.said: set[str] = set()
+        """Sentences on how its rollouts run, which one command says once."""
         apply_prices(config)
 
     @classmethod

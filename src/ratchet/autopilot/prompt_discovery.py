@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -46,6 +47,12 @@ class FoundPrompt(msgspec.Struct, frozen=True):
     template: PromptTemplate
     count: int
     """Number of model calls that it was seen in."""
+    place: str = ""
+    """Where the source has it, as `FILE:LINE`; empty where no literal is it."""
+
+    def __str__(self) -> str:
+        place = f"{self.place}, " if self.place else ""
+        return f"{self.name} ({place}{counted(self.count, 'call')})"
 
 
 def recall_prompts(store: Store, agent: AnyAgent, dataset: Dataset) -> bool:
@@ -101,7 +108,7 @@ async def discover_prompts(
     async with open_runner(project, store, agent, identity, say, take_over=True) as runner:
         ended = await runner.run(rollouts, [unchanged])
     try:
-        prompts = _found_in(
+        prompts = found_in(
             project, store, [ended[rollout.id] for rollout in rollouts], say, declared
         )
     except AgentError as error:
@@ -109,7 +116,7 @@ async def discover_prompts(
         store.journal.append(identity, key, error.message, time.time())
         raise
     descriptions = [f"{name} (in the source)" for name in declared]
-    descriptions += [f"{prompt.name} ({counted(prompt.count, 'call')})" for prompt in prompts]
+    descriptions += map(str, prompts)
     say(f"Its prompts: {', '.join(descriptions)}.")
     store.journal.append(identity, KEY, msgspec.to_builtins(prompts), time.time())
     _declare(agent, prompts, declared)
@@ -178,13 +185,25 @@ def _consists_of(template: PromptTemplate, declared: Mapping[str, Declaration]) 
     return 2 * len("".join(left.split())) <= size
 
 
-def _found_in(
+def found_in(
     project: Project,
     store: Store,
     rollouts: Sequence[Rollout],
     say: Say,
     declared: Mapping[str, Declaration],
 ) -> tuple[FoundPrompt, ...]:
+    """The prompts that rollouts of an agent were made with.
+
+    Args:
+        project: The project.
+        store: Its store.
+        rollouts: They have ended.
+        say: Told what is left out.
+        declared: Prompts that the source declares.
+
+    Raises:
+        AgentError: All failed, none called a model, or none has a prompt that can be told.
+    """
     failed = [rollout for rollout in rollouts if rollout.status != "succeeded"]
     if len(failed) == len(rollouts):
         raise AgentError(
@@ -203,9 +222,10 @@ def _found_in(
     # What varies little there may be the task: only a text of the source is a prompt.
     known = [prompt.template for prompt in prompts]
     root = repository_of(project.root)
-    for template, count in source_prompts(root, calls, known):
-        name = user_prompt_name(project.agent_name, [prompt.name for prompt in prompts])
-        prompts.append(FoundPrompt(name, as_written(root, template) or template, count))
+    for prompt, count in source_prompts(root, calls, known).items():
+        name = user_prompt_name(project.agent_name, [named.name for named in prompts])
+        written = as_written(root, prompt.template) or prompt
+        prompts.append(FoundPrompt(name, written.template, count, _shown(project, prompt.place)))
     if declared and not prompts:
         return ()
     if not prompts:
@@ -235,9 +255,15 @@ def _written(project: Project, recorded: FoundPrompts, times: Sequence[float]) -
         recorded.prompts.items(), recorded.discovery.proposals, strict=True
     ):
         timeless = free_times(template, min(times), max(times))
-        literal = as_written(repository_of(project.root), timeless)
-        prompts.append(FoundPrompt(name, literal or timeless, proposal.count))
+        written = as_written(repository_of(project.root), timeless)
+        template, place = written or (timeless, "")
+        prompts.append(FoundPrompt(name, template, proposal.count, _shown(project, place)))
     return prompts
+
+
+def _shown(project: Project, place: str) -> str:
+    """A place of the repository as it is named in the project's folder."""
+    return os.path.relpath(repository_of(project.root) / place, project.root) if place else ""
 
 
 def _no_call(project: Project, rollouts: int) -> str:

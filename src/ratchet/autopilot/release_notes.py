@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from ratchet.autopilot.run_outcome import CHOSEN
 from ratchet.prove import RepetitionPlan
 from ratchet.store import Store
 from ratchet.types import Candidate, Cost, Run
@@ -23,7 +24,10 @@ def release_notes(store: Store, run: Run) -> tuple[str, ...]:
         run: A run that has selected a candidate.
     """
     finding: Any = store.journal.get(run.id, "finding") or {}
-    sentences = [_cost(finding)] if "rollouts" in finding else []
+    if store.journal.get(run.id, CHOSEN):
+        sentences = ["A person chose it among the candidates of earlier runs."]
+    else:
+        sentences = [_cost(finding)] if "rollouts" in finding else []
     repeated = msgspec.convert(store.journal.get(run.id, "repetitions") or {}, RepetitionPlan)
     if repeated.sentence:
         sentences.append(repeated.sentence)

@@ -18,6 +18,9 @@ VERDICTS = ("check/", "test/")
 COACH_GONE = "coach-gone"
 """Key in the journal of why learning lost its coach."""
 
+CHOSEN = "chosen"
+"""Key in the journal of the candidate that a person chose, of which the run is the proof."""
+
 ANSWERS = "unusable/"
 """Key prefix of unusable answers in the journal."""
 
@@ -61,6 +64,23 @@ class RunOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """What the objective's evaluator may do, and why; None until learning has begun."""
     coach_gone: dict[str, Any] | None = None
     """Why learning lost its coach, and what to do; None if it did not."""
+    chosen_id: str = ""
+    """The candidate that a person chose to ship; empty if the run learns."""
+
+    @property
+    def command(self) -> str:
+        """The command that begins and continues it."""
+        if self.chosen_id:
+            return f"ratchet ship {self.chosen_id[:8]}"
+        moved = self.decision is not None and self.decision.margin
+        return "the same command" if moved else "ratchet improve"
+
+    @property
+    def metric(self) -> str:
+        """Name of the objective; `score` until it is known."""
+        if self.decision is not None:
+            return self.decision.metric
+        return (self.trust or {}).get("evaluator") or "score"
 
     def for_machines(self) -> dict[str, Any]:
         """The JSON of `ratchet improve --json`."""
@@ -109,6 +129,7 @@ def outcome_of(store: Store, run: Run) -> RunOutcome:
         costs=costs_of(store, run),
         trust=store.journal.get(run.id, "trust"),
         coach_gone=store.journal.get(run.id, COACH_GONE),
+        chosen_id=store.journal.get(run.id, CHOSEN, ""),
     )
 
 

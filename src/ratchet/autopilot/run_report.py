@@ -12,6 +12,7 @@ import msgspec
 
 from ratchet._version import __version__
 from ratchet.autopilot.cycle.explaining import explain_experiment
+from ratchet.autopilot.run_front import RunFront, run_front
 from ratchet.autopilot.run_outcome import RunOutcome, outcome_of
 from ratchet.ship.word_changes import WordChange, folded, word_changes
 from ratchet.store import Store
@@ -21,6 +22,7 @@ from ratchet.types import (
     PromptTemplate,
     Resource,
     Run,
+    dollars_text,
     kind_of,
     resource_text,
 )
@@ -64,6 +66,7 @@ def run_report(store: Store, run: Run) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    placed = run_front(store, run, outcome.metric)
     best = sorted(outcome.proposals, key=lambda proposal: proposal.value, reverse=True)[:BEST]
     return environment.get_template("run_report.html").render(
         version=__version__,
@@ -73,6 +76,9 @@ def run_report(store: Store, run: Run) -> str:
         explanation=explain_experiment(experiment) if experiment else [],
         best=best,
         scores=_score_plot(outcome),
+        front=placed,
+        dollars_text=dollars_text,
+        front_plot=_front_plot(placed) if placed else None,
         evidence=_evidence_plot(experiment) if experiment else None,
         differences=_differences(store, run),
     )
@@ -146,6 +152,48 @@ def _score_plot(outcome: RunOutcome) -> _Plot | None:
     ]
     label = f"Score of {counted(len(dots), 'candidate')} over rollouts"
     return _Plot([], dots, marks, [y(tick) for tick in ticks], None, label)
+
+
+def _front_plot(front: RunFront) -> _Plot | None:
+    """Quality over cost, or latency: those on the front by their letters."""
+    by_cost = front.over == "cost"
+    places = [
+        (place, burden)
+        for place in front.places
+        if place.is_known and (burden := place.cost_usd if by_cost else place.latency_s) is not None
+    ]
+    if len(places) < 2:
+        return None
+    most = max(burden for _, burden in places) or 1.0
+    low = min(place.quality for place, _ in places)
+    high = max(place.quality for place, _ in places)
+    room = 0.05 * (high - low) or 0.05
+
+    def x(burden: float) -> float:
+        return _LEFT + (WIDTH - _LEFT - _RIGHT) * burden / most
+
+    def y(quality: float) -> float:
+        share = (quality - low + room) / (high - low + 2 * room)
+        return HEIGHT - _BOTTOM - (HEIGHT - _BOTTOM - _TOP) * share
+
+    dots, marks = [], []
+    for place, burden in places:
+        is_source = place.candidate_id == front.source_id
+        name = "source" if is_source else place.candidate_id[:8]
+        kind = "source" if is_source else "chosen" if place.on_front else "dot"
+        dots.append((x(burden), y(place.quality), kind, f"{name}: {place.quality:.3f}"))
+        label = name if is_source or place.is_shipped else place.letter
+        anchor = "end" if burden > most / 2 else "start"
+        aside = -8 if anchor == "end" else 8
+        marks.append((x(burden) + aside, y(place.quality) - 6, anchor, label))
+    for part in range(5):
+        quality, burden = low + (high - low) * part / 4, most * part / 4
+        marks.append((_LEFT - 6, y(quality) + 4, "end", f"{quality:.2f}"))
+        marks.append((x(burden), HEIGHT - 8, "middle", f"{burden:.2g}"))
+    grid = [y(low + (high - low) * part / 4) for part in range(5)]
+    unit = "dollars" if by_cost else "seconds"
+    label = f"{front.metric} of {counted(len(dots), 'candidate')} over {unit} of a rollout"
+    return _Plot([], dots, marks, grid, None, label)
 
 
 def _evidence_plot(experiment: Experiment) -> _Plot | None:

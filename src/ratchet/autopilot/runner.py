@@ -71,10 +71,11 @@ async def open_runner(
         ConfigError: [redaction] cannot be applied.
     """
     redactor = project.redactor()
-    if sentence := warning(project.config, agent.declarations):
-        say(sentence)
+    sentences = [warning(project.config, agent.declarations)]
     if project.interpreter is not None:
-        say(f"The agent runs in its own environment, with {project.interpreter.executable}.")
+        sentences.append(
+            f"The agent runs in its own environment, with {project.interpreter.executable}."
+        )
     containment: AgentContainment | None = None
     if not project.config.run.server:  # whose runners contain what they run
         containment, sentence = containment_of(
@@ -84,7 +85,10 @@ async def open_runner(
             state=project.state,
             python="" if project.interpreter is None else project.interpreter.executable,
         )
-        if sentence:
+        sentences.append(sentence)
+    for sentence in sentences:
+        if sentence and sentence not in project.said:
+            project.said.add(sentence)
             say(sentence)
     async with AsyncExitStack() as stack:
         state = project.prepare_state()

@@ -4,26 +4,39 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from ratchet.bind.recognise import recognise, recognise_within, refusal
-from ratchet.observe.system_prompts import leading_user_texts, system_prompts
+from ratchet.observe.system_prompts import leading_user_texts, sent_texts, system_prompts
 from ratchet.ship import find_literal
 from ratchet.source.files import own_files
 from ratchet.source.literals.literal import Literal, parts_of
 from ratchet.source.literals.placeholders import with_placeholders
 from ratchet.types import InputError, PromptTemplate, Span
 from ratchet.wire.deriving.prompts import sent_sources
+from ratchet.wire.deriving.text_owners import SentSource
 from ratchet.wire.recording.recording import ModelText
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
 
 
+class SourcePrompt(NamedTuple):
+    """A literal that model calls sent."""
+
+    template: PromptTemplate
+    """With a slot for what is put into it."""
+    place: str
+    """As `FILE:LINE`."""
+
+
 def source_prompts(
     root: Path, calls: Iterable[Span], others: Sequence[PromptTemplate] = ()
-) -> list[tuple[PromptTemplate, int]]:
-    """The literals of a repository that model calls sent: of each text, the longest in it.
+) -> dict[SourcePrompt, int]:
+    """The literals of a repository that model calls sent, as the gateway can replace them.
+
+    Of each text, the longest literal in it, and those before it and behind it.
 
     Args:
         root: The root of a git repository, or a folder without one.
@@ -31,40 +44,51 @@ def source_prompts(
         others: Prompts that are known; texts that consist of them are left out.
 
     Returns:
-        Each with a slot for what is put into it, and the number of texts that it was sent in.
+        The number of texts that each was sent in.
     """
     root = root.resolve()
+    calls = list(calls)
     texts = [
-        [
-            ModelText(role=role, text=text)
-            for role, sent in (
-                ("system", system_prompts(call.attributes)),
-                ("user", leading_user_texts(call.attributes)),
-            )
-            for text in sent
-        ]
+        [ModelText(role=role, text=text) for role, text in sent_texts(call.attributes)]
         for call in calls
     ]
     paths = [file.relative_to(root).as_posix() for file in own_files(root)]
     sources = sent_sources(root, paths, texts)
-    literals = [source.literal for source in sorted(sources, key=lambda source: -source.size)]
-    counts: Counter[PromptTemplate] = Counter()
-    for sent in (sent for sent_texts in texts for sent in sent_texts):
-        if any(recognise(template, sent.text) is not None for template in others):
+    longest_first = sorted(sources, key=lambda source: -source.size)
+    counts: Counter[SourcePrompt] = Counter()
+    replaced = [
+        text
+        for call in calls
+        for text in (*system_prompts(call.attributes), *leading_user_texts(call.attributes))
+    ]
+    for text in replaced:
+        if any(recognise(template, text) is not None for template in others):
             continue
-        templates = (_template_in(sent.text, literal) for literal in literals)
-        longest = next((template for template in templates if template is not None), None)
-        if longest is not None:
-            counts[longest] += 1
-    return list(counts.items())
+        counts.update(_prompts_in(text, longest_first))
+    return dict(counts)
 
 
-def as_written(root: Path, template: PromptTemplate) -> PromptTemplate | None:
+def _prompts_in(text: str, sources: Sequence[SentSource]) -> Iterator[SourcePrompt]:
+    """The first of some literals that stands in a text, and the others before and behind it."""
+    for number, source in enumerate(sources, 1):
+        template = _template_in(text, source.literal)
+        place = recognise_within(template, text) if template is not None else None
+        if template is not None and place is not None:
+            yield SourcePrompt(template, f"{source.file.path}:{source.line}")
+            yield from _prompts_in(place.before, sources[number:])
+            yield from _prompts_in(place.after, sources[number:])
+            return
+
+
+def as_written(root: Path, template: PromptTemplate) -> SourcePrompt | None:
     """A prompt with the slots that it has in the source, where exactly one literal is it.
 
     None too for a folder without git: nothing could be patched there.
     """
-    return find_literal(root, template).template if (root / ".git").exists() else None
+    if not (root / ".git").exists():
+        return None
+    found = find_literal(root, template)
+    return SourcePrompt(found.template, str(found.places[0])) if found.template else None
 
 
 def _template_in(text: str, literal: Literal) -> PromptTemplate | None:

@@ -6,6 +6,28 @@ from collections.abc import Sequence
 
 from ratchet.run.program import AnyAgent, ProgramAgent
 from ratchet.types import InputError, Task
+from ratchet.worker.placeholders import has_placeholders
+
+
+def same_for_all(agent: AnyAgent, tasks: Sequence[Task]) -> str:
+    """A sentence where the agent is given nothing of its tasks; empty where it is, or of one task.
+
+    Args:
+        agent: The agent.
+        tasks: Its tasks.
+    """
+    if isinstance(agent, ProgramAgent):
+        takes_input = agent.spec.handover.takes_input
+    else:
+        arguments = agent.spec.arguments
+        takes_input = arguments is None or has_placeholders([arguments, agent.spec.construct])
+    if takes_input or len(tasks) < 2:
+        return ""
+    return (
+        f"All {len(tasks)} tasks run the same: nothing in [agent] has a place for their input. Let"
+        " the agent take it, and write {input} there; or record it anew: ratchet init --undo, then"
+        " ratchet init."
+    )
 
 
 def check_task_inputs(agent: AnyAgent, tasks: Sequence[Task]) -> None:

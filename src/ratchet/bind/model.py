@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar
 
 from ratchet.bind import context, registry
 from ratchet.types import Declaration, Model
+
+Answer = TypeVar("Answer")
 
 
 class ModelHandle:
@@ -39,6 +41,31 @@ class ModelHandle:
         """Request fields such as temperature."""
         return dict(self.bound.sampling)
 
+    def ask(self, ask: Callable[[str], Answer], passes: Callable[[Answer], bool]) -> Answer:
+        """The answer of the model; that of a cheaper one that is asked first, where it passes.
+
+        Args:
+            ask: Asks the model of this name.
+            passes: Whether an answer of the cheaper model may be taken: by its form, by a check.
+        """
+        bound = self.bound
+        if bound.first:
+            answer = ask(bound.first)
+            if passes(answer):
+                return answer
+        return ask(bound.model)
+
+    async def ask_async(
+        self, ask: Callable[[str], Awaitable[Answer]], passes: Callable[[Answer], bool]
+    ) -> Answer:
+        """As `ask`, where asking is a coroutine."""
+        bound = self.bound
+        if bound.first:
+            answer = await ask(bound.first)
+            if passes(answer):
+                return answer
+        return await ask(bound.model)
+
     def __str__(self) -> str:
         return self.bound.model
 
@@ -48,6 +75,7 @@ def model(
     default: str,
     *,
     choices: Sequence[str] = (),
+    first: str | None = None,
     base_url: str | None = None,
     **sampling: Any,
 ) -> ModelHandle:
@@ -57,10 +85,12 @@ def model(
         name: Its name, unique in the agent.
         default: The model's name at its endpoint.
         choices: Names of models that may take its place, cheapest first.
+        first: A cheaper model that `ask` asks first; "" for none so far. Left out, the model is
+            asked alone.
         base_url: OpenAI-compatible endpoint, or None for the client's own default.
         sampling: Request fields such as temperature, top_p, max_tokens.
     """
-    resource = Model(default, base_url, sampling, choices=tuple(choices))
+    resource = Model(default, base_url, sampling, choices=tuple(choices), first=first)
     frame = registry.caller()
     file, line = frame.f_code.co_filename, frame.f_lineno
     registry.declare(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 import string
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -263,13 +263,20 @@ class Recogniser:
         """The prompt that a text is, or else that stands in it; None without either."""
         return self.find(text) or self.find_within(text)
 
-    def find_within(self, text: str) -> RecognisedPrompt | None:
-        """The user's prompt with the most constant text that stands in a text, or None."""
+    def find_within(self, text: str, besides: Collection[str] = ()) -> RecognisedPrompt | None:
+        """The user's prompt with the most constant text that stands in a text, or None.
+
+        Args:
+            text: The text.
+            besides: Names of prompts that are not looked for.
+        """
         if len(text) > MAX_TEXT or not self._user:
             return None
         plain = _plain(text)
         for entry in self._user:
-            if all(_plain(piece) in plain for piece in entry.shape.pieces):
+            if entry.name not in besides and all(
+                _plain(piece) in plain for piece in entry.shape.pieces
+            ):
                 place = _within(entry.shape, text)
                 if place is not None:
                     return RecognisedPrompt(entry.name, entry.version, *place)

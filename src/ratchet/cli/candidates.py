@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from ratchet.autopilot.run_front import RunFront, run_front
 from ratchet.autopilot.run_outcome import Refusal, RunOutcome, outcome_of, refusals_in
 from ratchet.cli.candidate_tree import CandidateTree
 from ratchet.cli.console import (
@@ -16,10 +17,12 @@ from ratchet.cli.console import (
     display_path,
     out,
     print_json,
+    print_table,
     project_in,
     short,
     table,
 )
+from ratchet.cli.front_plot import front_plot, front_table, left_out
 from ratchet.cli.plot import png_plot, text_plot
 from ratchet.cli.refusals import print_refusals
 from ratchet.learn import Proposal
@@ -39,6 +42,12 @@ def candidates(
     ] = SHOWN,
     plot: Annotated[
         bool, typer.Option("--plot", help="Also plot the score in the terminal.")
+    ] = False,
+    front: Annotated[
+        bool,
+        typer.Option(
+            "--front", help="Show quality, cost and latency, and what no other candidate beats."
+        ),
     ] = False,
     png: Annotated[
         Path | None,
@@ -60,25 +69,35 @@ def candidates(
       ratchet candidates --png score.png --json
 
       ratchet candidates --run 1a2b3c4d --plot
+
+      ratchet candidates --front
     """
     project = project_in(folder)
     with project.open_store() as store:
         outcome = outcome_of(store, selected_run(store, run))
         entries = store.journal.read(outcome.run.id)
+        placed = run_front(store, outcome.run, outcome.metric)
     notes = [body for key, body in entries if key.startswith(("note/", "unpriced/"))]
     refusals = refusals_in(entries)
     proposals = outcome.proposals
-    metric = _metric(outcome)
+    metric = outcome.metric
     if png is not None:
         if not proposals:
             raise InputError("There is nothing to plot yet: no candidate has been judged.")
         png_plot(proposals, metric, png)
     if json:
-        print_json(_for_machines(outcome, notes, refusals))
+        print_json({**_for_machines(outcome, notes, refusals), "front": placed})
+        return
+    if front:
+        _print_front(outcome.run, placed)
         return
     out.print(f"Run [bold]{short(outcome.run.id)}[/], {outcome.run.stage.replace('_', ' ')}")
     if not proposals:
-        out.print("No candidate has been judged yet.")
+        out.print(
+            f"Candidate {short(outcome.chosen_id)} was chosen by a person: no other was judged."
+            if outcome.chosen_id
+            else "No candidate has been judged yet."
+        )
         for sentence in filter(None, [*notes, outcome.run.message]):
             out.print(f"  {sentence}", style="dim", markup=False)
         print_refusals(refusals)
@@ -105,6 +124,23 @@ def candidates(
     if lineage.best is not None:
         best = short(lineage.best.candidate_id)
         out.print(f"See what changed: ratchet diff source {best}", style="dim")
+    if placed is not None and len(placed.places) > 1:
+        out.print("Quality, cost and latency of each: ratchet candidates --front", style="dim")
+
+
+def _print_front(run: Run, placed: RunFront | None) -> None:
+    if placed is None:
+        out.print("The source has not run yet, so there is nothing to compare with.")
+        return
+    out.print(f"Run [bold]{short(run.id)}[/], {run.stage.replace('_', ' ')}\n")
+    out.file.write(front_plot(placed, out.width) + "\n\n")
+    print_table(front_table(placed))
+    out.print()
+    for sentence in filter(None, (left_out(placed), placed.rule)):
+        out.print(sentence, style="dim", markup=False)
+    if (unproved := placed.next_to_ship) is not None:
+        label = short(unproved.candidate_id)
+        out.print(f"Prove one and ship it: ratchet ship {label}", style="dim")
 
 
 def selected_run(store: Store, prefix: str | None) -> Run:
@@ -128,10 +164,6 @@ def selected_run(store: Store, prefix: str | None) -> Run:
 def _chosen(run: Run) -> str:
     """Id of the candidate that learning selected; empty if it kept the source or is not done."""
     return run.best_id if run.best_id != run.baseline_id else ""
-
-
-def _metric(outcome: RunOutcome) -> str:
-    return outcome.decision.metric if outcome.decision else "score"
 
 
 def _spent(rollouts: int, coach_calls: int, cost: Cost) -> str:

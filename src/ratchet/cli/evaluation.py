@@ -14,7 +14,7 @@ from ratchet.autopilot.agent_model import agent_model
 from ratchet.autopilot.batch import Batch, evaluate_batch
 from ratchet.autopilot.failed_rollout import failure_of
 from ratchet.autopilot.prompt_discovery import discover_prompts
-from ratchet.autopilot.task_inputs import check_task_inputs
+from ratchet.autopilot.task_inputs import check_task_inputs, same_for_all
 from ratchet.cli.console import (
     DatasetOption,
     Folder,
@@ -97,6 +97,8 @@ async def _evaluate(
     agent = project.load_agent()
     tasks = select_tasks(project, split, limit=limit, skip_bad=skip_bad, say=watcher.message)
     check_task_inputs(agent, tasks)
+    if sentence := same_for_all(agent, tasks):
+        watcher.message(sentence)
     evaluators = project.evaluators(agent)
     if agent.prompts_in_calls:
         dataset, _ = project.dataset(skip_bad=skip_bad, needs=())

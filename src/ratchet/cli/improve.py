@@ -113,6 +113,7 @@ def improve_project(
     skip_bad: bool,
     quiet: bool,
     at_most: int | None = None,
+    chosen: str | None = None,
 ) -> RunOutcome:
     """Run the loop with progress output, on standard error when `quiet`."""
     with project.open_store() as store, TerminalWatcher(err if quiet else out) as watcher:
@@ -125,6 +126,7 @@ def improve_project(
                 skip_bad=skip_bad,
                 ship_it=ship,
                 at_most=at_most,
+                chosen=chosen,
             ),
             quiet=quiet,
         )

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 from ratchet.cli.console import one_line, out
 from ratchet.cli.init_verify import WiringFinding, WiringVerification
 from ratchet.types.wording import counted
+from ratchet.wire.applying import Trace
 from ratchet.wire.changes import LeftAlone
 from ratchet.wire.deriving.derive import Derived, Wiring
 from ratchet.wire.recording.recording import Recording
@@ -82,13 +86,18 @@ def print_verified(
 ) -> None:
     """Print what holds for the wiring, what does not, and what is open."""
     findings = list(findings)
-    _say(f"\nIt works as wired: {one_line(wiring.label)}")
+    with_what = ", for the one input that it has" if wiring.task_input is None else ""
+    _say(f"\nIt works as wired{with_what}: {one_line(wiring.label)}")
     for finding in findings:
         if finding.holds is not None:
             word = "verified" if finding.holds else "FAILED"
             _say(f"  {word}: {finding.name}. {finding.said}")
     for act in verification.denied:
         _say(f"  It tried {act.said}; denied.")
+    if verification.learned:
+        _say("\nWhat ratchet improve calls its prompts:")
+    for prompt in verification.learned:
+        _say(f"  {prompt}")
     _say("\nNot verified:")
     for sentence in not_verified(recording, findings):
         _say(f"  {sentence}")
@@ -109,6 +118,24 @@ def not_verified(recording: Recording, findings: Iterable[WiringFinding]) -> Ite
     else:
         yield "the model: the checks replayed its recorded answers and did not ask it again."
     yield "other inputs: only the recorded one was run."
+
+
+def left_by_run(root: Path, traces: Iterable[Trace]) -> Iterator[str]:
+    """What the recorded run left in the project, with the commands that take it away or show it."""
+    paths: dict[bool, list[str]] = {}
+    for trace in traces:
+        path = os.path.relpath(root / trace.path)
+        paths.setdefault(trace.how == "created", []).append(path)
+    if created := paths.get(True):
+        yield (
+            f"The recorded run created {', '.join(created)}, which stays. To remove it:"
+            f" rm -r -- {shlex.join(created)}"
+        )
+    if changed := paths.get(False):
+        yield (
+            f"The recorded run changed {', '.join(changed)}, which stays so. To see how:"
+            f" git diff -- {shlex.join(changed)}"
+        )
 
 
 def _say(sentence: str) -> None:

@@ -20,6 +20,7 @@ from ratchet.cli.console import one_line, out, print_json
 from ratchet.cli.errors import err
 from ratchet.cli.init_declare import DeclaredParts, Declaring, declared
 from ratchet.cli.init_page import (
+    left_by_run,
     not_verified,
     print_dry_run,
     print_recorded,
@@ -32,7 +33,17 @@ from ratchet.observe.project_paths import FILE_NAME
 from ratchet.source.files import own_files
 from ratchet.types import AgentError, InputError
 from ratchet.types.wording import counted
-from ratchet.wire.applying import Plan, commit, make_plan, show, undo, wired, write
+from ratchet.wire.applying import (
+    Plan,
+    Trace,
+    commit,
+    make_plan,
+    show,
+    still_there,
+    undo,
+    wired,
+    write,
+)
 from ratchet.wire.changes import Changes, FileChange
 from ratchet.wire.deriving.allowed import OutsideAct
 from ratchet.wire.deriving.derive import Derived, Wiring, derive
@@ -79,7 +90,8 @@ def wire_by_watching(
     say = _say_aside if json else _say
     _check_unwired(root)
     _check_inputs(run, options.inputs)
-    say(f"Running: {one_line(_arguments(run).removeprefix('-- '))}")
+    arguments = _arguments(run, options)
+    say(f"Running: {one_line(_words_of(run).removeprefix('-- '))}")
     recording = record(
         run, root=root, simulated=options.simulated, say=say, timeout_s=options.timeout_s
     )
@@ -91,7 +103,7 @@ def wire_by_watching(
     acts = list(_asked(derived.acts) if options.asks else derived.acts)
 
     def planned(wiring: Wiring, parts: DeclaredParts) -> Plan:
-        return _plan(root, wiring, acts, recording, inventory, parts)
+        return _plan(root, wiring, acts, recording, inventory, parts, arguments)
 
     def verified(wiring: Wiring, plan: Plan) -> WiringVerification:
         settings = next(file.after for file in plan.files if file.path == FILE_NAME)
@@ -108,7 +120,9 @@ def wire_by_watching(
         if options.declare:
             say("Prompts are declared once a wiring is verified, so the diff does not show that.")
         return
-    declaring = _first_that_works(root, derived.wirings, recording, acts, planned, verified, say)
+    declaring = _first_that_works(
+        root, derived.wirings, recording, acts, planned, verified, say, arguments
+    )
     if options.declare:
         declaring = declared(
             root,
@@ -130,7 +144,7 @@ def wire_by_watching(
     if options.branch is None:
         write(declaring.plan)
     else:
-        message = f"Wire the agent into Ratchet\n\nBy: ratchet init {_arguments(run)}\n"
+        message = f"Wire the agent into Ratchet\n\nBy: ratchet init {arguments}\n"
         committed = commit(declaring.plan, options.branch, message)
     seconds = time.monotonic() - begun
     own_s = seconds - recording.seconds - declaring.verification.agent_s - tests_s
@@ -147,7 +161,9 @@ def wire_by_watching(
                 "not_verified": list(not_verified(recording, findings)),
                 "denied": declaring.verification.denied,
                 "acts": acts,
+                "left_by_run": declaring.plan.traces,
                 "prompts": derived.prompts,
+                "learned": declaring.verification.learned,
                 "declared": declaring.names,
                 "left_alone": declaring.left,
                 "recorded": _recorded(recording, derived),
@@ -161,6 +177,8 @@ def wire_by_watching(
     where = f"Committed to {committed.branch} ({committed.commit[:8]})" if committed else "Written"
     files = ", ".join(planned.path for planned in declaring.plan.files)
     say(f"\n{where}: {files}. It took {own_s:.0f} s besides the agent's own runs and the tests.")
+    for sentence in left_by_run(root, declaring.plan.traces):
+        say(sentence)
     for step in _next(root, declaring, derived):
         say(f"Next: {step}")
     say("To take it back: ratchet init --undo")
@@ -187,6 +205,7 @@ def _first_that_works(
     planned: Callable[[Wiring, DeclaredParts], Plan],
     verified: Callable[[Wiring, Plan], WiringVerification],
     say: Callable[[str], None],
+    arguments: str,
 ) -> Declaring:
     """Verify one wiring after the other, and take the first that works.
 
@@ -195,7 +214,9 @@ def _first_that_works(
     """
     reasons: list[str] = []
     denied: dict[str, None] = {}
-    created = _created(root, recording)
+    created, outside = _created(root, recording), _written_outside(recording)
+    absences = [created] if created else []
+    absences += [(*created, *outside)] if outside else []
 
     def checked(wiring: Wiring) -> Declaring:
         without = f", and without {', '.join(wiring.absent)}" if wiring.absent else ""
@@ -215,9 +236,9 @@ def _first_that_works(
 
     for wiring in wirings:
         attempt = checked(wiring)
-        if created and _differs(attempt.verification):
-            # It may keep answers of its model, or what was said before, in what it created.
-            retried = checked(msgspec.structs.replace(wiring, absent=created))
+        for absent in absences if _differs(attempt.verification) else ():
+            # It may keep answers of its model, or what was said before, in what it wrote.
+            retried = checked(msgspec.structs.replace(wiring, absent=absent))
             if retried.verification.works and not _differs(retried.verification):
                 return retried
         verification = attempt.verification
@@ -231,28 +252,42 @@ def _first_that_works(
     allow = " ".join(f"--allow {shlex.quote(subject)}" for subject in denied)
     raise AgentError(
         "The agent runs by itself, and not as wired. Nothing was written.\n" + "\n".join(reasons),
-        hint=f"Allow what it needs: ratchet init {allow} {_arguments(recording.run)}"
+        hint=f"Allow what it needs: ratchet init {allow} {arguments}"
         if allow
-        else _other_hint(recording, reasons),
+        else _other_hint(recording, reasons, arguments),
     )
 
 
-def _other_hint(recording: Recording, reasons: Sequence[str]) -> str:
+def _other_hint(recording: Recording, reasons: Sequence[str], arguments: str) -> str:
     """What may help where nothing was denied."""
     changed = [
         write.path
         for write in recording.writes
         if write.place == "project" and write.how != "created"
     ]
-    if changed and all(NO_CALL in reason for reason in reasons):
+    no_call = all(NO_CALL in reason for reason in reasons)
+    if no_call and (outside := _written_outside(recording)):
+        calls = counted(len(recording.calls), "model call")
+        return f"The recorded run made {calls}, so a cache may have answered now. {_aside(outside)}"
+    if changed and no_call:
         paths = ", ".join(changed[:5])
         return (
             f"The recorded run changed {paths}, so the same input finds other files now. Restore"
-            f" them, and record on copies: ratchet init --simulated {_arguments(recording.run)}"
+            f" them, and record on copies: ratchet init --simulated {arguments}"
         )
     return (
         "Its log is above. A command that starts the program in another way, or takes the input"
         " as a word of its own, may work: ratchet init --help"
+    )
+
+
+def _aside(places: Sequence[str]) -> str:
+    """What to do about caches in places outside of the project, as sentences."""
+    words = [shlex.quote(place).replace("'~/", "~/'", 1) for place in places]
+    moves = " && ".join(f"mv {word} {word}.kept" for word in words)
+    return (
+        f"The run wrote {', '.join(places)}. If a cache is there, move it away, and record again:"
+        f" {moves}"
     )
 
 
@@ -298,6 +333,29 @@ def _created(root: Path, recording: Recording) -> tuple[str, ...]:
     return tuple(outermost)
 
 
+def _traces(root: Path, recording: Recording) -> tuple[Trace, ...]:
+    """What the recorded run left in the project, as far as git does not have it so."""
+    traces = [Trace("created", path) for path in _created(root, recording)]
+    traces += [
+        Trace(write.how, write.path)
+        for write in recording.writes
+        if write.place == "project" and write.how != "created"
+    ]
+    return still_there(root, traces)
+
+
+def _written_outside(recording: Recording) -> tuple[str, ...]:
+    """What the recorded run wrote in the home folder and in temporary ones: of all below one name
+    there, the innermost file or folder."""
+    groups: dict[str, list[str]] = {}
+    for written in recording.writes:
+        depth = {"home": 2, "temp": 3}.get(written.place)  # of a name in it: ~/NAME, /tmp/NAME
+        if depth and written.how != "deleted":
+            first = "/".join(PurePosixPath(written.path).parts[:depth])
+            groups.setdefault(first, []).append(written.path)
+    return tuple(os.path.commonpath(paths) for paths in groups.values())
+
+
 def _plan(
     root: Path,
     wiring: Wiring,
@@ -305,13 +363,14 @@ def _plan(
     recording: Recording,
     inventory: Inventory,
     parts: DeclaredParts,
+    arguments: str,
 ) -> Plan:
     starters = _starters(root, wiring, inventory)
     settings = settings_text(
         wiring,
         acts,
         starters,
-        arguments=_arguments(recording.run),
+        arguments=arguments,
         python=_named_python(root, recording),
         prompt_files=parts.files,
         import_per_candidate=parts.import_per_candidate,
@@ -319,7 +378,7 @@ def _plan(
     files = [FileChange(FILE_NAME, "How the agent runs, and what it may do.", content=settings)]
     if not (root / TASKS).exists():
         files.append(FileChange(TASKS, "The tasks to begin with.", content=tasks_text(starters)))
-    return make_plan(root, [Changes(tuple(files)), parts.changes])
+    return make_plan(root, [Changes(tuple(files)), parts.changes], _traces(root, recording))
 
 
 def _paths(root: Path) -> list[str]:
@@ -405,8 +464,9 @@ def _check_recorded(recording: Recording) -> None:
         f"There is nothing to wire. {notes}".rstrip()
         + (f"\nMissing:{lacking}" if lacking else "")
         + (f"\nIts last output:\n{tail.strip()[-1_500:]}" if tail else ""),
-        hint="Give a command with an input that makes the agent ask its model; set the base URL of"
-        " its client by a variable, such as OPENAI_BASE_URL.",
+        hint=(f"{_aside(outside)}\n" if (outside := _written_outside(recording)) else "")
+        + "Give a command with an input that makes the agent ask its model; clear the answers that"
+        " it keeps; set the base URL of its client by a variable, such as OPENAI_BASE_URL.",
     )
 
 
@@ -459,8 +519,9 @@ def _next(root: Path, declaring: Declaring, derived: Derived) -> list[str]:
     """The commands that work now, or what is missing for them."""
     if not derived.inputs:
         return [
-            "take it back (ratchet init --undo), let the command take the agent's input, and run"
-            " ratchet init again: as it is, every task runs the same"
+            "ratchet run and ratchet eval work with the one input that the agent has of its own."
+            " Before ratchet improve, let the command take the input, then: ratchet init --undo,"
+            " and ratchet init again"
         ]
     steps = [declaring.next_step] if declaring.next_step else []
     tasks = (root / TASKS).read_text(encoding="utf-8") if (root / TASKS).exists() else ""
@@ -476,16 +537,38 @@ def _next(root: Path, declaring: Declaring, derived: Derived) -> list[str]:
     ]
 
 
-def _arguments(run: CommandRun | ServiceRun) -> str:
-    """The arguments of `ratchet init` that record a run."""
+def _arguments(run: CommandRun | ServiceRun, options: InitOptions) -> str:
+    """The arguments of `ratchet init` that record a run in the same way."""
+    words = [word for value in options.inputs for word in ("--input", value)]
+    words += [word for subject in options.allowed for word in ("--allow", subject)]
+    flags = {"--simulated": options.simulated, "--declare": options.declare}
+    words += [flag for flag, is_given in flags.items() if is_given]
+    return " ".join([*map(_quoted, words), _words_of(run)])
+
+
+def _words_of(run: CommandRun | ServiceRun) -> str:
+    """The arguments of `ratchet init` that say what is run."""
     if isinstance(run, CommandRun):
-        arguments = [] if run.stdin is None else ["--stdin", run.stdin.removesuffix("\n")]
-        return shlex.join([*arguments, "--", *run.argv])
-    arguments = ["--serve", shlex.join(run.serve)] if run.serve else []
-    arguments += ["--url", run.url]
+        words = [] if run.stdin is None else ["--stdin", run.stdin.removesuffix("\n")]
+        return " ".join(map(_quoted, [*words, "--", *run.argv]))
+    words = ["--serve", shlex.join(run.serve)] if run.serve else []
+    words += ["--url", run.url]
     if run.method != ("POST" if run.data else "GET"):
-        arguments += ["--method", run.method]
-    return shlex.join([*arguments, *(["--data", run.data] if run.data else [])])
+        words += ["--method", run.method]
+    return " ".join(map(_quoted, [*words, *(["--data", run.data] if run.data else [])]))
+
+
+def _quoted(word: str) -> str:
+    """A word as a shell takes it, in one line."""
+    if word.isprintable():
+        return shlex.quote(word)
+    names = {"\n": "\\n", "\\": "\\\\", "'": "\\'"}
+    characters = (
+        names.get(character)
+        or (character if character.isprintable() else f"\\U{ord(character):08x}")
+        for character in word
+    )
+    return f"$'{''.join(characters)}'"
 
 
 def _say(sentence: str) -> None:

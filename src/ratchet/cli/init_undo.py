@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ratchet.cli.console import out, print_json
+from ratchet.cli.init_page import left_by_run
 from ratchet.wire.applying import undo
 
 
@@ -24,6 +25,8 @@ def undo_wiring(root: Path, *, dry_run: bool, json: bool) -> None:
             out.print(f"{would}{word}: {', '.join(paths)}.".capitalize(), markup=False)
     for file in undone.kept:
         out.print(f"Kept: {file.path}, {file.why}.", markup=False)
+    for sentence in left_by_run(root, undone.traces):
+        out.print(sentence, markup=False)
     if undone.commit:
         out.print(f"Committed: {undone.commit[:8]} on {undone.branch}.", markup=False)
     if not dry_run and (root / ".ratchet").is_dir():

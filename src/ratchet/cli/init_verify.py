@@ -63,6 +63,8 @@ class WiringVerification(msgspec.Struct, frozen=True, kw_only=True):
     """What it tried and may not do."""
     why: str
     """Why it does not work, with what to do; empty when it does."""
+    learned: tuple[str, ...] = ()
+    """What `ratchet improve` calls the prompts, each with its place in the source."""
     not_arrived: tuple[str, ...] = ()
     """Prompts of which a changed text did not reach the model."""
     agent_s: float = 0.0
@@ -197,6 +199,7 @@ def verify(
         findings=findings,
         denied=answer.own.denied,
         why="" if works else findings[0].said,
+        learned=answer.learned,
         not_arrived=tuple(
             name for number, name in enumerate(answer.names) if number not in arrived
         ),

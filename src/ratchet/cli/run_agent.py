@@ -16,7 +16,7 @@ from ratchet.autopilot import Project, open_runner
 from ratchet.autopilot.agent_model import agent_model
 from ratchet.autopilot.batch import Batch, evaluate_batch
 from ratchet.autopilot.prompt_discovery import recall_prompts
-from ratchet.autopilot.task_inputs import check_task_inputs
+from ratchet.autopilot.task_inputs import check_task_inputs, same_for_all
 from ratchet.cli.console import (
     DatasetOption,
     Folder,
@@ -107,6 +107,8 @@ async def _run(
 ) -> Batch:
     agent = project.load_agent()
     check_task_inputs(agent, tasks)
+    if said := same_for_all(agent, tasks):
+        watcher.message(said)
     if agent.prompts_in_calls and project.has_tasks():
         recall_prompts(store, agent, project.dataset(skip_bad=True, needs=())[0])
     selected = select_candidate(project, store, agent, name)

@@ -68,11 +68,11 @@ def standing(guardrail: GuardrailResult) -> str:
     return "holds" if guardrail.passed else "not proved to hold"
 
 
-def more_tasks(decided: Decision) -> str:
-    """What to do about a gain that was not proved."""
+def more_tasks(decided: Decision, command: str) -> str:
+    """What to do about a gain that was not proved, with the command that continues."""
     return (
         f"Add about {counted(decided.more_pairs, 'test task')} to the task file, or to your dataset"
-        " (ratchet datasets capture NAME --split 0,0,1), and run ratchet improve again. Or let"
+        f" (ratchet datasets capture NAME --split 0,0,1), and run {command} again. Or let"
         " people judge a draft: ratchet ship --draft."
     )
 
@@ -86,7 +86,6 @@ def print_outcome(outcome: RunOutcome) -> None:
     run, decided, release = outcome.run, outcome.decision, outcome.release
     margin = decided.margin if decided is not None else 0.0
     proved = "Proved no worse" if margin else "Proved better"
-    again = "improve" if not margin else "migrate, with the same options"
     out.print()
     if decided is not None:
         runs = f", each run {decided.repetitions} times" if decided.repetitions > 1 else ""
@@ -128,7 +127,7 @@ def print_outcome(outcome: RunOutcome) -> None:
         steps.add_row("undo it", f"ratchet rollback {short(release.id)}")
         out.print(steps)
     elif run.stage == "ship":
-        out.print(f"[bold green]{proved}.[/] Ship it with: ratchet {again}")
+        out.print(f"[bold green]{proved}.[/] Ship it with: {outcome.command}")
     elif run.stage == "prove":
         out.print("[bold yellow]The decision is withheld until people have labelled.[/]")
         out.print(run.message, markup=False)
@@ -136,7 +135,7 @@ def print_outcome(outcome: RunOutcome) -> None:
         out.print("[bold yellow]Not proved: nothing is released.[/]")
         out.print(run.message, markup=False)
         if decided is not None:
-            out.print(more_tasks(decided), markup=False)
+            out.print(more_tasks(decided, outcome.command), markup=False)
     elif run.stage == "no_gain":
         head = _HEADS.get(decided.verdict if decided else "", "No significant gain")
         if margin and decided is not None and decided.verdict != "harm":

@@ -1,4 +1,4 @@
-"""`ratchet ship`: push a release's branch and open its pull request."""
+"""`ratchet ship`: open a release's pull request, or prove a candidate first."""
 
 from __future__ import annotations
 
@@ -6,21 +6,30 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 import typer
 
 from ratchet.autopilot import Project
+from ratchet.autopilot.chosen_candidate import learned_sentence, named_candidate
 from ratchet.autopilot.draft_release import draft_release
 from ratchet.autopilot.pull_requests import forge_settings, live_proofs, propose_release
 from ratchet.cli.console import Folder, Json, out, print_json, project_in, short
+from ratchet.cli.improve import improve_project
+from ratchet.cli.run_outcome import print_outcome
 from ratchet.cli.selection import release_of
 from ratchet.ship.forges import preview
 from ratchet.ship.live_proof import LiveProof
-from ratchet.types import InputError, PullRequest, Release
+from ratchet.types import Candidate, InputError, PullRequest, Release
 
 
 def ship(
     release: Annotated[
-        str | None, typer.Argument(help="Start of the release's id; by default the newest.")
+        str | None,
+        typer.Argument(
+            metavar="[RELEASE|CANDIDATE]",
+            help="Start of the id of a release, by default of the newest one; or of a candidate,"
+            " which is proved first.",
+        ),
     ] = None,
     dry_run: Annotated[
         bool,
@@ -48,6 +57,9 @@ def ship(
     An open request is brought up to date; nothing is written when nothing changed. After a failure
     the same command goes on where it stopped. Nothing is pushed by force.
 
+    Of a candidate it first makes a release, as `ratchet improve` would if its search had ended
+    with it: a new experiment on the test tasks, at the next level of the agent's error budget.
+
     Examples:
 
       ratchet ship --dry-run
@@ -56,6 +68,8 @@ def ship(
 
       ratchet ship 1a2b3c4d
 
+      ratchet ship 5e6f7a8b  # a candidate of ratchet candidates --front
+
       ratchet ship --draft
 
       ratchet ship --ci-workflow
@@ -63,6 +77,15 @@ def ship(
     project = project_in(folder)
     if ci_workflow:
         _write_workflow(project, json)
+        return
+    candidate = None if release is None else _candidate_named(project, release)
+    if candidate is not None:
+        if dry_run or draft:
+            raise InputError(
+                f"Candidate {short(candidate.id)} has no release yet to show or to draft.",
+                hint="Leave --dry-run and --draft out to prove it, or name a release.",
+            )
+        _prove_and_ship(project, candidate, json)
         return
     with project.open_store() as store:
         if draft:
@@ -85,6 +108,47 @@ def ship(
         return
     assert proposed.request is not None
     _print(proposed, proposed.request)
+
+
+def _candidate_named(project: Project, name: str) -> Candidate | None:
+    """The candidate whose id begins so; None if a release's does.
+
+    Raises:
+        InputError: Both do, several candidates' do, or none.
+    """
+    with project.open_store() as store:
+        if not store.releases.find(name):
+            return named_candidate(project, store, name)
+        if store.candidates.find(name):
+            raise InputError(
+                f"{name!r} matches a release and a candidate.", hint="Give more digits."
+            )
+    return None
+
+
+def _prove_and_ship(project: Project, candidate: Candidate, json: bool) -> None:
+    """Prove a candidate, and open the pull request of the release that comes of it."""
+    if not json:
+        with project.open_store() as store:
+            place = learned_sentence(store, candidate)
+        if place:
+            out.print(place, markup=False)
+    outcome = improve_project(
+        project, seed=None, ship=True, skip_bad=False, quiet=json, chosen=candidate.id
+    )
+    release, obstacle = outcome.release, ""
+    if release is not None and release.state == "branched":
+        obstacle = preview(release, project.root, forge_settings(project)).obstacle
+        if not obstacle:
+            with project.open_store() as store:
+                release = propose_release(project, store, release)
+            outcome = msgspec.structs.replace(outcome, release=release)
+    if json:
+        print_json(outcome.for_machines())
+        return
+    print_outcome(outcome)
+    if obstacle:
+        out.print(f"No pull request was opened. {obstacle}", markup=False, soft_wrap=True)
 
 
 def _print(release: Release, request: PullRequest) -> None:

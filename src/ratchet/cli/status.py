@@ -16,15 +16,15 @@ from ratchet.store import Store
 from ratchet.types import FINAL_CYCLE_STATES, STAGE_TRANSITIONS, Stage
 
 NEXT: dict[Stage, str] = {
-    "baseline": "ratchet improve continues it",
-    "learn": "ratchet improve continues it",
-    "prove": "ratchet improve continues it",
-    "ship": "ratchet improve ships it",
+    "baseline": "{command} continues it",
+    "learn": "{command} continues it",
+    "prove": "{command} continues it",
+    "ship": "{command} ships it",
     "shipped": "ratchet ship opens its pull request; or merge the branch, or: ratchet rollback",
     "no_gain": "change the agent or its tasks, or try another search: ratchet improve --seed 1",
-    "not_proved": "add test tasks and run ratchet improve again; or show people a draft:"
+    "not_proved": "add test tasks and run {command} again; or show people a draft:"
     " ratchet ship --draft",
-    "failed": "fix the cause; ratchet improve continues it",
+    "failed": "fix the cause; {command} continues it",
 }
 
 
@@ -86,7 +86,7 @@ def status(folder: Folder = Path("."), json: Json = False) -> None:
         following = "nothing: it is at work"
     elif any(cycle.run_id == outcome.run.id for cycle in cycles):
         following = "the autopilot goes on with it"
-    _print_run(outcome, learning, following, at_work(waits, now))
+    _print_run(outcome, learning, following, at_work(waits, now, outcome.command))
 
 
 def _first_step(project: Project) -> str:
@@ -151,5 +151,9 @@ def _print_run(outcome: RunOutcome, learning: dict[str, Any], following: str, wo
         where = release.request.url if release.request else where
         out.print(f"  {where} ({release.state.replace('_', ' ')})")
     at_gateway = outcome.release is not None and bool(outcome.release.agent)
-    usual = "ratchet rollback undoes it" if at_gateway else NEXT[run.stage]
+    usual = (
+        "ratchet rollback undoes it"
+        if at_gateway
+        else NEXT[run.stage].format(command=outcome.command)
+    )
     out.print(f"  next: {following or usual}")

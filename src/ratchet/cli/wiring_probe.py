@@ -26,7 +26,9 @@ from ratchet.autopilot import Project, open_runner
 from ratchet.autopilot.agent_model import agent_model
 from ratchet.autopilot.code_sandbox import repository_of
 from ratchet.autopilot.config import read_config
+from ratchet.autopilot.prompt_discovery import declared_in_source, found_in
 from ratchet.autopilot.source_prompts import source_prompts
+from ratchet.bind.discover import SUPPORT
 from ratchet.bind.prompt_names import user_prompt_name
 from ratchet.cli.project_server import project_server
 from ratchet.observe.system_prompts import is_model_call, system_prompts
@@ -34,6 +36,7 @@ from ratchet.run.denials import allowing, described, kept_of
 from ratchet.sandbox.acts import Act
 from ratchet.store import Store
 from ratchet.types import (
+    AgentError,
     Candidate,
     Declaration,
     PromptTemplate,
@@ -91,6 +94,8 @@ class ProbeAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """With changed ones; None without any prompt."""
     names: tuple[str, ...] = ()
     """Prompts that were changed, by their numbers from 0."""
+    learned: tuple[str, ...] = ()
+    """What `ratchet improve` calls the prompts, each with its place in the source."""
     started_changed_at: float = 0.0
     """When the second rollout began, in seconds since the epoch."""
     error: str = ""
@@ -117,7 +122,9 @@ async def _probe(folder: Path, settings: Path, request: ProbeRequest) -> ProbeAn
         own = project.source_candidate(agent)
         first = await _rollout(project, store, agent, own, request.task_input)
         between = time.time()
+        learned: Sequence[str] = ()
         if agent.prompts_in_calls:
+            learned = _learned(project, store, agent, first.rollout)
             prompts_sent = _prompts_sent(project, first.spans, request.prompts)
             agent.declarations = {
                 name: Declaration(name, prompt, located_by="text")
@@ -144,12 +151,14 @@ async def _probe(folder: Path, settings: Path, request: ProbeRequest) -> ProbeAn
         own=first.shown,
         changed=second.shown if second else None,
         names=tuple(prompts),
+        learned=tuple(learned),
         started_changed_at=between,
     )
 
 
 class _Ended(NamedTuple):
     shown: ProbeRollout
+    rollout: Rollout
     spans: Sequence[Span]
 
 
@@ -178,7 +187,19 @@ async def _rollout(
         denied=tuple(_denied(act) for act in denied),
         seconds=ended.duration_s or 0.0,
     )
-    return _Ended(report, spans)
+    return _Ended(report, ended, spans)
+
+
+def _learned(project: Project, store: Store, agent: Any, rollout: Rollout) -> list[str]:
+    """The prompts as `ratchet improve` would name them after this rollout."""
+    try:
+        # What one rollout alone sent might be its task: it counts as if as many tasks had sent it
+        # as a prompt needs.
+        rollouts = [rollout] * SUPPORT
+        prompts = found_in(project, store, rollouts, _say, declared_in_source(agent))
+    except AgentError:  # it has none, which the findings say
+        return []
+    return [f"{prompt.name} ({prompt.place or 'put together while it runs'})" for prompt in prompts]
 
 
 def _denied(act: Act) -> DeniedAct:
@@ -194,8 +215,8 @@ def _prompts_sent(
     sent = dict.fromkeys(text for call in calls for text in system_prompts(call.attributes))
     prompts = _templates(sent, recorded)
     root = repository_of(project.root)
-    for template, _ in source_prompts(root, calls, list(prompts.values())):
-        prompts[user_prompt_name("recorded", prompts)] = template
+    for prompt in source_prompts(root, calls, list(prompts.values())):
+        prompts[user_prompt_name("recorded", prompts)] = prompt.template
     return prompts
 
 

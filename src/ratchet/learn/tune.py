@@ -21,7 +21,20 @@ from ratchet.learn.lab import Lab
 from ratchet.learn.race import Race, RaceEntry
 from ratchet.learn.race import RaceResult as Chosen
 from ratchet.learn.work import Proposal, mean, require_scores, scores_of
-from ratchet.types import Bool, Candidate, Choice, Float, InputError, Int, Knob, Params, Task, Value
+from ratchet.types import (
+    Bool,
+    Candidate,
+    Choice,
+    Float,
+    InputError,
+    Int,
+    Knob,
+    Model,
+    Params,
+    Resource,
+    Task,
+    Value,
+)
 from ratchet.types.wording import counted
 
 if TYPE_CHECKING:
@@ -152,13 +165,13 @@ class _Search:
         self.source = RaceEntry(0, lab.baseline)
         self._entries = {self.source.id: self.source}
         self._params = {
-            name: resource
+            name: params
             for name, resource in lab.targets.items()
-            if isinstance(resource, Params) and resource.space
+            if (params := searchable(resource)) is not None
         }
         if not self._params:
             raise InputError(
-                "The agent has no params to tune.",
+                "The agent has no params to tune, and no choice of models.",
                 hint='Declare some: KNOBS = ratchet.params("name", k=ratchet.Int(5, 1, 20)).',
             )
         self._study = _study(lab.seed, batch)
@@ -175,6 +188,11 @@ class _Search:
                 for knob, domain in params.space.items()
             }
         )
+        # Then each model by itself, the cheapest first.
+        for name, params in self._params.items():
+            if isinstance(lab.targets[name], Model):
+                for number in range(len(_options(params.space["model"]))):
+                    self._study.enqueue_trial({f"{name}.model": number}, skip_if_exists=True)
         self.points = math.prod(_points(k) for p in self._params.values() for k in p.space.values())
         """Number of combinations of knob values."""
         self.stale = 0
@@ -261,25 +279,39 @@ class _Search:
         )
 
     def _candidate(self, point: Mapping[str, Value]) -> Candidate:
-        chosen: dict[str, Params] = {}
+        chosen: dict[str, Resource] = {}
+        moved = 0
         for name, params in self._params.items():
             prefix = f"{name}."
             values = {
                 knob: _value(domain, point[prefix + knob], params.values[knob])
                 for knob, domain in params.space.items()
             }
-            chosen[name] = params.replace(**values)
-        moved = sum(
-            chosen[name].values[knob] != params.values[knob]
-            for name, params in self._params.items()
-            for knob in params.space
-        )
+            point_of_resource = params.replace(**values)
+            source = self._lab.targets[name]
+            chosen[name] = (
+                source.at(point_of_resource) if isinstance(source, Model) else point_of_resource
+            )
+            moved += sum(
+                point_of_resource.values[knob] != params.values[knob] for knob in params.space
+            )
         if not moved:
             return self._lab.baseline
         total = len(self._distributions)
         knobs = "1 knob" if total == 1 else f"{total} knobs"
         reason = f"A trial of a search over {knobs}; it moves {'it' if total == 1 else moved}."
         return self._lab.propose(chosen, algorithm=Tune.name, reason=reason)
+
+
+def searchable(resource: Resource) -> Params | None:
+    """What can be searched of a resource: its knobs, or the choices of a model; None if nothing."""
+    if isinstance(resource, Model):
+        resource = resource.space
+    return resource if isinstance(resource, Params) and resource.space else None
+
+
+def _options(knob: Knob) -> tuple[Value, ...]:
+    return knob.options if isinstance(knob, Choice) else ()
 
 
 def _rungs(lab: Lab, eta: int, first_tasks: int) -> list[Sequence[Task]]:

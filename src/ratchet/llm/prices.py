@@ -9,6 +9,7 @@ import inspect
 import threading
 import time
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
@@ -139,6 +140,23 @@ def load() -> None:
             # Not the library's own snapshot: other code in this process may have made it fetch
             # newer prices from the network.
             _snapshot = DataSnapshot(providers=providers, from_auto_update=False)
+
+
+@lru_cache(MAX_CACHED)
+def provider_by_name(model: str) -> str:
+    """The provider whose models are named like this one, in genai-prices; empty for none.
+
+    Args:
+        model: A model's name, whether it has a price or not.
+    """
+    if not model or len(model) > MAX_NAME:
+        return ""
+    load()
+    assert _snapshot is not None
+    try:
+        return str(_snapshot.find_provider(model, None, None).id)
+    except LookupError:
+        return ""
 
 
 def set_prices(prices: Mapping[str, ModelPrice]) -> None:

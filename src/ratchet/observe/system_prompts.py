@@ -26,13 +26,7 @@ def system_prompts(attributes: Mapping[str, Any]) -> list[str]:
         attributes: Attributes of the call's span, by OpenTelemetry's GenAI conventions; untrusted,
             so anything may be missing or malformed.
     """
-    prompts = list(_texts(attributes.get("gen_ai.system_instructions")))
-    # In a text completion the prompt itself is the instructions.
-    is_completion = attributes.get("gen_ai.operation.name") == "text_completion"
-    for message in entries(attributes.get("gen_ai.input.messages")):
-        if is_completion or message.get("role") in _LEADING:
-            prompts.extend(_texts(message.get("parts")))
-    return prompts
+    return [text for role, text in sent_texts(attributes) if role == "system"]
 
 
 def leading_user_texts(attributes: Mapping[str, Any]) -> list[str]:
@@ -45,6 +39,22 @@ def leading_user_texts(attributes: Mapping[str, Any]) -> list[str]:
         if message.get("role") == "user":
             return list(_texts(message.get("parts")))
     return []
+
+
+def sent_texts(attributes: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """All texts of a model call in their order, each with its role.
+
+    Args:
+        attributes: As for `system_prompts`.
+    """
+    texts = [("system", text) for text in _texts(attributes.get("gen_ai.system_instructions"))]
+    # In a text completion the prompt itself is the instructions.
+    is_completion = attributes.get("gen_ai.operation.name") == "text_completion"
+    for message in entries(attributes.get("gen_ai.input.messages")):
+        role = message.get("role")
+        role = "system" if is_completion or role in _LEADING else str(role)
+        texts += [(role, text) for text in _texts(message.get("parts"))]
+    return texts
 
 
 def was_cut(text: str) -> bool:

@@ -52,6 +52,13 @@ class Handover(msgspec.Struct, frozen=True, kw_only=True):
             return words, filled_text(self.stdin, task_input, "[agent] stdin").encode()
         return words, b"" if has_placeholders(self.words) else None
 
+    @property
+    def takes_input(self) -> bool:
+        """Whether anything of a task is handed over."""
+        given = (self.stdin, self.query) if self.words else (self.body, self.query)
+        as_json = given[0] is None and not (self.query or has_placeholders(self.words))
+        return as_json or has_placeholders([*self.words, *filter(None, given)])
+
     def fields(self, task_input: Any) -> dict[str, str]:
         """The fields of the URL's query for a task's input.
 

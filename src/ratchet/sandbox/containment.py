@@ -63,7 +63,7 @@ class Allowance(msgspec.Struct, frozen=True, kw_only=True):
     folders: tuple[str, ...] = ()
     """Absolute paths of folders and files that it really writes to."""
     absent: tuple[str, ...] = ()
-    """Absolute paths of the project that it begins without, where the folder is copied."""
+    """Absolute paths that it begins without, where their folders are copied."""
 
 
 class AgentContainment:
@@ -159,7 +159,7 @@ class AgentContainment:
             "copies": copies,
             "folders": folders,
             "hidden": hidden,
-            "absent": [path for path in self._allowed.absent if _within(path, [self._root])],
+            "absent": [path for path in self._allowed.absent if _within(path, copies)],
             "writable": [*copies, *folders, base, *([_SHARED_MEMORY] if mounts else [])],
             "rules": [] if mounts else _rules(base, folders, hidden),
             "relay": 0,
@@ -220,11 +220,21 @@ class AgentContainment:
         return sorted(path for path in {*secret, *configured} if os.path.exists(path))
 
 
-def _copies(root: str, folders: Sequence[str], environ: Mapping[str, str]) -> list[str]:
-    """The folders that are copied on write: the outermost, and those on another file system."""
+def copied_folders(root: str, environ: Mapping[str, str]) -> set[str]:
+    """The folders that rollouts have copies of: the project, the home, and temporary ones.
+
+    Args:
+        root: The project's folder.
+        environ: The environment of the agent.
+    """
     copied = [root, os.path.expanduser("~"), *_TEMPORARY]
     copied += [environ[name] for name in _OWN_FOLDERS if environ.get(name)]
-    places = {os.path.realpath(path) for path in copied if os.path.isdir(path)} - {"/", *folders}
+    return {os.path.realpath(path) for path in copied if os.path.isdir(path)} - {"/"}
+
+
+def _copies(root: str, folders: Sequence[str], environ: Mapping[str, str]) -> list[str]:
+    """The folders that are copied on write: the outermost, and those on another file system."""
+    places = copied_folders(root, environ) - set(folders)
     return sorted(
         (
             path

@@ -83,6 +83,8 @@ def values_of(resource: Resource) -> dict[str, Any]:
                 "base_url": resource.base_url,
                 "weights": resource.weights,
             }
+            if resource.first is not None:
+                fields["first"] = resource.first
             return {**fields, **resource.sampling}
         case Code():
             return {"source": meaning_of(resource)}

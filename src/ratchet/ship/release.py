@@ -67,7 +67,7 @@ def ship(
             draft.
         evidence_path: The evidence file that the pull request names.
         experiment_id: Id of the experiment.
-        out_dir: Folder for the pull request's text; its files do not count as uncommitted work.
+        out_dir: Folder for the pull request's text.
         now: Unix seconds, the time of the commit.
         tests: The repository's own tests; the pull request states it if there are none.
         agent_entry: The agent, as MODULE:FUNCTION.
@@ -101,7 +101,7 @@ def ship(
         prepared = _existing(repository, branch, tip, baseline, candidate)
     else:
         repository.check_idle()
-        repository.check_clean([out_dir, repository.root / repository.prefix / ".ratchet"])
+        repository.check_clean()
         prepared = _new_commit(
             repository, baseline, candidate, declarations, decision, experiment_id, now
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -124,19 +124,20 @@ class Repository:
                     hint=f"Finish or abort {what} first.",
                 )
 
-    def check_clean(self, ignoring: Sequence[Path] = ()) -> None:
-        """Raise ShipError when the work tree differs from HEAD.
+    def check_clean(self, patched: Collection[Path] = ()) -> None:
+        """Raise ShipError when a file that git tracks differs from HEAD.
+
+        Untracked files are in no release, so they only count where a release would patch them.
 
         Args:
-            ignoring: Folders whose untracked files do not count.
+            patched: Files that a release may patch.
         """
-        folders = [path.resolve() for path in ignoring]
-        dirty: list[str] = []
-        for state, path in self.changes():
-            absolute = self.root / path
-            if state == "??" and any(absolute.is_relative_to(folder) for folder in folders):
-                continue
-            dirty.append(f"{state.strip()} {path}")
+        needed = {path.resolve() for path in patched}
+        dirty = [
+            f"{state.strip()} {path}"
+            for state, path in self.changes()
+            if state != "??" or self.root / path in needed
+        ]
         if dirty:
             more = f" and {len(dirty) - 10} more" if len(dirty) > 10 else ""
             files = "1 path differs" if len(dirty) == 1 else f"{len(dirty)} paths differ"
@@ -144,7 +145,7 @@ class Repository:
             raise ShipError(
                 f"The work tree {self.root} is not clean: {files} from the last commit:"
                 f" {listed}{more}.",
-                hint="Commit, stash or ignore them, then run the same command again.",
+                hint="Commit or stash them, then run the same command again.",
             )
 
     def changes(self, paths: Sequence[str] = ()) -> Iterator[tuple[str, str]]:
@@ -432,21 +433,20 @@ class Repository:
         return completed
 
 
-def check_clean(repo: Path, ignoring: Sequence[Path] = ()) -> None:
+def check_clean(repo: Path, patched: Collection[Path] = ()) -> None:
     """Check that a release could be made from this folder's repository.
 
     Args:
         repo: A folder of the repository.
-        ignoring: Folders whose untracked files do not count; those of `.ratchet` in `repo` never
-            do.
+        patched: Files that a release may patch: git has to track them.
 
     Raises:
-        ShipError: There is no usable repository, a merge or the like is in progress, or the work
-            tree differs from the last commit; the message names the cause.
+        ShipError: There is no usable repository, a merge or the like is in progress, or a file that
+            git tracks differs from the last commit; the message names the cause.
     """
     repository = Repository.open(repo)
     repository.check_idle()
-    repository.check_clean([*ignoring, repo / ".ratchet"])
+    repository.check_clean(patched)
 
 
 def _verb(arguments: Sequence[str]) -> str:

@@ -129,6 +129,11 @@ class Rollouts(Queue):
         more = len(rows) > limit and page
         return [rollout_of(row) for row in page], str(page[-1].seq) if more else None
 
+    def queues_of(self, candidate_id: str) -> builtins.list[str]:
+        """Return the queues that a candidate's rollouts were in, sorted."""
+        query = select(rollouts.c.queue).where(*_conditions(None, None, candidate_id)).distinct()
+        return self._database.read(lambda c: sorted(c.scalars(query)))
+
     def counts(
         self,
         queue: str | None = None,

@@ -10,8 +10,9 @@ from sqlalchemy import Connection, case, func, select
 from ratchet.store.columns import clean
 from ratchet.store.engine import Database, chunks, starts_with
 from ratchet.store.keys import keys_of
+from ratchet.store.rows import cost_of
 from ratchet.store.tables import rollouts, scores
-from ratchet.types import Score
+from ratchet.types import FINAL, Cost, RolloutStatus, Score
 
 
 class Mean(NamedTuple):
@@ -34,6 +35,22 @@ class TaskMean(NamedTuple):
     """None when every score is an error."""
     rollouts: tuple[str, ...]
     """Ids of the rollouts, oldest first."""
+
+
+class Measured(NamedTuple):
+    """What an ended rollout achieved by one evaluator, and what it took."""
+
+    candidate_id: str
+    task_id: str
+    seed: int
+    """One for each repetition; the same again where a rollout was run anew."""
+    status: RolloutStatus
+    value: float | None
+    """The evaluator's newest score; None without one."""
+    version: str
+    """The evaluator's version; empty where it did not score."""
+    duration_s: float | None
+    cost: Cost
 
 
 class Scores:
@@ -164,6 +181,55 @@ class Scores:
             return {task: _task_mean(task_values) for task, task_values in values.items()}
 
         return self._database.read(work)
+
+    def measured(self, queue: str, purpose: str, evaluator: str) -> list[Measured]:
+        """What each ended rollout of a queue achieved and took, in order of creation.
+
+        Args:
+            queue: Queue of the rollouts; a run's is its id.
+            purpose: Only rollouts whose purpose has this prefix.
+            evaluator: Name of the evaluator; the newest version's score counts.
+        """
+        theirs = (rollouts.c.seq == scores.c.rollout_seq) & (scores.c.evaluator == clean(evaluator))
+        query = (
+            select(
+                rollouts.c.seq,
+                rollouts.c.candidate_id,
+                rollouts.c.task_id,
+                rollouts.c.seed,
+                rollouts.c.status,
+                rollouts.c.duration_s,
+                rollouts.c.known_usd,
+                rollouts.c.reported_usd,
+                rollouts.c.unpriced,
+                scores.c.value,
+                scores.c.version,
+            )
+            .join_from(rollouts, scores, theirs, isouter=True)
+            .where(
+                rollouts.c.queue == clean(queue),
+                rollouts.c.status.in_(sorted(FINAL - {"cancelled"})),
+                starts_with(rollouts.c.purpose, purpose),
+            )
+            .order_by(rollouts.c.seq, scores.c.seq)
+        )
+
+        def work(connection: Connection) -> dict[int, Measured]:
+            return {
+                row.seq: Measured(
+                    row.candidate_id,
+                    row.task_id,
+                    row.seed,
+                    row.status,
+                    row.value,
+                    row.version or "",
+                    row.duration_s,
+                    cost_of(row),
+                )
+                for row in connection.execute(query)
+            }
+
+        return list(self._database.read(work).values())
 
 
 def _task_mean(values: dict[str, float | None]) -> TaskMean:

@@ -10,7 +10,7 @@ import msgspec
 
 from ratchet.types.errors import InputError
 from ratchet.types.hashing import content_hash
-from ratchet.types.knobs import Knob, Value, domain
+from ratchet.types.knobs import Choice, Float, Knob, Value, domain
 from ratchet.types.template import PromptTemplate
 
 
@@ -122,6 +122,11 @@ class Model(msgspec.Struct, frozen=True, tag="model"):
         choices: Models that may take its place, cheapest first.
         in_calls: Whether the agent's source names it where only the gateway can put another: in
             its model calls.
+        first: A cheaper model that is asked first, whose answer is taken where it passes the
+            agent's check; empty for none, None where the agent checks no answer.
+
+    Raises:
+        InputError: It has no name, or names one of its `choices` twice.
     """
 
     model: str
@@ -131,10 +136,40 @@ class Model(msgspec.Struct, frozen=True, tag="model"):
     adapter: Adapter | None = None
     choices: tuple[str, ...] = ()
     in_calls: bool = False
+    first: str | None = None
 
     def __post_init__(self) -> None:
         if not self.model:
             raise InputError("A Model needs a name.")
+
+    @property
+    def space(self) -> Params:
+        """What a search may choose: the model among its choices, the one that is asked first, and
+        settings between 0 and 1, such as the temperature. Empty without choices."""
+        names = tuple(dict.fromkeys((*self.choices, self.model)))
+        if len(names) < 2:
+            return Params({})
+        space: dict[str, Knob] = {"model": Choice(self.model, names)}
+        if self.first is not None:
+            space["first"] = Choice(self.first, tuple(dict.fromkeys((self.first, "", *names))))
+        for name, value in self.sampling.items():
+            if isinstance(value, float) and 0.0 <= value <= 1.0:
+                space[name] = Float(value, 0.0, 1.0)
+        return Params(space)
+
+    def at(self, point: Params) -> Model:
+        """The model at a point of its `space`."""
+        values = dict(point.values)
+        model = str(values.pop("model", self.model))
+        first = values.pop("first", self.first)
+        if first == model:  # it would be asked the same thing twice
+            first = ""
+        return msgspec.structs.replace(
+            self,
+            model=model,
+            first=None if first is None else str(first),
+            sampling={**self.sampling, **values},
+        )
 
     def identity(self) -> Any:
         """Content of the version hash."""
@@ -146,6 +181,7 @@ class Model(msgspec.Struct, frozen=True, tag="model"):
             "weights": self.weights,
             # The recipe says how the weights came about, and is not what answers.
             **({"adapter": [self.adapter.hash, self.adapter.base]} if self.adapter else {}),
+            **({"first": self.first} if self.first else {}),
         }
 
 

@@ -68,6 +68,58 @@ def test_nobody_speaks_the_dialect() -> None:
     assert choose_upstream([upstream("a")], "anthropic", "m") is None
 
 
+@pytest.mark.parametrize(
+    ("dialect", "asked", "name"),
+    [
+        ("openai", "claude-haiku-5-5", "anthropic"),
+        ("openai", "gpt-4o-mini", "openai"),
+        ("openai", "our-model", "openai"),
+        ("openai", "gemini-3-pro", "openai"),
+        ("openai", "", "openai"),
+        ("openai", "x" * 10_000 + "claude", "openai"),
+        ("anthropic", "gpt-6-astra", "openai"),
+        ("anthropic", "claude-opus-5", "anthropic"),
+    ],
+)
+def test_a_provider_is_not_asked_for_the_models_of_another(
+    dialect: str, asked: str, name: str
+) -> None:
+    others = ("anthropic",) if dialect == "openai" else ("openai",)
+    found = choose_upstream(standard_upstreams(), dialect, asked, others)
+    assert found is not None
+    assert (found[0].name, found[1]) == (name, asked)
+
+
+def test_a_router_of_ones_own_may_have_any_model() -> None:
+    several = standard_upstreams({"OPENAI_BASE_URL": "http://localhost:4000/v1"})
+    found = choose_upstream(several, "openai", "claude-haiku-5-5", ("anthropic",))
+    assert found is not None
+    assert found[0].name == "openai"
+
+
+@pytest.mark.parametrize(
+    ("several", "name"),
+    [
+        ([upstream("a"), upstream("c", "anthropic", m="claude")], "c"),
+        ([upstream("a", m="own"), upstream("c", "anthropic", m="claude")], "a"),
+        ([upstream("a", m_STAR="own"), upstream("c", "anthropic", m="claude")], "a"),
+        ([upstream("c", "anthropic", m="claude")], "c"),
+        ([upstream("a"), upstream("c", "anthropic")], "a"),
+        ([upstream("a"), upstream("c", "gemini", m="gemini")], "a"),
+    ],
+)
+def test_an_upstream_of_another_dialect_serves_the_models_that_it_names(
+    several: list[Upstream], name: str
+) -> None:
+    found = choose_upstream(several, "openai", "m", ("anthropic",))
+    assert found is not None
+    assert found[0].name == name
+
+
+def test_without_a_translation_only_the_dialects_own_upstreams_are_taken() -> None:
+    assert choose_upstream([upstream("c", "anthropic", m="claude")], "openai", "m") is None
+
+
 def test_providers_are_named_as_the_conventions_do() -> None:
     assert [provider_of(each) for each in standard_upstreams()] == [
         "openai",

@@ -12,6 +12,7 @@ import { pathOf } from "../../lib/paths";
 import { awaited } from "../../lib/waits";
 import { Behind, Command, Empty, Facts, Figure, Page, State, waiting } from "../../ui/basics";
 import { Changes } from "./changes";
+import { FrontOf } from "./front";
 import { lineage } from "./tree";
 
 type Proposal = Schemas["RunProposal"];
@@ -98,6 +99,7 @@ function Shown({ detail }: { detail: Schemas["RunDetail"] }) {
       ) : (
         <Candidates detail={detail} selected={candidate} select={select} view={view} />
       )}
+      <FrontOf run={run.id} over={OVER[run.stage] ?? false} select={select} selected={candidate} />
       {detail.refusals.length > 0 && (
         <details>
           <summary>{counted(detail.refusals.reduce((sum, refusal) => sum + refusal.count, 0), "proposal")} refused before judging</summary>
@@ -116,8 +118,8 @@ function Shown({ detail }: { detail: Schemas["RunDetail"] }) {
 }
 
 /** Whether a process is at work on a run, and what it waits for. */
-function working({ at_work, waits }: Schemas["RunDetail"]): string {
-  if (!at_work) return "No process is at work on it; ratchet improve continues it.";
+function working({ at_work, command, waits }: Schemas["RunDetail"]): string {
+  if (!at_work) return `No process is at work on it; ${command} continues it.`;
   return waits.length ? `At work, ${awaited(waits, Date.now() / 1000)}.` : "At work.";
 }
 

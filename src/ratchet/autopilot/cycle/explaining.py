@@ -120,10 +120,11 @@ def _would_change(decided: Decision, needed: float) -> list[str]:
         ]
     if decided.verdict == "not_proved":
         then = (
-            " Add them, and ratchet improve goes on with the same comparison, at the same level;"
-            " what was compared is not run again."
+            " Add them and run the same command: it goes on with the same comparison, at the same"
+            " level; what was compared is not run again."
             if decided.labelled is None
-            else " Add them, and ratchet improve compares anew, with pairs to label drawn from all."
+            else " Add them and run the same command: it compares anew, with pairs to label drawn"
+            " from all."
         )
         return [
             f"About {counted(decided.more_pairs, 'more test task')} would prove it, if the gain"

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 import msgspec
 
 from ratchet._waiting import LongWait
-from ratchet.autopilot.run_outcome import RunOutcome, outcome_of, refusals_in
+from ratchet.autopilot.run_front import RunFront, run_front
+from ratchet.autopilot.run_outcome import outcome_of, refusals_in
 from ratchet.server.agent_limits import of_answer
 from ratchet.server.api.fields import Limit, Request, Version
 from ratchet.server.problems import Problem
@@ -91,6 +92,8 @@ class RunDetail(msgspec.Struct, frozen=True, kw_only=True):
     baseline_val: float | None
     best_val: float | None
     val_tasks: int | None
+    command: str
+    """The command that begins and continues it."""
     at_work: bool
     """Whether a process is at work on it."""
     waits: list[LongWait]
@@ -145,10 +148,33 @@ async def get_run(server: Services, id: str) -> RunDetail:
     return await server.in_thread(_detail, server.store, id)
 
 
+class FrontAnswer(msgspec.Struct, frozen=True):
+    """The candidates of a run by quality, cost and latency."""
+
+    front: RunFront | None
+    """None before the source has run."""
+    rule: str
+    """How places are measured, as sentences; empty without a front."""
+    over: str
+    """What to plot quality over: `cost`, or `latency` where no two costs are known to differ."""
+
+
+@group.route("GET", "/v1/runs/{id}/front", READ)
+async def get_front(server: Services, id: str) -> FrontAnswer:
+    """Get what each candidate of a run achieves, costs and takes, and whether another beats it."""
+    front = await server.in_thread(_front, server.store, id)
+    return FrontAnswer(front, front.rule if front else "", front.over if front else "cost")
+
+
 @group.route("GET", "/v1/runs/{id}/tasks", READ)
 async def compare_tasks(server: Services, id: str, query: PairQuery) -> TaskOutcomes:
     """Compare two candidates on the tasks that the run gave them."""
     return await server.in_thread(_compared, server.store, id, query.candidate, query.other)
+
+
+def _front(store: Store, id: str) -> RunFront | None:
+    run = _found(store, id)
+    return run_front(store, run, outcome_of(store, run).metric)
 
 
 def _detail(store: Store, id: str) -> RunDetail:
@@ -162,7 +188,7 @@ def _detail(store: Store, id: str) -> RunDetail:
     waits = store.activity.waits(run.id, time.time())
     return RunDetail(
         run=run,
-        metric=_metric(outcome),
+        metric=outcome.metric,
         proposals=[
             RunProposal(
                 number=proposal.number,
@@ -190,6 +216,7 @@ def _detail(store: Store, id: str) -> RunDetail:
         baseline_val=finding.get("baseline_val"),
         best_val=finding.get("best_val"),
         val_tasks=finding.get("val_tasks"),
+        command=outcome.command,
         at_work=waits is not None,
         waits=waits or [],
         rollouts=outcome.costs.rollouts,
@@ -208,12 +235,6 @@ def _verdict(accepted: str, refused: str, pruned: bool) -> str:
     return accepted or ("Given up early." if pruned else "")
 
 
-def _metric(outcome: RunOutcome) -> str:
-    if outcome.decision is not None:
-        return outcome.decision.metric
-    return (outcome.trust or {}).get("evaluator") or "score"
-
-
 def _found(store: Store, id: str) -> Run:
     run = store.runs.get(id) or next(iter(store.runs.find(id) if id else ()), None)
     if run is None:
@@ -230,7 +251,7 @@ def _splits(store: Store, version: str) -> Mapping[str, str]:
 
 def _compared(store: Store, id: str, candidate: str, other_id: str) -> TaskOutcomes:
     run = _found(store, id)
-    evaluator = _metric(outcome_of(store, run))
+    evaluator = outcome_of(store, run).metric
     sides = [
         store.scores.by_task(run.id, candidate_id, evaluator)
         for candidate_id in (candidate, other_id)

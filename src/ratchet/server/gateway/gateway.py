@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import secrets
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, get_args
@@ -14,6 +15,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from ratchet.llm import load, loaded
 from ratchet.observe.capture import readable
 from ratchet.observe.model_apis import (
     DIALECTS,
@@ -43,6 +45,7 @@ from ratchet.server.gateway.headers import (
     addressed_headers,
     brings_key,
     request_headers,
+    translated_headers,
 )
 from ratchet.server.gateway.mirroring import (
     MIRROR_ID,
@@ -50,6 +53,7 @@ from ratchet.server.gateway.mirroring import (
     CallMirror,
     shadow_name,
 )
+from ratchet.server.gateway.model_facts import ModelFacts
 from ratchet.server.gateway.pool import UpstreamEndpoint, UpstreamPool
 from ratchet.server.gateway.recording import CallRecording
 from ratchet.server.gateway.recording_queue import RecordingQueue, Writer
@@ -73,8 +77,23 @@ from ratchet.server.gateway.target import (
     trace_context,
 )
 from ratchet.server.gateway.training import CallSeeds, ReadTraining, role_of
+from ratchet.server.gateway.translating import AnswerTranslator, RefusedSettings
+from ratchet.server.gateway.translation import (
+    Translation,
+    Untranslatable,
+    json_bytes,
+    translation_of,
+    upstream_dialects,
+    without_settings,
+)
 from ratchet.server.gateway.units import CallUnit, conversation_of, unit_of
-from ratchet.server.gateway.upstream import Upstream, choose_upstream, standard_upstreams
+from ratchet.server.gateway.upstream import (
+    Upstream,
+    choose_upstream,
+    is_providers_own,
+    provider_elsewhere,
+    standard_upstreams,
+)
 from ratchet.server.metrics import Metrics
 from ratchet.server.problems import Problem, Send, problem_of, send_problem
 from ratchet.types import RatchetError
@@ -227,6 +246,8 @@ class Gateway:
             metrics=metrics,
         )
         self._mirror = CallMirror(self._pool, self._recordings)
+        self._facts = ModelFacts(self._pool)
+        self._names_matter = any(map(is_providers_own, self._pool.upstreams))
         self._substitute = substitute
         self._training = training
         self._seeds = CallSeeds()
@@ -387,6 +408,8 @@ class Gateway:
                 break
             except UnknownWeights:
                 await self._load_weights(outgoing, refused)
+            except RefusedSettings as refusal:
+                self._note(outgoing, refusal)
         if mirrored is not None and recording.status < 400:
             self._mirror.start(self._mirrored(request, dialect, recording.trace_id, mirrored))
 
@@ -446,8 +469,9 @@ class Gateway:
         requested_model = requested if isinstance(requested, str) else None
         generates = dialect.OPERATION != "embeddings"
         training = generates and target.is_attempt and await self._trains(target)
+        if (self._names_matter or request.address) and not loaded():
+            await asyncio.get_running_loop().run_in_executor(None, load)
         endpoint, sent = self._choose(request, requested_model)
-        self._check_key(endpoint, headers)
         attributes: dict[str, Any] = dict(endpoint.attributes)
         context = trace_context(parent) if parent else None
         mirrored: _Mirrored | None = None
@@ -468,18 +492,26 @@ class Gateway:
                 if generates and substitution.adapter is not None and self._adapters is not None:
                     substitution, weights = self._served(request, payload, substitution)
                 changed = substitution.request
-                attributes.update(substitution.attributes)
                 own_model = changed.get("model")
                 if generates and own_model != requested:  # the candidate's own model
-                    endpoint, sent = self._choose(request, own_model)
-                    self._check_key(endpoint, headers)
-                    attributes.update(endpoint.attributes)
+                    own_endpoint, own_sent = self._choose(request, own_model)
+                    fault = "" if target.is_attempt else self._fault(request, own_endpoint, changed)
+                    if fault:
+                        substitution = Substitution(
+                            payload, {"ratchet.substitution.error": fault[:500]}
+                        )
+                        changed, weights = payload, None
+                    else:
+                        endpoint, sent = own_endpoint, own_sent
+                        attributes.update(endpoint.attributes)
+                attributes.update(substitution.attributes)
             if sent is not None and sent != requested:
                 attributes["ratchet.asked_model"] = requested
                 changed = {**changed, "model": sent}
             elif changed.get("model") != requested:
                 changed = {**changed, "model": requested}
-            trained = dialect.training_request(changed) if training else None
+            translated = endpoint.upstream.dialect != request.provider
+            trained = dialect.training_request(changed) if training and not translated else None
             if trained is not None:
                 stripper = ResponseStripper(changed)
                 changed = {**trained, "seed": self._seeds.next(target, plain)}
@@ -493,7 +525,12 @@ class Gateway:
         recording = CallRecording(
             target, dialect, payload, plain, attributes, context, endpoint.sellers, keeping
         )
-        outgoing = self._outgoing(endpoint, request, headers, body, stripper, _model_of(payload))
+        self._check_key(request, endpoint)
+        if payload is not None and endpoint.upstream.dialect != request.provider:
+            outgoing = await self._translated(endpoint, request, payload, attributes)
+        else:
+            model = _model_of(payload)
+            outgoing = self._outgoing(endpoint, request, headers, body, stripper, model)
         outgoing.weights = weights
         return outgoing, recording, payload is not None and payload.get("stream") is True, mirrored
 
@@ -536,19 +573,30 @@ class Gateway:
             None,
             endpoint.sellers,
         )
-        outgoing = self._outgoing(endpoint, request, headers, body, None, _model_of(changed))
+        weights: NamedWeights | None = None
         if substitution.adapter is not None and self._adapters is not None:
             if self._adapters.fault(endpoint.upstream, str(model)):
                 return
-            outgoing.weights = self._adapters.named(
-                endpoint.upstream, substitution.adapter, str(model)
-            )
-        try:
-            await self._mirror.send(outgoing, recording, shadow.experiment_id)
-        except UnknownWeights:
-            await self._load_weights(outgoing, [])
-            outgoing = self._outgoing(endpoint, request, headers, body, None, _model_of(changed))
-            await self._mirror.send(outgoing, recording, shadow.experiment_id)
+            weights = self._adapters.named(endpoint.upstream, substitution.adapter, str(model))
+        while True:
+            try:
+                if endpoint.upstream.dialect != request.provider:
+                    outgoing = await self._translated(endpoint, request, changed, attributes)
+                else:
+                    model = _model_of(changed)
+                    outgoing = self._outgoing(endpoint, request, headers, body, None, model)
+            except Problem as problem:
+                _log.warning("A call of %s is not mirrored: %s", request.target, problem.detail)
+                return
+            outgoing.weights = weights
+            try:
+                await self._mirror.send(outgoing, recording, shadow.experiment_id)
+                return
+            except UnknownWeights:
+                await self._load_weights(outgoing, [])
+                weights = None
+            except RefusedSettings as refusal:
+                self._note(outgoing, refusal)
 
     def _served(
         self, request: _Request, payload: dict[str, Any], substitution: Substitution
@@ -577,7 +625,7 @@ class Gateway:
         counts = True
         try:
             await relay.run(request.task, request.receive, request.send)
-        except UnknownWeights:
+        except (UnknownWeights, RefusedSettings):
             counts = False
             raise
         except UpstreamFailure as failure:
@@ -613,16 +661,16 @@ class Gateway:
         """Relay a request that is not a model call."""
         body: Content | None = None
         headers = request.scope["headers"]
-        endpoint, _ = self._choose(request, None)
+        endpoint, _ = self._choose(request, None, translates=False)
         if request.scope["method"] == "POST":
             body = await self._read(request)
             payload = await self._decoded(request, body)
             requested = payload.get("model") if payload is not None else None
             if payload is not None and isinstance(requested, str):
-                endpoint, sent = self._choose(request, requested)
+                endpoint, sent = self._choose(request, requested, translates=False)
                 if sent != requested:
                     body = _rewritten(body, payload, {**payload, "model": sent})
-        self._check_key(endpoint, headers)
+        self._check_key(request, endpoint)
         relay = CallRelay(self._pool, self._outgoing(endpoint, request, headers, body), None)
         try:
             await relay.run(request.task, request.receive, request.send)
@@ -631,12 +679,19 @@ class Gateway:
                 raise Problem(failure.status, failure.detail) from failure
 
     def _choose(
-        self, request: _Request, requested: str | None
+        self, request: _Request, requested: str | None, *, translates: bool = True
     ) -> tuple[UpstreamEndpoint, str | None]:
-        dialect = request.provider
+        dialect, upstreams = request.provider, self._pool.upstreams
+        others = upstream_dialects(dialect, _path_of(request)) if translates else ()
         if request.address and not self._leads_all:
-            return self._pool.addressed(dialect, request.address), requested
-        choice = choose_upstream(self._pool.upstreams, dialect, requested)
+            endpoint = self._pool.addressed(dialect, request.address)
+            translated = [upstream for upstream in upstreams if upstream.dialect in others]
+            if requested is not None:
+                elsewhere = provider_elsewhere(translated, endpoint.upstream, requested)
+                if elsewhere is not None:
+                    return self._pool.endpoint(elsewhere), requested
+            return endpoint, requested
+        choice = choose_upstream(upstreams, dialect, requested, others)
         if choice is None:
             raise Problem(
                 404,
@@ -645,19 +700,63 @@ class Gateway:
             )
         return self._pool.endpoint(choice[0]), choice[1]
 
-    def _check_key(
-        self, endpoint: UpstreamEndpoint, headers: Sequence[tuple[bytes, bytes]]
-    ) -> None:
+    def _check_key(self, request: _Request, endpoint: UpstreamEndpoint) -> None:
         upstream = endpoint.upstream
         if endpoint.addressed:
             return  # what the client sends by itself
-        if upstream.key_env and not endpoint.key and not brings_key(headers):
+        # A client's key is for the provider whose API it uses.
+        translated = upstream.dialect != request.provider
+        brings = not translated and brings_key(request.scope["headers"])
+        if upstream.key_env and not endpoint.key and not brings:
+            instead = "" if translated else ", or let the client send the provider's key"
             raise Problem(
                 401,
                 f"There is no key for the upstream {upstream.name!r}.",
-                hint=f"Set {upstream.key_env} in the environment of the server and restart it,"
-                " or let the client send the provider's key.",
+                hint=f"Set {upstream.key_env} in the environment of the server and restart it"
+                f"{instead}.",
             )
+
+    def _fault(self, request: _Request, endpoint: UpstreamEndpoint, payload: dict[str, Any]) -> str:
+        """Why a candidate's own model cannot be asked; empty when it can."""
+        try:
+            self._check_key(request, endpoint)
+            if endpoint.upstream.dialect != request.provider:
+                _translation(request, endpoint, payload)
+        except Problem as problem:
+            return problem.detail
+        return ""
+
+    async def _translated(
+        self,
+        endpoint: UpstreamEndpoint,
+        request: _Request,
+        payload: dict[str, Any],
+        attributes: dict[str, Any],
+    ) -> UpstreamRequest:
+        """The request to an upstream of another API, and what translates its answer."""
+        upstream, model = endpoint.upstream, _model_of(payload)
+        translation = _translation(request, endpoint, payload)
+        headers = translated_headers(
+            request.scope["headers"], endpoint.key, endpoint.key_header, upstream.dialect
+        )
+        sent = translation.request
+        refused = without_settings(sent, self._facts.refused(upstream, model))
+        left_out = [*translation.left_out, *refused]
+        if left_out:
+            attributes["ratchet.translation.left_out"] = left_out
+        if upstream.dialect == "anthropic" and "max_tokens" not in sent:
+            sent["max_tokens"] = await self._facts.most_tokens(endpoint, model, headers)
+            attributes["ratchet.translation.max_tokens"] = sent["max_tokens"]
+        body = json_bytes(sent)
+        translator = AnswerTranslator(translation, int(time.time()))
+        url = endpoint.url(translation.path, b"")
+        return UpstreamRequest(endpoint, "POST", url, headers, body, translator=translator)
+
+    def _note(self, outgoing: UpstreamRequest, refusal: RefusedSettings) -> None:
+        """Remember what a model refuses."""
+        assert outgoing.translator is not None
+        model = _model_of(outgoing.translator.translation.request)
+        self._facts.refuse(outgoing.endpoint.upstream, model, refusal.names)
 
     def _outgoing(
         self,
@@ -765,6 +864,36 @@ def _without_model(
     if MODEL_IN_PATH.search(request.path) is None:
         return changed
     return {**changed, "model": payload["model"], "stream": payload["stream"]}
+
+
+def _path_of(request: _Request) -> str:
+    return request.path.removeprefix("v1/")
+
+
+def _translation(
+    request: _Request, endpoint: UpstreamEndpoint, payload: dict[str, Any]
+) -> Translation:
+    """The translation of a call.
+
+    Raises:
+        Problem: 400, when the other API has no equivalent of what it asks for.
+    """
+    dialect = endpoint.upstream.dialect
+    translate = translation_of(request.provider, _path_of(request), dialect)
+    assert translate is not None, "only translatable upstreams are chosen"
+    try:
+        return translate(payload)
+    except Untranslatable as refusal:
+        raise Problem(
+            400,
+            f"The model {_model_of(payload)!r} is asked through {_MAKERS[dialect]}'s API, which has"
+            f" no equivalent for: {refusal}.",
+        ) from None
+    except RecursionError:
+        raise Problem(400, "The request is nested too deeply to be translated.") from None
+
+
+_MAKERS = {"anthropic": "Anthropic", "openai": "OpenAI"}
 
 
 def _model_of(changed: dict[str, Any] | None) -> str:

@@ -26,6 +26,11 @@ ADDRESS_HEADER = UPSTREAM_HEADER.encode()
 ROLE_HEADER = b"x-ratchet-role"
 """Names the role of the agent that makes a call, in a rollout with several."""
 
+ANTHROPIC_VERSION = "2023-06-01"
+"""Version of Anthropic's API that translated requests use. The next one, 2026-10-21, refuses
+`temperature` and `top_p` for every model; this one leaves it to the model.
+"""
+
 _HOP_BY_HOP = frozenset(
     {
         b"connection",
@@ -96,7 +101,35 @@ def request_headers(
         elif not key and name in _KEYS and not is_ours(value):
             sent.add(name.decode("latin-1"), _text(value))
     if key:
-        sent[key_header] = f"Bearer {key}" if key_header == "Authorization" else key
+        sent[key_header] = _key(key, key_header)
+    return sent
+
+
+def _key(key: str, key_header: str) -> str:
+    return f"Bearer {key}" if key_header == "Authorization" else key
+
+
+def translated_headers(headers: Raw, key: str, key_header: str, dialect: str) -> CIMultiDict[str]:
+    """Headers to send to another provider than the one that the client calls.
+
+    Nothing of the client's goes there but its name: neither its key nor its organisation.
+
+    Args:
+        headers: Headers of the client, with names in lower case.
+        key: The provider's key; empty for none.
+        key_header: Header of the key.
+        dialect: API of the provider.
+    """
+    sent: CIMultiDict[str] = CIMultiDict()
+    for name, value in headers:
+        if name == b"user-agent":
+            sent["User-Agent"] = _text(value)
+    sent["Content-Type"] = "application/json"
+    sent["Accept-Encoding"] = "identity"
+    if dialect == "anthropic":
+        sent["anthropic-version"] = ANTHROPIC_VERSION
+    if key:
+        sent[key_header] = _key(key, key_header)
     return sent
 
 

@@ -18,7 +18,8 @@ from ratchet.server.gateway.adapter_loading import NamedWeights
 from ratchet.server.gateway.headers import response_headers
 from ratchet.server.gateway.pool import CONNECT_S, UpstreamEndpoint, UpstreamPool
 from ratchet.server.gateway.recording import CallRecording
-from ratchet.server.gateway.stripping import ResponseStripper
+from ratchet.server.gateway.stripping import Headers, ResponseStripper
+from ratchet.server.gateway.translating import AnswerTranslator, RefusedSettings
 from ratchet.server.gateway.upstream import Upstream
 from ratchet.server.problems import Send
 
@@ -68,7 +69,16 @@ class UnknownWeights(Exception):
 class UpstreamRequest:
     """A request to an upstream."""
 
-    __slots__ = ("body", "endpoint", "headers", "method", "stripper", "url", "weights")
+    __slots__ = (
+        "body",
+        "endpoint",
+        "headers",
+        "method",
+        "stripper",
+        "translator",
+        "url",
+        "weights",
+    )
 
     def __init__(
         self,
@@ -79,7 +89,10 @@ class UpstreamRequest:
         body: Content | None,
         stripper: ResponseStripper | None = None,
         weights: NamedWeights | None = None,
+        translator: AnswerTranslator | None = None,
     ) -> None:
+        self.translator = translator
+        """Translates the response for the client; None where both speak the same API."""
         self.weights = weights
         """Trained weights that the upstream may have to load first."""
         self.stripper = stripper
@@ -141,6 +154,7 @@ class CallRelay:
         Raises:
             UpstreamFailure: The upstream failed. When the response has `begun`, it must be aborted.
             UnknownWeights: The upstream has answered 404, and nothing was sent to the client.
+            RefusedSettings: It has answered 400, and nothing was sent to the client.
             Problem: The upstream is at its concurrency limit.
         """
         watch = asyncio.get_running_loop().call_later(WATCH_AFTER_S, self._watch, receive, task)
@@ -172,6 +186,10 @@ class CallRelay:
             status = response.status
             headers = response_headers(response.raw_headers)
             recording = self._recording
+            if self._outgoing.translator is not None:
+                await self._translate(response, self._outgoing.translator, headers, send)
+                complete = True
+                return
             if recording is not None:
                 upstream_headers = response.headers
                 recording.begin(
@@ -197,6 +215,8 @@ class CallRelay:
                 if last:
                     break
             complete = True
+        except RefusedSettings:
+            raise
         except Exception as error:  # the upstream may send any garbage
             await self._pass_on_rest(response.content, send)
             raise self._failure(error) from error
@@ -207,6 +227,40 @@ class CallRelay:
                 response.release()
             else:
                 response.close()
+
+    async def _translate(
+        self,
+        response: aiohttp.ClientResponse,
+        translator: AnswerTranslator,
+        headers: Headers,
+        send: Send,
+    ) -> None:
+        """Relay a response of another API than the client's."""
+        recording, status, content = self._recording, response.status, response.content
+        headers = translator.begin(status, headers)
+        if recording is not None:
+            recording.begin(status, translator.content_type, "")
+        while True:
+            piece = await content.readany()
+            last = content.at_eof()
+            try:
+                translated = translator.feed(piece, last)
+            except ValueError as error:
+                detail = f"{self._label()} sent an answer that cannot be translated: {error}."
+                raise UpstreamFailure("invalid_response", 502, detail) from error
+            if last:
+                self._over = True
+            if not self.begun and (last or translator.streams):
+                self.begun = True
+                await send({"type": "http.response.start", "status": status, "headers": headers})
+            if translated or last:
+                await send(
+                    {"type": "http.response.body", "body": translated, "more_body": not last}
+                )
+            if translated and recording is not None:
+                recording.piece(translated)
+            if last:
+                return
 
     def _check_connection(self, response: aiohttp.ClientResponse) -> None:
         """Fail the reader if its connection is closed; check again until the end."""
@@ -227,6 +281,8 @@ class CallRelay:
         """
         remaining = b"".join(getattr(content, "_buffer", ()))
         if remaining and self.begun:
+            if self._outgoing.translator is not None:
+                return
             if self._outgoing.stripper is None:
                 await send({"type": "http.response.body", "body": remaining, "more_body": True})
             if self._recording is not None:

@@ -396,11 +396,9 @@ class PromptSubstituter:
 
 
 class _RecognisedPrompt(NamedTuple):
-    """A recognised prompt and its replacement."""
+    """A recognised prompt of the candidate."""
 
     found: RecognisedPrompt
-    text: str | None
-    """Replacement text; None when the prompt stays."""
     reason: str
     """Why the prompt stays although the candidate has another version."""
 
@@ -452,18 +450,22 @@ async def _substituted(
     recognise = functools.partial(_recognised, replacements, examined)
     length = sum(len(text) for _, text, _ in examined)
     recognised = recognise() if length < LONG else await asyncio.to_thread(recognise)
-    replaced = {path: prompt.text for path, prompt in recognised if prompt.text is not None}
+    replaced = {
+        path: new_text
+        for (path, text, _), (new_text, _) in zip(examined, recognised, strict=True)
+        if new_text != text
+    }
     changed = dialect.with_texts(request, replaced) if replaced else request
-    return Substitution(changed, _attributes(replacements, [prompt for _, prompt in recognised]))
+    prompts = [prompt for _, prompts in recognised for prompt in prompts]
+    return Substitution(changed, _attributes(replacements, prompts))
 
 
 def _recognised(
     replacements: _Replacements,
     examined: Sequence[tuple[Path, str, Callable[[str], RecognisedPrompt | None]]],
-) -> list[tuple[Path, _RecognisedPrompt]]:
-    """The candidate's prompts in some texts, each searched in its own way, with their paths."""
-    placed = ((path, _replacement(replacements, text, find(text))) for path, text, find in examined)
-    return [(path, prompt) for path, prompt in placed if prompt is not None]
+) -> list[tuple[str, list[_RecognisedPrompt]]]:
+    """Texts, each searched in its own way, with the candidate's prompts, and which they are."""
+    return [_replaced_in(replacements, text, find(text), ()) for _, text, find in examined]
 
 
 def _nobody(_: Mapping[str, Resource]) -> None:
@@ -475,21 +477,46 @@ def _system(name: str) -> str:
     return name.partition(".")[0]
 
 
+def _replaced_in(
+    replacements: _Replacements, text: str, prompt: RecognisedPrompt | None, others: tuple[str, ...]
+) -> tuple[str, list[_RecognisedPrompt]]:
+    """A text with the candidate's prompts: the one recognised in it, and those before and behind.
+
+    Args:
+        replacements: What the candidate has.
+        text: The text.
+        prompt: The prompt that was recognised; None for none.
+        others: Names of the prompts that were recognised around it.
+    """
+    if prompt is None:
+        return text, []
+    inner = text[len(prompt.before) : len(text) - len(prompt.after)]
+    recognised = []
+    if prompt.name in replacements.prompts:
+        inner, reason = _replacement(replacements, inner, prompt)
+        recognised = [_RecognisedPrompt(prompt, reason)]
+    parts = []
+    others = (*others, prompt.name)
+    for part in (prompt.before, prompt.after):
+        found = replacements.recogniser.find_within(part, others) if part else None
+        new_part, prompts = _replaced_in(replacements, part, found, others)
+        parts.append(new_part)
+        recognised += prompts
+        others = (*others, *(inside.found.name for inside in prompts))
+    return f"{parts[0]}{inner}{parts[1]}", recognised
+
+
 def _replacement(
-    replacements: _Replacements, text: str, prompt: RecognisedPrompt | None
-) -> _RecognisedPrompt | None:
-    """What becomes of a prompt that was recognised in a text; None if it is not the candidate's."""
-    if prompt is None or prompt.name not in replacements.prompts:
-        return None
+    replacements: _Replacements, inner: str, prompt: RecognisedPrompt
+) -> tuple[str, str]:
+    """A recognised prompt's text as the candidate has it, and why it stays although it differs."""
     version, template = replacements.prompts[prompt.name]
     if version == prompt.version:
-        return _RecognisedPrompt(prompt, None, "")
+        return inner, ""
     try:
-        inner = text[len(prompt.before) : len(text) - len(prompt.after)]
-        replaced = with_whitespace_of(refill(template, prompt.slots), inner)
-        return _RecognisedPrompt(prompt, f"{prompt.before}{replaced}{prompt.after}", "")
+        return with_whitespace_of(refill(template, prompt.slots), inner), ""
     except InputError as error:
-        return _RecognisedPrompt(prompt, None, error.message)
+        return inner, error.message
 
 
 def _attributes(replacements: _Replacements, recognised: list[_RecognisedPrompt]) -> dict[str, Any]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from urllib.parse import urlsplit
 
 import msgspec
 from msgspec.structs import replace
 
+from ratchet.llm import provider_by_name
 from ratchet.observe.model_apis import DialectName
 from ratchet.types import ConfigError
 from ratchet.worker.environment import dialect_of, operation_path
@@ -162,6 +163,10 @@ def host_of(upstream: Upstream) -> str:
     return urlsplit(upstream.base_url).hostname or ""
 
 
+_OWN_HOSTS = frozenset(host for host in map(host_of, _PROVIDERS_OWN) if host.startswith("api."))
+"""Hosts of OpenAI and Anthropic."""
+
+
 def is_loopback(host: str) -> bool:
     """Whether an address is reachable from this machine only."""
     if host == "localhost":
@@ -173,33 +178,71 @@ def is_loopback(host: str) -> bool:
 
 
 def choose_upstream(
-    upstreams: Sequence[Upstream], dialect: str, requested: str | None
+    upstreams: Sequence[Upstream],
+    dialect: str,
+    requested: str | None,
+    others: Collection[str] = (),
 ) -> tuple[Upstream, str | None] | None:
     """Select the upstream of a call, and the model name to send.
 
-    An upstream whose `models` matches the requested model is preferred, the longest match first;
-    otherwise the first of the dialect, with the name unchanged.
+    An upstream whose `models` matches the requested model is preferred: one of the dialect before
+    others, then the longest match. Otherwise it is the first of the dialect, with the name
+    unchanged, unless that is a provider that cannot have the model.
 
     Args:
         upstreams: In the order of the configuration.
         dialect: API dialect of the client.
         requested: The requested model, None when there is none.
+        others: Dialects that the call can be translated into.
 
     Returns:
-        None when no upstream has the dialect.
+        None when no upstream can take the call.
     """
     compatible = [upstream for upstream in upstreams if upstream.dialect == dialect]
-    if not compatible:
+    if requested is None:
+        return (compatible[0], requested) if compatible else None
+    translated = [upstream for upstream in upstreams if upstream.dialect in others]
+    mapped = _best_mapped(compatible, requested) or _best_mapped(translated, requested)
+    if mapped is not None:
+        return mapped
+    first = compatible[0] if compatible else None
+    elsewhere = provider_elsewhere(translated, first, requested)
+    if elsewhere is not None:
+        return elsewhere, requested
+    return None if first is None else (first, requested)
+
+
+def provider_elsewhere(
+    translated: Sequence[Upstream], upstream: Upstream | None, requested: str
+) -> Upstream | None:
+    """Where to send a call for the model of another provider than the one it would go to.
+
+    Model servers and routers of people's own may have any model: calls to them stay.
+
+    Args:
+        translated: Upstreams that the call can be translated for.
+        upstream: Where it would go; None for nowhere.
+        requested: The requested model.
+    """
+    if not translated or (upstream is not None and not is_providers_own(upstream)):
         return None
-    if requested is not None:
-        best: tuple[int, Upstream, str] | None = None
-        for upstream in compatible:
-            fit = _mapped(upstream.models.items(), requested)
-            if fit and (best is None or fit[0] > best[0]):
-                best = (fit[0], upstream, fit[1])
-        if best is not None:
-            return best[1], best[2]
-    return compatible[0], requested
+    provider = provider_by_name(requested)
+    return next((other for other in translated if other.dialect == provider), None)
+
+
+def is_providers_own(upstream: Upstream) -> bool:
+    """Whether an upstream is the provider itself, who has models of its own only."""
+    return host_of(upstream) in _OWN_HOSTS
+
+
+def _best_mapped(upstreams: Sequence[Upstream], requested: str) -> tuple[Upstream, str] | None:
+    """The upstream whose `models` matches best, and the name to send."""
+    best: tuple[int, Upstream, str] | None = None
+    for upstream in upstreams:
+        fit = _mapped(upstream.models.items(), requested)
+        if fit and (best is None or fit[0] > best[0]):
+            best = (fit[0], upstream, fit[1])
+    return None if best is None else best[1:]
 
 
 def _mapped(models: Iterable[tuple[str, str]], requested: str) -> tuple[int, str] | None:

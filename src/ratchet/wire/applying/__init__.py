@@ -2,9 +2,9 @@
 
 from ratchet.wire.applying.commit import BRANCH, Committed, commit
 from ratchet.wire.applying.plan import Plan, PlannedFile, make_plan, show
-from ratchet.wire.applying.record import Record
+from ratchet.wire.applying.record import Record, Trace
 from ratchet.wire.applying.stored import write
-from ratchet.wire.applying.undo import KeptFile, Undone, undo, wired
+from ratchet.wire.applying.undo import KeptFile, Undone, still_there, undo, wired
 
 __all__ = [
     "BRANCH",
@@ -13,10 +13,12 @@ __all__ = [
     "Plan",
     "PlannedFile",
     "Record",
+    "Trace",
     "Undone",
     "commit",
     "make_plan",
     "show",
+    "still_there",
     "undo",
     "wired",
     "write",

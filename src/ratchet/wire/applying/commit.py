@@ -71,7 +71,7 @@ def commit(plan: Plan, branch: str, message: str, *, switch: bool = True) -> Com
         blobs[full_path] = blob
         wired.append(WiredFile(file.path, old.hash if old else "", blob.hash))
     folder = repository.prefix.rstrip("/") or "."
-    text = message_of(message, folder, wired)
+    text = message_of(message, folder, wired, plan.traces)
     new_commit = repository.store_commit(head, blobs, text, time.time())
     stray = set(repository.changed_paths(head, new_commit)) - set(blobs)
     if stray:

@@ -14,6 +14,7 @@ from pathlib import Path, PurePosixPath
 import msgspec
 
 from ratchet.types import InputError
+from ratchet.wire.applying.record import Trace
 from ratchet.wire.changes import Changes, apply_pieces
 
 _DATA = {"toml": "toml", "yaml": "yaml", "yml": "yaml", "json": "json", "ipynb": "json"}
@@ -37,14 +38,17 @@ class Plan(msgspec.Struct, frozen=True):
     root: Path
     """The repository, or a folder of one."""
     files: tuple[PlannedFile, ...]
+    traces: tuple[Trace, ...] = ()
+    """What the recorded run did in the folder; it stays."""
 
 
-def make_plan(root: Path, parts: Iterable[Changes]) -> Plan:
+def make_plan(root: Path, parts: Iterable[Changes], traces: Iterable[Trace] = ()) -> Plan:
     """Join changes to a plan, and check that what they make can be written and parses.
 
     Args:
         root: The repository, or a folder of one.
         parts: Changes of several steps, with paths relative to it.
+        traces: What the recorded run did in it.
 
     Raises:
         InputError: Parts contradict one another, a file that exists would be replaced, a path leads
@@ -68,7 +72,8 @@ def make_plan(root: Path, parts: Iterable[Changes]) -> Plan:
         files.append(PlannedFile(change.path, before, after, change.purpose))
     for file in files:
         _check_parses(file)
-    return Plan(root, tuple(file for file in files if file.before != file.after))
+    changed = tuple(file for file in files if file.before != file.after)
+    return Plan(root, changed, tuple(traces))
 
 
 def show(plan: Plan) -> str:

@@ -9,11 +9,15 @@ from pathlib import PurePosixPath
 
 import msgspec
 
+from ratchet.wire.recording.recording import Change
+
 _FOLDER = "Ratchet-Wired"
 _FILE = "Ratchet-Wrote"
+_TRACE = "Ratchet-Recorded"
 UNDONE = "Ratchet-Unwired"
 _NONE = "-"
 _LINE = re.compile(rf"^{_FILE}: ([0-9a-f]{{40,64}}|-) ([0-9a-f]{{40,64}}) (\".*\")$", re.M)
+_TRACES = re.compile(rf"^{_TRACE}: (created|changed|deleted) (\".*\")$", re.M)
 _WIRED = re.compile(rf"^{_FOLDER}: (\".*\")$", re.M)
 _TAKEN_BACK = re.compile(rf"^(?:{UNDONE}: |This reverts commit )([0-9a-f]{{7,64}})", re.M)
 PATTERN = rf"^({_FOLDER}: |{UNDONE}: |This reverts commit )"
@@ -30,6 +34,14 @@ class WiredFile(msgspec.Struct, frozen=True):
     after: str
 
 
+class Trace(msgspec.Struct, frozen=True):
+    """What the recorded run itself did in the project, and the wiring leaves."""
+
+    how: Change
+    path: str
+    """Of a file, or of a folder of created ones, relative to the folder that was wired."""
+
+
 class Record(msgspec.Struct, frozen=True):
     """What a wiring wrote."""
 
@@ -41,14 +53,18 @@ class Record(msgspec.Struct, frozen=True):
     """Full hash; empty where files were written without git."""
     stored: tuple[str, ...] = ()
     """Files that no commit holds, whose originals are stored."""
+    traces: tuple[Trace, ...] = ()
 
 
-def message_of(message: str, folder: str, files: Iterable[WiredFile]) -> str:
+def message_of(
+    message: str, folder: str, files: Iterable[WiredFile], traces: Iterable[Trace]
+) -> str:
     """A commit's message with the record at its end."""
     lines = [f"{_FOLDER}: {json.dumps(folder)}"]
     lines += [
         f"{_FILE}: {file.before or _NONE} {file.after} {json.dumps(file.path)}" for file in files
     ]
+    lines += [f"{_TRACE}: {trace.how} {json.dumps(trace.path)}" for trace in traces]
     return f"{message.strip()}\n\n" + "\n".join(lines) + "\n"
 
 
@@ -62,15 +78,20 @@ def record_in(message: str, commit: str) -> Record | None:
             WiredFile(str(json.loads(path)), "" if before == _NONE else before, after)
             for before, after, path in _LINE.findall(message)
         ]
-        record = Record(str(json.loads(wired[1])), tuple(files), commit)
+        traces = tuple(
+            msgspec.convert({"how": how, "path": json.loads(path)}, Trace)
+            for how, path in _TRACES.findall(message)
+        )
+        record = Record(str(json.loads(wired[1])), tuple(files), commit, traces=traces)
     except ValueError:
         return None
     # The message may be a stranger's: nothing in it leads out of the repository.
-    paths = [record.folder, *(file.path for file in files)]
-    return record if all(map(_is_inside, paths)) else None
+    paths = [record.folder, *(file.path for file in files), *(trace.path for trace in traces)]
+    return record if all(map(is_inside, paths)) else None
 
 
-def _is_inside(path: str) -> bool:
+def is_inside(path: str) -> bool:
+    """Whether a path leads to no place outside of its folder, nor into git's own."""
     parts = PurePosixPath(path).parts
     return not (path.startswith("/") or "\0" in path or {"..", ".git"} & set(parts))
 

@@ -13,6 +13,7 @@ import msgspec
 from ratchet.observe.project_paths import STATE_NAME, prepare_state
 from ratchet.types import InputError
 from ratchet.wire.applying.plan import Plan, check_unchanged
+from ratchet.wire.applying.record import Trace
 
 _FOLDER = "init"
 _INDEX = "files.json"
@@ -28,6 +29,14 @@ class StoredFile(msgspec.Struct, frozen=True):
     after: bytes
     folders: tuple[str, ...] = ()
     """Folders that were made for it, innermost first."""
+
+
+class Stored(msgspec.Struct, frozen=True):
+    """What was written in place in a folder."""
+
+    files: tuple[StoredFile, ...] = ()
+    traces: tuple[Trace, ...] = ()
+    """What the recorded run did there."""
 
 
 def write(plan: Plan) -> None:
@@ -48,17 +57,17 @@ def write(plan: Plan) -> None:
             f"Files were written to {plan.root} before.", hint="First: ratchet init --undo"
         )
     prepare_state(plan.root)
-    files = [
+    files = tuple(
         StoredFile(file.path, file.before, file.after, tuple(_missing(plan.root, file.path)))
         for file in plan.files
-    ]
+    )
     place.mkdir(exist_ok=True)
-    write_file(place / _INDEX, msgspec.json.encode(files))
+    write_file(place / _INDEX, msgspec.json.encode(Stored(files, plan.traces)))
     for file in plan.files:
         write_file(plan.root / file.path, file.after)
 
 
-def stored_files(root: Path) -> tuple[StoredFile, ...]:
+def stored(root: Path) -> Stored:
     """What was written in place in a folder, with the originals; empty if nothing was.
 
     Raises:
@@ -67,10 +76,10 @@ def stored_files(root: Path) -> tuple[StoredFile, ...]:
     index = _place(root) / _INDEX
     try:
         if index.is_symlink() or index.parent.is_symlink() or index.parent.parent.is_symlink():
-            return ()
-        return msgspec.json.decode(index.read_bytes(), type=tuple[StoredFile, ...])
+            return Stored()
+        return msgspec.json.decode(index.read_bytes(), type=Stored)
     except FileNotFoundError:
-        return ()
+        return Stored()
     except (OSError, msgspec.DecodeError) as error:
         raise InputError(f"{index} cannot be read: {error}.") from None
 
@@ -83,7 +92,7 @@ def is_stored(root: Path) -> bool:
 def forget(root: Path, remaining: Sequence[StoredFile] = ()) -> None:
     """Remove what is stored but the rest, and the state folder if it holds nothing else."""
     if remaining:
-        write_file(_place(root) / _INDEX, msgspec.json.encode(remaining))
+        write_file(_place(root) / _INDEX, msgspec.json.encode(Stored(tuple(remaining))))
         return
     shutil.rmtree(_place(root), ignore_errors=True)
     state = root / STATE_NAME

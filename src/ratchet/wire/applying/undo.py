@@ -7,7 +7,7 @@ from a branch that holds nothing but the wiring does it go back to where that wa
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 import msgspec
@@ -18,13 +18,21 @@ from ratchet.types import InputError, ShipError
 from ratchet.wire.applying.commit import origin_key
 from ratchet.wire.applying.merging import EditedSince, taken_out
 from ratchet.wire.applying.plan import read, why_unreadable
-from ratchet.wire.applying.record import PATTERN, UNDONE, Record, record_in, taken_back_by
+from ratchet.wire.applying.record import (
+    PATTERN,
+    UNDONE,
+    Record,
+    Trace,
+    is_inside,
+    record_in,
+    taken_back_by,
+)
 from ratchet.wire.applying.stored import (
     StoredFile,
     forget,
     is_stored,
     remove_file,
-    stored_files,
+    stored,
     write_file,
 )
 
@@ -53,6 +61,8 @@ class Undone(msgspec.Struct, frozen=True):
     """Full hash of the revert; empty if there is none."""
     deleted_branch: str = ""
     """A branch that held nothing but the wiring."""
+    traces: tuple[Trace, ...] = ()
+    """What the recorded run had done in the project, with whole paths; it stays."""
 
     def with_changes(
         self, changes: Mapping[str, bytes | None], edited: Sequence[KeptFile]
@@ -84,10 +94,10 @@ def wired(root: Path) -> Record | None:
         return None
     record = _active(repository, root) if repository else None
     place = _stored_at(root)
-    stored = tuple(file.path for file in stored_files(place)) if place else ()
+    in_place = tuple(file.path for file in stored(place).files) if place else ()
     if record is None:
-        return Record(".", (), "", stored) if stored else None
-    return msgspec.structs.replace(record, stored=stored)
+        return Record(".", (), "", in_place) if in_place else None
+    return msgspec.structs.replace(record, stored=in_place)
 
 
 def undo(root: Path, *, dry_run: bool = False) -> Undone:
@@ -118,21 +128,61 @@ def undo(root: Path, *, dry_run: bool = False) -> Undone:
             _delete(repository, unmerged)
         return Undone((), (), (), branch, deleted_branch=unmerged)
     undone = Undone((), (), (), branch)
+    traces = _traces(repository, record, place)
     if place is not None:
         undone = _from_store(place, undone, dry_run)
     if repository is not None and record is not None:
         undone = _from_commit(repository, record, undone, dry_run)
-    return undone
+    return msgspec.structs.replace(undone, traces=traces)
+
+
+def still_there(root: Path, traces: Iterable[Trace]) -> tuple[Trace, ...]:
+    """What the recorded run did in a folder and nobody committed or took back since.
+
+    Args:
+        root: The folder that was wired.
+        traces: What it did.
+    """
+    repository = _repository(root)
+    return tuple(
+        trace
+        for trace in traces
+        if is_inside(trace.path) and _is_still_there(root, repository, trace)
+    )
+
+
+def _is_still_there(root: Path, repository: Repository | None, trace: Trace) -> bool:
+    if repository is None:
+        return trace.how != "created" or (root / trace.path).exists()
+    path = repository.prefix + trace.path
+    if trace.how == "created":
+        is_tracked = bool(repository.output("ls-files", "-z", "--", path))
+        return (root / trace.path).exists() and not is_tracked
+    return any(repository.changes([path]))
+
+
+def _traces(
+    repository: Repository | None, record: Record | None, place: Path | None
+) -> tuple[Trace, ...]:
+    """What the recorded run did, with whole paths."""
+    found = [(place, stored(place).traces)] if place else []
+    if repository is not None and record is not None:
+        found.append((repository.root / record.folder, record.traces))
+    return tuple(
+        Trace(trace.how, str(folder / trace.path))
+        for folder, traces in found
+        for trace in still_there(folder, traces)
+    )
 
 
 def _from_store(root: Path, undone: Undone, dry_run: bool) -> Undone:
     """Bring the stored originals of a folder back."""
-    stored = stored_files(root)
-    changes, kept_files = _changes(root, stored)
+    files = stored(root).files
+    changes, kept_files = _changes(root, files)
     if not dry_run:
-        _write(root, stored, changes)
+        _write(root, files, changes)
         edited = {file.path for file in kept_files}
-        forget(root, [file for file in stored if file.before and file.path in edited])
+        forget(root, [file for file in files if file.before and file.path in edited])
     return undone.with_changes(changes, kept_files)
 
 

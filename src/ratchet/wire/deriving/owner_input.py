@@ -86,9 +86,14 @@ def _reached(recording: Recording, value: OwnerValue) -> bool:
     text = as_text(value.value)
     if value.place == "word" and _content_reached(recording, text):
         return True
+    # A number of turns or tokens is an argument too: one that is input also stands in a text.
+    says_nothing = len(text) <= SHORT or _is_number(text)
     for call in recording.calls:
+        asked = [sent.text for sent in call.texts if sent.role != "system"]
         for frame in call.stack:
-            if any(as_text(argument.value) == text for argument in frame.arguments):
+            if any(as_text(argument.value) == text for argument in frame.arguments) and (
+                not says_nothing or any(_stands_in(text, sent) for sent in asked)
+            ):
                 return True
         # A word or a number may stand in a system prompt by chance, a sentence does not.
         if len(text) > SHORT and any(

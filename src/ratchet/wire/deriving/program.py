@@ -72,8 +72,8 @@ def program_template(recording: Recording, inputs: Sequence[OwnerValue]) -> Prog
                 joined = value.prefix if value.prefix.endswith("=") else ""
                 words[index] = f"{joined}{slot}"
         settings = {"command": " ".join(map(_quoted, words))}
-        if run.stdin is not None:
-            settings["stdin"] = _stdin(run.stdin, slots)
+        if run.stdin is not None or not inputs:  # without a word on it, a task is given as JSON
+            settings["stdin"] = _stdin(run.stdin or "", slots)
         if not output and (file := _answer_file(recording)) is not None:
             settings["output"], output = file
     return ProgramTemplate(

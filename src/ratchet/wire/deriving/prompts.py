@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -17,12 +18,16 @@ from ratchet.wire.deriving.text_owners import (
     heads,
     in_order,
     is_few_words,
-    owners_of,
+    owned,
     pieces_of,
     plain,
     says_enough,
 )
 from ratchet.wire.recording.recording import ModelText, Recording
+
+EXAMPLES = 2
+"""Examples in a conversation from which its user's texts are tasks. One may be a greeting, or rules
+that the model is said to have understood."""
 
 
 class SentPrompt(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,11 +112,16 @@ def sent_sources(
     alone = {source.file.path for source in sources if places[source.forms[0]] == 1}
     sources = _without_copies(sources, alone)
     sources.sort(key=lambda source: -source.size)
-    owners = {text: owners_of(text, sources) for text in texts}
-    inputs_of = {source for sent_texts in calls for source in _inputs(sent_texts, owners)}
+    made_of = {text: owned(text, sources) for text in texts}
+    owners = {text: made.owners for text, made in made_of.items()}
+    asked = {sent.text for sent_texts in calls for sent in sent_texts if sent.role == "user"}
+    data = {value for text in asked for value in made_of[text].values}
+    data.update(source for sent_texts in calls for source in _inputs(sent_texts, owners))
+    shown = _shown(calls)
+    data.update(source for text in shown for source in owners[text] if not source.slots)
     owners = {
-        text: tuple(source for source in owned if source not in inputs_of)
-        for text, owned in owners.items()
+        text: tuple(source for source in sources_of if source not in data)
+        for text, sources_of in owners.items()
     }
     begun = {source for text in texts for source in heads(owners[text])}
     prompts = (source for sent_texts in calls for source in _prompts_of(sent_texts, owners))
@@ -171,6 +181,34 @@ def _inputs(
         first = next((sent.text for sent in sent_texts if sent.role == "user"), None)
         if first is not None:
             yield from (source for source in owners[first] if source.forms[0] == (first,))
+
+
+def _shown(calls: Sequence[Sequence[ModelText]]) -> set[str]:
+    """The user's texts of conversations in which several examples show the model what to answer.
+
+    An example is a user's text with an answer that no call had asked for.
+    """
+    conversations = [tuple(sent.text for sent in sent_texts) for sent_texts in calls]
+    asked = set(conversations)
+    instructed: set[tuple[str, ...]] = set()
+    for sent_texts, conversation in zip(calls, conversations, strict=True):
+        examples = sum(
+            before.role == "user" and sent.role == "assistant" and conversation[:index] not in asked
+            for index, (before, sent) in enumerate(itertools.pairwise(sent_texts), 1)
+        )
+        if examples >= EXAMPLES:
+            instructed.add(_instructions(sent_texts))
+    return {
+        sent.text
+        for sent_texts in calls
+        if _instructions(sent_texts) in instructed - {()}
+        for sent in sent_texts
+        if sent.role == "user"
+    }
+
+
+def _instructions(sent_texts: Sequence[ModelText]) -> tuple[str, ...]:
+    return tuple(sent.text for sent in sent_texts if sent.role == "system")
 
 
 def _prompt(source: SentSource, calls: int) -> SentPrompt:

@@ -73,7 +73,7 @@ def settings_text(
         tables["run"] = {"import_per_candidate": True}
     if starters.evaluator:
         tables["evaluators"] = [{"use": starters.evaluator}]
-    return _HEAD.format(arguments=arguments.replace("\n", "\n# ")) + toml_text(tables, _COMMENTS)
+    return _HEAD.format(arguments=arguments) + toml_text(tables, _COMMENTS)
 
 
 def _prompt_file(file: PromptFile) -> dict[str, Any]:

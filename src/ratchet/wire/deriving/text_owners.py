@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from ratchet.source.literals.literal import Literal, parts_of
 from ratchet.source.literals.matching import MIN_CONSTANT
@@ -78,6 +78,17 @@ class SentSource:
         return any(literal.slots and _is_labels(literal.value) for literal in literals)
 
     @property
+    def open_ends(self) -> tuple[bool, bool]:
+        """Whether a value stands at its beginning, and at its end."""
+        literals = (self.literal, *with_placeholders(self.literal))
+        ends = [parts_of(literal.value) for literal in literals]
+        ends = [parts for parts in ends if len(parts) > 1]
+        return (
+            any(not parts[0][0].strip() for parts in ends),
+            any(not parts[-1][0].strip() for parts in ends),
+        )
+
+    @property
     def is_named(self) -> bool:
         """Whether it has a name of its own: an assignment, a field, a function that returns it."""
         start = self.literal.span[0]
@@ -100,8 +111,17 @@ class SentSource:
         )
 
 
-def owners_of(text: str, sources: Sequence[SentSource]) -> tuple[SentSource, ...]:
-    """The literals that a sent text is made of, without the values in them.
+class Owned(NamedTuple):
+    """What a sent text is made of."""
+
+    owners: tuple[SentSource, ...]
+    """The literals that it is made of, without the values in them."""
+    values: frozenset[SentSource]
+    """Literals that stand in the slots of these, or make up an end that they leave open."""
+
+
+def owned(text: str, sources: Sequence[SentSource]) -> Owned:
+    """The literals of a sent text.
 
     Args:
         text: The text.
@@ -120,9 +140,12 @@ def owners_of(text: str, sources: Sequence[SentSource]) -> tuple[SentSource, ...
         few_words = source not in spans and is_few_words(source.forms[0])
         if few_words and any(source.is_beside(prompt) for prompt in prompts):
             _add(text, source, spans)
-    for value in _values(spans) | _records(spans) | _described(text, spans):
+    at_ends = _at_open_ends(text, spans)
+    values = _values(spans)
+    for value in values | _records(spans) | _described(text, spans):
         del spans[value]
-    return tuple(source for source in spans if any(source.is_beside(prompt) for prompt in prompts))
+    owners = (source for source in spans if any(source.is_beside(prompt) for prompt in prompts))
+    return Owned(tuple(owners), frozenset(values | at_ends))
 
 
 def heads(owners: Sequence[SentSource]) -> Iterator[SentSource]:
@@ -195,6 +218,26 @@ def _values(spans: Mapping[SentSource, Sequence[Span]]) -> set[SentSource]:
                 for source in inside
                 if not source.is_long or listed[source.file.path] >= LISTED
             }
+    return values
+
+
+def _at_open_ends(text: str, spans: Mapping[SentSource, Sequence[Span]]) -> set[SentSource]:
+    """What alone makes up an end of a text that a literal leaves to a value.
+
+    Lines beside that literal continue it, and a long text before it holds what it refers to.
+    """
+    values = set()
+    for owner, owned_places in spans.items():
+        is_open_before, is_open_behind = owner.open_ends
+        before, behind = text[: owned_places[0][0]].strip(), text[owned_places[-1][1] :].strip()
+        for source, places in spans.items():
+            if source is owner or source.slots or source.is_beside(owner):
+                continue
+            whole = text[places[0][0] : places[-1][1]]
+            if (is_open_before and whole == before and not source.is_long) or (
+                is_open_behind and whole == behind
+            ):
+                values.add(source)
     return values
 
 

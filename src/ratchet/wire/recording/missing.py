@@ -344,6 +344,9 @@ def _files(sources: Sources, journals: Journals) -> Iterator[Missing]:
                 yield Missing(kind="file", name=error["file"], why=why, fix=fix)
 
 
+WEB_PORTS = (80, 443)
+
+
 def _hosts(journals: Journals, did: Outside, output: str) -> Iterator[Missing]:
     """Hosts that cannot be reached; of others than this machine those that the error is about.
 
@@ -362,7 +365,11 @@ def _hosts(journals: Journals, did: Outside, output: str) -> Iterator[Missing]:
             socket.create_connection((contact.host, contact.port), PROBE_S).close()
         except OSError as error:
             why = f"No connection could be made: {error.strerror or error}."
-            fix = f"Start {_service(contact.port)} that listens there."
+            fix = (
+                f"Start {_service(contact.port)} that listens there."
+                if is_loopback(contact.host) or contact.port not in WEB_PORTS
+                else "If the agent needs it, see that the network reaches it."
+            )
             name = f"{contact.host}:{contact.port}"
             yield Missing(kind="host", name=name, why=why, fix=fix)
 

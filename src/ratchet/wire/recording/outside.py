@@ -168,11 +168,13 @@ class _Writes:
         temporary = (tempfile.gettempdir(), "/tmp", "/var/tmp", "/dev/shm")  # noqa: S108
         if absolute.is_relative_to(self._root):
             return "project", absolute.relative_to(self._root).as_posix()
-        if any(absolute.is_relative_to(folder) for folder in temporary):
-            return "temp", path
-        if absolute.is_relative_to(self._home):
+        inner = [folder for folder in temporary if absolute.is_relative_to(folder)]
+        # Either may lie in the other.
+        if absolute.is_relative_to(self._home) and not any(
+            Path(folder).is_relative_to(self._home) for folder in inner
+        ):
             return "home", f"~/{absolute.relative_to(self._home).as_posix()}"
-        return "elsewhere", path
+        return ("temp" if inner else "elsewhere"), path
 
 
 def _contacts(
