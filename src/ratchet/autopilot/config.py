@@ -332,7 +332,7 @@ class AgentSection(Section):
     prompts: Literal["declared", "calls"] = "declared"
     allow: AgentAllowSection | None = None
     model: str | None = None
-    models: tuple[AgentModelSection, ...] = ()
+    models: Several[AgentModelSection] = ()
     device: Annotated[str, Field(min_length=1)] = "cpu"
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
 
