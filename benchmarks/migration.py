@@ -55,6 +55,9 @@ ALPHA, DIFFERS = 0.05, 0.15
 PAIRS, RUNS, QUICK_RUNS = (40, 140, 400), 2_000, 100
 TIMEOUT_S = 3 * 3600
 
+ROLLOUTS = 240
+"""Of learning: both models on val, and a search for examples."""
+
 
 def proves(pairs: int, margin: float, gain: float, rng: random.Random) -> bool:
     """Whether one simulated experiment proves a model of this gain no worse."""
@@ -132,7 +135,8 @@ def move(task: str, data: Path | None, old: str, new: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder) / task
         project(root, task, data, old)
-        command = ["migrate", "--to", f"local:{new}", "--json", "--project", str(root)]
+        command = ["migrate", "--to", f"local:{new}", "--rollouts", str(ROLLOUTS)]
+        command += ["--json", "--project", str(root)]
         ended = subprocess.run(
             [sys.executable, "-m", "ratchet", *command],
             cwd=root,

@@ -61,7 +61,7 @@ def test_what_is_left_out_has_its_default(tmp_path: Path) -> None:
             "split": {"train": 0.4, "val": 0.2, "test": 0.4},
         },
         "evaluators": (),
-        "objective": {"evaluator": None},
+        "objective": {"evaluator": None, "minimise": None, "subject_to": ()},
         "report_card": {
             "damage": 0.9,
             "damage_low": 0.8,

@@ -17,7 +17,7 @@ from ratchet.types import Candidate, InputError, Int, Params, PromptTemplate, Ta
 
 RUN = "a-run"
 
-NAMES = {*ALGORITHMS, "gepa"} - {"migrate"}  # a plug-in, and one that is told where to move
+NAMES = {*ALGORITHMS, "gepa"} - {"migrate", "cheaper"}  # a plug-in; those that others lead
 
 
 @pytest.fixture

@@ -183,3 +183,32 @@ def test_a_model_that_does_not_answer_is_said_at_once(tmp_path: Path, models: St
     found = project.ratchet("migrate", "--to", "absent", "--from", "large")
     assert found.returncode != 0
     assert "no model absent" in " ".join(found.stderr.split())
+
+
+def test_the_cheapest_model_that_is_no_worse_is_found_where_cost_is_the_objective(
+    tmp_path: Path, models: StubUpstream
+) -> None:
+    project = adder(tmp_path / "adder", models, "small", rollouts=200)
+    config = (project.root / "ratchet.toml").read_text()
+    config += """
+[objective]
+minimise = "cost"
+subject_to = [{ metric = "exact_match", margin = 0.3 }]
+
+[[agent.models]]
+model = "large"
+choices = ["mute", "small"]
+
+[prices.mute]
+input = 0.1
+output = 0.3
+"""
+    project.write("ratchet.toml", config)
+    project.commit("what to save")
+    found = project.json("improve")
+    assert found["verdict"] == "promote", found["message"]
+    assert found["branch"], found
+    patched = project.git("show", f"{found['branch']}:agent.py")
+    assert 'MODEL = "small"' in patched
+    guardrails = json.loads(Path(str(found["evidence"])).read_text())["plan"]["guardrails"]
+    assert {"metric": "cost", "margin": 0.0}.items() <= guardrails[-1].items()

@@ -17,6 +17,7 @@ from ratchet.learn import Algorithm, Lab, Tune
 from ratchet.learn.apo import APO
 from ratchet.learn.arms import Arm, Subset
 from ratchet.learn.auto import Auto
+from ratchet.learn.cheaper import Cheaper
 from ratchet.learn.evolve import Evolve
 from ratchet.learn.few_shot import FewShot
 from ratchet.learn.migrate import Migrate
@@ -39,6 +40,7 @@ ALGORITHMS: dict[str, Callable[..., Algorithm]] = {
     "evolve": Evolve,
     "few_shot": FewShot,
     "migrate": Migrate,
+    "cheaper": Cheaper,
     "shorten": Shorten,
     "sft": SFT,
     "dpo": DPO,

@@ -525,10 +525,41 @@ class ReportCardSection(Section):
     copies: Annotated[int, Field(ge=1)] = 20
 
 
+class SubjectToSection(Section):
+    """An entry of `subject_to`: a metric that may get worse by no more than its margin."""
+
+    metric: str
+    margin: Annotated[float, Field(gt=0, lt=1)]
+
+
 class ObjectiveSection(Section):
-    """[objective]: the score to improve."""
+    """[objective]: the score to improve, or what to save while scores stay."""
 
     evaluator: str | None = None
+    minimise: Literal["cost", "latency", "tokens"] | None = None
+    subject_to: Several[SubjectToSection] = ()
+
+    @model_validator(mode="after")
+    def _consistent(self) -> ObjectiveSection:
+        if self.subject_to and self.minimise is None:
+            raise ValueError("subject_to belongs to minimise: it says what has to stay")
+        metrics = [entry.metric for entry in self.subject_to]
+        if len(set(metrics)) < len(metrics):
+            raise ValueError("subject_to names a metric twice")
+        if self.minimise in metrics:
+            raise ValueError(f"{self.minimise} is to fall, and cannot be in subject_to as well")
+        return self
+
+    @property
+    def score(self) -> str | None:
+        """The evaluator whose score is improved, or has to stay; None for the usual one."""
+        return self.evaluator or (self.subject_to[0].metric if self.subject_to else None)
+
+    @property
+    def margin(self) -> float | None:
+        """How much lower that score may be; None for the tightest that can be proved."""
+        margins = {entry.metric: entry.margin for entry in self.subject_to}
+        return margins.get(self.score or "")
 
 
 class RunSection(Section):

@@ -80,6 +80,8 @@ class ExperimentSettings(msgspec.Struct, frozen=True, kw_only=True):
     widened: frozenset[str] = frozenset()
     """Guardrails whose margin nobody has chosen: at least their own, and otherwise the smallest
     that the planned pairs can prove."""
+    minimised: str = ""
+    """The guardrail whose metric has to fall; empty for none."""
     max_attempts: int
     queue: str
     labels: int = 0
@@ -206,7 +208,7 @@ def reach(setting: ExperimentSettings, store: Store) -> list[str]:
             " and test tasks that are added later continue the comparison."
         )
     for guardrail in plan.guardrails:
-        if guardrail.metric in setting.widened:
+        if guardrail.metric in setting.widened or guardrail.metric == setting.minimised:
             continue
         takes = pairs_to_pass(guardrail.bound, alpha=alpha, pairs=min_pairs)
         if takes is None:

@@ -6,6 +6,7 @@ content, and reaches the same end.
 
 from __future__ import annotations
 
+import functools
 import math
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -61,6 +62,7 @@ from ratchet.evaluate import Evaluator, FunctionEvaluator, Scorer
 from ratchet.learn import Algorithm, Budget, Finding, Lab, LabSettings, mean
 from ratchet.learn.algorithm import NOTHING_TO_LEARN
 from ratchet.learn.auto import Auto
+from ratchet.learn.cheaper import Cheaper
 from ratchet.llm import ChatClient, CoachUnavailable, paid_from
 from ratchet.prove import ExperimentPlan, RepetitionPlan
 from ratchet.prove.tasks_needed import provable_margin
@@ -237,8 +239,15 @@ class _ImproveRun:
     def _make_algorithm(self) -> Algorithm:
         if self.chosen is not None:
             return Chosen(self.chosen)
-        section = self.project.config.improve
+        section, objective = self.project.config.improve, self.project.config.objective
         algorithm = make_algorithm(section.algorithm, section.options)
+        if objective.minimise is not None and not self._is_no_worse(algorithm):
+            # It learns prompts for cheaper models.
+            cheaper = Cheaper(metric=objective.minimise)
+            cheaper.inner = functools.partial(make_algorithm, section.algorithm, section.options)
+            algorithm = cheaper
+        if objective.margin is not None and self._is_no_worse(algorithm):
+            algorithm.margin = objective.margin  # type: ignore[attr-defined]
         model = self.project.agent_model
         if isinstance(model, TrainableModel):
             if isinstance(algorithm, WeightsAlgorithm):
@@ -856,6 +865,7 @@ class _ImproveRun:
             min_pairs=config.prove.min_pairs,
             guardrails=self.guardrails,
             widened=self.project.unchosen_margins(self.guardrails),
+            minimised=config.objective.minimise or "",
             max_attempts=self.project.local_attempts,
             queue=self.run.id,
             labels=config.prove.labels if self._by_judge else 0,
@@ -873,7 +883,11 @@ class _ImproveRun:
     @property
     def _seeks_no_worse(self) -> bool:
         """Whether candidates save something, and have to be proved no worse in place of better."""
-        return getattr(self.algorithm, "goal", "better") == "not worse"
+        return self._is_no_worse(self.algorithm)
+
+    @staticmethod
+    def _is_no_worse(algorithm: Any) -> bool:
+        return getattr(algorithm, "goal", "better") == "not worse"
 
     def _fix_margin(self, scores: Sequence[float]) -> None:
         """Fix the margin of an algorithm that looks for what is no worse, and tell it."""

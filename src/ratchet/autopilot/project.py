@@ -587,7 +587,10 @@ class Project:
                     f"Two evaluators are named {name!r}.",
                     hint='Give one of them another: name = "…" under its [[evaluators]].',
                 )
-        evaluators.extend(make_evaluator(name) for name in ("latency", "cost") if name not in names)
+        needed = ["latency", "cost"]
+        if self.config.objective.minimise == "tokens":
+            needed.append("tokens")
+        evaluators.extend(make_evaluator(name) for name in needed if name not in names)
         if not names and agent.kind != "rollout":
             raise ConfigError(
                 "ratchet.toml names no evaluator, so there is nothing to improve by.",
@@ -602,7 +605,7 @@ class Project:
         Raises:
             ConfigError: It is not among the evaluators, or its values are not scores in [0, 1].
         """
-        selected = self.config.objective.evaluator
+        selected = self.config.objective.score
         by_name = {evaluator.name: evaluator for evaluator in evaluators}
         if selected is None:
             own = [section.use for section in self.config.evaluators]
@@ -629,12 +632,23 @@ class Project:
         """
         from ratchet.prove import Guardrail
 
-        unnamed = (
+        unnamed: tuple[Guardrail, ...] = (
             Guardrail("errors", 0.1),
             Guardrail("latency", 0.5, unit="s", aggregate="relative", floor=LATENCY_FLOOR_S),
             Guardrail("cost", 0.25, unit="USD", aggregate="relative"),
         )
         units = {**UNITS, **{evaluator.name: evaluator.unit for evaluator in evaluators}}
+        saved = self.config.objective.minimise
+        staying = self._staying(evaluators)
+        unnamed = tuple(
+            guardrail
+            for guardrail in unnamed
+            if guardrail.metric not in {saved, *(guardrail.metric for guardrail in staying)}
+        )
+        if saved is not None:
+            # What is to fall has to be proved lower: its margin is 0.
+            falls = Guardrail(saved, 0.0, unit=units[saved], aggregate="relative")
+            unnamed = (*unnamed, falls, *staying)
         metrics = {section.metric for section in self.config.guardrails}
         guardrails = [guardrail for guardrail in unnamed if guardrail.metric not in metrics]
         for section in self.config.guardrails:
@@ -674,10 +688,39 @@ class Project:
                 )
         return tuple(guardrails)
 
+    def _staying(self, evaluators: Sequence[Evaluator]) -> tuple[Guardrail, ...]:
+        """Guardrails of `subject_to`, besides the score that has a margin of its own.
+
+        Raises:
+            ConfigError: One names a metric that no evaluator measures, or in a unit.
+        """
+        from ratchet.prove import Guardrail
+
+        objective = self.config.objective
+        units = {**UNITS, **{evaluator.name: evaluator.unit for evaluator in evaluators}}
+        entries = [entry for entry in objective.subject_to if entry.metric != objective.score]
+        for entry in entries:
+            if entry.metric not in units:
+                raise ConfigError(
+                    f"subject_to names the metric {entry.metric!r}; there are {sorted(units)}."
+                )
+        return tuple(
+            Guardrail(
+                entry.metric,
+                entry.margin,
+                unit=units[entry.metric],
+                lower_is_better=bool(units[entry.metric]) or entry.metric == "errors",
+                aggregate="relative" if units[entry.metric] else "mean",
+            )
+            for entry in entries
+        )
+
     def unchosen_margins(self, guardrails: Sequence[Guardrail]) -> frozenset[str]:
         """The metrics of guardrails whose margin the configuration does not name."""
-        metrics = {section.metric for section in self.config.guardrails}
-        return frozenset(guardrail.metric for guardrail in guardrails) - metrics
+        objective = self.config.objective
+        chosen = {section.metric for section in self.config.guardrails}
+        chosen |= {entry.metric for entry in objective.subject_to} | {objective.minimise or ""}
+        return frozenset(guardrail.metric for guardrail in guardrails) - chosen
 
     def conditions(self) -> dict[str, object]:
         """The part of the configuration that determines how a rollout ends."""

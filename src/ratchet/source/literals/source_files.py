@@ -6,6 +6,7 @@ import re
 from pathlib import Path, PurePosixPath
 from typing import Final
 
+from ratchet.observe.project_paths import FILE_NAME
 from ratchet.source.files import SKIPPED
 from ratchet.source.generated_files import generated_notice
 from ratchet.source.secret_files import in_secret_place
@@ -44,6 +45,7 @@ def is_searched(path: str) -> bool:
         in_secret_place(Path(path))
         or any(folder in SKIPPED for folder in pure.parts[:-1])
         or pure.name in _LOCK_FILES
+        or pure.name == FILE_NAME  # which names the agent's models and inputs again
         or pure.suffix.removeprefix(".") in _DATA
         or _MINIFIED.search(pure.name)
     )

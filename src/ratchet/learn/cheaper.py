@@ -1,0 +1,183 @@
+"""Cheaper: the cheapest model that is no worse, and then the shortest prompts that are no worse."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import msgspec
+
+from ratchet.learn.algorithm import Algorithm, Finding, require_tasks
+from ratchet.learn.budget import Budget, BudgetExhausted
+from ratchet.learn.lab import Lab
+from ratchet.learn.migrate import Migrate
+from ratchet.learn.shorten import Shorten
+from ratchet.learn.work import Evaluation, Proposal, mean, require_scores
+from ratchet.stats.gain import may_gain
+from ratchet.types import Candidate, InputError, Model, PromptTemplate
+from ratchet.types.wording import counted
+
+
+class Cheaper:
+    """Looks for what saves cost, time or tokens at the same score.
+
+    The models that may take a model's place are tried as they are listed, the cheapest first: with
+    the old prompts, then with prompts that are learned for it. The first that is no worse stays.
+    Where an answer is checked, a cheaper model may also be asked first. Then the prompts are
+    shortened.
+
+    Args:
+        metric: The evaluator whose value is to fall: cost, latency or tokens.
+        margin: How much lower candidates may score; by default the tightest margin that the test
+            tasks can prove.
+    """
+
+    name = "cheaper"
+    goal = "not worse"
+    needs_coach = None
+    """Uses a coach if one is configured."""
+
+    def __init__(self, *, metric: str = "cost", margin: float | None = None) -> None:
+        self._metric = metric
+        self.margin = margin
+        self.inner: Callable[[], Algorithm] | None = None
+        """Makes the algorithm that learns prompts for another model; None to leave them."""
+
+    async def learn(self, lab: Lab) -> Finding:
+        """Make the lab's baseline cheaper.
+
+        Raises:
+            InputError: It has neither a prompt nor a choice of models.
+            BudgetExhausted: The budget does not cover the baseline on val.
+        """
+        require_tasks(lab)
+        choices = {
+            name: resource
+            for name, resource in lab.targets.items()
+            if isinstance(resource, Model) and resource.choices
+        }
+        has_prompts = any(isinstance(r, PromptTemplate) for r in lab.targets.values())
+        if not choices and not has_prompts:
+            raise InputError(
+                "Nothing here can be made cheaper: the agent has neither a prompt nor a choice of"
+                " models.",
+                hint='Declare one: ratchet.model("answers", "NAME", choices=["CHEAPER"]).',
+            )
+        source = await lab.evaluate(lab.baseline, lab.val)
+        require_scores(source, "val")
+        parts = sum(len(model.choices) for model in choices.values()) + has_prompts
+        search = _Search(lab, self._metric, self.margin or 0.0, source, parts)
+        for name, model in choices.items():
+            await self._other_model(search, name, model)
+        if has_prompts:
+            await search.part("shorten", Shorten(margin=self.margin))
+        return search.finding()
+
+    async def _other_model(self, search: _Search, name: str, model: Model) -> None:
+        cheaper = [choice for choice in model.choices if choice != model.model]
+        for choice in cheaper:
+            migrate = Migrate(to=choice, old=model.model)
+            migrate.inner = self.inner
+            if await search.part(f"{name}/{choice}", migrate):
+                return
+        for choice in cheaper if model.first is not None else ():
+            first = msgspec.structs.replace(model, first=choice)
+            reason = f"{choice} is asked first, and {model.model} where its answer fails the check."
+            candidate = search.lab.propose(
+                {name: first}, algorithm=self.name, reason=reason, parent=search.best
+            )
+            if await search.accepts(candidate, reason):
+                return
+
+
+class _Search:
+    """The cheapest candidate so far that is no worse than the source."""
+
+    def __init__(
+        self, lab: Lab, metric: str, margin: float, source: list[Evaluation], parts: int
+    ) -> None:
+        self.lab = lab
+        self.best: Candidate = lab.baseline
+        self._metric = metric
+        self._margin = margin
+        self._source = source
+        self._best_val = source
+        self._parts = parts
+        """Algorithms that may still run, which share what is left of the budget."""
+        self._steps: list[str] = []
+        self._tried = 0
+
+    async def part(self, name: str, algorithm: Algorithm) -> bool:
+        """Let an algorithm go on from the best so far; whether what it found takes its place."""
+        rollouts = self.lab.budget.rollouts
+        if rollouts is not None:
+            rollouts = max(1, (rollouts - self.lab.spent.rollouts) // max(1, self._parts))
+        self._parts -= 1
+        lab = self.lab.part(name, baseline=self.best, budget=Budget(rollouts=rollouts))
+        try:
+            finding = await algorithm.learn(lab)
+        except BudgetExhausted as error:
+            self.lab.note(f"{name} was left out: {error.message}")
+            return False
+        self._tried += finding.proposals
+        if finding.best.id == self.best.id:
+            self._steps.append(finding.sentence)
+            return False
+        return await self.accepts(finding.best, finding.sentence)
+
+    async def accepts(self, candidate: Candidate, sentence: str) -> bool:
+        """Whether a candidate is cheaper than the best so far, and no worse than the source."""
+        try:
+            evaluations = await self.lab.evaluate(candidate, self.lab.val)
+        except BudgetExhausted as error:
+            self.lab.note(f"A candidate was not compared: {error.message}")
+            return False
+        gains = [
+            after.worth - before.worth + self._margin
+            for before, after in zip(self._source, evaluations, strict=True)
+        ]
+        no_worse = not any(gains) or may_gain(gains)
+        before, after = self._value(self._best_val), self._value(evaluations)
+        falls = before is None or after is None or after < before
+        change = "unknown" if before is None or after is None else f"{before:.4g} → {after:.4g}"
+        self.lab.note(
+            f"{'Kept' if no_worse and falls else 'Not kept'}: the score moves by"
+            f" {mean(evaluations) - mean(self._source):+.3f}, {self._metric} is {change}."
+            f" {sentence}"
+        )
+        self._steps.append(sentence)
+        self.lab.judged(
+            Proposal(
+                number=self._tried,
+                candidate_id=candidate.id,
+                value=mean(evaluations),
+                tasks=len(evaluations),
+                best=max(mean(self._best_val), mean(evaluations)),
+                rollouts=self.lab.spent.rollouts,
+                accepted=f"Less {self._metric} at the same score." if no_worse and falls else "",
+            )
+        )
+        self._tried += 1
+        if no_worse and falls:
+            self.best, self._best_val = candidate, evaluations
+        return no_worse and falls
+
+    def finding(self) -> Finding:
+        """What was found."""
+        return Finding(
+            best=self.best,
+            baseline_val=mean(self._source),
+            best_val=mean(self._best_val),
+            proposals=self._tried,
+            sentence=f"{counted(self._tried, 'candidate')}. {' '.join(self._steps)}",
+            ended="limit",
+        )
+
+    def _value(self, evaluations: list[Evaluation]) -> float | None:
+        """Mean of the metric that is to fall; None where it is not known everywhere."""
+        values = [
+            score.value if (score := evaluation.scores.get(self._metric)) else None
+            for evaluation in evaluations
+        ]
+        known = [value for value in values if value is not None]
+        return math.fsum(known) / len(known) if known and len(known) == len(values) else None
