@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from ratchet.store import Store
 from tests.store.test_traces import SECOND, chat, put, span
+
+from ratchet.store import Store
 
 
 def test_models_are_listed_once_as_they_were_asked_for(store: Store) -> None:
