@@ -21,17 +21,19 @@ NEAR = 3
 """Most candidates that are named where one is unknown."""
 
 
-class Chosen:
+class ChosenCandidate:
     """The algorithm of a run whose candidate a person chose: it tries no other.
 
     Args:
         candidate: The candidate.
+        goal: What has to be proved of it: `better`, or `not worse`.
     """
 
     name = "chosen"
 
-    def __init__(self, candidate: Candidate) -> None:
+    def __init__(self, candidate: Candidate, goal: str = "better") -> None:
         self.candidate = candidate
+        self.goal = goal
 
     async def learn(self, lab: Lab) -> Finding:
         """Find the chosen candidate, which goes to the proof whatever learning saw of it.

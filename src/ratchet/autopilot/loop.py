@@ -19,9 +19,14 @@ import msgspec
 from ratchet._version import __version__
 from ratchet.autopilot.adapters import AdapterFolder
 from ratchet.autopilot.agent_model import agent_model, in_thread
-from ratchet.autopilot.algorithms import make_algorithm, weights_arms
+from ratchet.autopilot.algorithms import ALGORITHMS, make_algorithm, weights_arms
 from ratchet.autopilot.checks import checked_finding, make_checks
-from ratchet.autopilot.chosen_candidate import Chosen, chosen_candidate, level_sentence
+from ratchet.autopilot.chosen_candidate import (
+    ChosenCandidate,
+    chosen_candidate,
+    level_sentence,
+    named_candidate,
+)
 from ratchet.autopilot.coach import coach_identity, open_coach, uses_coach
 from ratchet.autopilot.code_sandbox import release_tests, repository_of
 from ratchet.autopilot.dry_run import DryRunLab, NoRunner, dry_run
@@ -36,6 +41,7 @@ from ratchet.autopilot.experiment import (
 from ratchet.autopilot.failed_rollout import failure_of
 from ratchet.autopilot.import_binding import check_import_binding
 from ratchet.autopilot.model_card import write_model_card
+from ratchet.autopilot.models_in_calls import adopt_models
 from ratchet.autopilot.nomination import Nominee, next_nominee, nominees
 from ratchet.autopilot.planned_tasks import tasks_to_continue
 from ratchet.autopilot.project import Project
@@ -189,6 +195,8 @@ class _ImproveRun:
         self.watcher = watcher
         self.identity = project.identity()
         self.agent = agent
+        if chosen is not None:
+            adopt_models(store, agent, named_candidate(project, store, chosen))
         self.baseline: Candidate = project.source_candidate(self.agent)
         self.dataset = dataset
         self.evaluators: tuple[Evaluator, ...] = project.evaluators(self.agent)
@@ -236,9 +244,23 @@ class _ImproveRun:
         learning_section = config.improve.model_copy(update={"budget": budget})
         return self.project.with_config(config.model_copy(update={"improve": learning_section}))
 
+    def _goal_of(self, candidate: Candidate) -> str:
+        """What has to be proved of a candidate: that of the algorithms that made it."""
+        waiting = [candidate]
+        while waiting:
+            made = waiting.pop()
+            if getattr(ALGORITHMS.get(made.algorithm), "goal", "better") == "not worse":
+                return "not worse"
+            waiting += [
+                self.store.candidates.get(parent)
+                for parent in made.parents
+                if parent != self.baseline.id
+            ]
+        return "better"
+
     def _make_algorithm(self) -> Algorithm:
         if self.chosen is not None:
-            return Chosen(self.chosen)
+            return ChosenCandidate(self.chosen, self._goal_of(self.chosen))
         section, objective = self.project.config.improve, self.project.config.objective
         algorithm = make_algorithm(section.algorithm, section.options)
         if objective.minimise is not None and not self._is_no_worse(algorithm):

@@ -15,6 +15,7 @@ from ratchet.autopilot.code_sandbox import source_code, with_sandbox
 from ratchet.autopilot.config import AgentSection
 from ratchet.autopilot.containment import SHARED, check_executor, containment_of
 from ratchet.autopilot.import_binding import warning
+from ratchet.autopilot.models_in_calls import models_in_calls
 from ratchet.autopilot.project import Project
 from ratchet.run import (
     Executor,
@@ -98,7 +99,7 @@ async def open_runner(
             with WAITS.on("the workers of an interrupted run"):
                 lock_fd = await _when_free(workers, project.config.run.timeout_s + 10.0, say)
             stack.callback(workers.release)
-        in_calls = agent.prompts_in_calls or bool(project.config.agent.models)
+        in_calls = agent.prompts_in_calls or models_in_calls(agent)
         if in_calls and not project.config.run.server:
             runner = await _gateway_runner(stack, project, agent, queue, redactor, containment, say)
             if take_over:

@@ -20,7 +20,7 @@ def report(
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="The file; ratchet-RUN.html if none."),
+        typer.Option("--output", "-o", metavar="FILE", help="[default: .ratchet/reports/RUN.html]"),
     ] = None,
     folder: Folder = Path("."),
     json: Json = False,
@@ -35,11 +35,14 @@ def report(
 
       ratchet report 1a2b3c4d -o proof.html
     """
-    with project_in(folder).open_store() as store:
+    project = project_in(folder)
+    with project.open_store() as store:
         selected = selected_run(store, run)
         text = run_report(store, selected)
-    path = output or Path(f"ratchet-{selected.id[:8]}.html")
+    # Not among the agent's own files: one more of these would be another version of the agent.
+    path = output or project.state / "reports" / f"{selected.id[:8]}.html"
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise InputError(f"{path} cannot be written: {error.strerror or error}.") from None

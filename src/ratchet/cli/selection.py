@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ratchet.autopilot import Project
+from ratchet.autopilot.models_in_calls import adopt_models
 from ratchet.run.program import AnyAgent
 from ratchet.store import Store
 from ratchet.types import SPLITS, Candidate, InputError, Release, Task
@@ -49,6 +50,12 @@ def select_candidate(project: Project, store: Store, agent: AnyAgent, name: str)
     """Resolve one candidate; see `select_candidates`."""
     if name == "source":
         return project.source_candidate(agent)
+    candidate = _stored_candidate(store, name)
+    adopt_models(store, agent, candidate)
+    return candidate
+
+
+def _stored_candidate(store: Store, name: str) -> Candidate:
     if name == "best":
         run = store.runs.latest()
         if run is None or not run.best_id:

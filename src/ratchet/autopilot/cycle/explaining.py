@@ -35,9 +35,10 @@ def explain_experiment(experiment: Experiment) -> list[str]:
     needed = 1.0 / decided.alpha
     sentences += [
         decided.sentence,
-        f"The evidence for a gain reached {decided.e_value:.3g}, and {needed:.3g} are needed: this"
-        f" is experiment {len(experiment.history) + 1} of its stream, and all of them share one"
-        f" budget of false promotions.",
+        f"The evidence {'that it is no worse' if decided.margin else 'for a gain'} reached"
+        f" {decided.e_value:.3g}, and {needed:.3g} are needed: this is experiment"
+        f" {len(experiment.history) + 1} of its stream, and all of them share one budget of false"
+        " promotions.",
         f"The mean {decided.metric} went from {decided.baseline:.3f} to {decided.candidate:.3f}"
         f" over {counted(decided.pairs, 'task')}; its interval is"
         f" {interval_text(*decided.interval)}.",
