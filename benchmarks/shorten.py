@@ -10,7 +10,8 @@ The agent is a simulator by default: it looks the rule for a ticket's topic up i
 that stands, and does what it says; without it, it guesses. One answer in twenty is wrong by chance,
 half of them for any prompt, half drawn anew for each prompt. With `--real` it is the example
 `support_router`, whose model of half a billion parameters answers on this machine, with house
-rules, examples and dead text in its prompt; `--quick` shortens a prompt of 600 tokens then.
+rules, two examples and dead text in its prompt, which has about 600 tokens then: an answer takes
+some ten seconds of two busy cores.
 
 Progress goes to stderr. The last line of stdout is one JSON object:
 
@@ -212,7 +213,7 @@ Answer with one JSON object and nothing else. Its keys:
 
 def real(root: Path, seed: int, *, quick: bool) -> tuple[str, list[str], list[str]]:
     """The example `support_router` with rules, examples and dead text in its prompt."""
-    examples_shown, task_count, rollouts = (2, 40, 40) if quick else (12, 120, 250)
+    examples_shown, task_count, rollouts = (2, 40, 60) if quick else (2, 80, 150)
     example = example_folder("support_router")
     draw = random.Random(f"real/{seed}")
     lines = (example / "tasks.jsonl").read_text(encoding="utf-8").splitlines()

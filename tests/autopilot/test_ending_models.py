@@ -76,6 +76,7 @@ def test_models_that_were_called_count_and_names_in_the_source_do_not(tmp_path: 
 def test_without_recorded_calls_names_in_source_and_settings_count(tmp_path: Path) -> None:
     root = project(
         tmp_path / "bot",
+        '[[agent.models]]\nname = "answers"\nmodel = "gpt-4.1"\n'
         '[coach]\nmodel = "openai/gpt-5-nano"\n[project]\nname = "o3"\n',
         agent='ID = "o1"\nMODEL = "gpt-4o-mini"\nclient = make(model="o3")\ndef answer(x): ...\n',
         models_yaml="default_model: models/gemini-2.5-flash  # cheap\nother: gpt-4\n",
@@ -88,6 +89,7 @@ def test_without_recorded_calls_names_in_source_and_settings_count(tmp_path: Pat
         "models/gemini-2.5-flash": "models.yaml:1 names it",
         "o3": "agent.py:3 names it",
         "openai/gpt-5-nano": "ratchet.toml names it in coach.model",
+        "gpt-4.1": "ratchet.toml names it in agent.models.model",
         "gpt-4o-mini": "agent.py:2 names it",
     }
 

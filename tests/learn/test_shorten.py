@@ -77,11 +77,11 @@ def test_dead_text_goes_and_every_rule_stays(make_store: MakeStore) -> None:
     shortened = shorten(make_store())
     assert [rule for rule in RULES if rule not in shortened.text] == []
     assert [text for text in DEAD if text in shortened.text] == []
-    assert shortened.text.startswith("You sort tickets. {ticket}\n\n")
+    assert shortened.text.startswith("{ticket}\n\n")
     assert shortened.finding.best_val == shortened.finding.baseline_val == 1.0
     assert shortened.runner.executed.total() <= 1_000
     assert "shorter: about" in shortened.finding.sentence
-    assert "12 of 24 parts of 'system'" in shortened.finding.best.reason
+    assert "13 of 25 parts of 'system'" in shortened.finding.best.reason
 
 
 def test_of_two_parts_that_say_the_same_one_stays(make_store: MakeStore) -> None:
@@ -106,6 +106,24 @@ def test_where_answers_vary_rules_stay_and_dead_text_goes(make_store: MakeStore)
     shortened = shorten(make_store(), answer=noisy)
     assert [rule for rule in RULES if rule not in shortened.text] == []
     assert sum(text not in shortened.text for text in DEAD) >= 6
+
+
+def test_parts_of_several_prompts_go_together(make_store: MakeStore) -> None:
+    halves = [" ".join(RULES[:6] + DEAD[:6]), " ".join(RULES[6:] + DEAD[6:])]
+    source = Candidate.of(
+        {
+            "first": PromptTemplate(halves[0]),
+            "second": PromptTemplate(halves[1] + " {{x}}", "jinja2"),
+        }
+    )
+
+    def reads_both(resources: Mapping[str, Any], task: Any) -> float:
+        text = resources["first"].text + resources["second"].text
+        return float(RULES[task["nr"] % len(RULES)] in text)
+
+    finding = shorten(make_store(), answer=reads_both, baseline=source).finding
+    texts = {name: str(resource) for name, resource in finding.best.resources.items()}
+    assert texts == {"first": " ".join(RULES[:6]), "second": " ".join(RULES[6:]) + " {{x}}"}
 
 
 def test_nothing_goes_where_every_part_is_needed(make_store: MakeStore) -> None:

@@ -134,10 +134,11 @@ def _in_source(root: Path) -> Iterator[Use]:
         if text is None or is_generated(text) or language_of(path, text) is TEXT:
             continue
         for match in _IN_SOURCE.finditer(text):
-            name = match["quoted"] or match["bare"]
-            line = text.count("\n", 0, match.start(match.lastgroup or 0))
+            name, start = match["quoted"] or match["bare"], match.start(match.lastgroup or 0)
+            line = text[text.rfind("\n", 0, start) + 1 : text.find("\n", start)]
             # What is short and has no hyphen, such as "o1", may be anything.
-            if "-" not in name and "model" not in text.splitlines()[line].lower():
+            if "-" not in name and "model" not in line.lower():
                 continue
             if end := ending_of(name):
-                yield end, f"{path}:{line + 1} names it", True
+                number = text.count("\n", 0, start) + 1
+                yield end, f"{path}:{number} names it", True

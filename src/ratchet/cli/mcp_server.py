@@ -199,8 +199,8 @@ edited since is kept and named. Says what would be done, unless commit is true."
     async def doctor(
         self, ctx: Call, path: PathIn = ".", part: Part = "", offset: Offset = 0
     ) -> ToolAnswer:
-        """Say which files, modules and prompts that ratchet.toml names are not there, with the \
-next step of each. Runs and writes nothing."""
+        """Say which files, modules and prompts that ratchet.toml names are not there, and which \
+models that the agent uses end, with the next step of each. Runs and changes nothing."""
         folder = await anyio.to_thread.run_sync(self._folder.wired, path)
         arguments = ["doctor", "--", str(folder)]
         return await self._commands.ask(ctx, arguments, part, offset)

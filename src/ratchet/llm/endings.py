@@ -56,6 +56,7 @@ class _Announced(NamedTuple):
     sold_as: frozenset[str]
 
 
+@functools.lru_cache(maxsize=4096)
 def ending_of(model: str, provider: str = "") -> Ending | None:
     """The announced end of a model; None where none is known.
 

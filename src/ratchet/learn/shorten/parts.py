@@ -159,7 +159,7 @@ _HEADING = r"[ \t]*\#{1,6}[ \t]"
 _BEGINS = re.compile(rf"(?:{_ITEM}|{_HEADING})")
 _OPEN, _CLOSE = "\"'(\\[*_`\u201c\u2018", "\"')\\]*_`\u201d\u2019"
 _SENTENCE = re.compile(
-    rf"(?P<word>\S*?)[.!?\u2026][{_CLOSE}]*(?P<space>[ \t]+|[ \t]*\n[ \t]*)(?=[{_OPEN}]*[^\W_a-z])"
+    rf"[.!?\u2026][{_CLOSE}]*(?P<space>[ \t]+|[ \t]*\n[ \t]*)(?=[{_OPEN}]*[^\W_a-z]|[{{<])"
     r"|[\u3002\uff01\uff1f]"
 )
 """The end of a sentence that another one follows; in Chinese and Japanese any."""
@@ -201,9 +201,13 @@ def _is_deliberate(lines: Sequence[str], longest: int) -> bool:
 def _sentences(text: str, start: int, end: int) -> Iterator[int]:
     """Where sentences begin after others in a piece of the text."""
     for match in _SENTENCE.finditer(text, start, end):
-        word = (match["word"] or "").lstrip(_OPEN)
-        if not (match["space"] and _is_short(word)):
+        word = text[max(start, match.start() - LONGEST_SHORT) : match.start()].split()
+        if not (match["space"] and _is_short((word or [""])[-1].lstrip(_OPEN))):
             yield match.end()
+
+
+LONGEST_SHORT = 12
+"""Characters before a period in which an abbreviation is looked for."""
 
 
 def _is_short(word: str) -> bool:

@@ -15,8 +15,8 @@ to be not worse by a margin.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from math import fsum, log2, sqrt
+from collections.abc import Iterable, Sequence
+from math import log2
 from statistics import fmean
 
 import msgspec
@@ -25,16 +25,13 @@ from ratchet.learn.algorithm import SPENT, Finding, SearchEnd, require_tasks
 from ratchet.learn.budget import BudgetExhausted
 from ratchet.learn.lab import Lab
 from ratchet.learn.race import EVEN, RaceEntry
+from ratchet.learn.shorten.losses import Chance, no_worse
 from ratchet.learn.shorten.merging import merged
-from ratchet.learn.shorten.parts import PromptPart, joined, split_prompt, tokens_in
+from ratchet.learn.shorten.parts import tokens_in
 from ratchet.learn.shorten.saving import input_use, saving_sentence
-from ratchet.learn.work import Proposal, require_scores
-from ratchet.stats.gain import may_gain
+from ratchet.learn.shorten.trials import Trials, rollouts_left
+from ratchet.learn.work import require_scores
 from ratchet.types import InputError, PromptTemplate, Task
-from ratchet.types.wording import counted
-
-UNLIMITED = 2_000
-"""Planned rollouts if their number is not limited."""
 
 LEAST = 8
 """Train tasks, and val tasks, that are run at least, as far as there are any."""
@@ -82,10 +79,10 @@ class Shorten:
             )
         require_tasks(lab)
         fewest = 2 * min(len(lab.train), LEAST) + 2 * min(len(lab.val), LEAST)
-        if _left(lab) < fewest:
+        if rollouts_left(lab) < fewest:
             raise BudgetExhausted(
                 f"The budget does not cover one shorter prompt: {fewest} rollouts are needed at"
-                f" least, and {_left(lab)} are left.",
+                f" least, and {rollouts_left(lab)} are left.",
                 hint="Raise rollouts under [improve.budget]; a few hundred are usual.",
             )
         search = _Search(lab)
@@ -117,43 +114,25 @@ class _Search:
 
     def __init__(self, lab: Lab) -> None:
         self._lab = lab
-        self._prompts = {
-            name: resource
-            for name, resource in lab.targets.items()
-            if isinstance(resource, PromptTemplate)
-        }
-        self._split = {name: split_prompt(prompt) for name, prompt in self._prompts.items()}
-        self._parts: list[tuple[str, int, PromptPart]] = [
-            (name, number, part)
-            for name, parts in self._split.items()
-            for number, part in enumerate(parts)
-            if not part.fixed
-        ]
-        """Those that may go: their prompts and their numbers in them."""
+        self._trials = Trials(lab, Shorten.name)
+        self._prompts = self._trials.prompts
         # What no task needs seems dead, so as many tasks are run as the budget allows.
-        looks = log2(max(2, len(self._parts))) + LOOKS
-        count = max(LEAST, int(_left(lab) / looks))
+        looks = log2(max(2, self._prompts.count)) + LOOKS
+        count = max(LEAST, int(rollouts_left(lab) / looks))
         self.train = lab.shuffled("shorten/train", lab.train)[:count]
         self.val = lab.shuffled("shorten/val", lab.val)[:count]
-        self._reserve = len(self.train) + 2 * len(self.val)
-        """Rollouts of a finalist on all tasks, and of the source on val."""
-        self._source = RaceEntry(0, lab.baseline)
-        self._entries: dict[str, RaceEntry] = {}
-        self._without: dict[tuple[frozenset[int], bool], RaceEntry | None] = {}
-        """By the parts that are left out, and whether a blank line is more; None for no prompt."""
+        # Of a finalist on all tasks, and of the source on val.
+        self._trials.reserve = len(self.train) + 2 * len(self.val)
         self._kept_out: list[tuple[int, ...]] = []
         """Groups of parts that can go, the longest first."""
-        self._chance = self._chance_square = 0.0
-        """What the source loses by chance on a task that it scored on: mean and mean square."""
+        self._chance = Chance()
         self._steps = 0
         self.ended = SearchEnd("idle", "every part that is left is needed")
 
     async def run_source(self) -> bool:
         """Run the source on the train tasks; whether there is a score that could be lost."""
-        evaluations = await self._lab.evaluate(self._lab.baseline, self.train)
-        require_scores(evaluations, "train")
-        scores = self._source.add(evaluations)
-        if not any(score > EVEN for score in scores.values()):
+        require_scores(await self._trials.run_source(self.train), "train")
+        if not any(score > EVEN for score in self._trials.source.scores.values()):
             return False
         await self._measure_chance()
         return True
@@ -163,37 +142,34 @@ class _Search:
 
         Answers of a model change with any change of its prompt, also where it draws none of them.
         """
-        if _left(self._lab) < len(self.train) + self._reserve:
-            return
-        again = await self._differences((), self.train, spaced=True)
+        again = await self._trials.differences((), self.train, spaced=True)
         if again is None:
             return
-        losses = [
-            max(0.0, -again[task]) for task, score in self._source.scores.items() if score > EVEN
-        ]
-        if losses:
-            self._chance = fmean(losses)
-            self._chance_square = fmean(loss * loss for loss in losses)
+        self._chance = Chance.of(
+            [again[task] for task, score in self._trials.source.scores.items() if score > EVEN]
+        )
 
     async def leave_out(self) -> None:
         """Find the groups of parts that can go, each by itself."""
-        waiting = [_Chunk(tuple(range(len(self._parts))), tuple(self.train))] * bool(self._parts)
+        parts = tuple(range(self._prompts.count))
+        waiting = [_Chunk(parts, tuple(self.train))] if parts else []
         while waiting and self._may_continue():
             # First what may save most for a rollout: long parts that few tasks were lost without.
-            waiting.sort(key=lambda chunk: -self._tokens(chunk.parts) / len(chunk.tasks))
+            waiting.sort(key=lambda chunk: -self._prompts.tokens(chunk.parts) / len(chunk.tasks))
             batch = self._affordable(waiting[:BATCH])
             if not batch:
                 break
             results = await asyncio.gather(
-                *(self._differences(chunk.parts, chunk.tasks) for chunk in batch)
+                *(self._trials.differences(chunk.parts, chunk.tasks) for chunk in batch)
             )
             waiting = waiting[len(batch) :]
             for chunk, differences in zip(batch, results, strict=True):
                 if differences is None:
                     waiting.append(chunk)
                     continue
+                self._trials.judge(len(self.train), chunk.parts)
                 lost = tuple(task for task in chunk.tasks if differences[task.id] < -EVEN)
-                if not self._loses(differences.values()):
+                if not self._chance.exceeded(differences.values()):
                     self._kept_out.append(chunk.parts)
                     lost = ()
                 waiting += self._next(chunk.parts, lost)
@@ -201,13 +177,13 @@ class _Search:
                     waiting += self._other(chunk, lost)
         if waiting:
             self.ended = SPENT
-        self._kept_out.sort(key=lambda parts: (-self._tokens(parts), parts))
+        self._kept_out.sort(key=lambda parts: (-self._prompts.tokens(parts), parts))
 
     def _next(self, parts: tuple[int, ...], lost: tuple[Task, ...]) -> list[_Chunk]:
         """What to try of parts without which tasks are lost: one half on these tasks."""
         if not lost or len(parts) == 1:
             return []
-        half, other = self._halves(parts)
+        half, other = self._prompts.halves(parts)
         return [_Chunk(half, lost, other)]
 
     def _other(self, chunk: _Chunk, lost: tuple[Task, ...]) -> list[_Chunk]:
@@ -216,19 +192,18 @@ class _Search:
         The tasks that were not, though they were without both, need something of the other half:
         it need not be tried as a whole.
         """
-        rest = tuple(task for task in chunk.tasks if task not in lost)
+        ids = {task.id for task in lost}
+        rest = tuple(task for task in chunk.tasks if task.id not in ids)
         if not rest:
             return [_Chunk(chunk.other, chunk.tasks)]
-        if len(chunk.other) > 1 and self._loses([-1.0] * len(rest) + [0.0] * len(lost)):
+        if len(chunk.other) > 1 and self._chance.exceeded([-1.0] * len(rest) + [0.0] * len(lost)):
             return self._next(chunk.other, rest)
         return [_Chunk(chunk.other, rest)]
 
     async def run_source_on_val(self) -> None:
         """Run the source on the val tasks."""
-        evaluations = await self._lab.evaluate(self._lab.baseline, self.val)
-        require_scores(evaluations, "val")
-        self._source.add(evaluations)
-        self._reserve -= len(self.val)
+        require_scores(await self._trials.run_source(self.val), "val")
+        self._trials.reserve -= len(self.val)
 
     async def mend(self, tasks: Sequence[Task]) -> None:
         """Put back what cannot go together with the others without a loss of these tasks."""
@@ -246,9 +221,9 @@ class _Search:
                     return
                 parts = self._kept_out.pop(culprit)
                 if len(parts) > 1:
-                    self._kept_out += self._halves(parts)
-                    self._kept_out.sort(key=lambda parts: (-self._tokens(parts), parts))
-                lost = await self._lost(self._kept_out, lost)
+                    self._kept_out += self._prompts.halves(parts)
+                    self._kept_out.sort(key=lambda parts: (-self._prompts.tokens(parts), parts))
+                lost = await self._lost(self._kept_out, lost) if self._kept_out else []
 
     async def _lost_together(self, tasks: Sequence[Task]) -> list[Task] | None:
         """Of the tasks, those that are lost without all groups, and again with a blank line more.
@@ -258,10 +233,10 @@ class _Search:
         lost = await self._lost(self._kept_out, tasks, at_all=True)
         if not lost:
             return lost
-        again = await self._differences(_union(self._kept_out), lost, spaced=True)
+        again = await self._trials.differences(_union(self._kept_out), lost, spaced=True)
         if again is None:
             return None
-        if not self._loses(again.values()):
+        if not self._chance.exceeded(again.values()):
             return []
         return [task for task in lost if again[task.id] < -EVEN]
 
@@ -275,10 +250,10 @@ class _Search:
             tasks: The tasks that are looked at.
             at_all: Also if no more are lost than by chance.
         """
-        differences = await self._differences(_union(groups), tasks)
+        differences = await self._trials.differences(_union(groups), tasks)
         if differences is None:
             return None
-        if not at_all and not self._loses(differences.values()):
+        if not at_all and not self._chance.exceeded(differences.values()):
             return []
         return [task for task in tasks if differences[task.id] < -EVEN]
 
@@ -303,62 +278,60 @@ class _Search:
         entries = [
             entry
             for count in counts
-            if 0 < count <= len(groups) and (entry := self._entry(_union(groups[:count])))
+            if 0 < count <= len(groups) and (entry := self._trials.entry(_union(groups[:count])))
         ]
         return list({entry.id: entry for entry in entries}.values())
 
     async def with_merged(self, finalists: list[RaceEntry]) -> list[RaceEntry]:
         """The finalists, with the coach's merged version of the shortest if it loses nothing."""
         lab = self._lab
-        start = finalists[0].candidate if finalists else lab.baseline
-        texts = {name: start.resources[name] for name in self._prompts}
-        prompts = {name: t for name, t in texts.items() if isinstance(t, PromptTemplate)}
+        prompts = self._trials.prompts_of(finalists[0] if finalists else self._trials.source)
         name = max(prompts, key=lambda name: len(prompts[name].text))
         shorter = await merged(lab, prompts[name], "shorten/merge")
         if shorter is None:
             return finalists
-        candidate = lab.propose(
+        was, now = tokens_in(self._prompts.prompts[name].text), tokens_in(shorter.text)
+        entry = self._trials.entered(
             {**prompts, name: shorter},
-            algorithm=Shorten.name,
-            reason=f"The coach merged what is left of {name!r}: {self._shorter_by(shorter, name)}.",
+            f"The coach merged what is left of {name!r}: about {now:,} tokens in place of {was:,}.",
         )
-        if fault := await lab.check(candidate):
+        if fault := await lab.check(entry.candidate):
             lab.note(f"The coach's merged version cannot be used: {fault}")
             return finalists
-        entry = self._entries.setdefault(
-            candidate.id, RaceEntry(len(self._entries) + 1, candidate, self._source)
-        )
-        differences = await self._run(entry, self.train)
-        if differences is None or not _no_worse(differences.values()):
+        differences = await self._trials.run(entry, self.train)
+        if differences is None or not no_worse(differences.values()):
             lab.note("The coach's merged version loses train tasks, and is left out.")
             return finalists
         return [entry, *finalists]
 
     async def choose(self, finalists: Sequence[RaceEntry]) -> Finding:
         """The shortest finalist that is no worse than the source on train and val."""
-        self._reserve = 0
-        best, tasks = self._source, [*self.train, *self.val]
-        for entry in sorted(finalists, key=self._length)[:FINALISTS]:
-            differences = await self._run(entry, tasks)
+        self._trials.reserve = 0
+        best, tasks = self._trials.source, [*self.train, *self.val]
+        for entry in sorted(finalists, key=self._trials.length)[:FINALISTS]:
+            if await self._lab.check(entry.candidate):
+                continue
+            differences = await self._trials.run(entry, tasks)
             if differences is None:
                 self.ended = SPENT
-            elif _no_worse(differences.values()):
+            elif no_worse(differences.values()):
                 best = entry
                 break
+        self._trials.judge(len(self.train))
         sentence = await self._sentence(best)
         ids = [task.id for task in self.val]
         return Finding(
             best=best.candidate,
-            baseline_val=fmean(self._source.scores[id] for id in ids),
+            baseline_val=fmean(self._trials.source.scores[id] for id in ids),
             best_val=fmean(best.scores[id] for id in ids),
-            proposals=len(self._entries),
+            proposals=self._trials.count,
             sentence=sentence,
             ended=self.ended.cause,
         )
 
     def nothing(self, sentence: str) -> Finding:
         """The source as it is, and why."""
-        mean = self._source.mean()
+        mean = self._trials.source.mean()
         return Finding(
             best=self._lab.baseline,
             baseline_val=mean,
@@ -369,9 +342,9 @@ class _Search:
         )
 
     async def _sentence(self, best: RaceEntry) -> str:
-        if best is self._source:
+        if best is self._trials.source:
             return f"No part of a prompt can go without a loss; {self.ended.why}."
-        was, now = self._length(self._source), self._length(best)
+        was, now = self._trials.length(self._trials.source), self._trials.length(best)
         text = (
             f"The prompts are {(1 - now / was) * 100:.0f} % shorter: about {now:,} tokens in place"
             f" of {was:,}, by their characters; {self.ended.why}."
@@ -380,126 +353,9 @@ class _Search:
             await asyncio.gather(
                 *(self._lab.spans(entry.evaluations[task.id]) for task in self.val)
             )
-            for entry in (self._source, best)
+            for entry in (self._trials.source, best)
         ]
         return f"{text} {saving_sentence(*map(input_use, spans))}".strip()
-
-    # Candidates and their scores.
-
-    def _loses(self, differences: Collection[float]) -> bool:
-        """Whether more is lost than by chance, give or take its standard deviation."""
-        lost = fsum(max(0.0, -difference) for difference in differences)
-        count = len(differences)
-        return lost > count * self._chance + sqrt(count * self._chance_square) + EVEN
-
-    async def _differences(
-        self, left_out: Iterable[int], tasks: Sequence[Task], *, spaced: bool = False
-    ) -> dict[str, float] | None:
-        """Scores without these parts minus the source's, by task id; None if the budget is spent.
-
-        What fails the checks loses every task.
-
-        Args:
-            left_out: The parts.
-            tasks: The tasks.
-            spaced: With a blank line more, which says nothing else, and is not checked.
-        """
-        entry = self._entry(left_out, spaced=spaced)
-        if entry is None or (not spaced and await self._lab.check(entry.candidate)):
-            return {task.id: -1.0 for task in tasks}
-        return await self._run(entry, tasks)
-
-    async def _run(self, entry: RaceEntry, tasks: Sequence[Task]) -> dict[str, float] | None:
-        new = [task for task in tasks if task.id not in entry.scores]
-        if len(new) > self._left():
-            return None
-        if new:
-            try:
-                entry.add(await self._lab.evaluate(entry.candidate, new))
-            except BudgetExhausted:
-                return None
-            self._report(entry)
-        return {task.id: entry.scores[task.id] - self._source.scores[task.id] for task in tasks}
-
-    def _entry(self, left_out: Iterable[int], *, spaced: bool = False) -> RaceEntry | None:
-        """The prompts without these parts; None if nothing is left of one."""
-        key = (frozenset(left_out), spaced)
-        if key not in self._without:
-            self._without[key] = self._made(*key)
-        return self._without[key]
-
-    def _made(self, left_out: frozenset[int], spaced: bool) -> RaceEntry | None:
-        gone: dict[str, set[int]] = {name: set() for name in self._prompts if spaced}
-        for part in left_out:
-            name, number, _ = self._parts[part]
-            gone.setdefault(name, set()).add(number)
-        changed = {}
-        for name, numbers in gone.items():
-            parts = self._split[name]
-            text = joined(_spaced(parts) if spaced else parts, numbers)
-            if not text.strip():
-                return None
-            try:
-                changed[name] = PromptTemplate(text, self._prompts[name].engine)
-            except InputError:
-                return None
-        reason = f"{self._left_out(left_out, changed)} left out."
-        if spaced:
-            reason = "A blank line more, to see what changes by chance."
-        candidate = self._lab.propose(changed, algorithm=Shorten.name, reason=reason)
-        return self._entries.setdefault(
-            candidate.id, RaceEntry(len(self._entries) + 1, candidate, self._source)
-        )
-
-    def _left_out(self, parts: Collection[int], changed: Mapping[str, PromptTemplate]) -> str:
-        saved = sum(tokens_in(self._prompts[n].text) - tokens_in(changed[n].text) for n in changed)
-        names = ", ".join(map(repr, sorted(changed)))
-        count = f"{len(parts)} of {counted(len(self._parts), 'part')}"
-        return f"{count} of {names} ({counted(saved, 'token')}, about)"
-
-    def _report(self, entry: RaceEntry) -> None:
-        self._lab.judged(
-            Proposal(
-                number=entry.number - 1,
-                candidate_id=entry.id,
-                value=entry.mean(),
-                tasks=len(entry.scores),
-                pruned=len(entry.scores) < len(self.train),
-                best=self._source.mean(),
-                rollouts=self._lab.spent.rollouts,
-            )
-        )
-
-    # Sizes.
-
-    def _tokens(self, parts: Iterable[int]) -> int:
-        return sum(self._parts[part][2].tokens for part in parts)
-
-    def _length(self, entry: RaceEntry) -> int:
-        """Estimated tokens of all prompts."""
-        resources = entry.candidate.resources
-        return sum(
-            tokens_in(resource.text)
-            for name in self._prompts
-            if isinstance(resource := resources[name], PromptTemplate)
-        )
-
-    def _shorter_by(self, shorter: PromptTemplate, name: str) -> str:
-        was, now = tokens_in(self._prompts[name].text), tokens_in(shorter.text)
-        return f"about {now:,} tokens in place of {was:,}"
-
-    def _halves(self, parts: tuple[int, ...]) -> list[tuple[int, ...]]:
-        """Two groups of about equal length, cut where the text is, too, as far as it is."""
-        total, passed = self._tokens(parts), 0
-        cuts: list[tuple[tuple[int, float], int]] = []
-        for count in range(1, len(parts)):
-            part = self._parts[parts[count - 1]][2]
-            passed += part.tokens
-            aside = abs(passed / total - 0.5)
-            strength = min(part.after.count("\n"), 2) if aside <= CENTRAL else -1
-            cuts.append(((-strength, aside), count))
-        _, cut = min(cuts)
-        return [parts[:cut], parts[cut:]]
 
     # The budget.
 
@@ -507,13 +363,9 @@ class _Search:
         self._steps += 1
         return self._lab.may_continue(f"shorten/{self._steps:04d}")
 
-    def _left(self) -> int:
-        """Rollouts left for the search."""
-        return _left(self._lab) - self._reserve
-
     def _affordable(self, level: Sequence[_Chunk]) -> list[_Chunk]:
         """The first chunks that the budget covers, with what mending and val take."""
-        left = self._left() - len(self.train)
+        left = self._trials.left - len(self.train)
         affordable = []
         for chunk in level:
             left -= len(chunk.tasks)
@@ -523,32 +375,5 @@ class _Search:
         return affordable
 
 
-CENTRAL = 0.2
-"""How far from its middle, as a share, a group is cut at the end of a paragraph."""
-
-
-def _no_worse(differences: Iterable[float]) -> bool:
-    """Whether a candidate is not below the source by a standard error.
-
-    One task that is lost where all others are equal is a loss of exactly that, and counts.
-    """
-    values = [0.0 if abs(difference) <= EVEN else difference for difference in differences]
-    return not any(values) or may_gain([difference - EVEN for difference in values])
-
-
-def _spaced(parts: Sequence[PromptPart]) -> list[PromptPart]:
-    """A prompt with one more blank line after its first paragraph, or else at its end."""
-    first = next((n for n, part in enumerate(parts[:-1]) if "\n" in part.after), len(parts) - 1)
-    widened = parts[first]._replace(after=parts[first].after + "\n")
-    return [*parts[:first], widened, *parts[first + 1 :]]
-
-
 def _union(groups: Iterable[Iterable[int]]) -> list[int]:
     return sorted({part for group in groups for part in group})
-
-
-def _left(lab: Lab) -> int:
-    """Rollouts left."""
-    if lab.budget.rollouts is None:
-        return UNLIMITED - min(lab.spent.rollouts, UNLIMITED)
-    return lab.budget.rollouts - lab.spent.rollouts

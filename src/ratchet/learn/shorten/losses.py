@@ -1,0 +1,49 @@
+"""Which losses of a shorter prompt are more than chance."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from math import fsum, sqrt
+from statistics import fmean
+
+import msgspec
+
+from ratchet.learn.race import EVEN
+from ratchet.stats.gain import may_gain
+
+
+class Chance(msgspec.Struct, frozen=True):
+    """What prompts that say the same lose by chance, on a task that the source scored on."""
+
+    mean: float = 0.0
+    square: float = 0.0
+    """Mean of its square."""
+
+    @classmethod
+    def of(cls, differences: Sequence[float]) -> Chance:
+        """As the scores of the same prompts minus the source's show it.
+
+        Args:
+            differences: One for each task that the source scored on.
+        """
+        losses = [max(0.0, -difference) for difference in differences]
+        return cls(fmean(losses), fmean(loss * loss for loss in losses)) if losses else cls()
+
+    def exceeded(self, differences: Collection[float]) -> bool:
+        """Whether more is lost than by chance, give or take its standard deviation.
+
+        Args:
+            differences: Scores minus the source's, on tasks that the source scored on.
+        """
+        lost = fsum(max(0.0, -difference) for difference in differences)
+        count = len(differences)
+        return lost > count * self.mean + sqrt(count * self.square) + EVEN
+
+
+def no_worse(differences: Iterable[float]) -> bool:
+    """Whether a candidate is not below the source by a standard error.
+
+    One task that is lost where all others are equal is a loss of exactly that, and counts.
+    """
+    values = [0.0 if abs(difference) <= EVEN else difference for difference in differences]
+    return not any(values) or may_gain([difference - EVEN for difference in values])
