@@ -170,12 +170,12 @@ def move(task: str, data: Path | None, old: str, new: str) -> dict[str, Any]:
 def proposals(root: Path, run: str) -> list[float]:
     """Scores of the candidates that learning judged, in order."""
     shown = subprocess.run(
-        [sys.executable, "-m", "ratchet", "candidates", run, "--json", "--project", str(root)],
+        [sys.executable, "-m", "ratchet", "candidates", "--run", run, "--json", "-C", str(root)],
         stdout=subprocess.PIPE,
         text=True,
         check=True,
     )
-    return [each["value"] for each in json.loads(shown.stdout)["proposals"]]
+    return [each["value"] for each in json.loads(shown.stdout)["candidates"]]
 
 
 def main() -> None:

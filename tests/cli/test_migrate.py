@@ -175,6 +175,9 @@ def test_a_worse_model_is_not_shipped_and_the_report_says_by_how_much(
     found = project.ratchet("migrate", "--to", "mute", "--no-learn")
     assert found.returncode == 0
     assert "Not reached: the best candidate scores -1.000" in " ".join(found.stdout.split())
+    # Another move to the same model is another candidate, and a model that is not asked for none.
+    refused = project.ratchet("migrate", "--from", "medium", "--to", "mute")
+    assert "name large, and not medium" in " ".join(refused.stderr.split())
     assert project.git("branch", "--list").split() == ["*", "main"]
 
 
@@ -183,6 +186,58 @@ def test_a_model_that_does_not_answer_is_said_at_once(tmp_path: Path, models: St
     found = project.ratchet("migrate", "--to", "absent", "--from", "large")
     assert found.returncode != 0
     assert "no model absent" in " ".join(found.stderr.split())
+
+
+DECLARED = '''"""Adds two numbers by asking a model, the small one first."""
+
+import json
+import os
+import urllib.request
+
+import ratchet
+
+MODEL = ratchet.model("answers", "large", choices=["small", "mute"], first="")
+RULES = "You add numbers. Answer with the sum alone."
+
+
+@ratchet.agent
+def ask(question):
+    return MODEL.ask(lambda model: complete(model, question), passes=str.isdigit)
+
+
+@ratchet.llm_call
+def complete(model, question):
+    messages = [
+        {"role": "system", "content": RULES},
+        {"role": "user", "content": question},
+    ]
+    request = urllib.request.Request(
+        f"{os.environ['OPENAI_BASE_URL']}/chat/completions",
+        json.dumps({"model": model, "messages": messages}).encode(),
+        {"content-type": "application/json", "authorization": "Bearer none"},
+    )
+    with urllib.request.urlopen(request) as answer:
+        return json.load(answer)["choices"][0]["message"]["content"]
+'''
+
+
+def test_a_declared_model_is_patched_where_it_is_declared(
+    tmp_path: Path, models: StubUpstream
+) -> None:
+    project = adder(tmp_path / "adder", models, "small")
+    project.write("agent.py", DECLARED)
+    config = (project.root / "ratchet.toml").read_text()
+    command = 'command = "python3 agent.py {input}"'
+    config = config.replace(command, 'entry = "agent:ask"')  # whose calls report no usage
+    project.write("ratchet.toml", f'{config}\n[[guardrails]]\nmetric = "cost"\noff = true\n')
+    project.commit("declared")
+    environ = {"OPENAI_BASE_URL": f"{models.url}/v1"}
+    done = project.ratchet("migrate", "--to", "small", "--json", env=environ)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["verdict"] == "promote", found["message"]
+    patched = project.git("show", f"{found['branch']}:agent.py")
+    assert 'ratchet.model("answers", "small", choices=["small", "mute"], first="")' in patched
 
 
 def test_the_cheapest_model_that_is_no_worse_is_found_where_cost_is_the_objective(

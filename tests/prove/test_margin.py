@@ -34,7 +34,7 @@ def test_equal_scores_are_proved_no_worse_and_the_interval_agrees() -> None:
     ended = decision(compared(0.0))
     assert ended.verdict == "promote"
     assert -PLAN.margin <= ended.interval[0] < 0.0
-    assert ended.sentence.startswith("Proved not worse by 0.15 or more: ")
+    assert ended.sentence.startswith("Proved no worse, within a margin of 0.15: ")
 
 
 def test_a_loss_of_the_margin_is_proved_no_worse_in_at_most_alpha_of_the_cases() -> None:

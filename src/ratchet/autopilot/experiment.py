@@ -154,7 +154,8 @@ async def run_experiment(
         if learned is not None and not plan.labels and not has_prospect(comparison, learned):
             watcher.message(
                 f"The proof ends after {len(comparison.pairs)} of"
-                f" {counted(len(tasks), 'test task')}: next to no prospect of a gain is left."
+                f" {counted(len(tasks), 'test task')}:"
+                f" {'being no worse' if plan.margin else 'a gain'} will hardly be proved any more."
             )
             break
     comparison.finish()

@@ -820,7 +820,9 @@ class _ImproveRun:
             assert text is not None
             search = find_literal(root, text)
             if not search.patchable:
-                reasons[name] = search.sentence()
+                is_model = isinstance(self.baseline.resources[name], Model)
+                what = f"the model's name, {text.text}" if is_model else "the prompt"
+                reasons[name] = search.sentence(what)
         if not reasons:
             try:
                 make_patch(self.baseline, candidate, declared, root)
@@ -912,10 +914,10 @@ class _ImproveRun:
             margin = provable_margin(alpha, tasks, variance(scores))
             why = f"the tightest margin that {counted(tasks, 'test task')} can likely prove"
         else:
-            margin, why = chosen, "as you chose"
+            margin, why = chosen, "the margin that was set"
         self.store.journal.append(self.run.id, MARGIN, {"margin": margin}, time.time())
         self.watcher.message(
-            f"A candidate has to be proved to score at most {margin:g} lower: {why}."
+            f"A candidate ships if it is proved to score at most {margin:g} lower: {why}."
         )
 
     @property

@@ -30,4 +30,4 @@ def adopt_models(store: Store, agent: AnyAgent, candidate: Candidate) -> None:
 def models_in_calls(agent: AnyAgent) -> bool:
     """Whether the gateway may have to put another model into the agent's calls."""
     resources = (declaration.resource for declaration in agent.declarations.values())
-    return any(isinstance(resource, Model) and resource.in_calls for resource in resources)
+    return any(isinstance(resource, Model) and bool(resource.in_calls) for resource in resources)

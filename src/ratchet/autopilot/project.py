@@ -309,7 +309,7 @@ class Project:
         return {
             section.name: Declaration(
                 section.name,
-                Model(section.model, choices=section.choices, in_calls=True),
+                Model(section.model, choices=section.choices, in_calls=section.model),
                 located_by="text",
             )
             for section in self.config.agent.models

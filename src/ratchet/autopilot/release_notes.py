@@ -64,7 +64,7 @@ def _cost(finding: dict[str, Any]) -> str:
     tasks = f" on {finding['val_tasks']} val tasks" if finding["val_tasks"] else " on val"
     return (
         f"Learning tried {finding['proposals']} candidates for {', '.join(parts)}; the mean{tasks}"
-        f" rose from {finding['baseline_val']:.3f} to {finding['best_val']:.3f}."
+        f" went from {finding['baseline_val']:.3f} to {finding['best_val']:.3f}."
     )
 
 

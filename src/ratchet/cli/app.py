@@ -81,7 +81,7 @@ COMMANDS: dict[str, Command] = {
     "doctor": Command(
         "doctor",
         "doctor",
-        "Check that ratchet.toml names what is there, and that prompts are still declared.",
+        "Check that ratchet.toml names what is there, prompts are declared, and models do not end.",
     ),
     "mcp": Command(
         "mcp",

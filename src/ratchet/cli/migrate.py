@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,7 +10,7 @@ import typer
 
 from ratchet.autopilot import Project
 from ratchet.autopilot.agent_model import agent_model, in_thread
-from ratchet.autopilot.asked_models import asked_models, only_model
+from ratchet.autopilot.asked_models import TASKS, asked_models, only_model
 from ratchet.autopilot.config import AgentModelSection
 from ratchet.cli.console import (
     DatasetOption,
@@ -24,7 +25,10 @@ from ratchet.cli.console import (
 from ratchet.cli.errors import err
 from ratchet.cli.improve import improve_project, with_budget
 from ratchet.cli.run_outcome import print_outcome
-from ratchet.types import Model
+from ratchet.llm import price
+from ratchet.types import ConfigError, InputError, Model
+from ratchet.types.trace import ModelCall
+from ratchet.types.wording import counted
 
 
 def migrate(
@@ -107,6 +111,8 @@ def _moving(
     if margin is not None:
         options["margin"] = margin
     agent = project.load_agent()
+    project.objective(project.evaluators(agent), agent)  # refused before anything is run
+    _check_price(project, to)
     declared = {
         declaration.resource.model
         for declaration in agent.declarations.values()
@@ -116,8 +122,17 @@ def _moving(
         # A choice of its own, so that a local model is served and the calls go by the gateway.
         unknown = AgentModelSection(name="model", model=old or "unknown", choices=(to,))
         asking = project.with_config(_with_models(config, (*config.agent.models, unknown)))
-        if old is None:
-            old = wait_for(_asked(asking, skip_bad, quiet), quiet=quiet)
+        models = wait_for(_asked(asking, skip_bad, quiet), quiet=quiet)
+        if old is not None and old not in models:
+            raise InputError(
+                f"The agent's calls name {', '.join(models)}, and not {old}.",
+                hint=f"It was run on {counted(TASKS, 'train task')}. Where others would show it,"
+                " name it in ratchet.toml:"
+                f'\n\n[[agent.models]]\nmodel = "{old}"\nchoices = ["{to}"]\n',
+            )
+        old = old or only_model(models)
+        if old == to:
+            raise InputError(f"The agent uses {to} already.")
         known = unknown.model_copy(update={"model": old})
         config = _with_models(config, (*config.agent.models, known))
     else:
@@ -132,13 +147,33 @@ def _moving(
     return project.with_config(config.model_copy(update={"improve": improve}))
 
 
+def _check_price(project: Project, to: str) -> None:
+    """Check that the cost of the new model can be known, where it has to be.
+
+    Raises:
+        ConfigError: It cannot, and the guardrail on cost would refuse the move at the end.
+    """
+    guards_cost = not any(
+        section.metric == "cost" and section.off for section in project.config.guardrails
+    )
+    is_local = to == "local" or to.startswith("local:")
+    call = ModelCall(model=to, input_tokens=1_000, output_tokens=1_000)
+    if guards_cost and not is_local and price(call) is None:
+        raise ConfigError(
+            f"The price of {to} is unknown, so the guardrail on cost could not be proved to hold,"
+            " and nothing would ship.",
+            hint=f'Set it, in dollars per million tokens:\n\n[prices."{to}"]\ninput = …\n'
+            'output = …\n\nOr leave cost out:\n\n[[guardrails]]\nmetric = "cost"\noff = true\n',
+        )
+
+
 def _with_models(config: Any, sections: tuple[AgentModelSection, ...]) -> Any:
     agent = config.agent.model_copy(update={"models": sections})
     return config.model_copy(update={"agent": agent})
 
 
-async def _asked(project: Project, skip_bad: bool, quiet: bool) -> str:
-    """The model that the agent's calls name."""
+async def _asked(project: Project, skip_bad: bool, quiet: bool) -> Counter[str]:
+    """Number of the agent's calls by the model that they name."""
 
     def say(sentence: str) -> None:
         (err if quiet else out).print(sentence, markup=False)
@@ -147,6 +182,6 @@ async def _asked(project: Project, skip_bad: bool, quiet: bool) -> str:
         with project.open_store() as store:
             dataset, _ = project.dataset(skip_bad=skip_bad, store=store)
             agent = project.load_agent()
-            model = only_model(await asked_models(project, store, agent, dataset, say))
-    say(f"It asks for {model}.")
-    return model
+            models = await asked_models(project, store, agent, dataset, say)
+    say(f"It asks for {', '.join(models)}.")
+    return models

@@ -99,7 +99,10 @@ def print_outcome(outcome: RunOutcome) -> None:
         if outcome.trust:
             out.print(outcome.trust["sentence"], style="dim", markup=False)
         out.print()
-    if release is not None and release.agent:
+    if release is not None and release.state == "rolled_back":
+        out.print(f"[bold yellow]Proved, released, and rolled back since:[/] {release.rollback}.")
+        out.print("To prove it anew, on other test tasks first: --seed N.", markup=False)
+    elif release is not None and release.agent:
         out.print(
             f"[bold green]{proved}, and active at the gateway[/] for calls of {release.agent}."
             " Your source is unchanged."

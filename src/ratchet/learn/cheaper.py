@@ -65,6 +65,16 @@ class Cheaper:
             )
         source = await lab.evaluate(lab.baseline, lab.val)
         require_scores(source, "val")
+        if self._metric != "latency" and not any(
+            score.value
+            for evaluation in source
+            if (score := evaluation.scores.get(self._metric)) is not None
+        ):
+            raise InputError(
+                f"No {self._metric} of the agent is known: none of its model calls was recorded.",
+                hint="Let its calls be seen: with [[agent.models]] in ratchet.toml they go through"
+                " the gateway; docs/tracing.md has the libraries that are recorded by themselves.",
+            )
         parts = sum(len(model.choices) for model in choices.values()) + has_prompts
         search = _Search(lab, self._metric, self.margin or 0.0, source, parts)
         for name, model in choices.items():

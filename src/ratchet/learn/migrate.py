@@ -12,6 +12,7 @@ from ratchet.learn.algorithm import Algorithm, Finding, require_tasks
 from ratchet.learn.budget import BudgetExhausted
 from ratchet.learn.lab import Lab
 from ratchet.learn.work import Evaluation, Proposal, mean, require_scores
+from ratchet.stats.gain import may_gain
 from ratchet.types import AgentError, Candidate, InputError, Model
 from ratchet.types.wording import counted
 
@@ -22,8 +23,8 @@ FIRST = 2
 class Migrate:
     """Moves an agent to another model.
 
-    First the new model gets the old prompts. If it scores lower on val, the prompts are learned for
-    it, starting from the old ones.
+    First the new model gets the old prompts. If it scores lower on val, by more than a standard
+    error, the prompts are learned for it, starting from the old ones.
 
     Args:
         to: The new model, as the agent's client names it.
@@ -85,7 +86,7 @@ class Migrate:
                 " served elsewhere takes a section [upstreams.NAME] with its models.",
             )
         after = await lab.evaluate(moved, lab.val)
-        gain = mean(after) - mean(before)
+        gains = [new.worth - old.worth for old, new in zip(before, after, strict=True)]
         lab.judged(
             Proposal(
                 number=0,
@@ -96,7 +97,10 @@ class Migrate:
                 rollouts=lab.spent.rollouts,
             )
         )
-        with_old = f"{self._to} with the old prompts scores {gain:+.3f} on"
+        with_old = (
+            f"With the old prompts {self._to} scores {mean(after):.3f}, in place of"
+            f" {mean(before):.3f}, on"
+        )
         finding = Finding(
             best=moved,
             baseline_val=mean(before),
@@ -105,7 +109,7 @@ class Migrate:
             sentence=f"{with_old} {counted(len(after), 'val task')}.",
             ended="solved",
         )
-        if gain >= 0.0 or self.inner is None:
+        if self.inner is None or not any(gains) or may_gain(gains):
             return finding
         lab.note(f"{finding.sentence} The prompts are learned for it.")
         try:

@@ -86,7 +86,7 @@ def _sentence(comparison: Comparison, bounds: tuple[float, float]) -> str:
     failed = [s.guardrail.metric for s in comparison.guardrails if s.measured and not s.passed]
     unmeasured = [s.guardrail.metric for s in comparison.guardrails if not s.measured]
     passed = [s.guardrail.metric for s in comparison.guardrails if s.passed]
-    proved = f"not worse by {plan.margin:g} or more" if plan.margin else "better"
+    proved = f"no worse, within a margin of {plan.margin:g}" if plan.margin else "better"
     if comparison.verdict == "promote":
         text = f"Proved {proved}: {move}; {evidence}."
         if passed:

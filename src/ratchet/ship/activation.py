@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from ratchet.ship.headline import headline
+from ratchet.ship.headline import change_label, headline
 from ratchet.ship.pull_request import code, fence, plain, proof_section, write_text_file
 from ratchet.store import Store
 from ratchet.types import (
@@ -159,7 +159,7 @@ def _text(
     notes: Sequence[str],
 ) -> str:
     names = candidate.changed_from(baseline)
-    changed = ", ".join(code(name) for name in names)
+    changed = ", ".join(code(change_label(name, baseline, candidate)) for name in names)
     parts = [
         f"# {headline(changed, code(decision.metric), decision)}",
         f"This release is active at the gateway: calls below {code(f'/gateway/{release.agent}/')}"

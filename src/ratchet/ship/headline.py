@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ratchet.types import Decision, GuardrailResult
+from ratchet.types import Candidate, Decision, GuardrailResult, Model
 from ratchet.types.interval_text import interval_ends
 
 
@@ -20,6 +20,14 @@ def headline(names: str, metric: str, decision: Decision) -> str:
     if decision.margin:
         return f"Change {names}: {saved(decision)}"
     return f"Improve {names}: {metric} {gain:+.4f}"
+
+
+def change_label(name: str, baseline: Candidate, candidate: Candidate) -> str:
+    """A changed resource by its name; of a model also which took the place of which."""
+    old, new = baseline.resources.get(name), candidate.resources.get(name)
+    if isinstance(old, Model) and isinstance(new, Model) and old.model != new.model:
+        return f"{name} ({old.model} → {new.model})"
+    return name
 
 
 def saved(decision: Decision) -> str:

@@ -54,20 +54,28 @@ class LiteralSearch(msgspec.Struct, frozen=True):
         """Whether exactly one literal fits, so that a release can be a patch of it."""
         return len(self.places) == 1
 
-    def sentence(self) -> str:
-        """The result, for a person."""
+    def sentence(self, what: str = "the prompt") -> str:
+        """The result, for a person.
+
+        Args:
+            what: What was looked for.
+        """
+        capital = what[:1].upper() + what[1:]
         if self.patchable:
             place = self.places[0]
-            return f"The prompt stands in {place}, in {_article(place.language)}."
+            return f"{capital} stands in {place}, in {_article(place.language)}."
         if self.places:
             listed = ", ".join(map(str, self.places))
-            return f"The prompt stands in {len(self.places)} places of the source: {listed}."
-        for what, places in (("tests", self.copies), ("generated files", self.generated)):
+            return f"{capital} stands in {len(self.places)} places of the source: {listed}."
+        for place_kind, places in (
+            ("tests", self.copies),
+            ("generated files", self.generated),
+        ):
             if places:
                 listed = ", ".join(map(str, places))
-                return f"No literal of the source is the prompt, except in {what}: {listed}."
+                return f"No literal of the source is {what}, except in {place_kind}: {listed}."
         nearest = f"; {self.nearest}" if self.nearest else ""
-        return f"No literal of the source is the prompt{nearest}."
+        return f"No literal of the source is {what}{nearest}."
 
 
 def find_literal(root: Path, template: PromptTemplate) -> LiteralSearch:

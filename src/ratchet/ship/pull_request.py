@@ -17,7 +17,7 @@ from ratchet._private_files import make_folder
 from ratchet.ship.check import TestReport
 from ratchet.ship.edit import values_of
 from ratchet.ship.evidence_text import ImprovedTask, e_value_plot, improved_tasks
-from ratchet.ship.headline import headline
+from ratchet.ship.headline import change_label, headline
 from ratchet.source.literals.data_values import same_value
 from ratchet.types import (
     Candidate,
@@ -83,7 +83,7 @@ def pull_request(
     """
     names = candidate.changed_from(baseline)
     proved = decision.verdict == "promote"
-    changed = ", ".join(code(name) for name in names)
+    changed = ", ".join(code(change_label(name, baseline, candidate)) for name in names)
     # A draft's numbers change when tasks are added, and its title stays.
     title = (
         f"# {headline(changed, code(decision.metric), decision)}"

@@ -120,8 +120,8 @@ class Model(msgspec.Struct, frozen=True, tag="model"):
         weights: Path of local weights, when the model is not served by an endpoint.
         adapter: What was trained on top of the model; None for the model as it is.
         choices: Models that may take its place, cheapest first.
-        in_calls: Whether the agent's source names it where only the gateway can put another: in
-            its model calls.
+        in_calls: The model that the agent's calls name, in whose place the gateway puts this one;
+            empty where the agent reads this resource itself.
         first: A cheaper model that is asked first, whose answer is taken where it passes the
             agent's check; empty for none, None where the agent checks no answer.
 
@@ -135,7 +135,7 @@ class Model(msgspec.Struct, frozen=True, tag="model"):
     weights: str | None = None
     adapter: Adapter | None = None
     choices: tuple[str, ...] = ()
-    in_calls: bool = False
+    in_calls: str = ""
     first: str | None = None
 
     def __post_init__(self) -> None:
@@ -182,6 +182,7 @@ class Model(msgspec.Struct, frozen=True, tag="model"):
             # The recipe says how the weights came about, and is not what answers.
             **({"adapter": [self.adapter.hash, self.adapter.base]} if self.adapter else {}),
             **({"first": self.first} if self.first else {}),
+            **({"in_calls": self.in_calls} if self.in_calls else {}),
         }
 
 

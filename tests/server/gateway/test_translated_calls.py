@@ -824,8 +824,8 @@ def test_a_stream_that_is_cut_aborts_the_clients(to_gpt: Site, upstream: StubUps
 
 def moved(store: Store) -> Candidate:
     """A candidate with Claude in place of the agent's own model; the agent gets what is active."""
-    own = Candidate.of({"bot.model": Model(GPT, in_calls=True)})
-    to = Candidate.of({"bot.model": Model(CLAUDE, in_calls=True)}, parents=(own.id,))
+    own = Candidate.of({"bot.model": Model(GPT, in_calls=GPT)})
+    to = Candidate.of({"bot.model": Model(CLAUDE, in_calls=GPT)}, parents=(own.id,))
     store.candidates.put(own)
     store.candidates.put(to)
     store.agents.put(AgentSettings(name="agent", substitute=True), 1.0)

@@ -167,7 +167,7 @@ class _Replacements(NamedTuple):
     model: Model | None
     """The candidate's trained model, whatever the call names; None for the agent's own."""
     models: Mapping[str, str]
-    """The candidate's model by that of its first ancestor, which the agent's calls name."""
+    """The candidate's model by that which the agent's calls name."""
 
 
 class PromptSubstituter:
@@ -364,7 +364,7 @@ class PromptSubstituter:
         ]
         # With several, only the agent can tell which call is whose.
         model = trained[0] if len(trained) == 1 else None
-        models = _other_models(candidate, ancestors)
+        models = _other_models(candidate)
         return _Replacements(candidate_id, prompts, recogniser, discovered, model, models)
 
     def _ancestors(self, candidate: Candidate) -> list[Candidate]:
@@ -422,17 +422,13 @@ async def _replaced(
     return Substitution(changed, substitution.attributes, model.adapter if model else None)
 
 
-def _other_models(candidate: Candidate, ancestors: Sequence[Candidate]) -> dict[str, str]:
+def _other_models(candidate: Candidate) -> dict[str, str]:
     """What takes the place of the models that the agent's calls name."""
-    models: dict[str, str] = {}
-    for name, model in candidate.resources.items():
-        if not isinstance(model, Model) or not model.in_calls:
-            continue
-        # The farthest ancestor is the agent as it is.
-        own = [ancestor.resources[name] for ancestor in ancestors if name in ancestor.resources]
-        if own and isinstance(own[-1], Model) and own[-1].model != model.model:
-            models[own[-1].model] = model.model
-    return models
+    return {
+        model.in_calls: model.model
+        for model in candidate.resources.values()
+        if isinstance(model, Model) and model.in_calls and model.in_calls != model.model
+    }
 
 
 async def _substituted(
