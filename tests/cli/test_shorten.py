@@ -47,7 +47,7 @@ def test_a_shorter_prompt_is_proved_no_worse_and_becomes_a_patch(
     assert "The prompts are 58 % shorter: about 48 tokens in place of 115" in words
     outcome = project.json("improve")
     assert outcome["verdict"] == "promote", outcome["message"]
-    assert str(outcome["message"]).startswith("Proved not worse by")
+    assert str(outcome["message"]).startswith("Proved no worse, within a margin of")
     patched = project.git("show", f"{outcome['branch']}:agent.py")
     assert [rule in patched for rule in RULES] == [True] * 4
     assert [text in patched for text in DEAD] == [False] * 4
