@@ -20,6 +20,7 @@ from ratchet.cli.wiring_probe import CHANGED, DeniedAct, ProbeAnswer, ProbeReque
 from ratchet.observe.project_paths import FILE_NAME
 from ratchet.run.model_hosts import STAND_IN, operation_of
 from ratchet.run.model_relay import Exchange, ModelRelay, RelayAnswer, RelayedRequest
+from ratchet.run.program_results import result_of
 from ratchet.types.wording import counted
 from ratchet.wire.deriving.derive import Wiring
 from ratchet.wire.deriving.sent_texts import nearest_call, system_texts, unlike
@@ -343,6 +344,8 @@ def _same_shape(wiring: Wiring, output: Any, writes: Sequence[FileWrite]) -> Wir
 
 
 def _shape(value: Any) -> str:
+    if isinstance(value, str):  # the recorded text, as a rollout reads it
+        value = result_of(value.encode())
     if isinstance(value, dict):
         return f"an object with {', '.join(sorted(map(str, value)))}" if value else "an object"
     if isinstance(value, list):

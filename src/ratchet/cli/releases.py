@@ -75,7 +75,8 @@ def rollback(
         history, problems = refresh_releases(project, store)
         for problem in problems:
             err.print(f"Pull requests are as last read: {problem}", markup=False)
-        selected = release_of(history, release, "roll back")
+        standing = [made for made in history if made.state != "rolled_back"]
+        selected = release_of(history if release else standing, release, "roll back")
         if selected.agent:
             undone = deactivate(store, selected, time.time())
             store.releases.put(undone)
