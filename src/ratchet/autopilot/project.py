@@ -571,15 +571,24 @@ class Project:
         Raises:
             ConfigError: One cannot be created, two share a name, or there is no objective.
         """
-        from ratchet.evaluate import make_evaluator
+        from ratchet.evaluate import FunctionEvaluator, make_evaluator
+        from ratchet.evaluate.weighted import NAME as WEIGHTED
+        from ratchet.evaluate.weighted import WeightedEvaluator
 
-        evaluators: list[Evaluator] = []
-        for section in self.config.evaluators:
-            evaluators.append(
-                self.evaluator(
-                    section.use, section.options, name=section.name, on_error=section.on_error
-                )
+        sections = self.config.evaluators
+        made: dict[int, Evaluator] = {
+            number: self.evaluator(
+                section.use, section.options, name=section.name, on_error=section.on_error
             )
+            for number, section in enumerate(sections)
+            if section.use != WEIGHTED
+        }
+        parts = {e.name: e for e in made.values() if isinstance(e, FunctionEvaluator)}
+        for number, section in enumerate(sections):
+            if section.use == WEIGHTED:
+                weights = section.options.get("weights", {})
+                made[number] = WeightedEvaluator(parts, weights, section.name or WEIGHTED)
+        evaluators = [made[number] for number in range(len(sections))]
         names = [evaluator.name for evaluator in evaluators]
         for name in names:
             if names.count(name) > 1:
