@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from ratchet.learn.algorithm import Algorithm, Finding, require_tasks
-from ratchet.learn.budget import BudgetExhausted
+from ratchet.learn.budget import Budget, BudgetExhausted
 from ratchet.learn.lab import Lab
 from ratchet.learn.work import Evaluation, Proposal, mean, require_scores
 from ratchet.stats.gain import may_gain
@@ -114,7 +114,10 @@ class Migrate:
         lab.note(f"{finding.sentence} The prompts are learned for it.")
         try:
             others = [name for name, r in lab.targets.items() if not isinstance(r, Model)]
-            part = lab.part("prompts", baseline=moved, only=others)
+            most = lab.budget.rollouts
+            left = None if most is None else max(1, most - lab.spent.rollouts)
+            budget = Budget(rollouts=left)
+            part = lab.part("prompts", baseline=moved, only=others, budget=budget)
             learned = await self.inner().learn(part)
         except (BudgetExhausted, InputError) as error:
             sentence = f"{finding.sentence} Its prompts were not learned: {error.message}"
