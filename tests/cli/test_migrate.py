@@ -94,12 +94,12 @@ off = true
 
 
 def simulator(seen: Seen, wire: Wire) -> None:
-    """`large` and `small` add; `mute` never answers; `shown` adds only after an example."""
+    """`large`, `medium` and `small` add; `mute` never answers; `shown` adds only after an example."""
     body = seen.json
     question = body["messages"][-1]["content"]
     left, right = re.findall(r"\d+", question)[-2:]
     prompts = "".join(message["content"] for message in body["messages"])
-    able = {"large": True, "small": True, "shown": "Output: " in prompts}
+    able = {"large": True, "medium": True, "small": True, "shown": "Output: " in prompts}
     if body["model"] not in able and body["model"] != "mute":
         wire.send(reply({"error": {"message": f"no model {body['model']}"}}, status=404))
         return
@@ -186,6 +186,29 @@ def test_a_model_that_does_not_answer_is_said_at_once(tmp_path: Path, models: St
     found = project.ratchet("migrate", "--to", "absent", "--from", "large")
     assert found.returncode != 0
     assert "no model absent" in " ".join(found.stderr.split())
+
+
+def test_of_two_models_the_one_that_is_named_is_moved_and_then_the_other(
+    tmp_path: Path, models: StubUpstream
+) -> None:
+    project = adder(tmp_path / "adder", models, "small")
+    two = AGENT.replace('MODEL = "large"', 'MODEL = "large" if len(sys.argv[1]) % 2 else "medium"')
+    project.write("agent.py", two)
+    config = (project.root / "ratchet.toml").read_text()
+    project.write("ratchet.toml", config + "\n[prices.medium]\ninput = 5\noutput = 15\n")
+    project.commit("two models")
+    several = project.ratchet("migrate", "--to", "small")
+    assert "The agent uses several models" in several.stderr
+    assert "--from" in several.stderr
+    moves = {}
+    for old in ("medium", "large"):
+        moves[old] = project.json("migrate", "--from", old, "--to", "small")
+        assert moves[old]["verdict"] == "promote", moves[old]["message"]
+    assert moves["medium"]["candidate_id"] != moves["large"]["candidate_id"]
+    kept = {"medium": 'MODEL = "large" if len(sys.argv[1]) % 2 else "small"'}
+    kept["large"] = 'MODEL = "small" if len(sys.argv[1]) % 2 else "medium"'
+    for old, line in kept.items():
+        assert line in project.git("show", f"{moves[old]['branch']}:agent.py")
 
 
 DECLARED = '''"""Adds two numbers by asking a model, the small one first."""

@@ -651,7 +651,7 @@ class Lab:
         Args:
             name: Name of the part, unique in this lab and stable across resumption.
             baseline: The candidate to start from; this lab's baseline by default.
-            budget: Spending limits; this lab's budget by default.
+            budget: Spending limits of its own; without, this lab's alone hold, and it sees none.
             only: Names of the `targets` that may change; this lab's by default.
             train: Subset of the train tasks; all by default.
             val: Subset of the val tasks; all by default.
