@@ -94,7 +94,7 @@ off = true
 
 
 def simulator(seen: Seen, wire: Wire) -> None:
-    """`large`, `medium` and `small` add; `mute` never answers; `shown` adds only after an example."""
+    """`large`, `medium`, `small` add; `mute` never answers; `shown` adds after an example."""
     body = seen.json
     question = body["messages"][-1]["content"]
     left, right = re.findall(r"\d+", question)[-2:]
