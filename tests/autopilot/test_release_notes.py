@@ -65,7 +65,7 @@ def test_it_says_what_learning_took_and_the_steps_from_the_source(store: Store) 
     cost, head, last, first = release_notes(store, line_of(store, 2))
     assert cost == (
         "Learning tried 9 candidates for 135 rollouts, 46 coach calls, $0.5000; the mean on"
-        " 16 val tasks rose from 0.250 to 0.750."
+        " 16 val tasks went from 0.250 to 0.750."
     )
     assert "2 steps from the source" in head
     assert last.endswith("by apo: Reason 1.")

@@ -108,8 +108,9 @@ def test_params_outside_their_bounds_are_refused_where_they_are_declared(
 
 def test_a_dirty_tree_is_refused_before_anything_runs(make_project: MakeProject) -> None:
     project = make_project()
-    project.write("notes.txt", "work in progress")
-    check_refused(project.ratchet("improve"), 5, "notes.txt", "Commit")
+    config = (project.root / "ratchet.toml").read_text()
+    project.write("ratchet.toml", f"{config}# work in progress\n")
+    check_refused(project.ratchet("improve"), 5, "ratchet.toml", "Commit")
     assert project.json("status")["summary"]["rollouts"] == {}  # type: ignore[index]
 
 

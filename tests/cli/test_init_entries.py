@@ -47,7 +47,7 @@ PROGRAMS = {
         import sys
         from support.agent import ask
         def order(number):
-            return ask("You look up orders.", f"order {number + 1}")
+            return ask("You look up orders.", f"order {number}")
         if __name__ == "__main__":
             print(order(int(sys.argv[1])))
         """,

@@ -114,6 +114,7 @@ EXPECTED: dict[str, set[Scope]] = {
     "GET /v1/training-runs/{name}": {"read", "develop"},
     "GET /v1/runs": {"read", "develop"},
     "GET /v1/runs/{id}": {"read", "develop"},
+    "GET /v1/runs/{id}/front": {"read", "develop"},
     "GET /v1/runs/{id}/tasks": {"read", "develop"},
     "GET /v1/experiments/{id}/explanation": {"read", "develop"},
     "GET /v1/experiments/{id}/evidence": {"read", "develop"},

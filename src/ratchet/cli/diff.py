@@ -44,8 +44,10 @@ def diff(
     with project.open_store() as store:
         if agent.prompts_in_calls:
             recall_prompts(store, agent, project.dataset(skip_bad=True, needs=())[0])
-        new = select_candidate(project, store, agent, after)  # it may name more of the source
         old = select_candidate(project, store, agent, before)
+        new = select_candidate(project, store, agent, after)
+        if before == "source":  # of which the other may name more
+            old = select_candidate(project, store, agent, before)
     changed = new.changed_from(old)
     if before == "source" and changed:
         text = make_patch(old, new, agent.declarations, project.root).diff()
