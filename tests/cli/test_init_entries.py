@@ -55,6 +55,20 @@ PROGRAMS = {
         {"entry": "main:order", "arguments": {"number": "{input}"}},
         4711,
     ),
+    "the number of what is looked up is the input where nothing else is": Program(
+        """
+        import sys
+        from support.agent import ask
+        TICKETS = {"4711": "My pan is lost."}
+        def answer(number):
+            return ask("You look up orders.", TICKETS[number])
+        if __name__ == "__main__":
+            print(answer(sys.argv[1]))
+        """,
+        ("4711",),
+        {"entry": "main:answer", "arguments": {"number": "{input}"}},
+        "4711",
+    ),
     "an object with the input in a field is the input": Program(
         """
         import sys

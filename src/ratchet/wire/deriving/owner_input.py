@@ -70,12 +70,26 @@ def reached(recording: Recording, values: Sequence[OwnerValue]) -> tuple[OwnerVa
     """Those values that reached a model call: in an argument of its functions, or in its texts.
 
     What reached none is part of how the program is started, such as a module's name or a port.
-    Standard input that reached one as a whole, such as a diff, is one value.
+    Standard input that reached one as a whole, such as a diff, is one value. Where none reached a
+    text, the only word without an option that a function got is one, such as the number of a
+    ticket, whose text the agent looks up.
     """
     arrived = [value for value in values if _reached(recording, value)]
+    if not arrived:
+        looked_up = [value for value in values if _is_looked_up(recording, value)]
+        arrived = looked_up if len(looked_up) == 1 else []
     if any(_is_all_of_stdin(value) for value in arrived):
         arrived = [value for value in arrived if value.place != "stdin" or _is_all_of_stdin(value)]
     return tuple(arrived)
+
+
+def _is_looked_up(recording: Recording, value: OwnerValue) -> bool:
+    """Whether a word without an option is an argument of a function that calls the model."""
+    text = as_text(value.value)
+    if value.place != "word" or value.prefix or len(text) <= SHORT:
+        return False
+    frames = [frame for call in recording.calls for frame in call.stack]
+    return any(as_text(got.value) == text for frame in frames for got in frame.arguments)
 
 
 def _is_all_of_stdin(value: OwnerValue) -> bool:
