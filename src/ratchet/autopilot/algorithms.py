@@ -20,7 +20,7 @@ from ratchet.learn.auto import Auto
 from ratchet.learn.cheaper import Cheaper
 from ratchet.learn.evolve import Evolve
 from ratchet.learn.few_shot import FewShot
-from ratchet.learn.migrate import Migrate
+from ratchet.learn.migrate import LearnsPrompts, Migrate
 from ratchet.learn.shorten import Shorten
 from ratchet.types import ConfigError, Model, Resource, Task
 
@@ -79,10 +79,11 @@ def make_algorithm(name: str, options: Mapping[str, Any]) -> Algorithm:
         raise ConfigError(f"improve.options of {name} are invalid: {error}.") from None
     if not isinstance(algorithm, Algorithm):
         raise ConfigError(f"improve.algorithm = {name!r} is no algorithm: it lacks name or learn.")
-    if isinstance(algorithm, Migrate) and algorithm.learn_by:
+    if isinstance(algorithm, LearnsPrompts) and algorithm.learn_by:
         algorithm.inner = functools.partial(
             make_algorithm, algorithm.learn_by, algorithm.learn_options
         )
+        algorithm.inner()  # refused now rather than once something is spent
     return algorithm
 
 

@@ -6,12 +6,13 @@ import time
 from collections import Counter
 from typing import Any
 
-from ratchet.autopilot.failed_rollout import failure_of
+from ratchet.autopilot.discovery_run import run_unchanged
+from ratchet.autopilot.failed_rollout import require_success
 from ratchet.autopilot.project import Project
-from ratchet.autopilot.runner import Say, open_runner
+from ratchet.autopilot.runner import Say
 from ratchet.run.program import AnyAgent
 from ratchet.store import Store
-from ratchet.types import AgentError, Candidate, Dataset, InputError, Rollout, Span, content_hash
+from ratchet.types import AgentError, Dataset, InputError, Span, content_hash
 from ratchet.types.wording import counted
 
 TASKS = 3
@@ -24,7 +25,7 @@ async def asked_models(
     """Number of calls by the model that they name, over a few train tasks; embeddings left out.
 
     Args:
-        project: The project; it has [[agent.models]], so that the calls go through the gateway.
+        project: The project.
         store: Its store.
         agent: The agent.
         dataset: The tasks.
@@ -35,37 +36,19 @@ async def asked_models(
     """
     tasks = dataset.split("train")[:TASKS]
     say(f"Running the agent on {counted(len(tasks), 'train task')}, to see its model…")
+    # Each time anew: the model may be named by a variable, so the same source may name another.
     identity = content_hash(["models", agent.spec.entry, agent.source_version(), time.time()])
-    unchanged = Candidate.of({}, reason="The agent as it is, before its models are known.")
-    store.candidates.put(unchanged, time.time())
-    rollouts = [
-        Rollout.of(
-            task,
-            unchanged.id,
-            scope=[identity],
-            seed_parts=[0],
-            queue=identity,
-            purpose="discover",
-            max_attempts=project.config.run.attempts,
-        )
-        for task in tasks
-    ]
-    async with open_runner(project, store, agent, identity, say, take_over=True) as runner:
-        ended = (await runner.run(rollouts, [unchanged])).values()
+    ended = await run_unchanged(
+        project, store, agent, tasks, queue=identity, scope=[identity], say=say
+    )
     models: Counter[str] = Counter()
     for rollout in ended:
         models.update(filter(None, map(_asked_model, store.spans.of(rollout.id))))
     if models:
         return models
-    failed = [rollout for rollout in ended if rollout.status != "succeeded"]
-    if len(failed) == len(rollouts):
-        raise AgentError(
-            f"The agent failed on all {counted(len(failed), 'task')}. The first"
-            f" ({failed[0].task_id}): {failure_of(failed[0], store)}",
-            hint="Run one by hand: ratchet run.",
-        )
+    require_success(ended, store)
     raise AgentError(
-        f"The agent made no model call through the gateway on {counted(len(rollouts), 'task')}.",
+        f"The agent made no model call through the gateway on {counted(len(ended), 'task')}.",
         hint="Name the variable that holds its base URL, or its model's host: model_base_url or"
         " model_hosts under [agent]. A model that the agent asks for in another way can be declared"
         ' in its source: ratchet.model("answers", "NAME").',

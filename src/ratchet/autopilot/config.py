@@ -547,7 +547,7 @@ class ObjectiveSection(Section):
         if len(set(metrics)) < len(metrics):
             raise ValueError("subject_to names a metric twice")
         if self.minimise in metrics:
-            raise ValueError(f"{self.minimise} is to fall, and cannot be in subject_to as well")
+            raise ValueError(f"{self.minimise} is minimised, and cannot be in subject_to as well")
         return self
 
     @property

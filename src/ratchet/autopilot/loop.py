@@ -6,7 +6,6 @@ content, and reaches the same end.
 
 from __future__ import annotations
 
-import functools
 import math
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -39,7 +38,7 @@ from ratchet.autopilot.experiment import (
     reach,
     run_experiment,
 )
-from ratchet.autopilot.failed_rollout import failure_of
+from ratchet.autopilot.failed_rollout import require_success
 from ratchet.autopilot.import_binding import check_import_binding
 from ratchet.autopilot.model_card import write_model_card
 from ratchet.autopilot.models_in_calls import adopt_models
@@ -69,7 +68,6 @@ from ratchet.evaluate import Evaluator, FunctionEvaluator, Scorer
 from ratchet.learn import Algorithm, Budget, Finding, Lab, LabSettings, mean
 from ratchet.learn.algorithm import NOTHING_TO_LEARN
 from ratchet.learn.auto import Auto
-from ratchet.learn.cheaper import Cheaper
 from ratchet.llm import ChatClient, CoachUnavailable, paid_from
 from ratchet.prove import ExperimentPlan, RepetitionPlan
 from ratchet.prove.tasks_needed import provable_margin
@@ -251,11 +249,9 @@ class _ImproveRun:
         section, objective = self.project.config.improve, self.project.config.objective
         algorithm = make_algorithm(section.algorithm, section.options)
         if objective.minimise is not None and not self._is_no_worse(algorithm):
-            # It learns prompts for cheaper models.
-            cheaper = Cheaper(metric=objective.minimise)
-            cheaper.inner = functools.partial(make_algorithm, section.algorithm, section.options)
-            algorithm = cheaper
-        if objective.margin is not None and self._is_no_worse(algorithm):
+            options = {"learn": section.algorithm, "learn_options": section.options}
+            algorithm = make_algorithm("cheaper", {"metric": objective.minimise, **options})
+        if self._is_no_worse(algorithm) and getattr(algorithm, "margin", None) is None:
             algorithm.margin = objective.margin  # type: ignore[attr-defined]
         model = self.project.agent_model
         if isinstance(model, TrainableModel):
@@ -519,13 +515,7 @@ class _ImproveRun:
             max(0.0, judged, self._used - used),
             [run.id for run in earlier_runs(self.run, self.store)],
         )
-        failed = [e.rollout for e in evaluations if e.rollout.status != "succeeded"]
-        if len(failed) == len(evaluations):
-            raise AgentError(
-                f"The agent failed on all {counted(len(failed), 'val task')}. The first"
-                f" ({failed[0].task_id}): {failure_of(failed[0], self.store)}",
-                hint="Run one by hand: ratchet run.",
-            )
+        require_success([e.rollout for e in evaluations], self.store, "val task")
         check_evaluators(
             self.evaluators, {self.objective, *(g.metric for g in self.guardrails)}, evaluations
         )
@@ -912,7 +902,10 @@ class _ImproveRun:
             # As if half of the spread of the scores were common to both candidates.
             alpha = next_level(self._setting(self.baseline), self.store)
             margin = provable_margin(alpha, tasks, variance(scores))
-            why = f"the tightest margin that {counted(tasks, 'test task')} can likely prove"
+            why = (
+                f"the tightest margin that {counted(tasks, 'test task')} can likely prove, as the"
+                " val scores spread"
+            )
         else:
             margin, why = chosen, "the margin that was set"
         self.store.journal.append(self.run.id, MARGIN, {"margin": margin}, time.time())

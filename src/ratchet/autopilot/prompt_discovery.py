@@ -10,10 +10,11 @@ from pathlib import Path
 import msgspec
 
 from ratchet.autopilot.code_sandbox import repository_of
-from ratchet.autopilot.failed_rollout import failure_of
+from ratchet.autopilot.discovery_run import run_unchanged
+from ratchet.autopilot.failed_rollout import require_success
 from ratchet.autopilot.project import Project
 from ratchet.autopilot.recorded_prompts import FoundPrompts, find_prompts
-from ratchet.autopilot.runner import Say, open_runner
+from ratchet.autopilot.runner import Say
 from ratchet.autopilot.source_prompts import as_written, source_prompts
 from ratchet.bind.prompt_names import user_prompt_name
 from ratchet.bind.recognise import shape_of
@@ -24,7 +25,6 @@ from ratchet.source.javascript_prompts import declared_prompts
 from ratchet.store import Store
 from ratchet.types import (
     AgentError,
-    Candidate,
     Dataset,
     Declaration,
     Model,
@@ -91,26 +91,11 @@ async def discover_prompts(
     say(f"Running the agent on {counted(len(tasks), 'train task')}, to see its prompts…")
     identity = _identity(agent, dataset)
     failures = len(store.journal.read(identity))  # what failed then runs again now
-    unchanged = Candidate.of({}, reason="The agent as it is, before its prompts are known.")
-    store.candidates.put(unchanged, time.time())
-    rollouts = [
-        Rollout.of(
-            task,
-            unchanged.id,
-            scope=[identity, failures],
-            seed_parts=[0],
-            queue=identity,
-            purpose="discover",
-            max_attempts=project.config.run.attempts,
-        )
-        for task in tasks
-    ]
-    async with open_runner(project, store, agent, identity, say, take_over=True) as runner:
-        ended = await runner.run(rollouts, [unchanged])
+    ended = await run_unchanged(
+        project, store, agent, tasks, queue=identity, scope=[identity, failures], say=say
+    )
     try:
-        prompts = found_in(
-            project, store, [ended[rollout.id] for rollout in rollouts], say, declared
-        )
+        prompts = found_in(project, store, ended, say, declared)
     except AgentError as error:
         key = f"failed/{failures + 1:03d}"
         store.journal.append(identity, key, error.message, time.time())
@@ -204,13 +189,7 @@ def found_in(
     Raises:
         AgentError: All failed, none called a model, or none has a prompt that can be told.
     """
-    failed = [rollout for rollout in rollouts if rollout.status != "succeeded"]
-    if len(failed) == len(rollouts):
-        raise AgentError(
-            f"The agent failed on all {counted(len(failed), 'task')}. The first"
-            f" ({failed[0].task_id}): {failure_of(failed[0], store)}",
-            hint="Run one by hand: ratchet run.",
-        )
+    require_success(rollouts, store)
     spans = [span for rollout in rollouts for span in store.spans.of(rollout.id)]
     calls = [span for span in spans if is_model_call(span.attributes)]
     if not calls and not declared:

@@ -54,6 +54,7 @@ async def open_runner(
     *,
     take_over: bool,
     niceness: int = 0,
+    through_gateway: bool = False,
 ) -> AsyncIterator[Runner]:
     """Open a runner for one queue.
 
@@ -66,6 +67,8 @@ async def open_runner(
         take_over: Reclaim what a killed predecessor left in the queue. The caller holds a lock that
             excludes others from the queue; without one the queue must be unique.
         niceness: How much lower the priority of worker processes is, as of nice(2).
+        through_gateway: Whether model calls go through the gateway though nothing is replaced
+            there.
 
     Raises:
         AgentError: The agent does not load in a worker.
@@ -99,13 +102,20 @@ async def open_runner(
             with WAITS.on("the workers of an interrupted run"):
                 lock_fd = await _when_free(workers, project.config.run.timeout_s + 10.0, say)
             stack.callback(workers.release)
-        in_calls = agent.prompts_in_calls or models_in_calls(agent)
+        in_calls = through_gateway or agent.prompts_in_calls or models_in_calls(agent)
         if in_calls and not project.config.run.server:
             runner = await _gateway_runner(stack, project, agent, queue, redactor, containment, say)
             if take_over:
                 await asyncio.to_thread(requeue, store, queue, runner.name)
             yield await stack.enter_async_context(runner)
             return
+        if models_in_calls(agent) and not agent.prompts_in_calls:
+            raise ConfigError(
+                "The agent's model is replaced in its calls, which those of a Python entry at the"
+                " runners of a server do not lead through the gateway.",
+                hint="Leave [run] server out; or declare the model in the source:"
+                ' ratchet.model("answers", "NAME").',
+            )
         if project.config.run.executor == "inline" and not project.config.run.server:
             stack.enter_context(variables_set(project.agent_variables))
         if project.config.run.server:

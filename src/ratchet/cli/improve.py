@@ -29,26 +29,31 @@ from ratchet.cli.run_outcome import print_outcome
 from ratchet.client.address import address_of
 from ratchet.llm import CoachUnavailable
 
+SeedOption = Annotated[
+    int | None, typer.Option(help="Seed of the search and of the order of test tasks.")
+]
+RolloutsOption = Annotated[
+    int | None, typer.Option(min=1, help="Maximum number of rollouts for learning.")
+]
+AtMostOption = Annotated[
+    int | None,
+    typer.Option(min=1, help="Maximum number of rollouts of baseline, learning and proof."),
+]
+ShipOption = Annotated[bool, typer.Option(help="Create the branch, or stop before it.")]
+
 
 def improve(
     folder: Folder = Path("."),
-    seed: Annotated[
-        int | None, typer.Option(help="Seed of the search and of the order of test tasks.")
-    ] = None,
+    seed: SeedOption = None,
     algorithm: Annotated[
         str | None, typer.Option(help="Learning algorithm: auto, evolve, apo, …")
     ] = None,
-    rollouts: Annotated[
-        int | None, typer.Option(min=1, help="Maximum number of rollouts for learning.")
-    ] = None,
-    at_most: Annotated[
-        int | None,
-        typer.Option(min=1, help="Maximum number of rollouts of baseline, learning and proof."),
-    ] = None,
+    rollouts: RolloutsOption = None,
+    at_most: AtMostOption = None,
     seconds: Annotated[
         float | None, typer.Option(min=1, help="Maximum duration of learning, in seconds.")
     ] = None,
-    ship: Annotated[bool, typer.Option(help="Create the branch, or stop before it.")] = True,
+    ship: ShipOption = True,
     server: Annotated[
         str | None,
         typer.Option(help="Run the rollouts at the runners of this server; its key: RATCHET_KEY."),

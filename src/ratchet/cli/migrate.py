@@ -11,7 +11,7 @@ import typer
 from ratchet.autopilot import Project
 from ratchet.autopilot.agent_model import agent_model, in_thread
 from ratchet.autopilot.asked_models import TASKS, asked_models, only_model
-from ratchet.autopilot.config import AgentModelSection
+from ratchet.autopilot.config import AgentModelSection, Config
 from ratchet.cli.console import (
     DatasetOption,
     Folder,
@@ -23,7 +23,14 @@ from ratchet.cli.console import (
     wait_for,
 )
 from ratchet.cli.errors import err
-from ratchet.cli.improve import improve_project, with_budget
+from ratchet.cli.improve import (
+    AtMostOption,
+    RolloutsOption,
+    SeedOption,
+    ShipOption,
+    improve_project,
+    with_budget,
+)
 from ratchet.cli.run_outcome import print_outcome
 from ratchet.llm import price
 from ratchet.types import ConfigError, InputError, Model
@@ -52,17 +59,10 @@ def migrate(
     learn: Annotated[
         bool, typer.Option(help="Learn the prompts for the new model if it scores lower.")
     ] = True,
-    seed: Annotated[
-        int | None, typer.Option(help="Seed of the search and of the order of test tasks.")
-    ] = None,
-    rollouts: Annotated[
-        int | None, typer.Option(min=1, help="Maximum number of rollouts for learning.")
-    ] = None,
-    at_most: Annotated[
-        int | None,
-        typer.Option(min=1, help="Maximum number of rollouts of baseline, learning and proof."),
-    ] = None,
-    ship: Annotated[bool, typer.Option(help="Create the branch, or stop before it.")] = True,
+    seed: SeedOption = None,
+    rollouts: RolloutsOption = None,
+    at_most: AtMostOption = None,
+    ship: ShipOption = True,
     dataset: DatasetOption = None,
     skip_bad: SkipBad = False,
     json: Json = False,
@@ -119,10 +119,7 @@ def _moving(
         if isinstance(declaration.resource, Model)
     }
     if not declared or (old is not None and old not in declared):
-        # A choice of its own, so that a local model is served and the calls go by the gateway.
-        unknown = AgentModelSection(name="model", model=old or "unknown", choices=(to,))
-        asking = project.with_config(_with_models(config, (*config.agent.models, unknown)))
-        models = wait_for(_asked(asking, skip_bad, quiet), quiet=quiet)
+        models = wait_for(_asked(project, skip_bad, quiet), quiet=quiet)
         if old is not None and old not in models:
             raise InputError(
                 f"The agent's calls name {', '.join(models)}, and not {old}.",
@@ -133,8 +130,8 @@ def _moving(
         old = old or only_model(models)
         if old == to:
             raise InputError(f"The agent uses {to} already.")
-        known = unknown.model_copy(update={"model": old})
-        config = _with_models(config, (*config.agent.models, known))
+        asked = AgentModelSection(name="model", model=old, choices=(to,))
+        config = _with_models(config, (*config.agent.models, asked))
     else:
         sections = tuple(
             section.model_copy(update={"choices": (*section.choices, to)})
@@ -167,7 +164,7 @@ def _check_price(project: Project, to: str) -> None:
         )
 
 
-def _with_models(config: Any, sections: tuple[AgentModelSection, ...]) -> Any:
+def _with_models(config: Config, sections: tuple[AgentModelSection, ...]) -> Config:
     agent = config.agent.model_copy(update={"models": sections})
     return config.model_copy(update={"agent": agent})
 

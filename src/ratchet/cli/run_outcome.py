@@ -95,13 +95,14 @@ def print_outcome(outcome: RunOutcome) -> None:
         )
         print_decision(decided)
         if margin and decided.verdict == "promote":
-            out.print(f"{saved(decided)}.".capitalize(), markup=False)
+            text = saved(decided)
+            out.print(f"{text[:1].upper()}{text[1:]}.", markup=False)
         if outcome.trust:
             out.print(outcome.trust["sentence"], style="dim", markup=False)
         out.print()
     if release is not None and release.state == "rolled_back":
-        out.print(f"[bold yellow]Proved, released, and rolled back since:[/] {release.rollback}.")
-        out.print("To prove it anew, on other test tasks first: --seed N.", markup=False)
+        out.print(f"[bold yellow]{proved} and shipped, but rolled back since.[/]")
+        out.print("To prove it again: the same command with another --seed.", markup=False)
     elif release is not None and release.agent:
         out.print(
             f"[bold green]{proved}, and active at the gateway[/] for calls of {release.agent}."

@@ -9,7 +9,7 @@ import msgspec
 
 from ratchet.learn.algorithm import Algorithm
 from ratchet.learn.lab import Lab
-from ratchet.types import Code, Model, Params, PromptTemplate, Resource, Task
+from ratchet.types import Code, PromptTemplate, Resource, Task, search_space
 
 Subset = Callable[[Lab, int], tuple[Sequence[Task], Sequence[Task]]]
 """The train and val tasks that suit a slice of so many rollouts."""
@@ -58,8 +58,7 @@ def _is_code(resource: Resource) -> bool:
 
 def _has_knobs(resource: Resource) -> bool:
     """Whether it has knobs, or models to choose from."""
-    point = resource.space if isinstance(resource, Model) else resource
-    return isinstance(point, Params) and bool(point.space)
+    return search_space(resource) is not None
 
 
 def _several_trials(lab: Lab, rollouts: int) -> tuple[Sequence[Task], Sequence[Task]]:

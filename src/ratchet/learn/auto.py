@@ -183,7 +183,7 @@ class Auto:
         require_scores(runs, "train")
         lab.note(
             f"The agent as it is scores {mean(runs):.3f} on {counted(len(runs), 'train task')};"
-            f" {len(low)} of them are not solved."
+            f" {len(low)} of them {'is' if len(low) == 1 else 'are'} not solved."
         )
         if not low:
             return

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
 
 import msgspec
 
 from ratchet.learn.algorithm import Algorithm, Finding, require_tasks
 from ratchet.learn.budget import Budget, BudgetExhausted
 from ratchet.learn.lab import Lab
-from ratchet.learn.migrate import Migrate
+from ratchet.learn.migrate import LearnsPrompts, Migrate
 from ratchet.learn.shorten import Shorten
 from ratchet.learn.work import Evaluation, Proposal, mean, require_scores
 from ratchet.stats.gain import may_gain
@@ -18,7 +20,7 @@ from ratchet.types import Candidate, InputError, Model, PromptTemplate
 from ratchet.types.wording import counted
 
 
-class Cheaper:
+class Cheaper(LearnsPrompts):
     """Looks for what saves cost, time or tokens at the same score.
 
     The models that may take a model's place are tried as they are listed, the cheapest first: with
@@ -27,9 +29,11 @@ class Cheaper:
     shortened.
 
     Args:
-        metric: The evaluator whose value is to fall: cost, latency or tokens.
+        metric: The evaluator whose value to lower: cost, latency or tokens.
         margin: How much lower candidates may score; by default the tightest margin that the test
             tasks can prove.
+        learn: As for `LearnsPrompts`.
+        learn_options: As for `LearnsPrompts`.
     """
 
     name = "cheaper"
@@ -37,17 +41,24 @@ class Cheaper:
     needs_coach = None
     """Uses a coach if one is configured."""
 
-    def __init__(self, *, metric: str = "cost", margin: float | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        metric: str = "cost",
+        margin: float | None = None,
+        learn: str = "auto",
+        learn_options: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
+        super().__init__(learn, learn_options)
         self._metric = metric
         self.margin = margin
-        self.inner: Callable[[], Algorithm] | None = None
-        """Makes the algorithm that learns prompts for another model; None to leave them."""
 
     async def learn(self, lab: Lab) -> Finding:
         """Make the lab's baseline cheaper.
 
         Raises:
-            InputError: It has neither a prompt nor a choice of models.
+            InputError: It has neither a prompt nor a choice of models, or the metric is not
+                known.
             BudgetExhausted: The budget does not cover the baseline on val.
         """
         require_tasks(lab)
@@ -65,16 +76,7 @@ class Cheaper:
             )
         source = await lab.evaluate(lab.baseline, lab.val)
         require_scores(source, "val")
-        if self._metric != "latency" and not any(
-            score.value
-            for evaluation in source
-            if (score := evaluation.scores.get(self._metric)) is not None
-        ):
-            raise InputError(
-                f"No {self._metric} of the agent is known: none of its model calls was recorded.",
-                hint="Let its calls be seen: with [[agent.models]] in ratchet.toml they go through"
-                " the gateway; docs/tracing.md has the libraries that are recorded by themselves.",
-            )
+        self._check_known(source)
         parts = sum(len(model.choices) for model in choices.values()) + has_prompts
         search = _Search(lab, self._metric, self.margin or 0.0, source, parts)
         for name, model in choices.items():
@@ -82,6 +84,21 @@ class Cheaper:
         if has_prompts:
             await search.part("shorten", Shorten(margin=self.margin))
         return search.finding()
+
+    def _check_known(self, source: Sequence[Evaluation]) -> None:
+        scores = [evaluation.scores.get(self._metric) for evaluation in source]
+        values = [score.value for score in scores if score is not None and score.value is not None]
+        if not values:
+            errors = [score.error for score in scores if score is not None and score.error]
+            why = errors[0] if errors else "no evaluator measures it."
+            raise InputError(f"The agent's {self._metric} is not known on any val task: {why}")
+        if not any(values):
+            raise InputError(
+                f"The agent's {self._metric} is 0 on every val task: its model calls are not"
+                " recorded, or its model is free.",
+                hint="Let its calls be seen: with [[agent.models]] in ratchet.toml they go through"
+                " the gateway; docs/tracing.md has the libraries that are recorded by themselves.",
+            )
 
     async def _other_model(self, search: _Search, name: str, model: Model) -> None:
         cheaper = [choice for choice in model.choices if choice != model.model]

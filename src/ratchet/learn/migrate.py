@@ -11,7 +11,7 @@ import msgspec
 from ratchet.learn.algorithm import Algorithm, Finding, require_tasks
 from ratchet.learn.budget import Budget, BudgetExhausted
 from ratchet.learn.lab import Lab
-from ratchet.learn.work import Evaluation, Proposal, mean, require_scores
+from ratchet.learn.work import Proposal, failure_sentence, mean, require_scores
 from ratchet.stats.gain import may_gain
 from ratchet.types import AgentError, Candidate, InputError, Model
 from ratchet.types.wording import counted
@@ -20,7 +20,23 @@ FIRST = 2
 """Val tasks that show whether the new model answers at all."""
 
 
-class Migrate:
+class LearnsPrompts:
+    """What an algorithm that changes the model learns the prompts by, for the new one.
+
+    Args:
+        learn: Name of the algorithm that learns the prompts for another model; empty to leave them.
+        learn_options: The options of that algorithm.
+    """
+
+    def __init__(self, learn: str, learn_options: Mapping[str, Any]) -> None:
+        self.learn_by = learn
+        self.learn_options = learn_options
+        self.inner: Callable[[], Algorithm] | None = None
+        """Makes that algorithm, which who makes algorithms by their names sets; None to leave the
+        prompts."""
+
+
+class Migrate(LearnsPrompts):
     """Moves an agent to another model.
 
     First the new model gets the old prompts. If it scores lower on val, by more than a standard
@@ -31,8 +47,8 @@ class Migrate:
         old: The model that it takes the place of; without it, all of the agent's models.
         margin: How much lower the new model may score; by default the tightest margin that the
             test tasks can prove.
-        learn: Name of the algorithm that learns the prompts for the new model; empty to leave them.
-        learn_options: The options of that algorithm.
+        learn: As for `LearnsPrompts`.
+        learn_options: As for `LearnsPrompts`.
     """
 
     name = "migrate"
@@ -58,10 +74,7 @@ class Migrate:
         self._to = to
         self._old = old
         self.margin = margin
-        self.learn_by = learn
-        self.learn_options = learn_options
-        self.inner: Callable[[], Algorithm] | None = None
-        """Makes the algorithm that learns the prompts; None to leave them."""
+        super().__init__(learn, learn_options)
 
     async def learn(self, lab: Lab) -> Finding:
         """Move the lab's baseline to the new model.
@@ -77,9 +90,7 @@ class Migrate:
         require_scores(before, "val")
         first = await lab.evaluate(moved, lab.val[:FIRST])
         if all(evaluation.rollout.status != "succeeded" for evaluation in first):
-            error = first[0].rollout.error
-            if call := await _failed_call(lab, first[0]):
-                error = f"{error} A model call failed: {call}"
+            error = failure_sentence(first[0].rollout, await lab.spans(first[0]))
             raise AgentError(
                 f"With the model {self._to} the agent fails: {error}",
                 hint="Is the model's name right, and is there a key for its provider? One that is"
@@ -153,13 +164,3 @@ class Migrate:
         return lab.propose(
             changed, algorithm=self.name, reason=f"{self._to} takes the place of {listed}."
         )
-
-
-async def _failed_call(lab: Lab, evaluation: Evaluation) -> str:
-    """What the model call says that failed in a rollout; empty if the agent's error says it."""
-    messages = [
-        span.message
-        for span in await lab.spans(evaluation)
-        if span.status == "error" and "gen_ai.request.model" in span.attributes
-    ]
-    return next((text for text in messages if text and text not in evaluation.rollout.error), "")

@@ -30,10 +30,10 @@ from ratchet.types import (
     Int,
     Knob,
     Model,
-    Params,
     Resource,
     Task,
     Value,
+    search_space,
 )
 from ratchet.types.wording import counted
 
@@ -167,7 +167,7 @@ class _Search:
         self._params = {
             name: params
             for name, resource in lab.targets.items()
-            if (params := searchable(resource)) is not None
+            if (params := search_space(resource)) is not None
         }
         if not self._params:
             raise InputError(
@@ -301,13 +301,6 @@ class _Search:
         knobs = "1 knob" if total == 1 else f"{total} knobs"
         reason = f"A trial of a search over {knobs}; it moves {'it' if total == 1 else moved}."
         return self._lab.propose(chosen, algorithm=Tune.name, reason=reason)
-
-
-def searchable(resource: Resource) -> Params | None:
-    """What can be searched of a resource: its knobs, or the choices of a model; None if nothing."""
-    if isinstance(resource, Model):
-        resource = resource.space
-    return resource if isinstance(resource, Params) and resource.space else None
 
 
 def _options(knob: Knob) -> tuple[Value, ...]:

@@ -17,6 +17,7 @@ from ratchet.types import (
     Resource,
     Rollout,
     Score,
+    Span,
     Task,
     Transition,
 )
@@ -140,6 +141,19 @@ def objective_value(rollout: Rollout, scores: Mapping[str, Score], objective: st
         return 0.0  # overrides a reward that the agent reported before it failed
     score = scores.get(objective)
     return score.value if score is not None and rollout.status == "succeeded" else None
+
+
+def failure_sentence(rollout: Rollout, spans: Iterable[Span]) -> str:
+    """A failed rollout's error; with that of the model call that failed, which many programs do not
+    print.
+    """
+    messages = (
+        span.message
+        for span in spans
+        if span.status == "error" and "gen_ai.request.model" in span.attributes
+    )
+    call = next((message for message in messages if message and message not in rollout.error), "")
+    return f"{rollout.error} A model call failed: {call}" if call else rollout.error
 
 
 def scores_of(evaluations: Sequence[Evaluation]) -> dict[str, float]:

@@ -73,6 +73,7 @@ from ratchet.types.resource import (
     defaults,
     kind_of,
     resource_text,
+    search_space,
     short_version,
     version_of,
 )
@@ -247,6 +248,7 @@ __all__ = [
     "pack_floats",
     "pack_ids",
     "resource_text",
+    "search_space",
     "short_version",
     "total_cost",
     "trains",

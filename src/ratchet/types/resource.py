@@ -189,6 +189,13 @@ class Model(msgspec.Struct, frozen=True, tag="model"):
 Resource: TypeAlias = PromptTemplate | Params | Code | Model
 
 
+def search_space(resource: Resource) -> Params | None:
+    """What can be searched of a resource: its knobs, or the choices of a model; None if nothing."""
+    if isinstance(resource, Model):
+        resource = resource.space
+    return resource if isinstance(resource, Params) and resource.space else None
+
+
 def resource_text(resource: Resource | None) -> str:
     """What of a resource may change, as text: a prompt's, a function's source, or a line a value.
 

@@ -78,6 +78,8 @@ class ModelFacts:
         url = endpoint.url(f"models/{quote(model, safe='')}", b"")
         response = await self._pool.send(endpoint, "GET", url, headers, None)
         try:
+            if response.status == 429 or response.status >= 500:
+                raise ValueError(f"it answered {response.status}")
             if response.status != 200:
                 return 0
             body = b""
