@@ -165,7 +165,8 @@ class _Search:
         ]
         no_worse = not any(gains) or may_gain(gains)
         before, after = self._value(self._best_val), self._value(evaluations)
-        falls = before is None or after is None or after < before
+        # What is unknown could not be proved to fall.
+        falls = before is not None and after is not None and after < before
         change = "unknown" if before is None or after is None else f"{before:.4g} → {after:.4g}"
         self.lab.note(
             f"{'Kept' if no_worse and falls else 'Not kept'}: the score moves by"
