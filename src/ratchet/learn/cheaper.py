@@ -131,7 +131,7 @@ class _Search:
         self._best_val = source
         self._parts = parts
         """Algorithms that may still run, which share what is left of the budget."""
-        self._steps: list[str] = []
+        self._kept = 0
         self._tried = 0
 
     async def part(self, name: str, algorithm: Algorithm) -> bool:
@@ -148,7 +148,7 @@ class _Search:
             return False
         self._tried += finding.proposals
         if finding.best.id == self.best.id:
-            self._steps.append(finding.sentence)
+            self.lab.note(finding.sentence)
             return False
         return await self.accepts(finding.best, finding.sentence)
 
@@ -173,7 +173,6 @@ class _Search:
             f" {mean(evaluations) - mean(self._source):+.3f}, {self._metric} is {change}."
             f" {sentence}"
         )
-        self._steps.append(sentence)
         self.lab.judged(
             Proposal(
                 number=self._tried,
@@ -188,6 +187,7 @@ class _Search:
         self._tried += 1
         if no_worse and falls:
             self.best, self._best_val = candidate, evaluations
+            self._kept += 1
         return no_worse and falls
 
     def finding(self) -> Finding:
@@ -197,7 +197,7 @@ class _Search:
             baseline_val=mean(self._source),
             best_val=mean(self._best_val),
             proposals=self._tried,
-            sentence=f"{counted(self._tried, 'candidate')}. {' '.join(self._steps)}",
+            sentence=f"{counted(self._tried, 'candidate')}, {self._kept or 'none'} of them kept.",
             ended="limit",
         )
 
