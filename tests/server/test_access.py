@@ -17,9 +17,9 @@ from sqlalchemy import text
 
 from ratchet.server import key_cache
 from ratchet.server.access import Caller, Gatekeeper, check_attempt
+from ratchet.server.http_problems import HttpProblem
 from ratchet.server.limits import ServerLimits
 from ratchet.server.origin import granted_headers
-from ratchet.server.problems import Problem
 from ratchet.server.serve import ServeSettings, make_app
 from ratchet.store import Store
 from ratchet.types import SCOPES, ConfigError, Key, Scope, StoreError
@@ -60,9 +60,9 @@ async def gatekeeper(
     await made.close()
 
 
-async def refusal(admitted: Awaitable[Caller]) -> Problem:
+async def refusal(admitted: Awaitable[Caller]) -> HttpProblem:
     """The problem that a request ends with."""
-    with pytest.raises(Problem) as raised:
+    with pytest.raises(HttpProblem) as raised:
         await admitted
     return raised.value
 
@@ -440,11 +440,11 @@ def test_an_attempts_token_opens_its_attempt_on_every_server_of_the_store(
                 assert caller == Caller("", frozenset(), ("rollout:1", 3), "10.0.0.1")
                 check_attempt(caller, "rollout:1", 3, "rollout:1@3")
                 for other in (("rollout:1", 2), ("rollout:2", 3), ("", 0)):
-                    with pytest.raises(Problem) as raised:
+                    with pytest.raises(HttpProblem) as raised:
                         check_attempt(caller, *other, "other")
                     assert raised.value.status == 403
                 for scopes in (frozenset[Scope](("runner",)), ALL, frozenset[Scope]()):
-                    with pytest.raises(Problem, match="nothing else"):
+                    with pytest.raises(HttpProblem, match="nothing else"):
                         two.allow(caller, scopes)
                 check_attempt(Caller(key_id="k", scopes=frozenset(("runner",))), "any", 1, "any@1")
 
@@ -513,13 +513,13 @@ def test_scopes_allow_what_they_name_and_admin_everything(sqlite_url: str) -> No
             if scope in (needed, "admin"):
                 keeper.allow(caller, frozenset((needed,)))
                 continue
-            with pytest.raises(Problem) as raised:
+            with pytest.raises(HttpProblem) as raised:
                 keeper.allow(caller, frozenset((needed,)))
             assert raised.value.status == 403
             assert f"the scope {needed}; yours has {scope}" in raised.value.detail
             assert "insufficient_scope" in raised.value.headers["www-authenticate"]
     keeper.allow(Caller(scopes=frozenset(("read",))), frozenset(("develop", "read")))
-    with pytest.raises(Problem, match="scope admin"):
+    with pytest.raises(HttpProblem, match="scope admin"):
         keeper.allow(Caller(key_id="k", scopes=frozenset(("read",))), frozenset())
 
 
@@ -537,7 +537,7 @@ def test_limits_belong_to_a_key_and_not_to_its_address(store: Store) -> None:
             with keeper.stream(caller):
                 with keeper.stream(other):
                     assert keeper.open_streams == 2
-                with pytest.raises(Problem) as raised, keeper.stream(caller):
+                with pytest.raises(HttpProblem) as raised, keeper.stream(caller):
                     pass
                 assert raised.value.status == 429
             with keeper.stream(caller):

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from ratchet.server.body import MAX_VALUES, SMALL, BodyBudget, decompressed, read_body
-from ratchet.server.problems import Problem
+from ratchet.server.http_problems import HttpProblem
 from ratchet.server.serve import ServeSettings
 from ratchet.store import Store
 from tests.serving import RunningServer
@@ -96,7 +96,7 @@ def test_many_unfinished_bodies_stay_within_the_budget(length: int) -> None:
                 receive = arriving(8, SMALL)
                 try:
                     await read_body(receive, 9 * SMALL, held, length=length, arrive_s=0.5)
-                except Problem as problem:
+                except HttpProblem as problem:
                     held_at_ends.append(budget.held)
                     return problem.status
             raise AssertionError
@@ -157,7 +157,7 @@ def test_a_body_is_decompressed_in_pieces_that_count() -> None:
             assert budget.held == len(plain)
             assert turns >= 10
             counting.cancel()
-            with pytest.raises(Problem, match="limit"):
+            with pytest.raises(HttpProblem, match="limit"):
                 await decompressed(body, "gzip", len(plain) - 1, held)
 
     asyncio.run(main())

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ratchet.server.http_problems import HttpProblem
 from ratchet.server.limits import RateLimiter, ServerLimits, TokenBuckets, network_of, retry_after
-from ratchet.server.problems import Problem
 
 
 class Time:
@@ -107,7 +107,7 @@ def test_too_many_requests_are_told_when_to_come_again() -> None:
     time = Time()
     limiter = RateLimiter(ServerLimits(requests_per_s=0.4, burst=1), time)
     limiter.request("a")
-    with pytest.raises(Problem, match=r"more than 0\.4 requests a second") as raised:
+    with pytest.raises(HttpProblem, match=r"more than 0\.4 requests a second") as raised:
         limiter.request("a")
     assert raised.value.status == 429
     assert raised.value.headers == {"retry-after": "3"}
@@ -126,7 +126,7 @@ def test_a_stream_counts_until_it_ends_however_it_ends() -> None:
             raise KeyError
         with limiter.stream("a"), limiter.stream("b"):
             assert limiter.open_streams == 3
-            with pytest.raises(Problem) as raised, limiter.stream("a"):
+            with pytest.raises(HttpProblem) as raised, limiter.stream("a"):
                 pytest.fail("a third stream was let in")
             assert raised.value.status == 429
             assert "retry-after" in raised.value.headers

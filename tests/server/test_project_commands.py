@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from ratchet.server.problems import Problem
+from ratchet.server.http_problems import HttpProblem
 from ratchet.server.project_commands import ProjectCommands
 from ratchet.server.serve import ServeSettings
 from ratchet.store import Store
@@ -100,6 +100,6 @@ def test_a_command_that_is_too_slow_or_gives_no_answer_is_a_sentence(
     project: Path, arguments: list[str], seconds: float, status: int, why: str
 ) -> None:
     commands = ProjectCommands(project, {})
-    with pytest.raises(Problem, match=why) as refused:
+    with pytest.raises(HttpProblem, match=why) as refused:
         asyncio.run(commands.run(arguments, msgspec.Raw, seconds=seconds))
     assert refused.value.status == status

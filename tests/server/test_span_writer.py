@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from ratchet.server import span_writer
+from ratchet.server.http_problems import HttpProblem
 from ratchet.server.metrics import Metrics
-from ratchet.server.problems import Problem
 from ratchet.server.span_writer import SpanWriter
 from ratchet.store import Store
 from ratchet.store.spans import ReceivedSpans
@@ -152,7 +152,7 @@ def test_beyond_the_limit_new_spans_are_sent_away(watched: Watched) -> None:
         first = asyncio.ensure_future(writer.write(records(12)))  # more than all, into nothing
         await until(watched.begun)
         assert not writer.post(records(1))
-        with pytest.raises(Problem) as refused:
+        with pytest.raises(HttpProblem) as refused:
             await writer.write(records(5))
         assert refused.value.status == 429
         assert refused.value.headers["retry-after"] == "1"
@@ -178,7 +178,7 @@ def test_when_the_store_fails_those_who_wait_hear_so_and_posted_spans_are_tried_
         writer.post(records(3, "poster"))
         waiting = [writer.write(records(2)) for _ in range(3)]
         for error in await asyncio.gather(*waiting, return_exceptions=True):
-            assert isinstance(error, Problem)
+            assert isinstance(error, HttpProblem)
             assert (error.status, error.headers["retry-after"]) == (503, "1")
             assert error.detail == "The store is away. Start it."
         assert writer.pending == 3
@@ -200,7 +200,7 @@ def test_a_span_that_cannot_be_stored_fails_its_writer_alone(watched: Watched) -
         await asyncio.sleep(0)
         watched.open.set()
         await asyncio.gather(first, *good)
-        with pytest.raises(Problem) as refused:
+        with pytest.raises(HttpProblem) as refused:
             await bad
         assert refused.value.status == 422
         await writer.flush()
@@ -227,7 +227,7 @@ def test_spans_that_a_working_store_refuses_are_given_up_and_the_others_stored(
         watched.open.set()
         while writer.pending:
             # One that shares a transaction with them hears of it, and would send again.
-            with contextlib.suppress(Problem):
+            with contextlib.suppress(HttpProblem):
                 await writer.write(records(1))
         assert (watched.count("good"), watched.count("poison")) == (6, 0)
 
@@ -269,7 +269,7 @@ def test_a_store_that_does_not_answer_keeps_no_writer(
 
     async def work(writer: SpanWriter) -> None:
         watched.open.clear()
-        with pytest.raises(Problem) as late:
+        with pytest.raises(HttpProblem) as late:
             await writer.write(records(2))
         assert late.value.status == 503
 
@@ -280,7 +280,7 @@ def test_a_store_that_does_not_answer_keeps_no_writer(
 def test_closing_stores_what_is_pending_and_takes_nothing_more(watched: Watched) -> None:
     async def main() -> None:
         writer = SpanWriter(watched)
-        with pytest.raises(Problem):
+        with pytest.raises(HttpProblem):
             await writer.write(records(1))
         await writer.start()
         watched.open.clear()
@@ -288,7 +288,7 @@ def test_closing_stores_what_is_pending_and_takes_nothing_more(watched: Watched)
         closing = asyncio.ensure_future(writer.close())
         await asyncio.sleep(0)
         assert not writer.post(records(1))
-        with pytest.raises(Problem) as refused:
+        with pytest.raises(HttpProblem) as refused:
             await writer.write(records(1))
         assert refused.value.status == 503
         watched.open.set()

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from ratchet.server.http_problems import HttpProblem
 from ratchet.server.key_cache import KeyCache
 from ratchet.server.limits import Clock, RateLimiter, ServerLimits
 from ratchet.server.origin import (
@@ -25,7 +26,6 @@ from ratchet.server.origin import (
     proxy_header,
     refuse_foreign,
 )
-from ratchet.server.problems import Problem
 from ratchet.server.session import check_own_page, cookie_key
 from ratchet.store import Store
 from ratchet.types import OLD_SCOPE, SCOPES, Key, Scope
@@ -135,7 +135,7 @@ class Gatekeeper:
             scope: The request's ASGI scope.
 
         Raises:
-            Problem: The key is missing, unknown, expired or revoked (401, also where none
+            HttpProblem: The key is missing, unknown, expired or revoked (401, also where none
                 is required); the rate limit is exceeded (429); the request comes from a web page
                 of another origin (403); the keys cannot be looked up (503).
         """
@@ -173,7 +173,7 @@ class Gatekeeper:
             scope: The request's ASGI scope.
 
         Raises:
-            Problem: As `admit`.
+            HttpProblem: As `admit`.
         """
         client = scope.get("client")
         address = str(client[0]) if client else ""
@@ -194,11 +194,11 @@ class Gatekeeper:
             scopes: Any one of these suffices; `admin` always does.
 
         Raises:
-            Problem: It has none (403). An attempt token is always refused here; routes that accept
-                one for its own attempt use `check_attempt`.
+            HttpProblem: It has none (403). An attempt token is always refused here; routes that
+                accept one for its own attempt use `check_attempt`.
         """
         if caller.attempt is not None:
-            raise Problem(
+            raise HttpProblem(
                 403,
                 "An attempt's token opens the gateway and the ingest of spans for that attempt,"
                 " and nothing else.",
@@ -208,7 +208,7 @@ class Gatekeeper:
             return
         has = ", ".join(scope for scope in SCOPES if scope in caller.scopes)
         needs = [scope for scope in SCOPES if scope in scopes] or ["admin"]
-        raise Problem(
+        raise HttpProblem(
             403,
             f"This needs a key with the scope {' or '.join(needs)}; yours has"
             f" {has or f'none that there is ({OLD_SCOPE})'}.",
@@ -220,7 +220,7 @@ class Gatekeeper:
         """Count one of the caller's streams as open while the block runs.
 
         Raises:
-            Problem: The caller has reached its limit of open streams (429).
+            HttpProblem: The caller has reached its limit of open streams (429).
         """
         return self._limiter.stream(_name(caller))
 
@@ -234,7 +234,7 @@ class Gatekeeper:
         """Whose token it is: rollout id and fence.
 
         Raises:
-            Problem: It was not issued for this store (401).
+            HttpProblem: It was not issued for this store (401).
         """
         if len(token) <= _LONGEST_TOKEN:
             encoded = token[len(b"ra_") + _MAC_CHARACTERS :]
@@ -279,11 +279,11 @@ def check_attempt(caller: Caller, rollout_id: str, fence: int, attempt_text: str
         attempt_text: The attempt as written in the request, for the message.
 
     Raises:
-        Problem: The token belongs to another attempt (403).
+        HttpProblem: The token belongs to another attempt (403).
     """
     if caller.attempt is not None and caller.attempt != (rollout_id, fence):
         own, own_fence = caller.attempt
-        raise Problem(
+        raise HttpProblem(
             403,
             f"The token of attempt {own_fence} of rollout {own!r} does not open {attempt_text!r}.",
             hint="Use the base URL that the attempt was given.",
@@ -293,9 +293,9 @@ def check_attempt(caller: Caller, rollout_id: str, fence: int, attempt_text: str
 _CHALLENGE = 'Bearer realm="ratchet"'
 
 
-def _unauthorized(detail: str, error: str = "invalid_token") -> Problem:
+def _unauthorized(detail: str, error: str = "invalid_token") -> HttpProblem:
     challenge = f'{_CHALLENGE}, error="{error}"' if error else _CHALLENGE
-    return Problem(
+    return HttpProblem(
         401,
         detail,
         hint="Send a key as 'Authorization: Bearer rk_…'; create one with ratchet keys create.",

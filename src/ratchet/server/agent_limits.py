@@ -13,7 +13,7 @@ from urllib.parse import unquote
 import msgspec
 
 from ratchet.observe.agent_names import agent_name
-from ratchet.server.problems import Problem
+from ratchet.server.http_problems import HttpProblem
 
 if TYPE_CHECKING:
     from ratchet.server.access import Caller
@@ -160,12 +160,12 @@ async def check_asked(
     """Check that a request concerns no other agent than the caller's key is limited to.
 
     Raises:
-        Problem: It does, or may (403).
+        HttpProblem: It does, or may (403).
     """
     if not caller.agent:
         return
     if concerns is None:
-        raise Problem(
+        raise HttpProblem(
             403,
             f"This key is limited to the agent {caller.agent!r}, and this route is about more than"
             " one agent.",
@@ -179,7 +179,7 @@ def check_answered(caller: Caller, concerns: Concerns | None, answer: Any) -> No
     """Check the same of an answer.
 
     Raises:
-        Problem: It is about another agent (403).
+        HttpProblem: It is about another agent (403).
     """
     if caller.agent and concerns is not None and concerns.answered is not None:
         check_agents(caller, concerns.answered(answer))
@@ -193,19 +193,19 @@ def check_agents(caller: Caller, names: Iterable[str] | None) -> None:
         names: The agents; None if they may be any.
 
     Raises:
-        Problem: It may not (403).
+        HttpProblem: It may not (403).
     """
     if not caller.agent:
         return
     if names is None:
-        raise Problem(
+        raise HttpProblem(
             403,
             f"This key is limited to the agent {caller.agent!r}, and the request names none.",
             hint="Name that agent in the request.",
         )
     for name in names:
         if not opens(caller, name):
-            raise Problem(
+            raise HttpProblem(
                 403,
                 f"This key is limited to the agent {caller.agent!r}, and does not open"
                 f" {name[:100]!r}.",

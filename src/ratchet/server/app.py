@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
-from ratchet.server import problems
+from ratchet.server import http_problems
 from ratchet.server.access import Caller
 from ratchet.server.agent_limits import check_answered, check_asked
 from ratchet.server.api import GROUPS
@@ -26,8 +26,8 @@ from ratchet.server.body import (
 )
 from ratchet.server.dashboard import Dashboard, PageFile
 from ratchet.server.forwarded import Network, client_address
+from ratchet.server.http_problems import NO_TYPE, HttpProblem, problem_of
 from ratchet.server.origin import Headers
-from ratchet.server.problems import NO_TYPE, Problem, problem_of
 from ratchet.server.routes import (
     INGEST,
     ApiRoute,
@@ -154,8 +154,8 @@ class App:
             except RatchetError as error:
                 raise problem_of(error) from error
             except RecursionError:
-                raise Problem(400, "The body is nested too deeply.") from None
-        except Problem as problem:
+                raise HttpProblem(400, "The body is nested too deeply.") from None
+        except HttpProblem as problem:
             await self._refuse(problem, scope, sent)
         except ClientDisconnected:
             sent.status = 499
@@ -164,7 +164,7 @@ class App:
         except Exception:
             log.exception("%s %s failed", scope["method"], scope["path"])
             await self._refuse(
-                Problem(500, "The server failed on this request.", hint="See its log."),
+                HttpProblem(500, "The server failed on this request.", hint="See its log."),
                 scope,
                 sent,
             )
@@ -206,7 +206,7 @@ class App:
             return await self._admit(scope, route.scopes, with_attempt=False)
         try:
             return await self.services.gatekeeper.admit(scope)
-        except Problem as problem:
+        except HttpProblem as problem:
             if problem.status != 401:
                 raise
             return Caller()
@@ -220,7 +220,7 @@ class App:
         path, method = scope["path"], scope["method"]
         methods, names = self.table.find(path)
         if not methods:
-            raise Problem(
+            raise HttpProblem(
                 404,
                 f"There is no route {path}.",
                 hint="GET /openapi.json lists the routes.",
@@ -229,7 +229,7 @@ class App:
         route = methods.get("GET" if method == "HEAD" else method)
         if route is None:
             allowed = ", ".join(sorted({*methods, *_RAW_METHODS.get(path, ())}))
-            raise Problem(
+            raise HttpProblem(
                 405, f"{path} supports {allowed}, not {method}.", headers={"allow": allowed}
             )
         return route, names
@@ -296,7 +296,7 @@ class App:
                 length = int(value[:20])
             elif name == b"content-type" and b"json" not in value.lower():
                 content_type = value.decode("latin-1")
-                raise Problem(415, f"The body is {content_type!r}; send application/json.")
+                raise HttpProblem(415, f"The body is {content_type!r}; send application/json.")
         body = await read_body(receive, limit, held_body, length=length)
         body = await decompressed(body, encoding, limit, held_body)
         if len(body) <= SMALL:
@@ -313,9 +313,9 @@ class App:
         except msgspec.ValidationError as error:
             raise _unfit(error, "body") from None
         except msgspec.DecodeError as error:
-            raise Problem(400, f"The body is not JSON: {error}.", field="body") from None
+            raise HttpProblem(400, f"The body is not JSON: {error}.", field="body") from None
         except UnicodeDecodeError as error:
-            raise Problem(
+            raise HttpProblem(
                 400, f"The body is not UTF-8 at byte {error.start + 1}.", field="body"
             ) from None
 
@@ -357,12 +357,12 @@ class App:
                 await pieces.aclose()  # type: ignore[attr-defined]
             await sent.end()
 
-    async def _refuse(self, problem: Problem, scope: Asgi, sent: _Sent) -> None:
+    async def _refuse(self, problem: HttpProblem, scope: Asgi, sent: _Sent) -> None:
         if sent.begun:
             # The response has begun: only an aborted connection can signal the error.
             raise ConnectionAbortedError(problem.detail)
         headers = [(k.encode(), v.encode("latin-1", "replace")) for k, v in problem.headers.items()]
-        headers.append((b"content-type", problems.MEDIA_TYPE))
+        headers.append((b"content-type", http_problems.MEDIA_TYPE))
         instance = scope["path"][:200]
         await sent.whole(problem.status, headers, problem.body(instance))
 
@@ -406,10 +406,10 @@ def _check_length(path: str, query: bytes = b"") -> None:
     """Check that an address is not too long.
 
     Raises:
-        Problem: It is (400).
+        HttpProblem: It is (400).
     """
     if len(path) + len(query) > MAX_PATH:
-        raise Problem(400, f"The address is longer than {MAX_PATH} characters.")
+        raise HttpProblem(400, f"The address is longer than {MAX_PATH} characters.")
 
 
 async def _unless_hung_up(work: Awaitable[Any], receive: Receive) -> Any:
@@ -443,11 +443,11 @@ def _query(route: ApiRoute, scope: Asgi) -> Any:
             scope["query_string"].decode("ascii"), keep_blank_values=True, max_num_fields=50
         )
     except (ValueError, UnicodeDecodeError) as error:
-        raise Problem(400, f"The query is malformed: {error}.", field="query") from None
+        raise HttpProblem(400, f"The query is malformed: {error}.", field="query") from None
     parameters: dict[str, str] = {}
     for name, value in pairs:
         if name in parameters:
-            raise Problem(422, f"The query has {name!r} twice.", field=name)
+            raise HttpProblem(422, f"The query has {name!r} twice.", field=name)
         parameters[name] = value
     try:
         return msgspec.convert(parameters, route.query, strict=False)
@@ -455,7 +455,7 @@ def _query(route: ApiRoute, scope: Asgi) -> Any:
         raise _unfit(error, "query") from None
 
 
-def _unfit(error: msgspec.ValidationError, where: str) -> Problem:
+def _unfit(error: msgspec.ValidationError, where: str) -> HttpProblem:
     """Convert a validation error to a problem that names the field and the reason."""
     message, _, path = str(error).partition(" - at `")
     field = path.rstrip("`").removeprefix("$").removeprefix(".")
@@ -468,7 +468,7 @@ def _unfit(error: msgspec.ValidationError, where: str) -> Problem:
             else (f"The field {match[2]!r} is missing")
         )
     at = f"{field} in the {where}" if field else f"the {where}"
-    return Problem(422, f"{message}, at {at}.", field=field or where)
+    return HttpProblem(422, f"{message}, at {at}.", field=field or where)
 
 
 _NAMED = re.compile(r"Object (contains unknown|missing required) field `(.*)`")

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
-from ratchet.server.problems import Problem
+from ratchet.server.http_problems import HttpProblem
 
 Receive = Callable[[], Awaitable[Mapping[str, Any]]]
 
@@ -90,7 +90,7 @@ class BodyBudget:
         """Take bytes for a body; used by `HeldBody.grow`.
 
         Raises:
-            Problem: There was no room in time (429).
+            HttpProblem: There was no room in time (429).
         """
         if not self._waiting and self._fits(body, size):
             self._grant(body, size)
@@ -102,7 +102,7 @@ class BodyBudget:
             async with asyncio.timeout(self._room_s):
                 await granted
         except TimeoutError:
-            raise Problem(
+            raise HttpProblem(
                 429,
                 "Too many large bodies are in flight.",
                 hint="Send it again later.",
@@ -143,7 +143,7 @@ class HeldBody:
         """Count further bytes.
 
         Raises:
-            Problem: Other bodies leave no room for them (429).
+            HttpProblem: Other bodies leave no room for them (429).
         """
         self._seen += size
         await self.make_room(self._seen)
@@ -152,7 +152,7 @@ class HeldBody:
         """Have room for so many bytes in all.
 
         Raises:
-            Problem: Other bodies leave no room for them (429).
+            HttpProblem: Other bodies leave no room for them (429).
         """
         if size > max(SMALL, self.taken):
             await self._budget.take(self, size - self.taken)
@@ -166,7 +166,7 @@ class HeldBody:
         """Count the values of a JSON body, before it is decoded.
 
         Raises:
-            Problem: It has more than MAX_VALUES (413), or other bodies leave no room (429).
+            HttpProblem: It has more than MAX_VALUES (413), or other bodies leave no room (429).
         """
         if len(body) <= SMALL:
             return
@@ -178,7 +178,7 @@ class HeldBody:
         if values > MAX_VALUES:
             values = await _values(body)
         if values > MAX_VALUES:
-            raise Problem(
+            raise HttpProblem(
                 413,
                 f"The body has more than {MAX_VALUES} values.",
                 hint="Send it in several requests.",
@@ -217,11 +217,11 @@ async def read_body(
         arrive_s: Timeout in seconds.
 
     Raises:
-        Problem: It is too large (413), too slow (408), or others leave no room for it (429).
+        HttpProblem: It is too large (413), too slow (408), or others leave no room for it (429).
         ClientDisconnected: The client disconnected.
     """
     if length > limit:
-        raise Problem(413, f"The body has {length} bytes; the limit is {limit}.")
+        raise HttpProblem(413, f"The body has {length} bytes; the limit is {limit}.")
     await held_body.make_room(length)
     message = await _next(receive, arrive_s)
     first = message.get("body", b"")
@@ -244,13 +244,13 @@ async def decompressed(body: Content, encoding: str, limit: int, held_body: Held
     """The body with its Content-Encoding undone.
 
     Raises:
-        Problem: The encoding is unknown (415), the data is damaged (400), it exceeds the limit when
-            decompressed (413), or others leave no room for it (429).
+        HttpProblem: The encoding is unknown (415), the data is damaged (400), it exceeds the limit
+            when decompressed (413), or others leave no room for it (429).
     """
     if encoding in ("", "identity"):
         return body
     if encoding not in ("gzip", "deflate"):
-        raise Problem(
+        raise HttpProblem(
             415,
             f"The content encoding {encoding!r} is not supported; gzip, deflate and identity are.",
             headers={"accept-encoding": "gzip, deflate, identity"},
@@ -262,10 +262,10 @@ async def decompressed(body: Content, encoding: str, limit: int, held_body: Held
         try:
             piece = machine.decompress(remaining, CHUNK)
         except zlib.error as error:
-            raise Problem(400, f"The body is not valid {encoding} data: {error}.") from None
+            raise HttpProblem(400, f"The body is not valid {encoding} data: {error}.") from None
         remaining = machine.unconsumed_tail
         if not (piece or remaining or machine.eof):
-            raise Problem(400, f"The {encoding} data of the body ends too early.")
+            raise HttpProblem(400, f"The {encoding} data of the body ends too early.")
         _check(len(plain) + len(piece), limit)
         await held_body.grow(len(piece))
         plain += piece
@@ -279,7 +279,7 @@ async def _next(receive: Receive, left_s: float) -> Mapping[str, Any]:
         async with asyncio.timeout(max(left_s, 0.0)):
             message = await receive()
     except TimeoutError:
-        raise Problem(408, "The body did not arrive in time.") from None
+        raise HttpProblem(408, "The body did not arrive in time.") from None
     if message["type"] == "http.disconnect":
         raise ClientDisconnected
     return message
@@ -287,4 +287,4 @@ async def _next(receive: Receive, left_s: float) -> Mapping[str, Any]:
 
 def _check(size: int, limit: int) -> None:
     if size > limit:
-        raise Problem(413, f"The body is larger than the limit of {limit} bytes.")
+        raise HttpProblem(413, f"The body is larger than the limit of {limit} bytes.")

@@ -8,8 +8,8 @@ import logging
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
+from ratchet.server.http_problems import HttpProblem
 from ratchet.server.limits import Clock, TokenBuckets, network_of, retry_after
-from ratchet.server.problems import Problem
 from ratchet.store import Store
 from ratchet.types import Key, StoreError
 
@@ -69,8 +69,8 @@ class KeyCache:
             address: The client's address.
 
         Raises:
-            Problem: The address has sent too many wrong keys (429), or the store does not respond,
-                or not in time (503).
+            HttpProblem: The address has sent too many wrong keys (429), or the store does not
+                respond, or not in time (503).
         """
         digest = hashlib.sha256(secret).digest()
         cached = self._valid.get(digest) or self._invalid.get(digest)
@@ -91,7 +91,7 @@ class KeyCache:
         if lookup is None:
             network = "" if digest in self._valid else network_of(address)
             if network and (wait := self._wrong_keys.take(network)):
-                raise Problem(
+                raise HttpProblem(
                     429,
                     "Too many wrong keys came from this address.",
                     headers={"retry-after": retry_after(wait)},
@@ -106,11 +106,11 @@ class KeyCache:
         except StoreError as error:
             # Whoever asks has no key yet, so the store's address is none of their business.
             log.warning("A key could not be looked up: %s", error)
-            raise Problem(
+            raise HttpProblem(
                 503, "The key could not be looked up.", headers={"retry-after": "1"}
             ) from None
         except TimeoutError:
-            raise Problem(
+            raise HttpProblem(
                 503, "The key could not be looked up in time.", headers={"retry-after": "1"}
             ) from None
 

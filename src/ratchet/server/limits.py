@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import msgspec
 
-from ratchet.server.problems import Problem
+from ratchet.server.http_problems import HttpProblem
 
 Clock = Callable[[], float]
 
@@ -115,11 +115,11 @@ class RateLimiter:
         """Count a request with a feedback-only key.
 
         Raises:
-            Problem: 429, as for `request`.
+            HttpProblem: 429, as for `request`.
         """
         wait = self._public.take(f"{caller} {network_of(address)}")
         if wait:
-            raise Problem(
+            raise HttpProblem(
                 429,
                 f"This address sends more than {self.limits.public_per_s:g} requests a second with"
                 " this key.",
@@ -131,11 +131,11 @@ class RateLimiter:
         """Count a request.
 
         Raises:
-            Problem: 429, with `retry-after`.
+            HttpProblem: 429, with `retry-after`.
         """
         wait = self._buckets.take(caller)
         if wait:
-            raise Problem(
+            raise HttpProblem(
                 429,
                 f"This key makes more than {self.limits.requests_per_s:g} requests a second.",
                 hint="Send more in one request, or raise requests_per_s under [server.limits].",
@@ -147,11 +147,11 @@ class RateLimiter:
         """Count a stream as open while the block runs.
 
         Raises:
-            Problem: 429, when the caller has reached its limit.
+            HttpProblem: 429, when the caller has reached its limit.
         """
         mine = self._streams.get(caller, 0)
         if mine >= self.limits.streams:
-            raise Problem(
+            raise HttpProblem(
                 429,
                 f"This key has {mine} streams open, which is the limit.",
                 hint="Close some, or raise streams under [server.limits].",

@@ -8,13 +8,13 @@ from typing import Any
 import msgspec
 
 from ratchet._version import __version__
-from ratchet.server.problems import TITLES, FieldError
+from ratchet.server.http_problems import TITLES, FieldError
 from ratchet.server.routes import ApiRoute
 
 _REF = "#/components/schemas/{name}"
 
 _PROBLEM = {
-    "title": "Problem",
+    "title": "HttpProblem",
     "type": "object",
     "description": "An error, as defined by RFC 9457.",
     "required": ["type", "title", "status", "detail"],
@@ -65,7 +65,9 @@ _OTLP: dict[str, Any] = {
                 "content": {
                     "application/json": {"schema": _STATUS},
                     "application/x-protobuf": {"schema": {"type": "string", "format": "binary"}},
-                    "application/problem+json": {"schema": {"$ref": _REF.format(name="Problem")}},
+                    "application/problem+json": {
+                        "schema": {"$ref": _REF.format(name="HttpProblem")}
+                    },
                 },
             }
             for status in (400, 401, 403, 408, 413, 415, 429, 503)
@@ -107,13 +109,13 @@ def describe(routes: Sequence[ApiRoute]) -> dict[str, Any]:
         },
         "paths": paths,
         "components": {
-            "schemas": {**components, "Problem": _PROBLEM},
+            "schemas": {**components, "HttpProblem": _PROBLEM},
             "responses": {
                 str(status): {
                     "description": TITLES[status],
                     "content": {
                         "application/problem+json": {
-                            "schema": {"$ref": _REF.format(name="Problem")}
+                            "schema": {"$ref": _REF.format(name="HttpProblem")}
                         }
                     },
                 }

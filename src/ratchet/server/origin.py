@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable
 from functools import lru_cache
 from typing import TypeAlias
 
-from ratchet.server.problems import Problem
+from ratchet.server.http_problems import HttpProblem
 from ratchet.types import ConfigError
 
 Headers: TypeAlias = Iterable[tuple[bytes, bytes]]
@@ -93,13 +93,13 @@ def refuse_foreign(headers: Headers, hosts: Collection[str], origins: Collection
         origins: Origins whose pages are allowed.
 
     Raises:
-        Problem: The request is refused (403).
+        HttpProblem: The request is refused (403).
     """
     host = origin = site = b""
     for name, value in headers:
         if name == b"host":
             if not (_is_loopback(value) or _host(value) in hosts):
-                raise Problem(
+                raise HttpProblem(
                     403,
                     f"The host name {value.decode('latin-1')[:200]!r} is not one of this server's.",
                     hint="Use 127.0.0.1, add the name to hosts under [server], or send a key.",
@@ -113,13 +113,15 @@ def refuse_foreign(headers: Headers, hosts: Collection[str], origins: Collection
         page_origin = origin.decode("latin-1").lower()
         same = page_origin.partition("://")[2] == host.decode("latin-1").lower()
         if not same and page_origin not in origins:
-            raise Problem(
+            raise HttpProblem(
                 403,
                 f"Pages of {page_origin[:200]!r} may not use this server.",
                 hint="Add the origin to cors under [server], or send a key.",
             )
     elif site in (b"cross-site", b"same-site"):
-        raise Problem(403, "Pages of other origins may not use this server.", hint="Send a key.")
+        raise HttpProblem(
+            403, "Pages of other origins may not use this server.", hint="Send a key."
+        )
 
 
 def granted_headers(

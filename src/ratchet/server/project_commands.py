@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from ratchet.server.command_process import CommandProcess
-from ratchet.server.problems import Problem
+from ratchet.server.http_problems import HttpProblem
 from ratchet.types import RatchetError
 
 AT_ONCE = 2
@@ -46,7 +46,7 @@ class ProjectCommands:
             seconds: Its time limit.
 
         Raises:
-            Problem: It failed (422), or took longer (504).
+            HttpProblem: It failed (422), or took longer (504).
         """
         async with self._free:
             process = CommandProcess(self._folder, list(arguments), self._environ)
@@ -56,13 +56,13 @@ class ProjectCommands:
             finally:
                 await asyncio.shield(process.stop())
         if not ended:
-            raise Problem(504, f"It did not end within {seconds:g} s, and was stopped.")
+            raise HttpProblem(504, f"It did not end within {seconds:g} s, and was stopped.")
         try:
             printed, wrong = process.result()
         except RatchetError as error:
-            raise Problem(422, error.message) from None
+            raise HttpProblem(422, error.message) from None
         if wrong:
-            raise Problem(422, wrong)
+            raise HttpProblem(422, wrong)
         return _read(printed, answers)
 
 
@@ -70,4 +70,4 @@ def _read(printed: Any, answers: type[T]) -> T:
     try:
         return msgspec.convert(printed, answers)
     except msgspec.ValidationError as error:
-        raise Problem(422, f"The command printed something else: {error}.") from None
+        raise HttpProblem(422, f"The command printed something else: {error}.") from None

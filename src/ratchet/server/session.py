@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
 
-from ratchet.server.problems import Problem
+from ratchet.server.http_problems import HttpProblem
 
 SECURE, PLAIN = "__Host-ratchet", "ratchet_session"
 """Name of the cookie over HTTPS; over plain HTTP, where browsers refuse the first."""
@@ -48,7 +48,7 @@ def check_own_page(method: str, headers: Iterable[tuple[bytes, bytes]]) -> None:
         headers: Its headers.
 
     Raises:
-        Problem: It does not (403).
+        HttpProblem: It does not (403).
     """
     if method in _SAFE_METHODS:
         return
@@ -57,7 +57,7 @@ def check_own_page(method: str, headers: Iterable[tuple[bytes, bytes]]) -> None:
     hosts = {by_name.get(name, b"").decode("latin-1").lower() for name in _HOSTS} - {""}
     own = origin.partition("://")[2] in hosts
     if MARK not in by_name or not own:
-        raise Problem(
+        raise HttpProblem(
             403,
             "A change with the cookie of the dashboard must come from the dashboard's own page.",
             hint="Programs send a key: 'Authorization: Bearer rk_…'.",

@@ -17,8 +17,8 @@ from typing import Protocol
 import msgspec
 
 from ratchet.llm import with_price
+from ratchet.server.http_problems import HttpProblem, problem_of
 from ratchet.server.metrics import Metrics
-from ratchet.server.problems import Problem, problem_of
 from ratchet.store.spans import ReceivedSpans
 from ratchet.types import RatchetError, SpanRecord, StoreError
 from ratchet.types.wording import counted
@@ -157,17 +157,17 @@ class SpanWriter:
         """Store spans; return when they are committed, with the number that the store refused.
 
         Raises:
-            Problem: 429 when too many spans are pending, 503 when the store cannot be written, 422
-                when it cannot represent one of the spans. Some of the spans may be stored then;
+            HttpProblem: 429 when too many spans are pending, 503 when the store cannot be written,
+                422 when it cannot represent one of the spans. Some of the spans may be stored then;
                 sending them again does not duplicate them.
         """
         if not records:
             return 0
         if self._closing or self._task is None:
-            raise Problem(503, "The server is shutting down.", headers={"retry-after": "1"})
+            raise HttpProblem(503, "The server is shutting down.", headers={"retry-after": "1"})
         if self._full(len(records)):
             self._refused(len(records))
-            raise Problem(
+            raise HttpProblem(
                 429,
                 f"{counted(self._pending, 'span')} wait to be stored; the limit is {self._limit}.",
                 hint="Send them again later.",
@@ -176,7 +176,9 @@ class SpanWriter:
         ended = self._enqueue(records, waits=True)
         _, missing = await asyncio.wait(ended, timeout=ANSWER_S)
         if missing:
-            raise Problem(503, "The store did not respond in time.", headers={"retry-after": "1"})
+            raise HttpProblem(
+                503, "The store did not respond in time.", headers={"retry-after": "1"}
+            )
         try:
             return sum(task.result() for task in ended)
         except RatchetError as error:

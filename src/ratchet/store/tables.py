@@ -486,6 +486,49 @@ feedback = Table(
     Index("ix_feedback_conversation", "conversation_id", "seq"),
 )
 
+problems = Table(
+    "problems",
+    metadata,
+    _serial(),
+    _words("id", unique=True),
+    _words("agent"),
+    _words("state"),
+    Column("version", Integer, nullable=False),
+    _words("profile"),
+    Column("body", CleanText, nullable=False),
+    Index("ix_problems_agent", "agent", "seq"),
+)
+"""`profile` is what an occurrence is compared with, as JSON."""
+
+occurrences = Table(
+    "occurrences",
+    metadata,
+    _serial(),
+    _words("id", unique=True),
+    _words("agent"),
+    _words("problem_id"),
+    _words("trace_id"),
+    Column("at", Float, nullable=False),
+    Column("loss", Float, nullable=False),
+    Column("cost_usd", Float),
+    Column("body", CleanText, nullable=False),
+    Index("ix_occurrences_problem", "problem_id", "at"),
+    Index("ix_occurrences_agent", "agent", "at"),
+    Index("ix_occurrences_trace", "trace_id"),
+)
+
+frozen_sets = Table(
+    "frozen_sets",
+    metadata,
+    _serial(),
+    _words("id", unique=True),
+    _words("project"),
+    _words("problem_id"),
+    Column("version", Integer, nullable=False),
+    Column("body", CleanText, nullable=False),
+    Index("ix_frozen_sets_project", "project", "seq"),
+)
+
 labels = Table(
     "labels",
     metadata,

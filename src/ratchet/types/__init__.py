@@ -43,6 +43,7 @@ from ratchet.types.experiment import (
 )
 from ratchet.types.feedback import Feedback, FeedbackKind, fault, is_bad
 from ratchet.types.fleet import EndedRollout, EndedRollouts, FleetRunner
+from ratchet.types.frozen_set import Correction, FrozenSet
 from ratchet.types.hashing import canonical_json, content_hash
 from ratchet.types.knobs import Bool, Choice, Float, Int, Knob, Value
 from ratchet.types.label import (
@@ -52,6 +53,15 @@ from ratchet.types.label import (
     Label,
     contradictions,
     label_fault,
+)
+from ratchet.types.problem import (
+    NEEDS_WORK,
+    PROBLEM_TRANSITIONS,
+    Occurrence,
+    Problem,
+    ProblemKind,
+    ProblemReport,
+    ProblemState,
 )
 from ratchet.types.prompt_file import PromptFile, RenderedFile, RenderedFiles
 from ratchet.types.prompt_use import PromptUse
@@ -126,8 +136,10 @@ __all__ = [
     "FINAL_CYCLE_STATES",
     "LOCAL_MODELS",
     "MAX_DELIVERIES",
+    "NEEDS_WORK",
     "NOT_FOUND",
     "OLD_SCOPE",
+    "PROBLEM_TRANSITIONS",
     "RELEASE_TRANSITIONS",
     "REWARD_CALL",
     "REWARD_SPAN",
@@ -161,6 +173,7 @@ __all__ = [
     "ConfigError",
     "Conflict",
     "Contradiction",
+    "Correction",
     "Cost",
     "Cycle",
     "CycleAction",
@@ -179,6 +192,7 @@ __all__ = [
     "FleetRunner",
     "Float",
     "ForgeUnavailable",
+    "FrozenSet",
     "GuardrailResult",
     "InputError",
     "Int",
@@ -194,11 +208,16 @@ __all__ = [
     "LiveVersions",
     "Model",
     "NotFound",
+    "Occurrence",
     "OperatorCommand",
     "OperatorVerb",
     "Origin",
     "Outcome",
     "Params",
+    "Problem",
+    "ProblemKind",
+    "ProblemReport",
+    "ProblemState",
     "PromptFile",
     "PromptTemplate",
     "PromptUse",

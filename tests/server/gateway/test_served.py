@@ -14,7 +14,7 @@ import pytest
 
 from ratchet.server.gateway import Upstream
 from ratchet.server.gateway.target import AttemptGuard, AttemptState, GatewayTarget
-from ratchet.server.problems import Problem
+from ratchet.server.http_problems import HttpProblem
 from ratchet.server.serve import ServeSettings
 from tests.server.gateway.conftest import Site, both
 from tests.server.gateway.upstreams import Seen, StubUpstream, Wire, reply
@@ -98,7 +98,7 @@ def test_streams_of_a_caller_are_held_and_may_be_refused(
     @contextmanager
     def hold(caller: Any) -> Iterator[None]:
         if held:
-            raise Problem(429, "One is enough.", headers={"retry-after": "1"})
+            raise HttpProblem(429, "One is enough.", headers={"retry-after": "1"})
         held.append(caller)
         yield
 
@@ -128,7 +128,7 @@ def test_what_is_known_of_an_attempt_holds_for_a_while(site: Site) -> None:
     def status() -> int:
         try:
             site.run(attempts.check(target))
-        except Problem as problem:
+        except HttpProblem as problem:
             return problem.status
         return 200
 

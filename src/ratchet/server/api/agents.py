@@ -13,7 +13,7 @@ from ratchet.bind.live_changes import check_live
 from ratchet.server.agent_limits import BY_NAME
 from ratchet.server.api import candidates
 from ratchet.server.api.fields import Request, ShortText, Version
-from ratchet.server.problems import Problem
+from ratchet.server.http_problems import HttpProblem
 from ratchet.server.routes import ADMIN, READ, Response, RouteGroup
 from ratchet.server.services import Services
 from ratchet.types import Activation, AgentSettings, InputError, Resource
@@ -142,26 +142,26 @@ async def check_candidate(server: Services, candidate_id: str) -> None:
     """Check that live agents can run a candidate.
 
     Raises:
-        Problem: It is not stored, or changes code (422).
+        HttpProblem: It is not stored, or changes code (422).
     """
     try:
         candidate = await candidates.find(server, candidate_id)
         origins = await server.in_thread(server.store.candidates.origins, candidate)
         check_live(candidate, origins)
-    except Problem as problem:
-        raise Problem(422, problem.detail, field="candidate_id") from None
+    except HttpProblem as problem:
+        raise HttpProblem(422, problem.detail, field="candidate_id") from None
     except InputError as error:
-        raise Problem(422, error.message, field="candidate_id", hint=error.hint) from None
+        raise HttpProblem(422, error.message, field="candidate_id", hint=error.hint) from None
 
 
 def checked_name(name: str) -> str:
     """Validate the name of an agent.
 
     Raises:
-        Problem: It is not valid (422).
+        HttpProblem: It is not valid (422).
     """
     if not _NAME.fullmatch(name):
-        raise Problem(
+        raise HttpProblem(
             422,
             f"{name[:100]!r} is not an agent's name; use letters, digits, '.', '_' and '-'.",
             field="name",

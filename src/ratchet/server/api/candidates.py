@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from ratchet.server.agent_limits import NO_AGENT
 from ratchet.server.api.fields import Name, Request, ShortText, Version
-from ratchet.server.problems import Problem
+from ratchet.server.http_problems import HttpProblem
 from ratchet.server.routes import DEVELOP, READ, READ_BY_RUNNERS, RouteGroup
 from ratchet.server.services import Services
 from ratchet.types import Candidate, InputError, Resource, kind_of, resource_text
@@ -122,9 +122,9 @@ async def find(server: Services, id: str) -> Candidate:
     """Get a candidate.
 
     Raises:
-        Problem: It does not exist (404).
+        HttpProblem: It does not exist (404).
     """
     try:
         return await server.in_thread(server.store.candidates.get, id)
     except InputError as error:
-        raise Problem(404, error.message, field="id") from None
+        raise HttpProblem(404, error.message, field="id") from None

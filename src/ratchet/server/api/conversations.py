@@ -10,7 +10,7 @@ from ratchet.llm import price
 from ratchet.server.agent_limits import BY_CONVERSATION, BY_QUERY
 from ratchet.server.api.fields import Limit, Request
 from ratchet.server.api.traces import Id, TraceCursor
-from ratchet.server.problems import Problem
+from ratchet.server.http_problems import HttpProblem
 from ratchet.server.routes import READ, RouteGroup
 from ratchet.server.services import Services
 from ratchet.types.trace import Conversation, ConversationLog, Operation
@@ -56,7 +56,7 @@ async def get_conversation(server: Services, id: str) -> ConversationLog:
         log = await server.in_thread(server.store.conversations.log, possible_id)
         if log is not None:
             return log
-    raise Problem(404, f"There is no conversation {id[:200]!r}.")
+    raise HttpProblem(404, f"There is no conversation {id[:200]!r}.")
 
 
 class OperationPage(msgspec.Struct, frozen=True):

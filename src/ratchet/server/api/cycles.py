@@ -12,7 +12,7 @@ from ratchet.autopilot.cycle.stage_calls import StageCall, stage_calls
 from ratchet.server.agent_limits import BY_NAME, BY_QUERY, of_answer
 from ratchet.server.api.agents import checked_name
 from ratchet.server.api.fields import Limit, Name, Request, ShortText, Version
-from ratchet.server.problems import Problem
+from ratchet.server.http_problems import HttpProblem
 from ratchet.server.routes import ADMIN, READ, RouteGroup
 from ratchet.server.services import Services
 from ratchet.types import Cycle, CycleTransition, OperatorCommand, OperatorVerb
@@ -87,7 +87,7 @@ async def tell_autopilot(server: Services, name: str, body: NewCommand) -> Opera
     if body.verb in ("approve", "deny", "stop"):
         cycle = await server.in_thread(server.store.cycles.get, body.cycle_id)
         if cycle is None or cycle.agent != name:
-            raise Problem(
+            raise HttpProblem(
                 422,
                 f"{name[:100]} has no cycle {body.cycle_id!r} to {body.verb}.",
                 field="cycle_id",
@@ -102,7 +102,7 @@ async def tell_autopilot(server: Services, name: str, body: NewCommand) -> Opera
 async def _found(server: Services, id: str) -> Cycle:
     cycle = await server.in_thread(server.store.cycles.get, id)
     if cycle is None:
-        raise Problem(404, f"There is no cycle {id[:200]!r}.", field="id")
+        raise HttpProblem(404, f"There is no cycle {id[:200]!r}.", field="id")
     return cycle
 
 

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from ratchet.server.api.fields import JsonObject, Name, Request
-from ratchet.server.problems import Problem
+from ratchet.server.http_problems import HttpProblem
 from ratchet.server.routes import DEVELOP, READ, RouteGroup
 from ratchet.server.services import Services
 from ratchet.store import Store
@@ -75,13 +75,13 @@ async def publish_dataset(server: Services, body: NewDataset) -> DatasetVersion:
     ids: set[str] = set()
     for number, task in enumerate(body.tasks):
         if task.id in ids:
-            raise Problem(422, f"Two tasks are named {task.id!r}.", field=f"tasks[{number}].id")
+            raise HttpProblem(422, f"Two tasks are named {task.id!r}.", field=f"tasks[{number}].id")
         if task.id not in body.splits:
-            raise Problem(422, f"The task {task.id!r} has no split.", field="splits")
+            raise HttpProblem(422, f"The task {task.id!r} has no split.", field="splits")
         ids.add(task.id)
     unknown = sorted(body.splits.keys() - ids)
     if unknown:
-        raise Problem(422, f"There is no task {unknown[0]!r}.", field=f"splits.{unknown[0]}")
+        raise HttpProblem(422, f"There is no task {unknown[0]!r}.", field=f"splits.{unknown[0]}")
     tasks = tuple(task_of(new) for new in body.tasks)
     dataset = Dataset(body.name, tasks, body.splits, body.provenance, body.parent, body.reason)
     return DatasetVersion(await server.in_thread(server.store.datasets.put, dataset))
@@ -98,7 +98,7 @@ async def get_dataset(server: Services, version: str) -> DatasetView:
     try:
         return _view(await server.in_thread(server.store.datasets.get, version))
     except InputError as error:
-        raise Problem(404, error.message, field="version") from None
+        raise HttpProblem(404, error.message, field="version") from None
 
 
 class DatasetQuery(Request, frozen=True, kw_only=True):
@@ -112,7 +112,7 @@ async def latest_dataset(server: Services, query: DatasetQuery) -> DatasetView:
     """Get the latest dataset of a name."""
     dataset = await server.in_thread(server.store.datasets.latest, query.name)
     if dataset is None:
-        raise Problem(404, f"There is no dataset {query.name!r}.", field="name")
+        raise HttpProblem(404, f"There is no dataset {query.name!r}.", field="name")
     return _view(dataset)
 
 
@@ -169,7 +169,7 @@ async def add_traces(server: Services, name: str, body: NewTraces) -> TracesAdde
     copies are left out.
     """
     if not re.fullmatch(r"[A-Za-z0-9._-]{1,100}", name):
-        raise Problem(422, f"{name[:100]!r} is not a dataset's name.", field="name")
+        raise HttpProblem(422, f"{name[:100]!r} is not a dataset's name.", field="name")
     return await server.in_thread(_with_traces, server.store, name, body.traces)
 
 
@@ -183,7 +183,7 @@ def _with_traces(store: Store, name: str, ids: list[str]) -> TracesAdded:
     for id in ids:
         skeleton = store.traces.skeleton(id, limit=1)
         if skeleton is None:
-            raise Problem(404, f"There is no trace {id!r}.", field="traces")
+            raise HttpProblem(404, f"There is no trace {id!r}.", field="traces")
         trace = skeleton.trace
         criteria = TraceFilter(
             since_ns=trace.start_ns,

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from ratchet.server.api.fields import Limit, Name, Request
-from ratchet.server.problems import Problem
+from ratchet.server.http_problems import HttpProblem
 from ratchet.server.routes import DEVELOP, READ, RouteGroup
 from ratchet.server.services import Services
 from ratchet.types import ReportCard, Score
@@ -42,7 +42,7 @@ async def get_card(server: Services, id: str) -> ReportCard:
     """Get a report card."""
     card = await server.in_thread(server.store.report_cards.get, id)
     if card is None:
-        raise Problem(404, f"There is no report card {id[:200]!r}.", field="id")
+        raise HttpProblem(404, f"There is no report card {id[:200]!r}.", field="id")
     return card
 
 
@@ -117,8 +117,8 @@ async def try_evaluator(server: Services, name: str, body: NewTrial) -> Evaluato
     return await server.commands.run(command, EvaluatorTrial, seconds=TRIED_S)
 
 
-def _no_project(command: str) -> Problem:
-    return Problem(
+def _no_project(command: str) -> HttpProblem:
+    return HttpProblem(
         409,
         "Evaluators are code of a project, and the server was not started in one.",
         hint=f"There: {command}",

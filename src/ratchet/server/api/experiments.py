@@ -8,7 +8,7 @@ import msgspec
 
 from ratchet.autopilot.cycle.explaining import explain_experiment
 from ratchet.server.api.fields import Limit, Request
-from ratchet.server.problems import Problem
+from ratchet.server.http_problems import HttpProblem
 from ratchet.server.routes import READ, RouteGroup, TextResponse
 from ratchet.server.services import Services
 from ratchet.types import Experiment
@@ -64,22 +64,22 @@ async def get_evidence(server: Services, id: str) -> TextResponse:
 def _found(server: Services, id: str) -> Experiment:
     experiment = server.store.experiments.get(id)
     if experiment is None:
-        raise Problem(404, f"There is no experiment {id[:200]!r}.", field="id")
+        raise HttpProblem(404, f"There is no experiment {id[:200]!r}.", field="id")
     return experiment
 
 
 def _evidence(server: Services, id: str) -> bytes:
     path = _found(server, id).evidence_path
     if not path:
-        raise Problem(404, "This experiment has no evidence yet: it has not decided.")
+        raise HttpProblem(404, "This experiment has no evidence yet: it has not decided.")
     try:
         if Path(path).stat().st_size > MAX_EVIDENCE:
-            raise Problem(
+            raise HttpProblem(
                 413, f"The evidence file {path} is too large to be sent.", hint="ratchet verify"
             )
         return Path(path).read_bytes()
     except OSError as error:
-        raise Problem(
+        raise HttpProblem(
             404,
             f"The evidence file {path} cannot be read here: {error.strerror or error}.",
             hint="It is on the machine where the run was made; ratchet verify checks it there.",

@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from ratchet.server.agent_limits import BY_SUBJECTS
 from ratchet.server.api.fields import Page, Request, UnixTime
-from ratchet.server.problems import Problem
+from ratchet.server.http_problems import HttpProblem
 from ratchet.server.routes import GIVE_FEEDBACK, READ, RouteGroup
 from ratchet.server.services import Services
 from ratchet.types import Feedback, FeedbackKind, fault
@@ -64,7 +64,7 @@ async def add_feedback(server: Services, body: NewFeedbackList) -> FeedbackStore
         wrong = fault(item)
         if wrong is not None:
             field, detail = wrong
-            raise Problem(422, detail, field=f"feedback[{number}].{field}")
+            raise HttpProblem(422, detail, field=f"feedback[{number}].{field}")
     stored = await server.in_thread(_store, server, items)
     if stored:
         server.activity_log.event("feedback.given", {"stored": stored})

@@ -10,8 +10,8 @@ import msgspec
 from ratchet._version import __version__
 from ratchet.server.access import Caller
 from ratchet.server.agent_limits import NO_AGENT
+from ratchet.server.http_problems import HttpProblem
 from ratchet.server.openapi import describe
-from ratchet.server.problems import Problem
 from ratchet.server.routes import NO_SCOPES, READ_ONLY, RouteGroup, TextResponse
 from ratchet.server.services import Services
 from ratchet.types import StoreError
@@ -44,13 +44,15 @@ async def readyz(server: Services, caller: Caller) -> Health:
     Why the store does not respond is for callers with a key.
     """
     if server.closing.is_set():
-        raise Problem(503, "The server is shutting down.")
+        raise HttpProblem(503, "The server is shutting down.")
     try:
         await server.ping(STORE_S)
     except StoreError:
         if caller.scopes:
             raise
-        raise Problem(503, "The store does not respond.", headers={"retry-after": "1"}) from None
+        raise HttpProblem(
+            503, "The store does not respond.", headers={"retry-after": "1"}
+        ) from None
     return Health("ready", __version__, server.store_id)
 
 

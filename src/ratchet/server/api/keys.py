@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from ratchet.server.api.fields import Name, Page, Request
-from ratchet.server.problems import Problem
+from ratchet.server.http_problems import HttpProblem
 from ratchet.server.routes import ADMIN, Response, RouteGroup
 from ratchet.server.services import Services
 from ratchet.store.audit import AuditRow
@@ -64,7 +64,7 @@ async def revoke_key(server: Services, id: str) -> Key:
     """Revoke a key; every server of the store refuses it within two seconds."""
     revoked = await server.in_thread(server.store.keys.revoke, id, time.time())
     if revoked is None:
-        raise Problem(404, f"There is no key {id!r}.", field="id")
+        raise HttpProblem(404, f"There is no key {id!r}.", field="id")
     return revoked
 
 

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from ratchet.server.api.fields import Request, UnixTime
-from ratchet.server.problems import Problem
+from ratchet.server.http_problems import HttpProblem
 from ratchet.server.routes import DEVELOP, READ, RouteGroup
 from ratchet.server.services import Services
 from ratchet.types import Drawn, Label, label_fault
@@ -57,7 +57,7 @@ async def add_labels(server: Services, body: NewLabels) -> LabelsStored:
     items = [Label(**msgspec.structs.asdict(new)) for new in body.labels]
     for number, item in enumerate(items):
         if (wrong := label_fault(item)) is not None:
-            raise Problem(422, wrong[1], field=f"labels[{number}].{wrong[0]}")
+            raise HttpProblem(422, wrong[1], field=f"labels[{number}].{wrong[0]}")
     await server.in_thread(_store, server, items)
     return LabelsStored(len(items))
 

@@ -12,8 +12,8 @@ from msgspec import Meta
 
 from ratchet.server.access import Caller
 from ratchet.server.api.fields import Request
+from ratchet.server.http_problems import HttpProblem
 from ratchet.server.oidc import PENDING_S, LoginRefused, OidcLogin, Person
-from ratchet.server.problems import Problem
 from ratchet.server.routes import NO_SCOPES, Response, RouteGroup
 from ratchet.server.services import Services
 from ratchet.server.session import PERSON, set_cookie
@@ -82,7 +82,7 @@ def _audit(
 
 def _oidc(server: Services) -> OidcLogin:
     if server.oidc is None:
-        raise Problem(404, "This server has no provider for logins: see [server.oidc].")
+        raise HttpProblem(404, "This server has no provider for logins: see [server.oidc].")
     return server.oidc
 
 

@@ -14,7 +14,7 @@ from ratchet._waiting import LongWait
 from ratchet.llm import price
 from ratchet.llm.endings import Ending, ending_of
 from ratchet.server.api.fields import Request
-from ratchet.server.problems import Problem
+from ratchet.server.http_problems import HttpProblem
 from ratchet.server.routes import READ, RouteGroup
 from ratchet.server.services import Services
 from ratchet.store import Store
@@ -134,7 +134,7 @@ async def get_overview(server: Services, query: OverviewQuery) -> Overview:
     the time. An answer may be five seconds old.
     """
     if query.hours < SHORTEST_H:
-        raise Problem(
+        raise HttpProblem(
             400, f"The time is {query.hours:g} hours; it is at least {SHORTEST_H}.", field="hours"
         )
     cache: dict[float, _Kept] = server.kept.setdefault("overview", {})

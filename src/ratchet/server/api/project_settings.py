@@ -17,7 +17,7 @@ from ratchet.autopilot.project_settings import (
 from ratchet.observe.project_paths import FILE_NAME
 from ratchet.server.access import Caller
 from ratchet.server.api.fields import Request
-from ratchet.server.problems import Problem
+from ratchet.server.http_problems import HttpProblem
 from ratchet.server.routes import ADMIN, READ_ONLY, RouteGroup
 from ratchet.server.services import Services
 
@@ -76,13 +76,13 @@ async def set_project_setting(
 
 def _project(server: Services) -> Path:
     if server.project is None or not (server.project / FILE_NAME).is_file():
-        raise Problem(
+        raise HttpProblem(
             422,
             f"The server was started in no project, so there is no {FILE_NAME} to change.",
             hint="Start ratchet serve in the project's folder.",
         )
     if refusal := why_read_only(server.project / FILE_NAME):
-        raise Problem(422, refusal, hint="Change it in an editor.")
+        raise HttpProblem(422, refusal, hint="Change it in an editor.")
     return server.project
 
 

@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from ratchet.server.api.datasets import NewTask, task_of
 from ratchet.server.api.fields import JsonObject, Request
-from ratchet.server.problems import Problem
+from ratchet.server.http_problems import HttpProblem
 from ratchet.server.routes import DEVELOP, READ, RouteGroup
 from ratchet.server.services import Services
 from ratchet.store import Store
@@ -159,7 +159,7 @@ async def refine_dataset(server: Services, name: str) -> DatasetRefinement:
     try:
         return await server.in_thread(read)
     except InputError as error:
-        raise Problem(422, error.message, field="name") from None
+        raise HttpProblem(422, error.message, field="name") from None
 
 
 @group.route("POST", "/v1/datasets/{name}/changes", DEVELOP, audited=True)
@@ -171,7 +171,7 @@ async def change_dataset(server: Services, name: str, body: DatasetChanges) -> D
 def latest_of(store: Store, name: str) -> Dataset:
     dataset = store.datasets.latest(name)
     if dataset is None:
-        raise Problem(404, f"There is no dataset {name[:100]!r}.", field="name")
+        raise HttpProblem(404, f"There is no dataset {name[:100]!r}.", field="name")
     return dataset
 
 
@@ -189,7 +189,7 @@ def _changed(store: Store, name: str, body: DatasetChanges) -> DatasetChanged:
 
     dataset = latest_of(store, name)
     if body.version != dataset.version:
-        raise Problem(
+        raise HttpProblem(
             409,
             f"The latest version of {name!r} is {dataset.version[:12]}, not {body.version[:12]}."
             " Load it and make the changes there.",
@@ -201,7 +201,7 @@ def _changed(store: Store, name: str, body: DatasetChanges) -> DatasetChanged:
         )
         draft = accept(dataset, proposals, remove=body.remove)
     except InputError as error:
-        raise Problem(422, error.message) from None
+        raise HttpProblem(422, error.message) from None
     draft = _edited(draft, dataset, body.edit)
     draft = _grown(draft, dataset, [task_of(new) for new in body.add], body.split)
     if draft is dataset:
@@ -217,7 +217,7 @@ def _edited(draft: Dataset, before: Dataset, edits: list[EditedTask]) -> Dataset
     for edit in edits:
         task = by_id.get(edit.id)
         if task is None:
-            raise Problem(404, f"The dataset has no task {edit.id!r}.", field="edit")
+            raise HttpProblem(404, f"The dataset has no task {edit.id!r}.", field="edit")
         own = draft.splits[edit.id]
         _refuse_straddling(splits, edit.id, edit.input, own, field="edit")
         new = msgspec.structs.replace(
@@ -240,7 +240,7 @@ def _grown(draft: Dataset, before: Dataset, added: list[Task], split: Split) -> 
     ids = {task.id for task in draft.tasks}
     for task in added:
         if task.id in ids:
-            raise Problem(422, f"The dataset has a task {task.id!r} already.", field="add")
+            raise HttpProblem(422, f"The dataset has a task {task.id!r} already.", field="add")
         ids.add(task.id)
         _refuse_straddling(splits, task.id, task.input, split, field="add")
     ways = Counter(task.origin.by.partition(";")[0].partition(":")[0] for task in added)
@@ -261,10 +261,10 @@ def _refuse_straddling(
     """Refuse an input that another split has.
 
     Raises:
-        Problem: It is there (422).
+        HttpProblem: It is there (422).
     """
     if splits.get(content_hash(task_input), own) != own:
-        raise Problem(
+        raise HttpProblem(
             422,
             f"Another split has the input of {id!r} already: a proof needs tasks that learning"
             " never saw.",

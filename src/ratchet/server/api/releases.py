@@ -12,7 +12,7 @@ from ratchet.autopilot.project import Project
 from ratchet.autopilot.pull_requests import refresh_release, revert_release
 from ratchet.server.agent_limits import of_answer
 from ratchet.server.api.fields import Limit, Request
-from ratchet.server.problems import Problem
+from ratchet.server.http_problems import HttpProblem
 from ratchet.server.routes import ADMIN, READ, RouteGroup
 from ratchet.server.services import Services
 from ratchet.ship import deactivate
@@ -72,7 +72,7 @@ def _rolled_back(server: Services, release: Release, reason: str) -> Release:
         server.store.releases.put(undone)
         return undone
     if server.project is None:
-        raise Problem(
+        raise HttpProblem(
             409,
             "This release is in a repository, and the server was not started in its project.",
             hint=f"There: ratchet rollback {release.id[:12]}",
@@ -85,5 +85,5 @@ def _rolled_back(server: Services, release: Release, reason: str) -> Release:
 def _found(server: Services, id: str) -> Release:
     release = server.store.releases.get(id)
     if release is None:
-        raise Problem(404, f"There is no release {id[:200]!r}.", field="id")
+        raise HttpProblem(404, f"There is no release {id[:200]!r}.", field="id")
     return release

@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from ratchet.llm import price
 from ratchet.server.api.fields import QueueName, Request, RolloutId
-from ratchet.server.problems import Problem
+from ratchet.server.http_problems import HttpProblem
 from ratchet.server.routes import DEVELOP, READ, RouteGroup
 from ratchet.server.runners import serves
 from ratchet.server.services import Services
@@ -70,7 +70,7 @@ async def place_of_rerun(server: Services, query: PlaceQuery) -> RerunPlace:
     try:
         original = await server.in_thread(_original, server.store, query.rollout, query.trace)
         queue = original.queue
-    except Problem as error:
+    except HttpProblem as error:
         if error.status != 422 or not (query.rollout or query.trace):
             raise
         problem = error.detail
@@ -141,21 +141,21 @@ def _original(store: Store, rollout: str | None, trace: str | None) -> Rollout:
     """The rollout to queue: as the original, but new.
 
     Raises:
-        Problem: There is no such original (404), or it cannot run again (422).
+        HttpProblem: There is no such original (404), or it cannot run again (422).
     """
     from ratchet.autopilot.rerun import rerun_of_rollout, rerun_of_trace
 
     if (rollout is None) == (trace is None):
-        raise Problem(422, "Name a rollout or a trace.", field="rollout")
+        raise HttpProblem(422, "Name a rollout or a trace.", field="rollout")
     try:
         if rollout is not None:
             return rerun_of_rollout(store, rollout)
         assert trace is not None
         return rerun_of_trace(store, trace)
     except NotFound as error:
-        raise Problem(404, error.message) from None
+        raise HttpProblem(404, error.message) from None
     except InputError as error:
-        raise Problem(422, error.message) from None
+        raise HttpProblem(422, error.message) from None
 
 
 def _compared(store: Store, id: str) -> RerunComparison:
@@ -164,7 +164,9 @@ def _compared(store: Store, id: str) -> RerunComparison:
     rerun = store.rollouts.get([id]).get(id)
     about = None if rerun is None else original_of(rerun)
     if rerun is None or about is None:
-        raise Problem(404, f"There is no rollout {id[:200]!r} that runs another again.", field="id")
+        raise HttpProblem(
+            404, f"There is no rollout {id[:200]!r} that runs another again.", field="id"
+        )
     kind, original = about
     return RerunComparison(
         queue=rerun.queue,

@@ -8,7 +8,7 @@ import msgspec
 
 from ratchet.server.agent_limits import NO_AGENT
 from ratchet.server.api.fields import Name, Request
-from ratchet.server.problems import Problem
+from ratchet.server.http_problems import HttpProblem
 from ratchet.server.routes import DEVELOP, READ, READ_BY_RUNNERS, Response, RouteGroup
 from ratchet.server.services import Services
 from ratchet.types import InputError, Resource
@@ -73,5 +73,5 @@ async def get_resource(server: Services, version: str, headers: dict[str, str]) 
     try:
         resource: Any = await server.in_thread(server.store.resources.get, version)
     except InputError as error:
-        raise Problem(404, error.message, field="version") from None
+        raise HttpProblem(404, error.message, field="version") from None
     return Response(resource, headers={"cache-control": IMMUTABLE, "etag": f'"{version}"'})

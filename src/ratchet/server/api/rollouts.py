@@ -33,7 +33,7 @@ from ratchet.server.api.fields import (
     Version,
     WaitS,
 )
-from ratchet.server.problems import Problem
+from ratchet.server.http_problems import HttpProblem
 from ratchet.server.routes import DEVELOP, READ, READ_BY_RUNNERS, RUNNER, RouteGroup
 from ratchet.server.services import Services
 from ratchet.store.lifecycle import REPORTABLE
@@ -110,7 +110,7 @@ async def create_rollouts(server: Services, body: NewRollouts) -> RolloutsCreate
     rollouts = []
     for number, new in enumerate(body.rollouts):
         if new.candidate_id and new.candidate_id not in stored:
-            raise Problem(
+            raise HttpProblem(
                 422,
                 f"There is no candidate {new.candidate_id!r}.",
                 field=f"rollouts[{number}].candidate_id",
@@ -336,7 +336,7 @@ async def finish_rollouts(server: Services, body: AttemptReports) -> ReportResul
 
 def _outcome(number: int, report: AttemptReport) -> Outcome:
     if report.status not in REPORTABLE:
-        raise Problem(
+        raise HttpProblem(
             422,
             f"An attempt cannot end as {report.status!r}, only as one of {sorted(REPORTABLE)}.",
             field=f"outcomes[{number}].status",
@@ -364,17 +364,17 @@ def checked_span(span: Span, where: str) -> Span:
     """Check that a span's times fit the database, and that a cost that it claims is one.
 
     Raises:
-        Problem: One of them does not (422).
+        HttpProblem: One of them does not (422).
     """
     moments = (span.start_ns, span.end_ns, *(event.time_ns for event in span.events))
     if not all(0 <= moment < 2**63 for moment in moments):
-        raise Problem(
+        raise HttpProblem(
             422,
             "Times must be nanoseconds since 1970 that fit in 63 bits.",
             field=f"{where}.start_ns",
         )
     if claims_no_cost(span.attributes):
-        raise Problem(
+        raise HttpProblem(
             422,
             f"{COST} is no number of dollars from 0 to {MOST_USD:,.0f}.",
             field=f"{where}.attributes[{COST!r}]",
@@ -471,5 +471,5 @@ async def list_scores_of_rollout(server: Services, id: str) -> ScoreList:
 async def _one(server: Services, id: str) -> Rollout:
     rollouts = await server.in_thread(server.store.rollouts.get, [id])
     if id not in rollouts:
-        raise Problem(404, f"There is no rollout {id!r}.", field="id")
+        raise HttpProblem(404, f"There is no rollout {id!r}.", field="id")
     return rollouts[id]

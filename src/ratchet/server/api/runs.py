@@ -13,7 +13,7 @@ from ratchet.autopilot.run_front import RunFront, run_front
 from ratchet.autopilot.run_outcome import outcome_of, refusals_in
 from ratchet.server.agent_limits import of_answer
 from ratchet.server.api.fields import Limit, Request, Version
-from ratchet.server.problems import Problem
+from ratchet.server.http_problems import HttpProblem
 from ratchet.server.routes import READ, RouteGroup
 from ratchet.server.services import Services
 from ratchet.store import Store
@@ -238,7 +238,7 @@ def _verdict(accepted: str, refused: str, pruned: bool) -> str:
 def _found(store: Store, id: str) -> Run:
     run = store.runs.get(id) or next(iter(store.runs.find(id) if id else ()), None)
     if run is None:
-        raise Problem(404, f"There is no run {id[:200]!r}.", field="id")
+        raise HttpProblem(404, f"There is no run {id[:200]!r}.", field="id")
     return run
 
 

@@ -11,7 +11,7 @@ from msgspec import Meta
 from ratchet.server.agent_limits import of_rollouts
 from ratchet.server.api.fields import MAX_ITEMS, Request, RolloutId
 from ratchet.server.api.rollouts import ReportedScore
-from ratchet.server.problems import Problem
+from ratchet.server.http_problems import HttpProblem
 from ratchet.server.routes import DEVELOP, RouteGroup
 from ratchet.server.services import Services
 from ratchet.types import Score
@@ -48,7 +48,7 @@ async def add_scores(server: Services, body: NewScores) -> ScoresStored:
     """Store scores."""
     for number, new in enumerate(body.scores):
         if (new.score.value is None) == (not new.score.error):
-            raise Problem(
+            raise HttpProblem(
                 422, "A score has either a value or an error.", field=f"scores[{number}].score"
             )
     items = [(new.rollout_id, Score(**msgspec.structs.asdict(new.score))) for new in body.scores]

@@ -10,7 +10,7 @@ from msgspec import Meta
 from ratchet.server.agent_limits import BY_TRACE_OR_AGENT, of_request
 from ratchet.server.api.fields import MAX_ITEMS, Name, Page, Request
 from ratchet.server.api.rollouts import checked_span
-from ratchet.server.problems import Problem
+from ratchet.server.http_problems import HttpProblem
 from ratchet.server.routes import READ, SEND_SPANS, RouteGroup
 from ratchet.server.services import Services
 from ratchet.types import Span, SpanRecord
@@ -58,7 +58,7 @@ def _record(number: int, new: NewSpan) -> SpanRecord:
     span = checked_span(new.span, where)
     for name, value, digits in (("trace_id", span.trace_id, 32), ("span_id", span.span_id, 16)):
         if len(value) != digits or not all(c in "0123456789abcdef" for c in value):
-            raise Problem(
+            raise HttpProblem(
                 422, f"It must be {digits} lower-case hex digits.", field=f"{where}.{name}"
             )
     return SpanRecord(span=span, agent=new.agent or "")
@@ -83,7 +83,7 @@ async def list_spans(server: Services, query: SpanQuery) -> SpanPage:
     """List the spans of a trace, or of a live agent."""
     spans = server.store.spans
     if (query.trace_id is None) == (query.agent is None):
-        raise Problem(422, "Give either trace_id or agent.", field="trace_id")
+        raise HttpProblem(422, "Give either trace_id or agent.", field="trace_id")
     if query.trace_id is not None:
         return SpanPage(await server.in_thread(spans.of_trace, query.trace_id), None)
     page, cursor = await server.in_thread(spans.live, query.agent, query.limit, query.cursor)

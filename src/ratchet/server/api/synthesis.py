@@ -12,7 +12,7 @@ from msgspec import Meta
 from ratchet.autopilot.project import Project
 from ratchet.server.api.fields import Request, Seed
 from ratchet.server.api.refinement import latest_of
-from ratchet.server.problems import Problem
+from ratchet.server.http_problems import HttpProblem
 from ratchet.server.routes import DEVELOP, READ, RouteGroup
 from ratchet.server.services import Services
 from ratchet.types import Dataset, InputError, Split, Task
@@ -108,14 +108,14 @@ async def synthesize_tasks(server: Services, name: str, body: NewSynthesis) -> P
         return await server.in_thread(_without_model, dataset, body)
     coach = await server.in_thread(_coach, server)
     if server.commands is None or not coach:
-        raise Problem(
+        raise HttpProblem(
             409,
             "This server has no coach: it was not started in a project whose [coach] names a"
             " model.",
             field="methods",
         )
     if not body.may_ask_models:
-        raise Problem(
+        raise HttpProblem(
             422,
             f"The coach asks {', '.join(coach)}, which may cost money.",
             hint="Allow it with may_ask_models.",
@@ -153,7 +153,7 @@ def _without_model(dataset: Dataset, body: NewSynthesis) -> ProposedTasks:
     try:
         synthesis = asyncio.run(work)
     except InputError as error:
-        raise Problem(422, str(error), field="split") from None
+        raise HttpProblem(422, str(error), field="split") from None
     return ProposedTasks(
         parent=dataset.version,
         tasks=list(synthesis.tasks),

@@ -11,7 +11,7 @@ from msgspec import Meta
 from ratchet.llm import price
 from ratchet.server.agent_limits import BY_QUERY, BY_TRACE
 from ratchet.server.api.fields import Limit, Request, UnixTime
-from ratchet.server.problems import Problem
+from ratchet.server.http_problems import HttpProblem
 from ratchet.server.routes import READ, RouteGroup
 from ratchet.server.services import Services
 from ratchet.types import Span
@@ -145,7 +145,7 @@ async def get_span(server: Services, id: str, span_id: str) -> Span:
     """Get one span of a trace, with its attributes and events."""
     span = await server.in_thread(server.store.traces.span, id, span_id)
     if span is None:
-        raise Problem(404, f"The trace {id[:200]!r} has no span {span_id[:200]!r}.")
+        raise HttpProblem(404, f"The trace {id[:200]!r} has no span {span_id[:200]!r}.")
     return span
 
 
@@ -156,21 +156,21 @@ async def _found(server: Services, read: Callable[..., Found | None], id: str, s
     """Read a trace by its id or a prefix of it.
 
     Raises:
-        Problem: There is none (404), or the prefix is too short or of several (422).
+        HttpProblem: There is none (404), or the prefix is too short or of several (422).
     """
     if not SHORTEST <= len(id) <= 200:
-        raise Problem(422, f"An id has {SHORTEST} to 200 characters.", field="id")
+        raise HttpProblem(422, f"An id has {SHORTEST} to 200 characters.", field="id")
     trace = await server.in_thread(read, id, limit=spans, price=price)
     if trace is None:
         ids = await server.in_thread(server.store.traces.find, id, 2)
         if len(ids) > 1:
-            raise Problem(
+            raise HttpProblem(
                 422, f"{id!r} is the prefix of several traces; give more characters.", field="id"
             )
         if ids:
             trace = await server.in_thread(read, ids[0], limit=spans, price=price)
     if trace is None:
-        raise Problem(404, f"There is no trace {id!r}.")
+        raise HttpProblem(404, f"There is no trace {id!r}.")
     return trace
 
 

@@ -11,7 +11,7 @@ import msgspec
 
 from ratchet.autopilot.trainable import RUNS
 from ratchet.observe.project_paths import STATE_NAME
-from ratchet.server.problems import Problem
+from ratchet.server.http_problems import HttpProblem
 from ratchet.server.routes import READ, RouteGroup
 from ratchet.server.services import Services
 from ratchet.weights.metrics import read_metrics
@@ -106,7 +106,9 @@ def _runs(server: Services) -> list[TrainingSummary]:
 def _curves(server: Services, name: str) -> TrainingCurves:
     folder = next((path for path in _folders(server) if path.name == name), None)
     if folder is None:
-        raise Problem(404, f"There is no training {name[:200]!r} on this machine.", field="name")
+        raise HttpProblem(
+            404, f"There is no training {name[:200]!r} on this machine.", field="name"
+        )
     steps = training_steps(read_metrics(folder))
     run = server.store.runs.get(name.partition("-")[0])
     every = max(1, -(-len(steps) // POINTS))

@@ -21,7 +21,7 @@ from ratchet.server.gateway.translation import (
     without_settings,
 )
 from ratchet.server.gateway.upstream import is_providers_own, provider_of
-from ratchet.server.problems import Problem
+from ratchet.server.http_problems import HttpProblem
 from ratchet.types.trace import LEFT_OUT, TRANSLATED
 
 _MAKERS = {"anthropic": "Anthropic", "openai": "OpenAI"}
@@ -49,7 +49,7 @@ class CallTranslator:
             payload: The client's request.
 
         Raises:
-            Problem: 400, when the other API has no equivalent of what it asks for.
+            HttpProblem: 400, when the other API has no equivalent of what it asks for.
         """
         dialect = endpoint.upstream.dialect
         translate = translation_of(client, path, dialect)
@@ -57,13 +57,13 @@ class CallTranslator:
         try:
             return translate(payload)
         except Untranslatable as refusal:
-            raise Problem(
+            raise HttpProblem(
                 400,
                 f"The model {str(payload.get('model'))[:200]!r} is asked through"
                 f" {_MAKERS[dialect]}'s API, which has no equivalent for: {refusal}.",
             ) from None
         except RecursionError:
-            raise Problem(400, "The request is nested too deeply to be translated.") from None
+            raise HttpProblem(400, "The request is nested too deeply to be translated.") from None
 
     async def outgoing(
         self,

@@ -85,8 +85,8 @@ from ratchet.server.gateway.upstream import (
     provider_elsewhere,
     standard_upstreams,
 )
+from ratchet.server.http_problems import HttpProblem, Send, problem_of, send_problem
 from ratchet.server.metrics import Metrics
-from ratchet.server.problems import Problem, Send, problem_of, send_problem
 from ratchet.types import RatchetError
 from ratchet.types.trace import EXPERIMENT
 
@@ -114,7 +114,7 @@ _log = logging.getLogger(__name__)
 
 
 def _no_token(_: bytes) -> tuple[str, int]:
-    raise Problem(401, "This gateway has issued no token.")
+    raise HttpProblem(401, "This gateway has issued no token.")
 
 
 Scope = Mapping[str, Any]
@@ -296,7 +296,7 @@ class Gateway:
             await self._answer(scope, receive, send)
         except ClientDisconnected:
             return
-        except Problem as problem:
+        except HttpProblem as problem:
             await send_problem(problem, send, scope["path"][:200])
         except RatchetError as error:
             await send_problem(problem_of(error), send, scope["path"][:200])
@@ -321,7 +321,7 @@ class Gateway:
         if expected is None:
             raise _nothing(scope["path"])
         if scope["method"] != expected:
-            raise Problem(
+            raise HttpProblem(
                 405,
                 f"{scope['path']} supports {expected}, not {scope['method']}.",
                 headers={"allow": expected},
@@ -354,16 +354,16 @@ class Gateway:
     async def _admit(self, call: Addressed, scope: Scope) -> None:
         target = call.target
         if self._closing:
-            raise Problem(503, "The server is shutting down.", headers={"retry-after": "1"})
+            raise HttpProblem(503, "The server is shutting down.", headers={"retry-after": "1"})
         if len(self._calls) >= CALLS_LIMIT:
-            raise Problem(429, "Too many calls are in flight.", headers={"retry-after": "1"})
+            raise HttpProblem(429, "Too many calls are in flight.", headers={"retry-after": "1"})
         caller = scope.get("ratchet.caller")
         if caller is not None:
             check_attempt(caller, target.rollout_id, target.fence, str(target))
             if not target.is_attempt:
                 check_agents(caller, [target.agent])
             if target.is_attempt and caller.key_id and not call.by_token:
-                raise Problem(
+                raise HttpProblem(
                     403,
                     f"A key does not open the attempt {target}: what a rollout costs comes from"
                     " those who have its attempt's token.",
@@ -576,7 +576,7 @@ class Gateway:
                 else:
                     model = _model_of(changed)
                     outgoing = self._outgoing(endpoint, request, headers, body, None, model)
-            except Problem as problem:
+            except HttpProblem as problem:
                 _log.warning("A call of %s is not mirrored: %s", request.target, problem.detail)
                 return
             outgoing.weights = weights
@@ -597,7 +597,7 @@ class Gateway:
         While they cannot be served, a live agent's call is sent as it came.
 
         Raises:
-            Problem: They cannot be served, and the call is an attempt's.
+            HttpProblem: They cannot be served, and the call is an attempt's.
         """
         assert self._adapters is not None
         assert substitution.adapter is not None
@@ -607,7 +607,7 @@ class Gateway:
         if not fault:
             return substitution, self._adapters.named(upstream, substitution.adapter, name)
         if request.target.is_attempt:
-            raise Problem(503, fault, headers={"retry-after": "1"})
+            raise HttpProblem(503, fault, headers={"retry-after": "1"})
         if self._metrics is not None:
             self._metrics.adapter("replaced")
         return Substitution(payload, {"ratchet.substitution.error": fault[:500]}), None
@@ -622,10 +622,10 @@ class Gateway:
         except UpstreamFailure as failure:
             self._recordings.put(recording, failure.kind, failure.detail)
             if not relay.begun:
-                raise Problem(failure.status, failure.detail) from failure
+                raise HttpProblem(failure.status, failure.detail) from failure
             # Returning before the end makes the server abort the response, so the client can tell
             # that it is incomplete.
-        except Problem as problem:
+        except HttpProblem as problem:
             self._recordings.put(recording, "overloaded", problem.detail)
             raise
         except asyncio.CancelledError:
@@ -667,7 +667,7 @@ class Gateway:
             await relay.run(request.task, request.receive, request.send)
         except UpstreamFailure as failure:
             if not relay.begun:
-                raise Problem(failure.status, failure.detail) from failure
+                raise HttpProblem(failure.status, failure.detail) from failure
 
     def _choose(
         self, request: _Request, requested: str | None, *, translates: bool = True
@@ -684,7 +684,7 @@ class Gateway:
             return endpoint, requested
         choice = choose_upstream(upstreams, dialect, requested, others)
         if choice is None:
-            raise Problem(
+            raise HttpProblem(
                 404,
                 f"No upstream has the dialect {dialect!r}.",
                 hint=f'Add one to ratchet.toml: [upstreams.NAME] with dialect = "{dialect}".',
@@ -700,7 +700,7 @@ class Gateway:
         brings = not translated and brings_key(request.scope["headers"])
         if upstream.key_env and not endpoint.key and not brings:
             instead = "" if translated else ", or let the client send the provider's key"
-            raise Problem(
+            raise HttpProblem(
                 401,
                 f"There is no key for the upstream {upstream.name!r}.",
                 hint=f"Set {upstream.key_env} in the environment of the server and restart it"
@@ -713,7 +713,7 @@ class Gateway:
             self._check_key(request, endpoint)
             if endpoint.upstream.dialect != request.provider:
                 self._translation(request, endpoint, payload)
-        except Problem as problem:
+        except HttpProblem as problem:
             return problem.detail
         return ""
 
@@ -762,7 +762,7 @@ class Gateway:
         try:
             return await self._training(target.rollout_id)
         except RatchetError as error:
-            raise Problem(
+            raise HttpProblem(
                 503,
                 f"The purpose of the rollout cannot be read: {error}",
                 headers={"retry-after": "1"},
@@ -783,7 +783,7 @@ class Gateway:
         except (RatchetError, TimeoutError) as error:
             why = str(error) or f"It took longer than {SUBSTITUTE_S:g} s."
             if target.is_attempt:
-                raise Problem(
+                raise HttpProblem(
                     503,
                     f"The prompts of the rollout's candidate cannot be read: {why}",
                     headers={"retry-after": "1"},
@@ -799,7 +799,7 @@ async def _plain(body: Content, encoding: str, limit: int, held_body: HeldBody) 
         return body
     try:
         return await decompressed(body, encoding, limit, held_body)
-    except Problem as problem:
+    except HttpProblem as problem:
         if problem.status in (413, 429):
             raise
         return b""
@@ -830,7 +830,7 @@ def _rewritten(body: Content, before: dict[str, Any], after: dict[str, Any]) -> 
         except UnicodeEncodeError:  # a lone surrogate, which only JSON escapes can represent
             return json.dumps(after).encode()
     except (TypeError, ValueError, RecursionError):
-        raise Problem(400, "The body is not JSON that can be rewritten.") from None
+        raise HttpProblem(400, "The body is not JSON that can be rewritten.") from None
 
 
 def _without_model(
@@ -851,10 +851,10 @@ def _model_of(changed: dict[str, Any] | None) -> str:
     return model if isinstance(model, str) else ""
 
 
-def _nothing(path: str) -> Problem:
+def _nothing(path: str) -> HttpProblem:
     below = "/gateway/{scope}"
     routes = [f"{below}/{name}/v1/{path}" for name, path in (*DIALECTS, *PASSED_THROUGH)]
-    return Problem(
+    return HttpProblem(
         404,
         f"The gateway has no route {path[:300]}.",
         hint=f"Its routes: {', '.join(routes)}; {{scope}} is ROLLOUT_ID@FENCE or an agent's name.",

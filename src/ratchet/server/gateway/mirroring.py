@@ -14,7 +14,7 @@ from ratchet.server.gateway.recording import CallRecording
 from ratchet.server.gateway.recording_queue import RecordingQueue
 from ratchet.server.gateway.relay import CallRelay, UpstreamFailure, UpstreamRequest
 from ratchet.server.gateway.substitution import Shadow
-from ratchet.server.problems import Problem
+from ratchet.server.http_problems import HttpProblem
 from ratchet.types.trace import MIRRORED
 
 MIRROR_OF = "ratchet.mirror_of"
@@ -117,7 +117,7 @@ class CallMirror:
             await relay.run(task, _never, _nowhere)
         except UpstreamFailure as failure:
             self._recordings.put(recording, failure.kind, failure.detail)
-        except Problem as problem:
+        except HttpProblem as problem:
             self._recordings.put(recording, "overloaded", problem.detail)
         else:
             self._recordings.put(recording)

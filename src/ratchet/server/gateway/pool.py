@@ -16,7 +16,7 @@ from ratchet.observe.model_apis import DialectName
 from ratchet.run.model_hosts import is_of, reached_at
 from ratchet.server.body import Content
 from ratchet.server.gateway.upstream import BEARER_KEY, Upstream, host_of, provider_of
-from ratchet.server.problems import Problem
+from ratchet.server.http_problems import HttpProblem
 from ratchet.types.wording import counted
 
 CONNECT_S = 10.0
@@ -111,7 +111,7 @@ class UpstreamEndpoint:
         """Acquire a slot for a call, waiting for a bounded time.
 
         Raises:
-            Problem: 429, when no slot became free in time or too many calls wait.
+            HttpProblem: 429, when no slot became free in time or too many calls wait.
         """
         if not self._free.locked():
             await self._free.acquire()
@@ -131,8 +131,8 @@ class UpstreamEndpoint:
         """Release the slot of a call."""
         self._free.release()
 
-    def _busy(self) -> Problem:
-        return Problem(
+    def _busy(self) -> HttpProblem:
+        return HttpProblem(
             429,
             f"{counted(self.upstream.concurrency, 'call')} to the upstream {self.upstream.name!r}"
             " are in flight, which is its limit.",
@@ -189,10 +189,10 @@ class UpstreamPool:
         """The endpoint of a base URL that a client calls by itself.
 
         Raises:
-            Problem: 403, when it is at none of the hosts.
+            HttpProblem: 403, when it is at none of the hosts.
         """
         if not is_of(base_url, self._hosts):
-            raise Problem(
+            raise HttpProblem(
                 403,
                 f"{base_url[:300]} is at none of the agent's model hosts.",
                 hint="Name its host in ratchet.toml: [agent] model_hosts.",

@@ -21,7 +21,7 @@ from ratchet.server.gateway.recording import CallRecording
 from ratchet.server.gateway.stripping import Headers, ResponseStripper
 from ratchet.server.gateway.translating import AnswerTranslator, RefusedSettings
 from ratchet.server.gateway.upstream import Upstream
-from ratchet.server.problems import Send
+from ratchet.server.http_problems import Send
 
 Receive: TypeAlias = Callable[[], Awaitable[Mapping[str, Any]]]
 
@@ -155,7 +155,7 @@ class CallRelay:
             UpstreamFailure: The upstream failed. When the response has `begun`, it must be aborted.
             UnknownWeights: The upstream has answered 404, and nothing was sent to the client.
             RefusedSettings: It has answered 400, and nothing was sent to the client.
-            Problem: The upstream is at its concurrency limit.
+            HttpProblem: The upstream is at its concurrency limit.
         """
         watch = asyncio.get_running_loop().call_later(WATCH_AFTER_S, self._watch, receive, task)
         endpoint = self._outgoing.endpoint

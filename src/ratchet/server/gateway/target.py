@@ -11,7 +11,7 @@ from urllib.parse import unquote_to_bytes
 import msgspec
 
 from ratchet.server.gateway.headers import ROLLOUT_HEADER
-from ratchet.server.problems import Problem
+from ratchet.server.http_problems import HttpProblem
 
 _TOKEN = re.compile(r"ra_[A-Za-z0-9_-]{36,2000}")
 
@@ -43,7 +43,7 @@ class GatewayTarget(msgspec.Struct, frozen=True, kw_only=True):
 
 
 ReadToken: TypeAlias = Callable[[bytes], tuple[str, int]]
-"""Reads whose token it is: rollout id and fence. Raises a Problem if it is none of this store's."""
+"""Reads whose token it is: rollout id and fence. Raises HttpProblem if it is not of this store."""
 
 
 class Addressed(NamedTuple):
@@ -70,14 +70,14 @@ def addressed(
         read_token: Reads the token of an attempt.
 
     Raises:
-        Problem: The path names neither attempt nor agent (404); what is named besides is no
+        HttpProblem: The path names neither attempt nor agent (404); what is named besides is no
             attempt, or another one than in the path (400); or it is no token of this store (401).
     """
     target, by_token = _attempt_of(scope, read_token)
     if target is None and "@" not in scope and _AGENT.fullmatch(scope):
         target = GatewayTarget(agent=scope)
     if target is None:
-        raise Problem(
+        raise HttpProblem(
             404,
             f"{scope[:300]!r} is neither an attempt nor an agent's name.",
             hint="The gateway is at /gateway/ROLLOUT_ID@FENCE/ or /gateway/AGENT_NAME/;"
@@ -90,13 +90,15 @@ def addressed(
     for text in {value.decode("latin-1").strip() for value in raw_attempts} - {""}:
         attempt, with_token = _attempt_of(text, read_token)
         if attempt is None:
-            raise Problem(
+            raise HttpProblem(
                 400,
                 f"{text[:300]!r} names no attempt of a rollout.",
                 hint=f"Pass the header {ROLLOUT_HEADER.decode()} of the task on as it came.",
             )
         if target.is_attempt and target != attempt:
-            raise Problem(400, f"The call is for {target} by its path, and for {attempt} besides.")
+            raise HttpProblem(
+                400, f"The call is for {target} by its path, and for {attempt} besides."
+            )
         target, by_token = attempt, by_token or with_token
     return Addressed(target, by_token, b"&".join(part for part in parts if part not in own))
 
@@ -162,18 +164,18 @@ class AttemptGuard:
         """Check that an attempt is running.
 
         Raises:
-            Problem: There is no such rollout (404), or its attempt is over (409).
+            HttpProblem: There is no such rollout (404), or its attempt is over (409).
             RatchetError: The store cannot be read.
         """
         state = await self._state(target.rollout_id, target.fence)
         if state == "unknown":
-            raise Problem(
+            raise HttpProblem(
                 404,
                 f"There is no rollout {target.rollout_id!r}.",
                 hint="Use /gateway/ROLLOUT_ID@FENCE/ with a claimed rollout.",
             )
         if state != "running":
-            raise Problem(
+            raise HttpProblem(
                 409,
                 f"Attempt {target.fence} of rollout {target.rollout_id!r} is over.",
                 hint="Its lease expired, or it was finished or cancelled; stop the agent.",

@@ -13,11 +13,11 @@ from typing import Any
 from ratchet.server.access import Caller
 from ratchet.server.agent_limits import opens
 from ratchet.server.body import BodyBudget, Content, Receive, decompressed, read_body
+from ratchet.server.http_problems import HttpProblem
 from ratchet.server.metrics import Metrics
 from ratchet.server.otlp.limits import MAX_MESSAGES, MAX_SPANS, Malformed, TooMany
 from ratchet.server.otlp.messages import ENCODINGS, OtlpEncoding
 from ratchet.server.otlp.records import OtlpRecords, describe, records_of
-from ratchet.server.problems import Problem
 from ratchet.server.span_writer import SpanWriter
 
 Send = Callable[[Mapping[str, Any]], Awaitable[None]]
@@ -66,15 +66,15 @@ class Otlp:
         """Serve one request.
 
         Raises:
-            Problem: OTLP does not support the method or the media type. Every other failure is
+            HttpProblem: OTLP does not support the method or the media type. Every other failure is
                 answered here, in the form that the specification requires.
         """
         if scope["method"] != "POST":
-            raise Problem(405, "Spans are sent with POST.", headers={"allow": "POST"})
+            raise HttpProblem(405, "Spans are sent with POST.", headers={"allow": "POST"})
         media_type, compression, length = _headers(scope["headers"])
         encoding = ENCODINGS.get(media_type)
         if encoding is None:
-            raise Problem(
+            raise HttpProblem(
                 415,
                 f"OTLP does not support the media type {media_type!r}.",
                 hint=f"Send {' or '.join(ENCODINGS)}.",
@@ -82,7 +82,7 @@ class Otlp:
         caller: Caller = scope["ratchet.caller"]
         try:
             rejected = await self._take(encoding, compression, length, receive, caller)
-        except Problem as problem:
+        except HttpProblem as problem:
             failure = encoding.failure(_CODES.get(problem.status, 13), problem.detail)
             await _answer(send, problem.status, encoding, failure, problem.headers)
             return
@@ -117,9 +117,9 @@ class Otlp:
         try:
             request = encoding.decode(plain)
         except Malformed as error:
-            raise Problem(400, str(error)) from None
+            raise HttpProblem(400, str(error)) from None
         except TooMany:
-            raise Problem(
+            raise HttpProblem(
                 413,
                 f"The request has more than {MAX_SPANS} spans, or {MAX_MESSAGES} parts of them.",
                 hint="Send fewer at a time (OTEL_BSP_MAX_EXPORT_BATCH_SIZE).",

@@ -76,6 +76,7 @@ def upgrade() -> None:
     _runs()
     _cycles()
     _agents()
+    _problems()
     _access()
 
 
@@ -380,6 +381,39 @@ def _agents() -> None:
     )
     _index("report_cards", "evaluator", ["evaluator", "version", "created_at"])
     op.create_table("events", _seq(), *_words("kind"), *_floats("at"), *_words("body"))
+
+
+def _problems() -> None:
+    op.create_table(
+        "problems",
+        _seq(),
+        _unique("id"),
+        *_words("agent", "state"),
+        *_whole("version"),
+        *_words("profile", "body"),
+    )
+    _index("problems", "agent", ["agent", "seq"])
+    op.create_table(
+        "occurrences",
+        _seq(),
+        _unique("id"),
+        *_words("agent", "problem_id", "trace_id"),
+        *_floats("at", "loss"),
+        *_floats("cost_usd", nullable=True),
+        *_words("body"),
+    )
+    _index("occurrences", "problem", ["problem_id", "at"])
+    _index("occurrences", "agent", ["agent", "at"])
+    _index("occurrences", "trace", ["trace_id"])
+    op.create_table(
+        "frozen_sets",
+        _seq(),
+        _unique("id"),
+        *_words("project", "problem_id"),
+        *_whole("version"),
+        *_words("body"),
+    )
+    _index("frozen_sets", "project", ["project", "seq"])
 
 
 def _access() -> None:

@@ -1,4 +1,4 @@
-"""Problem responses: every error of the API as RFC 9457 `application/problem+json`."""
+"""Problem documents: every error of the API as RFC 9457 `application/problem+json`."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class FieldError(msgspec.Struct, frozen=True):
     detail: str
 
 
-class Problem(Exception):
+class HttpProblem(Exception):
     """An error response, raised as an exception.
 
     Args:
@@ -86,17 +86,17 @@ class Problem(Exception):
         return msgspec.json.encode(content)
 
 
-def problem_of(error: RatchetError) -> Problem:
+def problem_of(error: RatchetError) -> HttpProblem:
     """Convert one of Ratchet's errors to a problem."""
     if isinstance(error, Conflict):
         status = 409
     elif isinstance(error, (InputError, ConfigError)):
         status = 422
     elif isinstance(error, StoreError):
-        return Problem(503, error.message, hint=error.hint, headers={"retry-after": "1"})
+        return HttpProblem(503, error.message, hint=error.hint, headers={"retry-after": "1"})
     else:
         status = 500
-    return Problem(status, error.message, hint=error.hint)
+    return HttpProblem(status, error.message, hint=error.hint)
 
 
 Send: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[None]]
@@ -117,7 +117,7 @@ _TYPES = {
 }
 
 
-async def send_problem(problem: Problem, send: Send, instance: str = "") -> None:
+async def send_problem(problem: HttpProblem, send: Send, instance: str = "") -> None:
     """Send a problem, with the `error` object that providers' SDKs expect.
 
     Args:

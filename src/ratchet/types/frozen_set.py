@@ -1,0 +1,47 @@
+"""Frozen sets: tasks that keep a fixed problem fixed."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ratchet.types.task import Task
+
+FROZEN_TASKS = 20
+"""Most tasks of a frozen set."""
+
+
+class Correction(msgspec.Struct, frozen=True, kw_only=True):
+    """A change of a frozen task's expected answer by a person."""
+
+    task_id: str
+    before: object
+    after: object
+    """The new expected answer; None when the task was removed."""
+    by: str
+    reason: str = ""
+    at: float
+    """Unix seconds."""
+
+
+class FrozenSet(msgspec.Struct, frozen=True, kw_only=True):
+    """Tasks of a fixed problem: its failures, and neighbours that were right.
+
+    They are a population of their own, and never val or test tasks.
+    """
+
+    id: str
+    project: str
+    """The project, among others on the same store."""
+    problem_id: str
+    title: str
+    """The problem's title."""
+    tasks: tuple[Task, ...]
+    """At most FROZEN_TASKS."""
+    loss: float = 0.0
+    """The problem's share × loss before it was fixed: the worst sets run first."""
+    created_at: float
+    """Unix seconds."""
+    corrections: tuple[Correction, ...] = ()
+    """Oldest first."""
+    version: int = 1
+    """Counts its changes; a writer that has not seen the last one is refused."""
