@@ -10,7 +10,8 @@ the third; the words of another drift. The last line of stdout is one JSON objec
 - purity: share of the occurrences of a found problem that were planted as it, least over problems
   and seeds; purity_mean over all
 - recall_mean: share of the traces that were planted as a problem that are in it
-- kept_ids: share of the problems found on the first day that have the same id on the last
+- kept_ids: share of the problems named on the first day that on the last, under the same id, still
+  hold most of the same planted problem
 - returned: share of seeds in which the problem that came back was reopened
 - false_problems: problems among the ten worst that are none of the planted, mean over seeds
 - traces_per_s: traces looked at per second, on one core
@@ -140,7 +141,9 @@ async def _measure(seed: int, count: int, noise: float) -> dict[str, Any]:
         return {
             "purities": purities,
             "recalls": recalls,
-            "kept_ids": _mean([float(named.get(name) == id) for name, id in first.items()]),
+            "kept_ids": _mean(
+                [float(_plant(store, id, plant_of) == name) for name, id in first.items()]
+            ),
             "returned": returned,
             "false": float(len(worst) - len(named)),
             "traces_per_s": count / looked,
@@ -158,12 +161,16 @@ def _named(store: Store, plant_of: dict[str, str], now: float) -> dict[str, str]
     """Id of the problem among the ten worst that holds most of each planted one."""
     named: dict[str, tuple[int, str]] = {}
     for report in reports(store, now=now)[0][:TOP]:
-        members = store.problems.occurrences(report.problem.id, limit=10**6)
-        counts = Counter(plant_of[member.trace_id] for member in members)
-        plant, number = counts.most_common(1)[0]
-        if plant:
-            named[plant] = max(named.get(plant, (0, "")), (number, report.problem.id))
+        if plant := _plant(store, report.problem.id, plant_of):
+            of_plant = report.occurrences, report.problem.id
+            named[plant] = max(named.get(plant, (0, "")), of_plant)
     return {plant: id for plant, (_, id) in named.items()}
+
+
+def _plant(store: Store, id: str, plant_of: dict[str, str]) -> str:
+    """The planted problem that most traces of a problem belong to; empty for none."""
+    members = store.problems.occurrences(id, limit=10**6)
+    return Counter(plant_of[member.trace_id] for member in members).most_common(1)[0][0]
 
 
 def _rounded(values: dict[str, float]) -> dict[str, float]:

@@ -141,7 +141,9 @@ async def _page(
             scores = ()
         occurrences = occurrences_of(
             observed,
-            asked_before=_asked_before(store, observed, asked),
+            asked_before=_asked_before(store, observed, asked)
+            if trace.conversation_id in changed.talks
+            else "",
             scores=scores,
             low_score=low_score,
         )
@@ -178,7 +180,7 @@ def _asked_before(store: Store, observed: ObservedTrace, asked: dict[str, tuple[
     """The question of the turn before, as text; `asked` remembers the last of each conversation."""
     trace = observed.recording.trace
     conversation_id = trace.conversation_id
-    if not conversation_id or observed.imported:
+    if observed.imported:
         return ""
     before = asked.get(conversation_id)
     if before is None:
