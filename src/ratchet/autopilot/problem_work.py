@@ -124,7 +124,7 @@ def told_of(project: Project, store: Store, problem: Problem) -> Project:
 
 
 def _told(store: Store, problem: Problem) -> str:
-    """What the coach is told of a problem: the same while a run works on it, which depends on it."""
+    """What the coach is told of a problem: the same words while a run works on it."""
     turn = len(problem.run_ids) - (problem.state not in NEEDS_WORK)
     subject, key = f"problem/{problem.id}", f"told/{turn}"
     told = store.journal.get(subject, key)

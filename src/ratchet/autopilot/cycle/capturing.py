@@ -17,8 +17,9 @@ def capture_tasks(project: Project, store: Store, cycle: Cycle, now: float) -> C
     """Add live traces to the autopilot's dataset, which begins with the project's own tasks.
 
     Traces of the cycle's problem come first, then those with feedback, then those that failed, then
-    the newest others: what is learned from failures alone may make the rest worse. Where the objective compares with an expected
-    answer, tasks without one are left out. Capturing again adds what is new since.
+    the newest others: what is learned from failures alone may make the rest worse. Where the
+    objective compares with an expected answer, tasks without one are left out. Capturing again adds
+    what is new since.
     """
     policy = project.config.autopilot
     before = store.datasets.latest(policy.dataset)
