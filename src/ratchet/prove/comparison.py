@@ -9,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from ratchet.prove.audit import LabelAudit
-from ratchet.prove.frozen import FrozenSets
+from ratchet.prove.frozen import FrozenProof
 from ratchet.prove.guardrails import Guardrail
 from ratchet.prove.missing import AGAINST_BETTER, AGAINST_WORSE, SKIP_LIMIT
 from ratchet.prove.plan import ExperimentPlan, PairedScore
@@ -140,7 +140,7 @@ class Comparison:
         self.guardrails = tuple(GuardrailState(g, plan) for g in plan.guardrails)
         self.audit = LabelAudit(plan) if plan.labels else None
         """Evidence by people's labels; None when the scores need none."""
-        self.frozen = FrozenSets(plan.frozen, plan.metric, plan.alpha) if plan.frozen else None
+        self.frozen = FrozenProof(plan.frozen, plan.metric, plan.alpha) if plan.frozen else None
         """Evidence by the frozen sets; None without any."""
         self.proved = False
         """Whether the pairs promote: no more of them are observed, only draws of frozen sets."""

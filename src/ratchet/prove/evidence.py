@@ -16,7 +16,7 @@ from ratchet._private_files import make_folder
 from ratchet.prove.alpha import level
 from ratchet.prove.comparison import Comparison
 from ratchet.prove.decide import decision
-from ratchet.prove.frozen import FrozenSets
+from ratchet.prove.frozen import FrozenProof
 from ratchet.prove.plan import ExperimentPlan, PairedScore
 from ratchet.types import InputError
 from ratchet.types.wording import counted
@@ -175,7 +175,7 @@ def document(
     }
 
 
-def _draws(sets: FrozenSets) -> list[dict[str, Any]]:
+def _draws(sets: FrozenProof) -> list[dict[str, Any]]:
     """One row for each draw of a frozen set, as it came."""
     return [
         {

@@ -104,7 +104,7 @@ class FrozenState:
         )
 
 
-class FrozenSets:
+class FrozenProof:
     """The frozen sets of one experiment.
 
     Args:

@@ -34,6 +34,9 @@ LEAST_MARGIN = USUAL_GAIN
 SHARES = 2
 """Shares of the common draws that one set may take."""
 
+MOST_DRAWS = 1000
+"""Draws from which on a set that cannot guard a proof is given up."""
+
 SIMULATED = 2000
 """Simulated sets behind a margin."""
 
@@ -66,6 +69,14 @@ def affordable_sets(sets: int, *, alpha: float, draws: int, noise: float = USUAL
         middle = (low + high + 1) // 2
         low, high = (middle, high) if holds(middle) else (low, middle - 1)
     return low
+
+
+def fewest_draws(*, alpha: float, noise: float) -> int | None:
+    """The fewest draws, to the next ten, with which one set can guard a proof; None if none do."""
+    for draws in range(10, MOST_DRAWS, 10):
+        if affordable_sets(1, alpha=alpha, draws=draws, noise=noise):
+            return draws
+    return None
 
 
 def frozen_margin(sets: int, *, alpha: float, draws: int, noise: float = USUAL_NOISE) -> float:
