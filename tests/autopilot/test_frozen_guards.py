@@ -288,12 +288,6 @@ def test_a_proof_too_small_for_any_set_says_so_and_what_is_enough() -> None:
     assert "30 runs are enough for one set" in guards.sentences[0]
 
 
-def test_answers_that_vary_as_if_by_chance_cannot_be_guarded() -> None:
-    guards = choose_guards([frozen_set("dates")], alpha=0.05, answered=False, draws=900, noise=0.5)
-    assert guards.plan is None
-    assert "The answers vary too much" in guards.sentences[0]
-
-
 def test_a_set_without_expected_answers_is_left_out_where_the_objective_needs_them() -> None:
     guards = choose_guards([frozen_set("dates")], alpha=0.05, answered=True, draws=100)
     assert guards.plan is None
@@ -307,7 +301,7 @@ def test_a_draw_of_another_task_than_its_seed_draws_is_no_evidence(
     evidence = json.loads(path.read_text())
     evidence["draws"][0]["task"] = evidence["draws"][1]["task"]
     path.write_text(json.dumps(evidence))
-    with pytest.raises(VerificationError, match="draw 1 is task .* its seed draws"):
+    with pytest.raises(VerificationError, match=r"draw 1 is task .* its seed draws"):
         verify(path)
 
 

@@ -138,7 +138,6 @@ async def run_experiment(
         answered=setting.answered,
         draws=repeated.count * plan.max_pairs,
         planning=len(planned.totals),
-        noise=repeated.noise,
     )
     for sentence in guards.sentences:
         watcher.message(sentence)

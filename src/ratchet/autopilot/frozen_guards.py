@@ -8,12 +8,11 @@ from collections.abc import Sequence
 import msgspec
 
 from ratchet.prove.frozen_margin import (
-    USUAL_NOISE,
     affordable_sets,
     draws_of_one,
     fewest_draws,
     frozen_margin,
-    half_lost,
+    most_noise,
 )
 from ratchet.prove.frozen_plan import FrozenGuardrail, FrozenPlan
 from ratchet.store import Store
@@ -44,7 +43,6 @@ def frozen_guards(
     answered: bool,
     draws: int,
     planning: int,
-    noise: float = 0.0,
 ) -> FrozenGuards:
     """The frozen sets of an experiment; asked again, they are the same.
 
@@ -56,8 +54,6 @@ def frozen_guards(
         draws: Number of runs that the proof takes with either candidate: most draws of all sets.
         planning: How many times the tasks of the proof were planned. Tasks that are added to a
             proof that was undecided add draws, so the sets are chosen anew.
-        noise: As measured before, variance of the difference of two scores of equal candidates;
-            what is below the usual noise is not relied on.
     """
     key = f"frozen/{experiment.id}/{planning}"
     stored = store.journal.get(experiment.run_id, key)
@@ -66,7 +62,7 @@ def frozen_guards(
             return FrozenGuards()
         seed = content_hash([experiment.id, planning])
         guards = choose_guards(
-            sets, alpha=experiment.alpha, answered=answered, draws=draws, noise=noise, seed=seed
+            sets, alpha=experiment.alpha, answered=answered, draws=draws, seed=seed
         )
         body = msgspec.to_builtins(guards)
         stored = store.journal.append(experiment.run_id, key, body, time.time())
@@ -79,7 +75,6 @@ def choose_guards(
     alpha: float,
     answered: bool,
     draws: int,
-    noise: float = 0.0,
     seed: str = "",
 ) -> FrozenGuards:
     """Choose the first sets, as many as so many draws can hold to a margin that is of use.
@@ -89,10 +84,8 @@ def choose_guards(
         alpha: Level of the experiment.
         answered: Whether the objective needs an expected answer.
         draws: Most draws of all sets together.
-        noise: As measured, variance of the difference of two scores of equal candidates.
         seed: Determines the draws.
     """
-    noise = max(USUAL_NOISE, noise)
     tasks = {frozen.id: _usable(frozen, answered) for frozen in sets}
     usable = [frozen for frozen in sets if tasks[frozen.id]]
     sentences = [
@@ -101,14 +94,14 @@ def choose_guards(
         for frozen in sets
         if not tasks[frozen.id] and frozen.tasks
     ]
-    count = affordable_sets(len(usable), alpha=alpha, draws=draws, noise=noise)
+    count = affordable_sets(len(usable), alpha=alpha, draws=draws)
     chosen, left_out = usable[:count], usable[count:]
     if not chosen:
         if left_out:
-            sentences.append(_none(left_out, alpha, draws, noise))
+            sentences.append(_none(left_out, alpha, draws))
         return FrozenGuards(sentences=tuple(sentences))
-    margin = frozen_margin(count, alpha=alpha, draws=draws, noise=noise)
-    most = draws_of_one(count, margin, alpha=alpha, draws=draws, noise=noise)
+    margin = frozen_margin(count, alpha=alpha, draws=draws)
+    most = draws_of_one(count, margin, alpha=alpha, draws=draws)
     plan = FrozenPlan(
         sets=tuple(
             FrozenGuardrail(
@@ -124,7 +117,7 @@ def choose_guards(
             for frozen in chosen
         ),
         draws=min(draws, count * most),
-        noise=noise,
+        noise=most_noise(margin),
     )
     return FrozenGuards(
         plan=plan,
@@ -151,24 +144,20 @@ def _chosen(chosen: Sequence[FrozenSet], left_out: Sequence[FrozenSet], plan: Fr
             f" {_titles(left_out)}"
         )
     return (
-        f"{text}. If the pairs promote the candidate, up to"
-        f" {counted(plan.draws, 'draw')} of frozen tasks have to rule out that it scores lower by"
-        f" {plan.sets[0].margin:.2g} on {'one of them' if several else 'it'}. With noise of"
-        f" {plan.noise:.2g}, losing half of a set's tasks amounts to"
-        f" {half_lost(plan.noise):.2g}."
+        f"{text}. If the pairs promote the candidate, up to {counted(plan.draws, 'draw')} of frozen"
+        f" tasks have to rule out that it scores lower by {plan.sets[0].margin:g} on"
+        f" {'one of them' if several else 'it'}, which is half of a set's tasks with"
+        f" {100 * plan.noise:.0f} % of the answers wrong by chance."
     )
 
 
-def _none(left_out: Sequence[FrozenSet], alpha: float, draws: int, noise: float) -> str:
-    text = (
+def _none(left_out: Sequence[FrozenSet], alpha: float, draws: int) -> str:
+    return (
         f"No frozen set guards this proof ({_titles(left_out)}): {counted(draws, 'draw')}, as many"
-        " as the proof takes runs of either candidate, cannot tell that half of a set's tasks"
-        " are lost."
+        " as the proof takes runs of either candidate, cannot tell that half of a set's tasks are"
+        f" lost. {fewest_draws(alpha=alpha)} runs are enough for one set: add test tasks or"
+        " repetitions."
     )
-    fewest = fewest_draws(alpha=alpha, noise=noise)
-    if fewest is None:
-        return f"{text} The answers vary too much: no number of draws can."
-    return f"{text} Add test tasks or repetitions: {fewest} runs are enough for one set."
 
 
 def _titles(sets: Sequence[FrozenSet]) -> str:

@@ -735,7 +735,7 @@ class _ImproveRun:
                     dollars=None if self.spending.dollars is None else left,
                     judged_usd=judged,
                 )
-            body = msgspec.to_builtins(chosen)
+            body = {"count": chosen.count, "reason": chosen.reason}
             stored_plan = self.store.journal.append(self.run.id, "repetitions", body, time.time())
         return msgspec.convert(stored_plan, RepetitionPlan)
 

@@ -60,8 +60,8 @@ class FrozenPlan(msgspec.Struct, frozen=True, kw_only=True):
     draws: int
     """Most draws of all sets together."""
     noise: float
-    """Variance of the difference of two scores of equal candidates on one task, for which the
-    margins were planned."""
+    """Probability up to which an answer may come out the other way by chance, while an equal
+    candidate passes all sets with a probability of 0.95."""
 
     def __post_init__(self) -> None:
         check_numbers(self, 0.0, 1.0, "noise")

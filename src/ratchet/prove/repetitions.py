@@ -49,9 +49,6 @@ class RepetitionPlan(msgspec.Struct, frozen=True):
     count: int = 1
     reason: str = ""
     """A clause; empty if there is nothing to say."""
-    noise: float = 0.0
-    """Mean squared difference between the scores of two runs of the baseline on a task; 0 when
-    unknown."""
 
     @property
     def sentence(self) -> str:
@@ -138,13 +135,12 @@ def choose_repetitions(
     count = steps[bisect_left(steps, most_power - CONCEDED, key=power)]
     varies = f"two runs of the baseline on a val task differ by {sqrt(noise):.2g} (RMS)"
     if count == 1:
-        return RepetitionPlan(1, f"{varies}, yet repetitions would hardly help the proof", noise)
+        return RepetitionPlan(1, f"{varies}, yet repetitions would hardly help the proof")
     return RepetitionPlan(
         count,
         f"{varies}, so {counted(plan.max_pairs, 'task')} run once would prove"
         f" {f'equal scores no worse by {gain:.2g}' if plan.margin else f'a gain of {gain:.2g}'}"
         f" with probability {once:.2f}; with repetitions it is {power(count):.2f}",
-        noise,
     )
 
 
