@@ -63,6 +63,7 @@ from ratchet.types.problem import (
     ProblemKind,
     ProblemReport,
     ProblemState,
+    ProblemTransition,
 )
 from ratchet.types.prompt_file import PromptFile, RenderedFile, RenderedFiles
 from ratchet.types.prompt_use import PromptUse
@@ -220,6 +221,7 @@ __all__ = [
     "ProblemKind",
     "ProblemReport",
     "ProblemState",
+    "ProblemTransition",
     "PromptFile",
     "PromptTemplate",
     "PromptUse",
