@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
+from typing import Any
 
 from ratchet.autopilot import Project as RatchetProject
 from ratchet.types import FrozenSet, Task
@@ -82,3 +84,31 @@ def test_a_correction_that_says_nothing_is_refused_with_what_is_expected(
         done = project.ratchet("frozen", "correct", "5e7f", "q1", "--reason", "so", *given)
         assert done.returncode == 2
         assert message in done.stderr
+
+
+def test_an_improvement_runs_the_frozen_sets_and_the_pull_request_says_what_they_show(
+    make_project: MakeProject,
+) -> None:
+    project = make_project()
+    own = RatchetProject.find(project.root)
+    kept = FrozenSet(
+        id="c0" * 32, project=own.identity(), problem_id="ab" * 32, title="Small numbers",
+        tasks=tuple(Task(f"f{number}", number) for number in range(20)), created_at=1.0,
+    )  # fmt: skip
+    with own.open_store() as store:
+        store.frozen_sets.put(kept)
+        splits = own.dataset(store=store)[0].splits
+    assert {splits[f"t{number}"] for number in range(20)} == {"train"}
+    done = project.ratchet("improve")
+    assert done.returncode == 0, done.stderr
+    told = " ".join((done.stdout + done.stderr).split())
+    assert "1 frozen set guards this proof: 'Small numbers'." in told
+    assert "The pairs promote the candidate; now its frozen sets are run." in told
+    assert "Proved to stay fixed: 'Small numbers'." in told
+    verified = project.json("verify")
+    assert verified["ok"] is True
+    releases: Any = project.json("releases")["releases"]
+    text = Path(releases[0]["pull_request"]).read_text()
+    assert "### What was fixed before" in text
+    assert "| `Small numbers` | " in text
+    assert "- `Small numbers`: fixed `f" in text
