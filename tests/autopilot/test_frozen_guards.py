@@ -14,7 +14,7 @@ import pytest
 import ratchet
 from ratchet.autopilot import Watcher
 from ratchet.autopilot.experiment import ExperimentSettings, run_experiment
-from ratchet.autopilot.frozen_guards import choose_guards
+from ratchet.autopilot.frozen_guards import FrozenGuards, choose_guards, frozen_guards
 from ratchet.bind import current
 from ratchet.evaluate import Scorer, evaluator
 from ratchet.prove import verify
@@ -247,6 +247,35 @@ def test_killed_and_resumed_it_draws_the_same_and_pays_no_rollout_twice(
         for path in (ended.evidence_path, whole.evidence_path)
     ]
     assert drawn[0] == drawn[1]
+
+
+def test_an_experiment_that_began_without_frozen_sets_ends_without_them(
+    local: Store, tmp_path: Path
+) -> None:
+    wanted = setting()
+    first = conduct(local, tmp_path, wanted)
+    newer = msgspec.structs.replace(wanted, frozen=(frozen_set("newer"),))
+    assert conduct(local, tmp_path, newer) == first
+    assert decided(first).frozen == ()
+
+
+def test_added_test_tasks_choose_the_sets_anew_for_a_proof_that_goes_on(local: Store) -> None:
+    experiment = Experiment(
+        id="e", run_id="run", baseline_id="b", candidate_id="c", dataset_version="d", stream="s",
+        history=(), alpha=0.05, created_at=0.0,
+    )  # fmt: skip
+
+    def guards(planning: int, draws: int, *sets: FrozenSet) -> FrozenGuards:
+        return frozen_guards(
+            experiment, sets, local, answered=False, draws=draws, planning=planning
+        )
+
+    few = guards(1, 12, frozen_set("dates"))
+    assert few.plan is None
+    assert guards(1, 60, frozen_set("tools")) == few, "asked again, it is the same"
+    more = guards(2, 60, frozen_set("dates"))
+    assert more.plan is not None
+    assert [planned.title for planned in more.plan.sets] == ["dates"]
 
 
 def test_a_set_that_is_always_wrong_passes_and_says_that_it_had_nothing_to_lose(

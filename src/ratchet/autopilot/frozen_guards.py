@@ -58,8 +58,6 @@ def frozen_guards(
     key = f"frozen/{experiment.id}/{planning}"
     stored = store.journal.get(experiment.run_id, key)
     if stored is None:
-        if not sets:
-            return FrozenGuards()
         seed = content_hash([experiment.id, planning])
         guards = choose_guards(
             sets, alpha=experiment.alpha, answered=answered, draws=draws, seed=seed
