@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from ratchet.autopilot.cycle.live_traffic import live_evaluator
 from ratchet.autopilot.problem_scan import ScoreTrace
 from ratchet.autopilot.project import Project
 from ratchet.autopilot.recorded_scores import RecordedScores
-from ratchet.observe.project_paths import folder_with_config
 from ratchet.store import Store
 from ratchet.types import Score
 from ratchet.types.trace import TraceRecording
 
 
-def live_scores(folder: Path, store: Store) -> tuple[ScoreTrace | None, float]:
-    """What scores live answers of the project that a folder belongs to, and which scores are low.
+def live_scores(project: Project, store: Store) -> tuple[ScoreTrace | None, float]:
+    """What scores live answers of a project, and the highest score that is low.
 
     None where [autopilot] names no evaluator, or one that is paid for each answer: then feedback
     and imported scores count.
 
     Raises:
-        ConfigError: ratchet.toml is malformed, or names an evaluator that there is not.
+        ConfigError: [autopilot] evaluator names none.
     """
-    if folder_with_config(folder) is None:
-        return None, LOW
-    project = Project.find(folder)
     evaluator = live_evaluator(project)
     if evaluator is None or getattr(evaluator, "is_judge", False):
         return None, project.config.autopilot.low_score
@@ -37,7 +32,3 @@ def live_scores(folder: Path, store: Store) -> tuple[ScoreTrace | None, float]:
         return () if found is None else (found,)
 
     return score, project.config.autopilot.low_score
-
-
-LOW = 0.5
-"""A score of at most this is low, where no project says otherwise."""

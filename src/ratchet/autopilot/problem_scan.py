@@ -28,6 +28,9 @@ from ratchet.types.trace import ObservedTrace, TraceRecording
 DAYS = 14
 """Days in which problems are looked for and counted."""
 
+LOW = 0.5
+"""A score of at most this is low, where no project says otherwise."""
+
 POOL = 2_000
 """Most occurrences of an agent that are grouped at once."""
 
@@ -62,7 +65,7 @@ async def scan(
     *,
     now: float,
     score: ScoreTrace | None = None,
-    low_score: float = 0.5,
+    low_score: float = LOW,
     on_page: Callable[[int], None] = lambda traces: None,
 ) -> Scanned:
     """Look through what was stored since the last scan.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import msgspec
 
 from ratchet.autopilot.problem_scan import DAYS
@@ -67,7 +69,7 @@ def prepare(project: Project, store: Store, problem: Problem, now: float) -> Pro
         # The same tasks, so that the run goes on where it was interrupted.
         dataset = store.datasets.get(underway.dataset_version)
         return ProblemWork(
-            _told_of(project, store, problem).with_dataset(f"{dataset.name}@{dataset.version}"),
+            told_of(project, store, problem).with_dataset(f"{dataset.name}@{dataset.version}"),
             (f"Problem {problem.id}: {problem.title}. Run {underway.id[:8]} goes on.",),
         )
     dataset, sentences = (
@@ -110,10 +112,10 @@ def prepare(project: Project, store: Store, problem: Problem, now: float) -> Pro
         )
     name = f"{captured.dataset.name}@{captured.dataset.version}"
     ready = project.with_dataset(name) if captured.dataset.tasks else project
-    return ProblemWork(_told_of(ready, store, problem), tuple(said))
+    return ProblemWork(told_of(ready, store, problem), tuple(said))
 
 
-def _told_of(project: Project, store: Store, problem: Problem) -> Project:
+def told_of(project: Project, store: Store, problem: Problem) -> Project:
     """The project, its coach told of the problem."""
     coach = project.config.coach
     guidelines = "\n\n".join(part for part in (coach.guidelines, _told(store, problem)) if part)
@@ -122,12 +124,21 @@ def _told_of(project: Project, store: Store, problem: Problem) -> Project:
 
 
 def _told(store: Store, problem: Problem) -> str:
-    """What the coach is told of a problem."""
+    """What the coach is told of a problem: the same words while a run works on it."""
+    turn = len(problem.run_ids) - (problem.state not in NEEDS_WORK)
+    subject, key = f"problem/{problem.id}", f"told/{turn}"
+    told = store.journal.get(subject, key)
+    if told is None:
+        told = store.journal.append(subject, key, _description(store, problem), time.time())
+    return str(told)
+
+
+def _description(store: Store, problem: Problem) -> str:
     lines = [
         "This change is for one problem of the agent in production. Fix it, and keep the rest as it"
         f" is. The problem: {problem.title}"
     ]
-    for occurrence in store.problems.occurrences(problem.id, limit=SHOWN, oldest=True):
+    for occurrence in store.problems.occurrences(problem.id, limit=SHOWN):
         lines.append(f"- asked: {occurrence.input[:300]}")
         if occurrence.output:
             lines.append(f"  answered: {occurrence.output[:300]}")

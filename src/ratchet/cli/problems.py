@@ -13,7 +13,7 @@ import typer
 from rich.text import Text
 
 from ratchet.autopilot.live_scores import live_scores
-from ratchet.autopilot.problem_scan import DAYS, Scanned, reports, scan
+from ratchet.autopilot.problem_scan import DAYS, LOW, Scanned, reports, scan
 from ratchet.autopilot.problem_work import find_problem
 from ratchet.cli.console import (
     Folder,
@@ -24,11 +24,13 @@ from ratchet.cli.console import (
     out,
     print_json,
     print_table,
+    project_in,
     short,
     table,
 )
 from ratchet.cli.errors import err
 from ratchet.cli.keys import StoreUrl, open_store
+from ratchet.observe.project_paths import folder_with_config
 from ratchet.store import Store
 from ratchet.types import NEEDS_WORK, Occurrence, Problem, ProblemReport, ProblemState
 from ratchet.types.wording import counted
@@ -127,7 +129,9 @@ def _scan(opened: Store, folder: Path, url: str | None, now: float) -> Scanned:
             told = time.monotonic()
             err.print(f"Looking through new traces: {traces} so far.", style="dim")
 
-    score, low_score = live_scores(folder, opened) if url is None else (None, 0.5)
+    score, low_score = None, LOW
+    if url is None and folder_with_config(folder) is not None:
+        score, low_score = live_scores(project_in(folder), opened)
     scanned = asyncio.run(scan(opened, now=now, score=score, low_score=low_score, on_page=on_page))
     if scanned.elsewhere:
         err.print(

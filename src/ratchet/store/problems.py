@@ -271,14 +271,13 @@ class Problems:
         return [_decode_transition(body) for body in rows]
 
     def occurrences(
-        self, id: str, *, since: float = 0.0, limit: int = 100, oldest: bool = False
+        self, id: str, *, since: float = 0.0, limit: int = 100
     ) -> builtins.list[Occurrence]:
-        """Return a problem's occurrences, newest or oldest first, each trace once."""
-        place = occurrences.c.at, occurrences.c.seq
+        """Return a problem's occurrences, newest first, each trace once."""
         query = (
             select(occurrences.c.body)
             .where(occurrences.c.problem_id == id, occurrences.c.at >= since)
-            .order_by(*(place if oldest else (column.desc() for column in place)))
+            .order_by(occurrences.c.at.desc(), occurrences.c.seq.desc())
             .limit(limit)
         )
         rows = self._database.read(lambda c: c.execute(query).scalars().all())
