@@ -39,7 +39,8 @@ sys.path[:0] = [str(HERE.parent), str(HERE / "parts")]
 
 from problems.traffic import AGENT, DAY_S, PLANTS, RETURNS, Traffic, TrafficTrace  # noqa: E402
 
-from ratchet.autopilot.problem_scan import reports, scan  # noqa: E402
+from ratchet.autopilot.problem_reports import reports  # noqa: E402
+from ratchet.autopilot.problem_scan import scan  # noqa: E402
 from ratchet.store import Store  # noqa: E402
 from ratchet.types import Score  # noqa: E402
 from ratchet.types.trace import TraceRecording  # noqa: E402

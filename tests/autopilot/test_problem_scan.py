@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from ratchet.autopilot.problem_scan import LEASE, reports, scan
+from ratchet.autopilot.problem_reports import reports
+from ratchet.autopilot.problem_scan import LEASE, scan
 from ratchet.autopilot.problem_states import settle
 from ratchet.store import Store
 from ratchet.store.problems import DAY_S

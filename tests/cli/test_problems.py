@@ -87,6 +87,10 @@ def test_work_on_a_problem_makes_tasks_of_its_traces_and_ends_with_its_release(
     project.json("problems")
     fixed: Any = project.json("problems", "show", id)
     assert fixed["report"]["problem"]["state"] == "fixed"
+    frozen: Any = project.json("frozen", "show", fixed["report"]["problem"]["frozen_set"])
+    kept = [task["input"] for task in frozen["tasks"]]
+    assert len([value for value in kept if value >= 1_000]) == 5  # the failures
+    assert 5 < len(kept) <= 20
     with Store.open(f"sqlite:///{project.root}/.ratchet/ratchet.db") as store:
         complain(store, range(100, 104), time.time() + 1)
     again = project.ratchet("problems")

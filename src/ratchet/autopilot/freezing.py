@@ -7,6 +7,8 @@ from typing import Any
 
 import msgspec
 
+from ratchet.curate.problems.resemblance import masked, words_of
+from ratchet.curate.problems.symptoms import as_text
 from ratchet.curate.split import input_key
 from ratchet.store import Store
 from ratchet.types import (
@@ -14,10 +16,12 @@ from ratchet.types import (
     FrozenSet,
     InputError,
     Problem,
+    Run,
     Task,
     content_hash,
 )
 from ratchet.types.frozen_set import FROZEN_TASKS
+from ratchet.types.label import RIGHT_FROM
 
 NEIGHBOURS = 5
 """Tasks of a set that are kept for neighbours, where there are as many."""
@@ -77,6 +81,55 @@ def freeze(
     )
     store.frozen_sets.put(frozen)
     return frozen
+
+
+def freeze_fixed(
+    store: Store, problem: Problem, run: Run, *, loss: float, now: float
+) -> FrozenSet | None:
+    """Store the frozen set of a problem that a run's candidate fixed; None when it leaves none.
+
+    Its failures are the run's tasks that were made of the problem's traces, those first that the
+    candidate gets right; its neighbours are the tasks most like them that the candidate gets right.
+    Where every task that the run has scored has an expected answer, so has every task of the set.
+
+    Args:
+        store: The store.
+        problem: The problem.
+        run: The run.
+        loss: The problem's share × loss before it was fixed.
+        now: Unix seconds.
+    """
+    experiment = store.experiments.get(run.experiment_id) if run.experiment_id else None
+    if experiment is None or experiment.decision is None:
+        return None
+    scored = store.scores.by_task(run.id, run.best_id, experiment.decision.metric)
+    means = {id: score.mean for id, score in scored.items() if score.mean is not None}
+    tasks = store.datasets.get(run.dataset_version).tasks
+    traces = {occurrence.trace_id for occurrence in store.problems.occurrences(problem.id)}
+    failures = [task for task in tasks if traces.intersection(task.origin.sources)]
+    if not failures:
+        return None
+    words = frozenset().union(*(_words(task) for task in failures))
+    others = [task for task in tasks if task not in failures]
+    neighbours = [task for task in others if means.get(task.id, 0.0) >= RIGHT_FROM]
+    if all(task.expected is not None for task in tasks if task.id in means):
+        failures = [task for task in failures if task.expected is not None]
+        if not failures:
+            return None
+    return freeze(
+        problem,
+        sorted(failures, key=lambda task: -means.get(task.id, 0.0)),
+        sorted(neighbours, key=lambda task: -len(_words(task) & words)),
+        store=store,
+        project=run.project,
+        answered=False,
+        loss=loss,
+        now=now,
+    )
+
+
+def _words(task: Task) -> frozenset[str]:
+    return frozenset(words_of(masked(as_text(task.input))))
 
 
 def corrected(

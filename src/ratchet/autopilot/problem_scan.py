@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from ratchet.autopilot.problem_reports import DAYS
 from ratchet.autopilot.problem_states import settle
 from ratchet.curate.problems import Background, Profile, group, occurrences_of
 from ratchet.curate.problems.resemblance import masked
@@ -22,11 +23,8 @@ from ratchet.curate.recorded_values import Incomplete, input_of
 from ratchet.llm import price
 from ratchet.store import Store
 from ratchet.store.problems import DAY_S, ScanPlace
-from ratchet.types import Occurrence, Problem, ProblemReport, ProblemState, Score
+from ratchet.types import Occurrence, Problem, Score
 from ratchet.types.trace import ObservedTrace, TraceRecording
-
-DAYS = 14
-"""Days in which problems are looked for and counted."""
 
 LOW = 0.5
 """A score of at most this is low, where no project says otherwise."""
@@ -224,39 +222,3 @@ def _returned(store: Store, now: float) -> list[Problem]:
             why = f"{again} traces since the fix have it again."
             returned.append(store.problems.change(problem.id, "returned", reason=why, now=now))
     return returned
-
-
-def reports(
-    store: Store,
-    *,
-    now: float,
-    agent: str | None = None,
-    state: ProblemState | None = None,
-    only: str | None = None,
-) -> tuple[list[ProblemReport], int]:
-    """What problems cost in the last DAYS days, worst first, and the number of traces looked at.
-
-    Args:
-        store: The store.
-        now: Unix seconds.
-        agent: Only of this agent.
-        state: Only in this state.
-        only: Only the problem with this id.
-    """
-    listed = [p for p in store.problems.list(agent, state) if only is None or p.id == only]
-    traces = trace_counts(store, now)
-    total = traces.get(agent, 0) if agent is not None else sum(traces.values())
-    return store.problems.reports(listed, traces, days=DAYS, now=now), total
-
-
-def trace_counts(store: Store, now: float) -> dict[str, int]:
-    """Number of traces of the last DAYS days, by agent; imported trajectories count as traces."""
-    since_ns = int((now - DAYS * DAY_S) * 1e9)
-    counts: dict[str, int] = {}
-    for agent, _, traces in store.traces.activity(since_ns, int(DAYS * DAY_S * 1e9), COUNTED)[0]:
-        counts[agent] = counts.get(agent, 0) + traces
-    return counts
-
-
-COUNTED = 5_000_000
-"""Most traces that are counted."""

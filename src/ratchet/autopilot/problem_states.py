@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from ratchet.autopilot.freezing import freeze_fixed
+from ratchet.autopilot.problem_reports import DAYS, trace_counts
 from ratchet.store import Store
-from ratchet.types import Problem, ProblemState, Release, Run
+from ratchet.types import FrozenSet, Problem, ProblemState, Release, Run
 
 _RELEASES: dict[str, tuple[ProblemState, str]] = {
     "branched": ("proposed", "Its branch is made: {where}."),
@@ -44,6 +46,7 @@ def settle(store: Store, now: float) -> list[Problem]:
             target = "returned"
         if target == problem.state:
             continue
+        frozen = _frozen(store, problem, run, now) if target == "fixed" else None
         changed.append(
             store.problems.change(
                 problem.id,
@@ -52,10 +55,16 @@ def settle(store: Store, now: float) -> list[Problem]:
                 now=now,
                 release_id=release.id if release is not None else "",
                 requests=_requests(problem, release),
+                frozen_set=frozen.id if frozen is not None else problem.frozen_set,
                 fixed_at=now if target == "fixed" else problem.fixed_at,
             )
         )
     return changed
+
+
+def _frozen(store: Store, problem: Problem, run: Run, now: float) -> FrozenSet | None:
+    (report,) = store.problems.reports([problem], trace_counts(store, now), days=DAYS, now=now)
+    return freeze_fixed(store, problem, run, loss=report.weight, now=now)
 
 
 def _release_of(store: Store, run: Run) -> Release | None:

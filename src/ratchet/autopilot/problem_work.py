@@ -6,7 +6,7 @@ import time
 
 import msgspec
 
-from ratchet.autopilot.problem_scan import DAYS
+from ratchet.autopilot.problem_reports import DAYS
 from ratchet.autopilot.project import Project
 from ratchet.curate import CaptureFilter, capture
 from ratchet.store import Store

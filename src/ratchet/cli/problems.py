@@ -13,7 +13,8 @@ import typer
 from rich.text import Text
 
 from ratchet.autopilot.live_scores import live_scores
-from ratchet.autopilot.problem_scan import DAYS, LOW, Scanned, reports, scan
+from ratchet.autopilot.problem_reports import DAYS, reports
+from ratchet.autopilot.problem_scan import LOW, Scanned, scan
 from ratchet.autopilot.problem_work import find_problem
 from ratchet.cli.console import (
     Folder,

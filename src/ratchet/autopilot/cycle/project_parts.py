@@ -22,7 +22,8 @@ from ratchet.autopilot.cycle.releasing import (
     withdraw_request,
 )
 from ratchet.autopilot.live_scores import live_scores
-from ratchet.autopilot.problem_scan import reports, scan
+from ratchet.autopilot.problem_reports import reports
+from ratchet.autopilot.problem_scan import scan
 from ratchet.autopilot.project import Project
 from ratchet.observe.agent_names import agent_name
 from ratchet.store import Store

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from ratchet.autopilot.problem_scan import DAYS, reports
+from ratchet.autopilot.problem_reports import DAYS, reports
 from ratchet.server.agent_limits import BY_QUERY, of_answer
 from ratchet.server.api.fields import Name, Request, ShortText
 from ratchet.server.http_problems import HttpProblem

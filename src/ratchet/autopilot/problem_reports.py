@@ -1,0 +1,45 @@
+"""What problems cost: their share of an agent's traffic in the last days, worst first."""
+
+from __future__ import annotations
+
+from ratchet.store import Store
+from ratchet.store.problems import DAY_S
+from ratchet.types import ProblemReport, ProblemState
+
+DAYS = 14
+"""Days in which problems are looked for and counted."""
+
+COUNTED = 5_000_000
+"""Most traces that are counted."""
+
+
+def reports(
+    store: Store,
+    *,
+    now: float,
+    agent: str | None = None,
+    state: ProblemState | None = None,
+    only: str | None = None,
+) -> tuple[list[ProblemReport], int]:
+    """What problems cost in the last DAYS days, worst first, and the number of traces looked at.
+
+    Args:
+        store: The store.
+        now: Unix seconds.
+        agent: Only of this agent.
+        state: Only in this state.
+        only: Only the problem with this id.
+    """
+    listed = [p for p in store.problems.list(agent, state) if only is None or p.id == only]
+    traces = trace_counts(store, now)
+    total = traces.get(agent, 0) if agent is not None else sum(traces.values())
+    return store.problems.reports(listed, traces, days=DAYS, now=now), total
+
+
+def trace_counts(store: Store, now: float) -> dict[str, int]:
+    """Number of traces of the last DAYS days, by agent; imported trajectories count as traces."""
+    since_ns = int((now - DAYS * DAY_S) * 1e9)
+    counts: dict[str, int] = {}
+    for agent, _, traces in store.traces.activity(since_ns, int(DAYS * DAY_S * 1e9), COUNTED)[0]:
+        counts[agent] = counts.get(agent, 0) + traces
+    return counts
