@@ -20,6 +20,8 @@ interface Asking {
   danger?: boolean;
   /** Ask for a reason, which is handed to `act`; it may not be empty. */
   reason?: boolean;
+  /** Where the reason is kept; all reasons are in the audit log. */
+  keeps?: string;
   disabled?: boolean;
   /** Whether what was entered in the dialog can be confirmed. */
   ready?: boolean;
@@ -33,7 +35,7 @@ interface Asking {
   primary?: boolean;
 }
 
-export function Ask({ label, named, plain, title, children, confirm, danger, reason, disabled, ready = true, needs, act, done, wide, primary }: Asking) {
+export function Ask({ label, named, plain, title, children, confirm, danger, reason, keeps, disabled, ready = true, needs, act, done, wide, primary }: Asking) {
   const allowed = useAllowed(needs);
   const [open, setOpen] = useState(false);
   const [why, setWhy] = useState("");
@@ -71,7 +73,7 @@ export function Ask({ label, named, plain, title, children, confirm, danger, rea
           </AlertDialog.Description>
           {reason && (
             <label className="stack" style={{ alignItems: "stretch", marginTop: 12 }}>
-              Reason, which the audit log keeps
+              Reason, kept in {keeps ? `${keeps} and ` : ""}the audit log
               <textarea required value={why} onChange={(event) => setWhy(event.target.value)} maxLength={2000} />
             </label>
           )}
