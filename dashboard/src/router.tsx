@@ -74,7 +74,7 @@ const experiments = createRoute({
 const experiment = createRoute({
   getParentRoute: () => rootRoute,
   path: "/experiments/$id",
-  validateSearch: only("pairs", "metric"),
+  validateSearch: only("pairs", "metric", "show"),
   component: lazyRouteComponent(() => import("./features/experiments/page"), "ExperimentPage"),
 });
 const releases = createRoute({

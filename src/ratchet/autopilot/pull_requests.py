@@ -156,6 +156,7 @@ def revert_release(
     """
     tests, settings = release_tests(project), forge_settings(project)
     text = _revert_text(release, reason)
+    release = msgspec.structs.replace(release, rollback_reason=reason)
     through_forge = release.request is not None
     merged = release.state == "merged" or release.rollback.startswith("ratchet/")
     if through_forge and merged and release.revert is None:
