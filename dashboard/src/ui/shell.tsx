@@ -45,8 +45,8 @@ export function Shell() {
         <Link to="/" className="brand">
           <Mark /> Ratchet
         </Link>
-        <button type="button" className="find" aria-label="Find" onClick={() => setFinding(true)}>
-          <Search size={15} aria-hidden /> <span>Find</span> <kbd>⌘K</kbd>
+        <button type="button" className="find" onClick={() => setFinding(true)}>
+          <Search size={15} aria-hidden /> <span>Find</span> <kbd aria-hidden>⌘K</kbd>
         </button>
         <button type="button" className="menu" aria-expanded={open} onClick={() => setOpen(!open)}>
           <Menu size={15} aria-hidden /> Menu

@@ -78,7 +78,7 @@ function Agent({ agent, cycle }: { agent: string; cycle: Schemas["Cycle"] | unde
   return (
     <section className="box stack" aria-label={`Autopilot of ${agent}`}>
       <div className="spread">
-        <h3 style={{ margin: 0 }}>{line(agent, 60)}</h3>
+        <h2 style={{ margin: 0 }}>{line(agent, 60)}</h2>
         <State of={cycle?.state ?? "idle"} />
       </div>
       {cycle ? (

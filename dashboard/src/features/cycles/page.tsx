@@ -79,7 +79,7 @@ function Shown({ detail }: { detail: Schemas["CycleDetail"] }) {
       {cycle.decisions.map((decision, at) => (
         <section key={at} className="box" style={{ margin: "8px 0" }}>
           <div className="row">
-            <h3 style={{ margin: 0 }}>{words(decision.stage)}</h3>
+            <h2 style={{ margin: 0 }}>{words(decision.stage)}</h2>
             {decision.verdict && <State of={decision.verdict} />}
           </div>
           <p>{decision.sentence}</p>

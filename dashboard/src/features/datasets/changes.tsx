@@ -106,7 +106,7 @@ export function Refinement({ dataset, change, open }: { dataset: Dataset; change
                     <th>tasks</th>
                     <th>why</th>
                     <th className="num">certain</th>
-                    <th />
+                    <td />
                   </tr>
                 </thead>
                 <tbody>
@@ -170,7 +170,7 @@ function Coverage({ of, name }: { of: NonNullable<Schemas["DatasetRefinement"]["
             <th className="num">of traffic</th>
             <th className="num">tasks</th>
             <th>words</th>
-            <th />
+            <td />
           </tr>
         </thead>
         <tbody>

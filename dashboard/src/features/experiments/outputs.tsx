@@ -84,11 +84,11 @@ function Pair({ pair, gain, rollouts }: { pair: EvidencePair; gain: number; roll
       </header>
       <div className="panes">
         <div>
-          <h4>Input</h4>
+          <h3>Input</h3>
           <Text of={either?.input} name="Input" />
           {either?.expected != null && (
             <>
-              <h4 style={{ marginTop: 10 }}>Expected</h4>
+              <h3 style={{ marginTop: 10 }}>Expected</h3>
               <Text of={either.expected} name="Expected" />
             </>
           )}
@@ -103,7 +103,7 @@ function Pair({ pair, gain, rollouts }: { pair: EvidencePair; gain: number; roll
 function Side({ name, value, rollout, id }: { name: string; value: number | null; rollout: Schemas["Rollout"] | undefined; id: string | undefined }) {
   return (
     <div>
-      <h4>
+      <h3>
         {name} · {score(value)}
         {id && (
           <>
@@ -111,7 +111,7 @@ function Side({ name, value, rollout, id }: { name: string; value: number | null
             · <Link to={pathOf("rollout", id)}>rollout</Link>
           </>
         )}
-      </h4>
+      </h3>
       {rollout ? <Text of={rollout.error || rollout.output} name={name} /> : <span className="muted">Its output is not kept any more.</span>}
     </div>
   );
@@ -121,7 +121,7 @@ function Text({ of, name }: { of: unknown; name: string }) {
   const shown = visible(text(of));
   if (!shown) return <span className="muted">nothing</span>;
   return (
-    <pre dir="auto" tabIndex={0} role="region" aria-label={name}>
+    <pre dir="auto" tabIndex={0} role="group" aria-label={name}>
       {shown.length > 4_000 ? `${shown.slice(0, 4_000)}…` : shown}
     </pre>
   );

@@ -58,7 +58,7 @@ export function HomePage() {
             {data.agents.length === 0 ? (
               <Empty command="ratchet init">No live trace has been received in this time. Wire the agent, so that it sends some:</Empty>
             ) : (
-              <div className="grid">
+              <div className="grid agents">
                 {data.agents.map((agent) => (
                   <Agent key={agent.name} agent={agent} />
                 ))}
@@ -108,9 +108,9 @@ function CostPerDay({ agents, stepS }: { agents: Schemas["AgentOverview"][]; ste
   const cost = costOf(agents, stepS);
   return (
     <section className="box" aria-labelledby="cost">
-      <h3 id="cost" style={{ margin: 0 }}>
+      <h2 id="cost" style={{ margin: 0 }}>
         Cost per day
-      </h3>
+      </h2>
       <div className="score">
         <b>{cost.known ? dollars(cost.perDay) : `≥ ${dollars(cost.perDay)}`}</b>
       </div>
@@ -131,7 +131,7 @@ function Improved({ releases, latest }: { releases: Schemas["Release"][]; latest
   if (!release && !newest)
     return (
       <section className="box">
-        <h3 style={{ marginTop: 0 }}>Answers improved</h3>
+        <h2 style={{ marginTop: 0 }}>Answers improved</h2>
         <p className="muted">Nothing has been decided yet. One command measures the agent, looks for something better and proves it:</p>
         <Command text="ratchet improve" />
       </section>
@@ -143,9 +143,9 @@ function Improved({ releases, latest }: { releases: Schemas["Release"][]; latest
       {release && (
         <section className="box" aria-labelledby="last-change">
           <div className="spread">
-            <h3 id="last-change" style={{ margin: 0 }}>
+            <h2 id="last-change" style={{ margin: 0 }}>
               Answers improved
-            </h3>
+            </h2>
             <span className="muted small">
               <Time at={release.created_at} />
             </span>
@@ -172,9 +172,9 @@ function Improved({ releases, latest }: { releases: Schemas["Release"][]; latest
       {newest && newest.id !== proved?.id && (
         <section className="box" aria-labelledby="last-decision">
           <div className="spread">
-            <h3 id="last-decision" style={{ margin: 0 }}>
+            <h2 id="last-decision" style={{ margin: 0 }}>
               The last decision
-            </h3>
+            </h2>
             <span className="muted small">
               <Time at={newest.created_at} />
             </span>
@@ -194,9 +194,9 @@ function Needs({ waiting: items }: { waiting: Schemas["Waiting"][] }) {
   return (
     <section className="box" style={{ padding: 0 }} aria-labelledby="needs">
       <div className="spread" style={{ padding: "14px 18px 6px" }}>
-        <h3 id="needs" style={{ margin: 0 }}>
+        <h2 id="needs" style={{ margin: 0 }}>
           Needs a person
-        </h3>
+        </h2>
         {items.length > 0 && <span className="badge warn">{number(items.length)}</span>}
       </div>
       {items.length === 0 ? (
@@ -225,9 +225,9 @@ function Underway({ runs, atWork, now }: { runs: Schemas["Run"][]; atWork: Recor
   if (open.length === 0) return null;
   return (
     <section className="box" aria-labelledby="underway">
-      <h3 id="underway" style={{ marginTop: 0 }}>
+      <h2 id="underway" style={{ marginTop: 0 }}>
         Under way
-      </h3>
+      </h2>
       <ul className="bare stack">
         {open.map((run) => (
           <li key={run.id}>

@@ -78,7 +78,7 @@ function Shown({ detail }: { detail: Schemas["ProblemDetail"] }) {
       </div>
       <aside className="stack" style={{ gap: 14 }}>
         <section className="box">
-          <h3>About it</h3>
+          <h2>About it</h2>
           <Facts
             of={[
               ["agent", <Link key="agent" to="/traces" search={{ agent: problem.agent }}>{line(problem.agent, 60)}</Link>],
@@ -94,7 +94,7 @@ function Shown({ detail }: { detail: Schemas["ProblemDetail"] }) {
           />
         </section>
         <section className="box">
-          <h3>What has happened</h3>
+          <h2>What has happened</h2>
           <ol className="timeline" aria-label="States">
             {[...transitions].reverse().map((move) => (
               <li key={move.at}>
@@ -139,7 +139,7 @@ function Example({ of }: { of: Schemas["Occurrence"] }) {
         <Time at={of.at} />
         {of.place && <span className="muted">{line(of.place, 60)}</span>}
         {of.cost_usd != null && <span className="muted">{dollars(of.cost_usd)}</span>}
-        <Link to={pathOf("trace", of.trace_id)} aria-label={`Trace ${short(of.trace_id)}`}>
+        <Link to={pathOf("trace", of.trace_id)} aria-label={`Open the trace ${short(of.trace_id)}`}>
           Open the trace <ArrowUpRight size={13} aria-hidden />
         </Link>
       </header>
@@ -155,9 +155,9 @@ function Example({ of }: { of: Schemas["Occurrence"] }) {
 function Pane({ name, text }: { name: string; text: string }) {
   return (
     <div>
-      <h4>{name}</h4>
+      <h3>{name}</h3>
       {text ? (
-        <pre dir="auto" tabIndex={0} role="region" aria-label={name}>
+        <pre dir="auto" tabIndex={0} role="group" aria-label={name}>
           {visible(text)}
         </pre>
       ) : (
@@ -186,7 +186,7 @@ function Acts({ problem }: { problem: Schemas["Problem"] }) {
         const act = ACTS[state];
         if (!act) return null;
         return (
-          <Ask key={state} label={act.label} title={act.title} confirm={act.confirm} needs="develop" reason keeps="the problem's history" done={act.done} act={set(state as "open")}>
+          <Ask key={state} label={act.label} title={act.title} confirm={act.confirm} needs="admin" reason keeps="the problem's history" done={act.done} act={set(state as "open")}>
             <p>
               <b>{line(problem.title, 160)}</b>
             </p>

@@ -155,7 +155,9 @@ function HowWeKnow({ release, decision, pairs }: { release: Schemas["Release"]; 
           <Figure label="pairs" behind={pairs}>{number(decision.pairs)}</Figure>
         </div>
         <Interval label="Gain" point={decision.candidate - decision.baseline} interval={decision.interval as [number, number]} />
-        <Command text={`ratchet verify ${release.evidence || short(release.experiment_id)}`} />
+        <div>
+          <Command text={`ratchet verify ${release.evidence || short(release.experiment_id)}`} />
+        </div>
         {explanation.data && explanation.data.sentences.length > 0 && (
           <>
             <h2>Why it was shipped</h2>
