@@ -169,6 +169,7 @@ def test_a_decision_is_recomputed_in_the_browser(
     opened: Callable[..., Any], reading: RunningServer, ids: dict[str, str]
 ) -> None:
     page = opened(f"{reading.url}/experiments/{ids['EXPERIMENT']}")
+    page.get_by_text("How we know").click()
     page.get_by_role("button", name="Recompute in this browser").click()
     checks = page.get_by_role("table", name="Checks")
     checks.get_by_text("digest of the file").wait_for()
@@ -270,6 +271,7 @@ def test_an_empty_store_says_on_every_page_which_command_fills_it(
         "/",
         "/traces",
         "/conversations",
+        "/problems",
         "/datasets",
         "/evaluators",
         "/labelling",
@@ -277,7 +279,9 @@ def test_an_empty_store_says_on_every_page_which_command_fills_it(
         "/runs",
         "/rollouts",
         "/experiments",
+        "/models",
         "/releases",
+        "/autopilot",
         "/training",
         "/agents",
         "/settings",

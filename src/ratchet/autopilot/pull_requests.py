@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TypedDict
 
+import msgspec
+
 from ratchet.autopilot.code_sandbox import release_tests
 from ratchet.autopilot.project import Project
 from ratchet.ship import forges, refresh, refresh_active, rollback
