@@ -154,6 +154,7 @@ const evaluator = createRoute({
 const labelling = createRoute({
   getParentRoute: () => rootRoute,
   path: "/labelling",
+  validateSearch: only("of", "criterion"),
   component: lazyRouteComponent(() => import("./features/evaluators/labelling"), "LabellingPage"),
 });
 const training = createRoute({

@@ -121,15 +121,23 @@ def test_outputs_are_labelled_by_keyboard_and_a_label_is_taken_back(
     server = serve(project)
     page = opened(f"{server.url}/labelling")
     page.get_by_role("heading", name="Output").wait_for()
-    page.keyboard.press("r")
+    page.keyboard.press("y")  # the keys of the terminal
     page.get_by_text("1 labelled").wait_for()
-    page.keyboard.press("w")
+    page.keyboard.press("n")
     page.get_by_text("2 labelled").wait_for()
     page.keyboard.press("u")
     page.get_by_text("1 labelled").wait_for()
     page.wait_for_load_state("networkidle")
     with Store.open(url_of(project)) as store:
         assert [label.value for label in store.labels.list()] == [1.0]
+    page.goto(f"{server.url}/labelling?of=traces&criterion=It+names+the+order")
+    page.get_by_text("Where is order").first.wait_for()
+    page.keyboard.press("2")
+    page.get_by_text("1 labelled").wait_for()
+    page.wait_for_load_state("networkidle")
+    with Store.open(url_of(project)) as store:
+        (label,) = store.labels.list(criterion="It names the order")
+    assert (label.value, bool(label.trace_id), label.labeller) == (0.4, True, "dashboard")
 
 
 def test_a_live_trace_is_labelled_and_the_label_is_taken_back(

@@ -44,6 +44,7 @@ PAGES = {
     "/evaluators": "answers_the_question",
     "/evaluators/ca4d0000ca4d0000ca4d0000ca4d0000": "Reliability",
     "/labelling": "Output",
+    "/labelling?of=traces": "Is the output right?",
     "/runs": "shipped",
     "/runs/RUN": "train and val tasks that the source ran",
     "/candidates/CANDIDATE": "What it changed",

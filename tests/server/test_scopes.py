@@ -51,6 +51,7 @@ EXPECTED: dict[str, set[Scope]] = {
     "GET /v1/resources/{version}": {"read", "develop", "runner"},
     "POST /v1/candidates": {"develop"},
     "GET /v1/candidates/{id}": {"read", "develop", "runner"},
+    "GET /v1/labelling": {"read", "develop"},
     "GET /v1/models": {"read", "develop"},
     "GET /v1/agents": {"read", "develop"},
     "GET /v1/agents/{name}": {"read", "develop"},

@@ -5,7 +5,7 @@ const KEYS: [string, [string, string][]][] = [
   ["Everywhere", [["⌘K", "find a page or an id"], ["?", "these keys"], ["Esc", "close what is open"]]],
   ["Lists", [["J K", "next and previous row"], ["Enter", "open it"], ["/", "to the filters, among traces"]]],
   ["A trace", [["J K", "next and previous step"], ["← →", "fold and unfold"], ["E", "the next error"]]],
-  ["Labelling", [["1", "right"], ["0", "wrong"], ["S", "pass over"], ["U", "undo"]]],
+  ["Labelling", [["Y", "right"], ["N", "wrong"], ["0 5", "wrong to right, in between"], ["S", "skip"], ["U", "undo"]]],
 ];
 
 export function KeysHelp({ close }: { close: () => void }) {
