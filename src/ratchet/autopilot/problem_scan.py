@@ -28,6 +28,9 @@ from ratchet.types.trace import ObservedTrace, TraceRecording
 DAYS = 14
 """Days in which problems are looked for and counted."""
 
+LOW = 0.5
+"""A score of at most this is low, where no project says otherwise."""
+
 POOL = 2_000
 """Most occurrences of an agent that are grouped at once."""
 
@@ -62,7 +65,7 @@ async def scan(
     *,
     now: float,
     score: ScoreTrace | None = None,
-    low_score: float = 0.5,
+    low_score: float = LOW,
     on_page: Callable[[int], None] = lambda traces: None,
 ) -> Scanned:
     """Look through what was stored since the last scan.
@@ -141,7 +144,9 @@ async def _page(
             scores = ()
         occurrences = occurrences_of(
             observed,
-            asked_before=_asked_before(store, observed, asked),
+            asked_before=_asked_before(store, observed, asked)
+            if trace.conversation_id in changed.talks
+            else "",
             scores=scores,
             low_score=low_score,
         )
@@ -178,7 +183,7 @@ def _asked_before(store: Store, observed: ObservedTrace, asked: dict[str, tuple[
     """The question of the turn before, as text; `asked` remembers the last of each conversation."""
     trace = observed.recording.trace
     conversation_id = trace.conversation_id
-    if not conversation_id or observed.imported:
+    if observed.imported:
         return ""
     before = asked.get(conversation_id)
     if before is None:
