@@ -131,7 +131,7 @@ def test_outputs_are_labelled_by_keyboard_and_a_label_is_taken_back(
     with Store.open(url_of(project)) as store:
         assert [label.value for label in store.labels.list()] == [1.0]
     page.goto(f"{server.url}/labelling?of=traces&criterion=It+names+the+order")
-    page.get_by_text("Where is order").first.wait_for()
+    page.get_by_text("live trace").wait_for()
     page.keyboard.press("2")
     page.get_by_text("1 labelled").wait_for()
     page.wait_for_load_state("networkidle")

@@ -56,7 +56,7 @@ export function Outputs({ evidence, experiment }: { evidence: Evidence; experime
       {rollouts.data && pairs.map((pair) => <Pair key={pair.pair} pair={pair} gain={gain(pair)} rollouts={rollouts.data.rollouts} />)}
       {pairs.length < chosen.length && (
         <button type="button" onClick={() => setShown(shown + MORE)}>
-          More of {counted(chosen.length, "task")}
+          Show more of {counted(chosen.length, "task")}
         </button>
       )}
     </section>
