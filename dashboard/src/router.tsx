@@ -34,6 +34,27 @@ const trace = createRoute({
   validateSearch: only("span", "view", "with", "rerun"),
   component: lazyRouteComponent(() => import("./features/traces/page"), "TracePage"),
 });
+const problems = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/problems",
+  validateSearch: only("agent", "state"),
+  component: lazyRouteComponent(() => import("./features/problems/list"), "ProblemsPage"),
+});
+const problem = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/problems/$id",
+  component: lazyRouteComponent(() => import("./features/problems/page"), "ProblemPage"),
+});
+const models = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/models",
+  component: lazyRouteComponent(() => import("./features/models/page"), "ModelsPage"),
+});
+const autopilot = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/autopilot",
+  component: lazyRouteComponent(() => import("./features/autopilot/page"), "AutopilotPage"),
+});
 const runs = createRoute({
   getParentRoute: () => rootRoute,
   path: "/runs",
@@ -53,7 +74,7 @@ const experiments = createRoute({
 const experiment = createRoute({
   getParentRoute: () => rootRoute,
   path: "/experiments/$id",
-  validateSearch: only("pairs", "metric"),
+  validateSearch: only("pairs", "metric", "show"),
   component: lazyRouteComponent(() => import("./features/experiments/page"), "ExperimentPage"),
 });
 const releases = createRoute({
@@ -133,6 +154,7 @@ const evaluator = createRoute({
 const labelling = createRoute({
   getParentRoute: () => rootRoute,
   path: "/labelling",
+  validateSearch: only("of", "criterion"),
   component: lazyRouteComponent(() => import("./features/evaluators/labelling"), "LabellingPage"),
 });
 const training = createRoute({
@@ -157,7 +179,7 @@ const settings = createRoute({
 });
 
 const pages = rootRoute.addChildren([
-  home, traces, trace, conversations, conversation, rollouts, rollout, labels, datasets, dataset, evaluators, evaluator, labelling,
+  home, traces, trace, problems, problem, models, autopilot, conversations, conversation, rollouts, rollout, labels, datasets, dataset, evaluators, evaluator, labelling,
   runs, run, candidate, experiments, experiment, releases, release, cycle, training, trainingRun, agents, settings,
 ]);
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from ratchet.autopilot.problem_scan import scan
 from ratchet.autopilot.project_settings import change_setting
 from ratchet.cli.demo import Variant, _build, _git
 from ratchet.prove import ShadowPair
@@ -193,6 +195,7 @@ def fill(folder: Path) -> Path:
     with Store.open(f"sqlite:///{folder}/.ratchet/ratchet.db") as store:
         _training(store, folder / ".ratchet" / "training", now)
         seed(store, now)
+        asyncio.run(scan(store, now=now))
     return folder
 
 

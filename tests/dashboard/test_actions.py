@@ -72,7 +72,10 @@ def test_a_release_in_the_repository_is_rolled_back_as_the_command_line_does(
     page.get_by_text("can be made again from it").wait_for()
     page.get_by_label("Reason").fill("Not now.")
     page.get_by_role("alertdialog").get_by_role("button", name="Roll back").click()
-    page.get_by_text("rolled back").first.wait_for()
+    page.get_by_role("heading", name="Rolled back").wait_for()
+    page.get_by_text("“Not now.”").wait_for()
+    page.goto(f"{server.url}/settings")  # where the dialog says that the reason is kept, too
+    page.get_by_role("table", name="Audit log").get_by_text("Not now.").wait_for()
     assert (
         release.branch not in (project / ".git" / "packed-refs").read_text()
         if (project / ".git" / "packed-refs").exists()
@@ -91,9 +94,15 @@ def test_a_candidate_is_approved_and_the_autopilot_is_told(
     page = opened(server.url)
     page.get_by_text("a proved candidate waits for your approval").click()
     page.get_by_role("button", name="Approve …").click()
-    page.get_by_role("alertdialog").get_by_role("button", name="Approve").click()
-    page.get_by_role("alertdialog").wait_for(state="hidden")
-    page.goto(f"{server.url}/agents")
+    dialog = page.get_by_role("alertdialog")
+    dialog.get_by_text("Worse for “refunds”").wait_for()  # the harm, the change and who does it
+    dialog.get_by_text("Name the day of arrival.").wait_for()
+    dialog.get_by_text("No autopilot is running").wait_for()
+    dialog.get_by_role("button", name="Approve").click()
+    dialog.wait_for(state="hidden")
+    page.get_by_role("status", name="Done").get_by_text("Approved. No autopilot is").wait_for()
+    page.get_by_text("approved it").wait_for()
+    page.goto(f"{server.url}/autopilot")
     page.get_by_role("button", name="Pause the autopilot …").click()
     page.get_by_label("Reason").fill("Holiday.")
     page.get_by_role("alertdialog").get_by_role("button", name="Pause").click()
@@ -112,15 +121,23 @@ def test_outputs_are_labelled_by_keyboard_and_a_label_is_taken_back(
     server = serve(project)
     page = opened(f"{server.url}/labelling")
     page.get_by_role("heading", name="Output").wait_for()
-    page.keyboard.press("r")
+    page.keyboard.press("y")  # the keys of the terminal
     page.get_by_text("1 labelled").wait_for()
-    page.keyboard.press("w")
+    page.keyboard.press("n")
     page.get_by_text("2 labelled").wait_for()
     page.keyboard.press("u")
     page.get_by_text("1 labelled").wait_for()
     page.wait_for_load_state("networkidle")
     with Store.open(url_of(project)) as store:
         assert [label.value for label in store.labels.list()] == [1.0]
+    page.goto(f"{server.url}/labelling?of=traces&criterion=It+names+the+order")
+    page.get_by_text("live trace").wait_for()
+    page.keyboard.press("2")
+    page.get_by_text("1 labelled").wait_for()
+    page.wait_for_load_state("networkidle")
+    with Store.open(url_of(project)) as store:
+        (label,) = store.labels.list(criterion="It names the order")
+    assert (label.value, bool(label.trace_id), label.labeller) == (0.4, True, "dashboard")
 
 
 def test_a_live_trace_is_labelled_and_the_label_is_taken_back(

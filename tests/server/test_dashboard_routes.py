@@ -308,7 +308,7 @@ def test_the_overview_counts_samples_and_says_what_waits(http: httpx2.Client) ->
     assert agent["cost_usd"] > 0
     assert agent["active_candidate_id"] == BETTER.id
     assert sum(bucket["traces"] for bucket in agent["series"]) == 3
-    assert [each["kind"] for each in found["waiting"]] == ["approval", "ending_model"]
+    assert [each["kind"] for each in found["waiting"]] == ["approval", "branch", "ending_model"]
     assert found["more"] is False
     month = http.get("/v1/overview?hours=720").json()
     assert month["agents"][0]["traces"] == 5

@@ -1,6 +1,7 @@
 /** The page of a thing. A candidate has none of its own: it is shown within its run. */
 const PLACES: Record<string, string> = {
   trace: "/traces",
+  problem: "/problems",
   rollout: "/rollouts",
   conversation: "/conversations",
   run: "/runs",

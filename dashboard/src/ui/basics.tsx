@@ -1,5 +1,6 @@
 // Small pieces that every page uses.
 import { Link } from "@tanstack/react-router";
+import { Check, Copy as CopyIcon } from "lucide-react";
 import { type ReactNode, useEffect, useState, useSyncExternalStore } from "react";
 import { Refusal } from "../api/client";
 import { ago, moment, words } from "../lib/format";
@@ -8,10 +9,10 @@ import { Mistake } from "../lib/mistake";
 export type Tone = "good" | "bad" | "warn" | "info" | "";
 
 const TONES: Record<string, Tone> = {
-  promote: "good", promoted: "good", shipped: "good", active: "good", merged: "good", succeeded: "good", done: "good", pass: "good",
-  harm: "bad", failed: "bad", rolled_back: "bad", error: "bad", quarantined: "bad", rollback: "bad", alarm: "bad",
+  fixed: "good", promote: "good", promoted: "good", shipped: "good", active: "good", merged: "good", succeeded: "good", done: "good", pass: "good",
+  returned: "bad", open: "warn", harm: "bad", failed: "bad", rolled_back: "bad", error: "bad", quarantined: "bad", rollback: "bad", alarm: "bad",
   approval: "warn", held: "warn", unconfirmed: "warn", not_proved: "warn", guardrail: "warn", hold: "warn", inconclusive: "warn", drift: "warn", proposed: "warn", pull_request: "warn",
-  learn: "info", prove: "info", baseline: "info", ship: "info", running: "info", canary: "info", shadow: "info", watch: "info",
+  learning: "info", learn: "info", prove: "info", baseline: "info", ship: "info", running: "info", canary: "info", shadow: "info", watch: "info",
 };
 const SIGNS: Record<Tone, string> = { good: "✓", bad: "✕", warn: "!", info: "●", "": "" };
 
@@ -52,14 +53,18 @@ export function Time({ at }: { at: number }) {
   );
 }
 
-export function Page({ title, actions, children }: { title: string; actions?: ReactNode; children: ReactNode }) {
+/** `title` is the name of the browser's tab too; `above` says what kind of thing it is, and leads back to the list. */
+export function Page({ title, above, actions, children }: { title: string; above?: ReactNode; actions?: ReactNode; children: ReactNode }) {
   useEffect(() => {
     document.title = `${title} · Ratchet`;
   }, [title]);
   return (
     <div className="inside">
       <div className="head">
-        <h1>{title}</h1>
+        <div className="named">
+          {above && <div className="above">{above}</div>}
+          <h1>{title}</h1>
+        </div>
         {actions && <div className="actions">{actions}</div>}
       </div>
       {children}
@@ -83,14 +88,21 @@ export function Problem({ error }: { error: unknown }) {
   );
 }
 
-/** Says that it loads once that takes longer than a moment. */
+/** Stands where the content will be, once that takes longer than a moment. */
 export function Loading() {
   const [late, setLate] = useState(false);
   useEffect(() => {
     const timer = setTimeout(() => setLate(true), 250);
     return () => clearTimeout(timer);
   }, []);
-  return late ? <p className="muted" role="status">Loading …</p> : null;
+  if (!late) return null;
+  return (
+    <div className="skeleton" role="status" aria-label="Loading">
+      {Array.from({ length: 6 }, (_, at) => (
+        <span key={at} />
+      ))}
+    </div>
+  );
 }
 
 /** An empty list: why, and the command that fills it. */
@@ -122,11 +134,12 @@ export function Copy({ text, label = "Copy" }: { text: string; label?: string })
   return (
     <button
       type="button"
-      className="plain small"
-      aria-label={label}
+      className="icon-only"
+      aria-label={done ? "Copied" : label}
+      title={label}
       onClick={() => void navigator.clipboard.writeText(text).then(() => setDone(true))}
     >
-      {done ? "copied" : "copy"}
+      {done ? <Check size={14} aria-hidden /> : <CopyIcon size={14} aria-hidden />}
     </button>
   );
 }

@@ -3,6 +3,7 @@ import { AlertDialog } from "radix-ui";
 import { type ReactNode, useState } from "react";
 import { Problem } from "./basics";
 import { type Scope, useAllowed } from "./session";
+import { toast } from "./toast";
 
 interface Asking {
   /** Label of the button that opens the dialog. */
@@ -19,15 +20,22 @@ interface Asking {
   danger?: boolean;
   /** Ask for a reason, which is handed to `act`; it may not be empty. */
   reason?: boolean;
+  /** Where the reason is kept; all reasons are in the audit log. */
+  keeps?: string;
   disabled?: boolean;
   /** Whether what was entered in the dialog can be confirmed. */
   ready?: boolean;
   /** Scope that the caller needs. */
   needs?: Scope;
   act: (reason: string) => Promise<unknown>;
+  /** What was done, said for a moment afterwards. */
+  done?: string;
+  /** Room for what the dialog shows. */
+  wide?: boolean;
+  primary?: boolean;
 }
 
-export function Ask({ label, named, plain, title, children, confirm, danger, reason, disabled, ready = true, needs, act }: Asking) {
+export function Ask({ label, named, plain, title, children, confirm, danger, reason, keeps, disabled, ready = true, needs, act, done, wide, primary }: Asking) {
   const allowed = useAllowed(needs);
   const [open, setOpen] = useState(false);
   const [why, setWhy] = useState("");
@@ -38,6 +46,7 @@ export function Ask({ label, named, plain, title, children, confirm, danger, rea
     setError(null);
     try {
       await act(why.trim());
+      if (done) toast(done);
       setOpen(false);
       setWhy("");
     } catch (failure) {
@@ -49,13 +58,13 @@ export function Ask({ label, named, plain, title, children, confirm, danger, rea
   return (
     <AlertDialog.Root open={open} onOpenChange={setOpen}>
       <AlertDialog.Trigger asChild>
-        <button type="button" className={danger ? "danger" : plain ? "plain small" : ""} aria-label={named} disabled={disabled || !allowed} title={allowed ? undefined : `Needs a key with the scope ${needs}`}>
+        <button type="button" className={danger ? "danger" : primary ? "primary" : plain ? "plain small" : ""} aria-label={named} disabled={disabled || !allowed} title={allowed ? undefined : `Needs a key with the scope ${needs}`}>
           {label}
         </button>
       </AlertDialog.Trigger>
       <AlertDialog.Portal>
         <AlertDialog.Overlay className="overlay" />
-        <AlertDialog.Content className="dialog">
+        <AlertDialog.Content className={wide ? "dialog wide" : "dialog"}>
           <AlertDialog.Title asChild>
             <h2 style={{ marginTop: 0 }}>{title}</h2>
           </AlertDialog.Title>
@@ -64,7 +73,7 @@ export function Ask({ label, named, plain, title, children, confirm, danger, rea
           </AlertDialog.Description>
           {reason && (
             <label className="stack" style={{ alignItems: "stretch", marginTop: 12 }}>
-              Reason, which the audit log keeps
+              Reason, kept in {keeps ? `${keeps} and ` : ""}the audit log
               <textarea required value={why} onChange={(event) => setWhy(event.target.value)} maxLength={2000} />
             </label>
           )}

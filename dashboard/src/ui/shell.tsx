@@ -1,20 +1,26 @@
 // The frame around every page: navigation, connection, theme, search, login.
 import { useQueryClient } from "@tanstack/react-query";
 import { Link, Outlet, useRouterState } from "@tanstack/react-router";
+import { Keyboard, Menu, Moon, Search, Sun } from "lucide-react";
 import { type FormEvent, useEffect, useState } from "react";
 import { api, root, type Schemas } from "../api/client";
 import { useConnection } from "../api/live";
 import { useArrival } from "../lib/arrive";
 import { line } from "../lib/format";
+import { useKeys } from "../lib/keys";
 import { Loading, Problem } from "./basics";
-import { PAGES } from "./pages";
+import { KeysHelp } from "./keys_help";
+import { GROUPS, HOME, type PlaceOfPage, SETTINGS } from "./pages";
 import { Palette } from "./palette";
 import { useSession } from "./session";
+import { Toasts } from "./toast";
 
 export function Shell() {
   const session = useSession();
   const [open, setOpen] = useState(false);
   const [finding, setFinding] = useState(false);
+  const [helping, setHelping] = useState(false);
+  useKeys({ "?": () => setHelping(true) });
   const path = useRouterState({ select: (state) => state.location.pathname });
   const connection = useConnection();
   useArrival();
@@ -39,23 +45,43 @@ export function Shell() {
         <Link to="/" className="brand">
           <Mark /> Ratchet
         </Link>
-        <button type="button" className="menu" aria-expanded={open} onClick={() => setOpen(!open)}>
-          Menu
+        <button type="button" className="find" onClick={() => setFinding(true)}>
+          <Search size={15} aria-hidden /> <span>Find</span> <kbd aria-hidden>⌘K</kbd>
         </button>
-        <nav aria-label="Pages" className="stack" style={{ gap: 2 }}>
-          {PAGES.map(([to, label]) => (
-            <Link key={to} to={to} className="item" activeOptions={{ exact: to === "/", includeSearch: false }}>
-              {label}
-            </Link>
+        <button type="button" className="menu" aria-expanded={open} onClick={() => setOpen(!open)}>
+          <Menu size={15} aria-hidden /> Menu
+        </button>
+        <nav aria-label="Pages">
+          <ul>
+            <Item of={HOME} />
+          </ul>
+          {GROUPS.map(([group, pages]) => (
+            <div key={group}>
+              <div className="group" id={`group-${group}`}>
+                {group}
+              </div>
+              <ul aria-labelledby={`group-${group}`}>
+                {pages.map((each) => (
+                  <Item key={each.to} of={each} />
+                ))}
+              </ul>
+            </div>
           ))}
         </nav>
-        <div className="foot small">
-          <button type="button" onClick={() => setFinding(true)}>
-            Find <kbd>⌘K</kbd>
-          </button>
-          <Theme />
-          {connection === "polled" && <span title="The server answers, but its events do not come through: a proxy may hold them back. The page asks every few seconds.">no live events</span>}
-          {session.data && <Account session={session.data} />}
+        <div className="foot">
+          <ul>
+            <Item of={SETTINGS} />
+          </ul>
+          <div className="acts">
+            <Theme />
+            <button type="button" className="icon-only" aria-label="Keys" title="Keys" onClick={() => setHelping(true)}>
+              <Keyboard size={16} aria-hidden />
+            </button>
+          </div>
+          <div className="who small">
+            {connection === "polled" && <div title="The server answers, but its events do not come through: a proxy may hold them back. The page asks every few seconds.">no live events</div>}
+            {session.data && <Account session={session.data} />}
+          </div>
         </div>
       </header>
       <main className="page" id="page" tabIndex={-1}>
@@ -67,15 +93,28 @@ export function Shell() {
         {session.data || session.error ? <Outlet /> : <Loading />}
       </main>
       {finding && <Palette close={() => setFinding(false)} />}
+      {helping && <KeysHelp close={() => setHelping(false)} />}
+      <Toasts />
     </div>
+  );
+}
+
+function Item({ of: { to, label, icon: Icon } }: { of: PlaceOfPage }) {
+  return (
+    <li>
+      <Link to={to} className="item" activeOptions={{ exact: to === "/", includeSearch: false }}>
+        <Icon size={16} strokeWidth={1.8} aria-hidden />
+        {label}
+      </Link>
+    </li>
   );
 }
 
 function Mark() {
   return (
-    <svg width="20" height="20" viewBox="0 0 32 32" aria-hidden>
-      <rect width="32" height="32" rx="6" fill="var(--accent)" />
-      <path d="M6 24 11 14l3 5 4-9 3 6 5-10" fill="none" stroke="var(--bg)" strokeWidth="2.6" strokeLinejoin="round" />
+    <svg width="22" height="22" viewBox="0 0 32 32" aria-hidden>
+      <rect width="32" height="32" rx="8" fill="var(--accent)" />
+      <path d="M6 24 11 14l3 5 4-9 3 6 5-10" fill="none" stroke="var(--on-accent)" strokeWidth="2.6" strokeLinejoin="round" />
     </svg>
   );
 }
@@ -86,6 +125,9 @@ function Theme() {
   return (
     <button
       type="button"
+      className="icon-only"
+      aria-label={`${other === "dark" ? "Dark" : "Light"} theme`}
+      title={`${other === "dark" ? "Dark" : "Light"} theme`}
       onClick={() => {
         document.documentElement.dataset.theme = other;
         try {
@@ -96,7 +138,7 @@ function Theme() {
         setTheme(other);
       }}
     >
-      {other === "dark" ? "Dark" : "Light"} theme
+      {other === "dark" ? <Moon size={16} aria-hidden /> : <Sun size={16} aria-hidden />}
     </button>
   );
 }

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TypedDict
 
+import msgspec
+
 from ratchet.autopilot.code_sandbox import release_tests
 from ratchet.autopilot.project import Project
 from ratchet.ship import forges, refresh, refresh_active, rollback
@@ -156,6 +158,7 @@ def revert_release(
     """
     tests, settings = release_tests(project), forge_settings(project)
     text = _revert_text(release, reason)
+    release = msgspec.structs.replace(release, rollback_reason=reason)
     through_forge = release.request is not None
     merged = release.state == "merged" or release.rollback.startswith("ratchet/")
     if through_forge and merged and release.revert is None:

@@ -50,8 +50,8 @@ class ActivityLog:
     def audit(self, caller: Caller | None, scope: Any, action: str, status: int) -> None:
         """Record a call, allowed or refused.
 
-        Identical refusals of one caller are recorded once a minute, so that repeated attempts
-        cannot fill the disk.
+        A reason that the call gives is recorded after its path. Identical refusals of one caller
+        are recorded once a minute, so that repeated attempts cannot fill the disk.
         """
         client = scope.get("client")
         now = time.time()
@@ -65,13 +65,16 @@ class ActivityLog:
             if len(self._refused) >= MAX_PENDING:
                 self._refused.clear()
             self._refused[what] = now + REFUSED_S
+        target, reason = scope["path"][:500], scope.get("ratchet.reason", "")
+        if reason and status < 400:
+            target = f"{target}: {reason}"
         self._rows.append(
             AuditRow(
                 at=now,
                 key_id=key_id,
                 address=address,
                 action=action[:200],
-                target=scope["path"][:500],
+                target=target,
                 status=status,
             )
         )

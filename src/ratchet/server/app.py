@@ -261,6 +261,7 @@ class App:
             arguments["query"] = _query(route, scope)
         if route.body is not None:
             arguments["body"] = await self._body(route, caller, scope, receive, held_body)
+            scope["ratchet.reason"] = getattr(arguments["body"], "reason", "")
         await check_asked(caller, route.agents, self.services, arguments)
         if route.waits:
             with self.services.gatekeeper.stream(caller):

@@ -30,6 +30,9 @@ POLICY = (
 )
 """Content-Security-Policy: scripts are files of ours, and nothing comes from another origin."""
 
+MEDIA_TYPES = {".woff2": "font/woff2"}
+"""Of suffixes that not every machine knows."""
+
 FIXED = [
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
@@ -114,7 +117,8 @@ class Dashboard:
             files = {}
             for path in sorted(self._folder.rglob("*")) if self._folder.is_dir() else ():
                 if path.is_file() and not path.is_symlink():
-                    media_type = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
+                    known = MEDIA_TYPES.get(path.suffix) or mimetypes.guess_type(path.name)[0]
+                    media_type = known or "application/octet-stream"
                     plain = path.read_bytes()
                     name = path.relative_to(self._folder).as_posix()
                     packed = gzip.compress(plain, 9) if len(plain) > 1_000 else b""

@@ -137,12 +137,14 @@ def deactivate(store: Store, release: Release, now: float, reason: str = "") -> 
     release = refresh_active(store, release)
     if release.state != "active":
         raise Conflict(f"Release {release.id[:12]} is over already ({release.rollback}).")
-    reason = f"Rollback of release {release.id[:12]}. {reason}".strip()
+    told = f"Rollback of release {release.id[:12]}. {reason}".strip()
     store.agents.activate(
-        Activation(agent=release.agent, candidate_id=release.base, activated_at=now, reason=reason)
+        Activation(agent=release.agent, candidate_id=release.base, activated_at=now, reason=told)
     )
     back = f"candidate {release.base[:12]} is active again" if release.base else "its own prompts"
-    return msgspec.structs.replace(release, state="rolled_back", rollback=back)
+    return msgspec.structs.replace(
+        release, state="rolled_back", rollback=back, rollback_reason=reason
+    )
 
 
 def _values(resource: Resource) -> str:

@@ -71,6 +71,8 @@ class Release(msgspec.Struct, frozen=True, kw_only=True):
     rollback: str = ""
     """Result of a rollback: `deleted` for a deleted branch, else the name of the branch that
     reverts the release; at the gateway, a sentence."""
+    rollback_reason: str = ""
+    """Why it was rolled back, in a person's words; empty when nobody said."""
     request: PullRequest | None = None
     """The pull request; None when none was opened."""
     revert: PullRequest | None = None

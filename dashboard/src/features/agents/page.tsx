@@ -2,11 +2,10 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { address, api, type Schemas } from "../../api/client";
-import { line, moment, number, short } from "../../lib/format";
+import { line, moment, number, short, words } from "../../lib/format";
 import { pathOf } from "../../lib/paths";
-import { Command, Empty, Facts, Page, State, waiting } from "../../ui/basics";
+import { Command, Empty, Facts, Page, waiting } from "../../ui/basics";
 import { Ask } from "../../ui/dialog";
-import { useSession } from "../../ui/session";
 import { LongText } from "../../ui/long_text";
 
 export function AgentsPage() {
@@ -15,9 +14,9 @@ export function AgentsPage() {
   const set = new Map(agents.data?.agents.map((agent) => [agent.name, agent]));
   for (const agent of overview.data?.agents ?? []) if (!set.has(agent.name)) set.set(agent.name, { name: agent.name, substitute: false, mirror: null });
   return (
-    <Page title="Prompts and agents" actions={<Command text="ratchet prompts --help" />}>
+    <Page title="Prompts" actions={<Command text="ratchet prompts --help" />}>
       {waiting(agents)}
-      {agents.data && set.size === 0 && <Empty command={`OPENAI_BASE_URL=${address()}/gateway/my-agent/openai/v1 python my_agent.py`}>No agent has been seen. Let an agent’s base URL lead to this server’s gateway, and its prompts appear here.</Empty>}
+      {agents.data && set.size === 0 && <Empty command="ratchet init">No agent has been seen. Wire it, or let its base URL lead to this server’s gateway ({`${address()}/gateway/AGENT/openai/v1`}), and its prompts appear here:</Empty>}
       {[...set.values()].map((agent) => (
         <Agent key={agent.name} agent={agent} cycle={overview.data?.agents.find((each) => each.name === agent.name)?.cycle ?? null} />
       ))}
@@ -27,7 +26,6 @@ export function AgentsPage() {
 
 function Agent({ agent, cycle }: { agent: Schemas["AgentSettings"]; cycle: Schemas["Cycle"] | null }) {
   const queries = useQueryClient();
-  const session = useSession();
   const history = useQuery({ queryKey: ["agents", agent.name, "history"], queryFn: () => api.GET("/v1/agents/{name}/history", { params: { path: { name: agent.name } } }) });
   const active = history.data?.activations[0];
   const put = async (changed: Partial<Schemas["AgentSettings"]>) => {
@@ -39,14 +37,10 @@ function Agent({ agent, cycle }: { agent: Schemas["AgentSettings"]; cycle: Schem
     await api.PUT("/v1/agents/{name}/active", { params: { path: { name: agent.name } }, body: { candidate_id, reason } });
     await queries.invalidateQueries();
   };
-  const tell = (verb: "pause" | "resume") => async (reason: string) => {
-    await api.POST("/v1/agents/{name}/autopilot", { params: { path: { name: agent.name } }, body: { verb, by: session.data?.key_name || "dashboard", reason } });
-    await queries.invalidateQueries();
-  };
   return (
     <section className="box" style={{ marginBottom: 12 }} aria-label={`Agent ${agent.name}`}>
       <div className="row">
-        <h2 style={{ margin: 0 }}>{line(agent.name)}</h2>
+        <h2 style={{ margin: 0 }}>{line(agent.name, 100)}</h2>
         <div className="row" style={{ marginLeft: "auto" }}>
           <Ask
             label={agent.substitute ? "Stop replacing prompts …" : "Replace prompts …"}
@@ -54,18 +48,13 @@ function Agent({ agent, cycle }: { agent: Schemas["AgentSettings"]; cycle: Schem
             confirm={agent.substitute ? "Leave them" : "Replace them"}
             needs="admin"
             act={() => put({ substitute: !agent.substitute })}
+            done={agent.substitute ? `The prompts of ${agent.name} stay as it sends them.` : `The gateway replaces the prompts of ${agent.name}.`}
           >
             <p>
               {agent.substitute
                 ? "Its calls through the gateway go on with the prompts that the agent itself sends, from the next call on."
                 : "The gateway replaces the prompts that it recognises by those of the active release, from the next call on. The same button takes it back."}
             </p>
-          </Ask>
-          <Ask label="Pause the autopilot …" title={`Pause the autopilot of ${agent.name}?`} confirm="Pause" needs="admin" reason act={tell("pause")}>
-            <p>It begins nothing new and takes no further step until it is resumed. A watch that is under way goes on.</p>
-          </Ask>
-          <Ask label="Resume …" title={`Resume the autopilot of ${agent.name}?`} confirm="Resume" needs="admin" act={tell("resume")}>
-            <p>It goes on where it was.</p>
           </Ask>
         </div>
       </div>
@@ -74,7 +63,7 @@ function Agent({ agent, cycle }: { agent: Schemas["AgentSettings"]; cycle: Schem
           ["prompts at the gateway", agent.substitute ? "replaced by the active release’s" : "left as the agent sends them"],
           ["mirrored calls", agent.mirror == null ? "as the agent or ratchet.toml says" : `${number(100 * agent.mirror)} %`],
           ["runs now", active?.candidate_id ? <Link key="active" to={pathOf("candidate", active.candidate_id)}>{short(active.candidate_id)}</Link> : "its own source"],
-          ["autopilot", cycle && <Link key="cycle" to={pathOf("cycle", cycle.id)}><State of={cycle.state} /></Link>],
+          ["autopilot", cycle && <Link key="cycle" to={pathOf("cycle", cycle.id)}>{words(cycle.state)}</Link>],
         ]}
       />
       {active?.candidate_id && <Texts candidate={active.candidate_id} />}
@@ -91,7 +80,7 @@ function Agent({ agent, cycle }: { agent: Schemas["AgentSettings"]; cycle: Schem
                   <td className="wrap long">{line(activation.reason)}</td>
                   <td>
                     {at > 0 && activation.candidate_id !== active?.candidate_id && (
-                      <Ask label="Make active again …" title={`Make ${activation.candidate_id ? short(activation.candidate_id) : "its own source"} active again?`} confirm="Make active" needs="admin" reason act={activate(activation.candidate_id)}>
+                      <Ask label="Make active again …" title={`Make ${activation.candidate_id ? short(activation.candidate_id) : "its own source"} active again?`} confirm="Make active" needs="admin" reason keeps="this list" done="It is active." act={activate(activation.candidate_id)}>
                         <p>
                           Calls of <b>{line(agent.name, 60)}</b> get it within two seconds, instead of what runs now; that stays in this list, and can be made active again in the same way.
                         </p>

@@ -10,7 +10,9 @@ import { Behind, Command, Facts, Page, State, Time, type Where, waiting } from "
 import { Ask } from "../../ui/dialog";
 import { Outside } from "../../ui/outside";
 import { useSession } from "../../ui/session";
+import { Changes } from "../runs/changes";
 import { Calls } from "./calls";
+import { Harmed } from "./harmed";
 import type { Which } from "./observed";
 
 const FINAL = ["done", "quarantined", "dropped"];
@@ -19,14 +21,24 @@ export function CyclePage() {
   const { id } = useParams({ from: "/cycles/$id" });
   const cycle = useQuery({ queryKey: ["cycles", id], queryFn: () => api.GET("/v1/cycles/{id}", { params: { path: { id } } }) });
   return (
-    <Page title={`Cycle ${short(id)}`} actions={<Command text={`ratchet explain ${short(id)}`} />}>
+    <Page
+      title={cycle.data ? line(cycle.data.cycle.trigger, 160) || `Cycle ${short(id)}` : "Cycle"}
+      above={
+        <>
+          <Link to="/autopilot">Autopilot</Link> · cycle {short(id)}
+          {cycle.data && <> of {line(cycle.data.cycle.agent, 60)}</>}
+        </>
+      }
+      actions={<Command text={`ratchet explain ${short(id)}`} />}
+    >
       {waiting(cycle)}
-      {cycle.data && <Shown cycle={cycle.data.cycle} moves={cycle.data.transitions} />}
+      {cycle.data && <Shown detail={cycle.data} />}
     </Page>
   );
 }
 
-function Shown({ cycle, moves }: { cycle: Schemas["Cycle"]; moves: Schemas["CycleTransition"][] }) {
+function Shown({ detail }: { detail: Schemas["CycleDetail"] }) {
+  const { cycle, transitions: moves } = detail;
   const seen = cycle.decisions.map((each) => each.baseline_count + each.candidate_count + each.missing + each.blocked);
   const { data } = useQuery({
     queryKey: ["stage-calls", cycle.id, cycle.version, seen],
@@ -43,8 +55,10 @@ function Shown({ cycle, moves }: { cycle: Schemas["Cycle"]; moves: Schemas["Cycl
       <p className="verdict">{cycle.message || cycle.waits || `It is in the state “${words(cycle.state)}”.`}</p>
       <div className="row">
         <State of={cycle.state} />
-        {!FINAL.includes(cycle.state) && <Orders cycle={cycle} />}
+        {!FINAL.includes(cycle.state) && <Orders detail={detail} />}
       </div>
+      <Harmed decisions={cycle.decisions} />
+      <Told detail={detail} />
       <Facts
         of={[
           ["agent", <Link key="agent" to="/traces" search={{ agent: cycle.agent }}>{cycle.agent}</Link>],
@@ -65,7 +79,7 @@ function Shown({ cycle, moves }: { cycle: Schemas["Cycle"]; moves: Schemas["Cycl
       {cycle.decisions.map((decision, at) => (
         <section key={at} className="box" style={{ margin: "8px 0" }}>
           <div className="row">
-            <h3 style={{ margin: 0 }}>{words(decision.stage)}</h3>
+            <h2 style={{ margin: 0 }}>{words(decision.stage)}</h2>
             {decision.verdict && <State of={decision.verdict} />}
           </div>
           <p>{decision.sentence}</p>
@@ -204,7 +218,40 @@ function Groups({ of, behind }: { of: Schemas["SubgroupResult"][]; behind: (grou
   );
 }
 
-function Orders({ cycle }: { cycle: Schemas["Cycle"] }) {
+/** Who does what a person decides, in a sentence; and how to start it where nobody does. */
+function Who({ detail }: { detail: Schemas["CycleDetail"] }) {
+  if (detail.running) return <>The autopilot of {line(detail.cycle.agent, 60)} is running and does it within seconds.</>;
+  return (
+    <>
+      No autopilot is running: it is done once one is. <Command text="ratchet autopilot run" />
+    </>
+  );
+}
+
+/** What people told the autopilot about this cycle, with their reasons. */
+function Told({ detail }: { detail: Schemas["CycleDetail"] }) {
+  const open = detail.told.at(-1);
+  if (!open) return null;
+  const waits = !FINAL.includes(detail.cycle.state) && open.at > detail.cycle.entered_at;
+  const said = { approve: "approved it", deny: "denied it", stop: "stopped it", pause: "paused the autopilot", resume: "let the autopilot go on" };
+  return (
+    <div className={waits ? "note warn" : "note"} role="status">
+      {detail.told.map((told) => (
+        <p key={told.at}>
+          <b>{line(told.by, 60)}</b> {said[told.verb]} <Time at={told.at} />{told.reason ? `: “${line(told.reason, 500)}”` : "."}
+        </p>
+      ))}
+      {waits && (
+        <p>
+          <Who detail={detail} />
+        </p>
+      )}
+    </div>
+  );
+}
+
+function Orders({ detail }: { detail: Schemas["CycleDetail"] }) {
+  const { cycle } = detail;
   const queries = useQueryClient();
   const session = useSession();
   const by = session.data?.key_name || "dashboard";
@@ -212,20 +259,31 @@ function Orders({ cycle }: { cycle: Schemas["Cycle"] }) {
     await api.POST("/v1/agents/{name}/autopilot", { params: { path: { name: cycle.agent } }, body: { verb, by, reason, cycle_id: cycle.id, candidate_id: verb === "stop" ? "" : cycle.candidate_id } });
     await queries.invalidateQueries();
   };
+  const then = detail.running ? "The autopilot goes on within seconds." : "No autopilot is running: it goes on once one is.";
+  const told = detail.told.some((each) => each.candidate_id === cycle.candidate_id && each.at > cycle.entered_at);
   return (
     <>
-      {cycle.state === "approval" && (
+      {cycle.state === "approval" && !told && (
         <>
-          <Ask label="Approve …" title="Approve this candidate?" confirm="Approve" needs="admin" act={tell("approve")}>
-            <p>The autopilot goes on with it: to a canary or a pull request, as its policy says. A watch takes it back if live scores fall.</p>
+          <Ask label="Approve …" primary wide title="Approve this candidate?" confirm="Approve" needs="admin" done={`Approved. ${then}`} act={tell("approve")}>
+            <Harmed decisions={cycle.decisions} />
+            <p>
+              {cycle.runtime_refusal ? "It becomes a pull request, since it cannot be released at run time." : "It goes on to live traffic, a small share first, or to a pull request, as autopilot.mode says. A watch takes it back if live scores fall."} <Who detail={detail} />
+            </p>
+            <h3>What it changes</h3>
+            <Changes candidate={cycle.candidate_id} />
           </Ask>
-          <Ask label="Deny …" title="Deny this candidate?" confirm="Deny" needs="admin" danger reason act={tell("deny")}>
-            <p>The cycle ends without a release. The candidate and its evidence are kept.</p>
+          <Ask label="Deny …" title="Deny this candidate?" confirm="Deny" needs="admin" danger reason keeps="the cycle" done={`Denied. ${then}`} act={tell("deny")}>
+            <p>
+              The cycle ends without a release. The candidate and its evidence are kept. <Who detail={detail} />
+            </p>
           </Ask>
         </>
       )}
-      <Ask label="Stop …" title="Stop this cycle?" confirm="Stop" needs="admin" danger reason act={tell("stop")}>
-        <p>The cycle ends. What it has released stays released; roll that back on its own page.</p>
+      <Ask label="Stop …" title="Stop this cycle?" confirm="Stop" needs="admin" danger reason keeps="the cycle" done={`Told to stop. ${then}`} act={tell("stop")}>
+        <p>
+          The cycle ends. What it has released stays released; roll that back on its own page. <Who detail={detail} />
+        </p>
       </Ask>
     </>
   );

@@ -5,6 +5,7 @@ import { Link, useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import { api, type Schemas } from "../../api/client";
 import { counted, line, number, short, text } from "../../lib/format";
+import { newId } from "../../lib/id";
 import { pathOf } from "../../lib/paths";
 import { Behind, Figure, waiting } from "../../ui/basics";
 import { Ask } from "../../ui/dialog";
@@ -12,6 +13,8 @@ import { asEdited, fromEdited } from "./edited";
 import { republish } from "./versions";
 
 type Dataset = Schemas["DatasetView"];
+type Split = NonNullable<Schemas["DatasetChanges"]["split"]>;
+const SPLITS: Split[] = ["train", "val", "test"];
 
 /** Send changes, go to the version that they made, and hand back how to undo them. */
 export function useChanges(dataset: Dataset) {
@@ -55,7 +58,7 @@ export function EditTask({ task, change }: { task: Schemas["Task"]; change: (edi
   const save = async () =>
     change({ id: task.id, input: fromEdited("The input", input, task.input), expected: fromEdited("The expected answer", expected, task.expected), metadata: task.metadata });
   return (
-    <Ask label="Edit …" title={`Edit the task ${line(task.id, 60)}`} confirm="Save as a new version" needs="develop" act={save}>
+    <Ask label="Edit …" title={`Edit the task ${line(task.id, 60)}`} confirm="Save as a new version" needs="develop" done="The task is saved, in a new version." act={save}>
       <p>The dataset gets a new version with this task changed. Its split stays. The version before is kept.</p>
       <label className="stack" style={{ alignItems: "stretch" }}>
         Input
@@ -64,6 +67,40 @@ export function EditTask({ task, change }: { task: Schemas["Task"]; change: (edi
       <label className="stack" style={{ alignItems: "stretch" }}>
         Expected
         <textarea rows={4} spellCheck={false} value={expected} onChange={(event) => setExpected(event.target.value)} />
+      </label>
+    </Ask>
+  );
+}
+
+/** Adds a task that a person writes; a value that is JSON is taken as JSON, anything else as a text. */
+export function AddTask({ add }: { add: (task: Schemas["Task"], split: Split) => Promise<unknown> }) {
+  const [input, setInput] = useState("");
+  const [expected, setExpected] = useState("");
+  const [split, setSplit] = useState<Split>("train");
+  const save = async () => {
+    const values = { input: fromEdited("The input", input, null), expected: fromEdited("The expected answer", expected, null) };
+    await add({ id: `task-${newId().slice(0, 12)}`, ...values, metadata: {}, origin: { made: "curated", sources: [], by: "", at: 0 } }, split);
+    setInput("");
+    setExpected("");
+  };
+  return (
+    <Ask label="Add a task …" title="Add a task" confirm="Save as a new version" needs="develop" ready={input.trim() !== ""} done="The task is added, in a new version." act={save}>
+      <p>The dataset gets a new version with this task. The version before is kept.</p>
+      <label className="stack" style={{ alignItems: "stretch" }}>
+        Input, a text or JSON
+        <textarea rows={6} spellCheck={false} value={input} onChange={(event) => setInput(event.target.value)} />
+      </label>
+      <label className="stack" style={{ alignItems: "stretch" }}>
+        Expected, where there is one right answer
+        <textarea rows={4} spellCheck={false} value={expected} onChange={(event) => setExpected(event.target.value)} />
+      </label>
+      <label>
+        Split
+        <select value={split} onChange={(event) => setSplit(event.target.value as Split)}>
+          {SPLITS.map((each) => (
+            <option key={each}>{each}</option>
+          ))}
+        </select>
       </label>
     </Ask>
   );
@@ -106,7 +143,7 @@ export function Refinement({ dataset, change, open }: { dataset: Dataset; change
                     <th>tasks</th>
                     <th>why</th>
                     <th className="num">certain</th>
-                    <th />
+                    <td />
                   </tr>
                 </thead>
                 <tbody>
@@ -170,7 +207,7 @@ function Coverage({ of, name }: { of: NonNullable<Schemas["DatasetRefinement"]["
             <th className="num">of traffic</th>
             <th className="num">tasks</th>
             <th>words</th>
-            <th />
+            <td />
           </tr>
         </thead>
         <tbody>

@@ -4,12 +4,12 @@ import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router"
 import { useMemo, useState } from "react";
 import { api, type Schemas } from "../../api/client";
 import { download } from "../../lib/export";
-import { counted, line, moment, number, short, text } from "../../lib/format";
+import { counted, line, moment, number, score, short, text } from "../../lib/format";
 import { pathOf } from "../../lib/paths";
 import { Behind, Command, Facts, Page, Time, waiting } from "../../ui/basics";
 import { TextDiff } from "../../ui/diff";
 import { LongText } from "../../ui/long_text";
-import { Changed, EditTask, kindOf, Refinement, useChanges, useRefinement } from "./changes";
+import { AddTask, Changed, EditTask, kindOf, Refinement, useChanges, useRefinement } from "./changes";
 import { compare } from "./compare";
 import { Synthesis } from "./synthesis";
 
@@ -126,14 +126,30 @@ function Changeable({ latest, ...listed }: Listed & { latest: boolean }) {
       />
       {latest && <Refinement dataset={listed.dataset} change={keep} open={(task) => listed.set({ task, split: undefined, q: task })} />}
       {latest && <Synthesis dataset={listed.dataset} add={(add, split) => keep({ add, split })} />}
-      <Tasks {...listed} edit={latest ? (edited) => keep({ edit: [edited] }) : undefined} />
+      <Tasks {...listed} edit={latest ? (edited) => keep({ edit: [edited] }) : undefined} add={latest ? (task, split) => keep({ add: [task], split }) : undefined} />
     </>
   );
 }
 
 type Edit = (edited: Schemas["EditedTask"]) => Promise<unknown>;
 
-function Tasks({ dataset, split, q, kind, selected, set, edit }: Listed & { edit?: Edit }) {
+/** Mean scores of each task, of the source and the best candidate of the newest run on this version. */
+function useScores(version: string) {
+  const runs = useQuery({ queryKey: ["runs"], queryFn: () => api.GET("/v1/runs", { params: { query: { limit: 200 } } }) });
+  const run = runs.data?.runs.find((each) => each.dataset_version === version && each.best_id && each.baseline_id);
+  const found = useQuery({
+    queryKey: ["runs", run?.id, "tasks", run?.best_id],
+    enabled: run !== undefined,
+    refetchInterval: false,
+    queryFn: () => api.GET("/v1/runs/{id}/tasks", { params: { path: { id: run!.id }, query: { candidate: run!.best_id, other: run!.baseline_id } } }),
+  });
+  return { run, evaluator: found.data?.evaluator, of: new Map(found.data?.tasks.map((task) => [task.task_id, task])) };
+}
+
+type Add = Parameters<typeof AddTask>[0]["add"];
+
+function Tasks({ dataset, split, q, kind, selected, set, edit, add }: Listed & { edit?: Edit; add?: Add }) {
+  const scores = useScores(dataset.version);
   const [many, setMany] = useState(PAGE);
   const refinement = useRefinement(dataset, kind !== undefined);
   const cluster = refinement.data?.coverage?.clusters.find((each) => kindOf(each) === kind);
@@ -166,6 +182,12 @@ function Tasks({ dataset, split, q, kind, selected, set, edit }: Listed & { edit
         </label>
         <span className="muted">{counted(found.length, "task")}</span>
         {kind !== undefined && waiting(refinement)}
+        {scores.run && (
+          <span className="muted">
+            {scores.evaluator}: means in <Link to={pathOf("run", scores.run.id)}>the newest run</Link> on this version
+          </span>
+        )}
+        {add && <AddTask add={add} />}
       </div>
       <div className="scroll" tabIndex={0}>
         <table aria-label="Tasks">
@@ -175,12 +197,14 @@ function Tasks({ dataset, split, q, kind, selected, set, edit }: Listed & { edit
               <th>split</th>
               <th>input</th>
               <th>expected</th>
+              {scores.run && <th className="num">source</th>}
+              {scores.run && <th className="num">best</th>}
               <th>from</th>
             </tr>
           </thead>
           <tbody>
             {found.slice(0, many).map((task) => (
-              <TaskRow key={task.id} task={task} split={dataset.splits[task.id] ?? ""} open={task.id === selected} toggle={() => set({ task: task.id === selected ? undefined : task.id })} edit={edit} />
+              <TaskRow key={task.id} task={task} split={dataset.splits[task.id] ?? ""} open={task.id === selected} toggle={() => set({ task: task.id === selected ? undefined : task.id })} edit={edit} scores={scores.run && [scores.of.get(task.id)?.other, scores.of.get(task.id)?.candidate]} />
             ))}
           </tbody>
         </table>
@@ -194,7 +218,7 @@ function Tasks({ dataset, split, q, kind, selected, set, edit }: Listed & { edit
   );
 }
 
-function TaskRow({ task, split, open, toggle, edit }: { task: Schemas["Task"]; split: string; open: boolean; toggle: () => void; edit?: Edit }) {
+function TaskRow({ task, split, open, toggle, edit, scores }: { task: Schemas["Task"]; split: string; open: boolean; toggle: () => void; edit?: Edit; scores?: (number | null | undefined)[] }) {
   return (
     <>
       <tr aria-selected={open}>
@@ -206,11 +230,16 @@ function TaskRow({ task, split, open, toggle, edit }: { task: Schemas["Task"]; s
         <td>{split}</td>
         <td className="wrap long">{line(text(task.input), 120)}</td>
         <td className="wrap">{line(text(task.expected), 80)}</td>
+        {scores?.map((value, at) => (
+          <td key={at} className="num">
+            {score(value)}
+          </td>
+        ))}
         <td>{task.origin.made}</td>
       </tr>
       {open && (
         <tr>
-          <td colSpan={5} className="top">
+          <td colSpan={scores ? 7 : 5} className="top">
             {edit && <EditTask key={JSON.stringify([task.input, task.expected])} task={task} change={edit} />}
             <h3>Input</h3>
             <LongText text={text(task.input)} mono />

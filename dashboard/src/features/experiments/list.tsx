@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { api } from "../../api/client";
-import { number, score, short, signed } from "../../lib/format";
+import { line, number, score, short, signed } from "../../lib/format";
 import { ends } from "../../lib/interval";
 import { pathOf } from "../../lib/paths";
 import { Command, Empty, Page, State, Time, waiting } from "../../ui/basics";
@@ -9,6 +9,7 @@ import { Rows } from "../../ui/rows";
 
 export function ExperimentsPage() {
   const list = useQuery({ queryKey: ["experiments"], queryFn: () => api.GET("/v1/experiments", { params: { query: { limit: 200 } } }) });
+  const runs = useQuery({ queryKey: ["runs"], queryFn: () => api.GET("/v1/runs", { params: { query: { limit: 200 } } }) });
   const experiments = list.data?.experiments ?? [];
   return (
     <Page title="Experiments" actions={experiments[0] && <Command text={`ratchet explain ${short(experiments[0].id)}`} />}>
@@ -23,6 +24,7 @@ export function ExperimentsPage() {
               <tr>
                 <th>began</th>
                 <th>experiment</th>
+                <th>agent</th>
                 <th>verdict</th>
                 <th className="num">baseline</th>
                 <th className="num">candidate</th>
@@ -32,16 +34,17 @@ export function ExperimentsPage() {
               </tr>
             </thead>
             <tbody>
-              {experiments.map(({ id, created_at, decision, alpha }) => (
+              {experiments.map(({ id, created_at, decision, alpha, candidate_id, run_id }) => (
                 <tr key={id}>
                   <td>
                     <Time at={created_at} />
                   </td>
                   <td>
                     <Link to={pathOf("experiment", id)}>
-                      <code>{short(id)}</code>
+                      {decision ? line(decision.metric, 40) : "under way"}, candidate {short(candidate_id)}
                     </Link>
                   </td>
+                  <td className="wrap">{line(runs.data?.runs.find((run) => run.id === run_id)?.agent ?? "", 60)}</td>
                   <td>{decision ? <State of={decision.verdict} /> : <State of="running" />}</td>
                   <td className="num">{score(decision?.baseline)}</td>
                   <td className="num">{score(decision?.candidate)}</td>

@@ -1,7 +1,7 @@
 // One experiment: the verdict in a sentence, then the evidence for it, down to each pair.
 import { useQuery } from "@tanstack/react-query";
-import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
-import { useState } from "react";
+import { Link, useLocation, useNavigate, useParams, useSearch } from "@tanstack/react-router";
+import { useEffect, useState } from "react";
 import { api, type Schemas } from "../../api/client";
 import { EPath } from "../../charts/e_path";
 import { Picture } from "../../charts/picture";
@@ -12,48 +12,85 @@ import { ends } from "../../lib/interval";
 import { pathOf } from "../../lib/paths";
 import { Behind, Command, Copy, Facts, Figure, Page, Problem, State, waiting } from "../../ui/basics";
 import { Changes } from "../runs/changes";
+import { Harmed } from "../cycles/harmed";
+import { Outputs } from "./outputs";
+import { IS, Tally, tallyOf } from "./tally";
 import { type Check, type Evidence, gainOf, readEvidence, recompute } from "./recompute";
 
 export function ExperimentPage() {
   const { id } = useParams({ from: "/experiments/$id" });
   const experiment = useQuery({ queryKey: ["experiments", id], queryFn: () => api.GET("/v1/experiments/{id}", { params: { path: { id } } }) });
   const data = experiment.data;
+  const evidence = useEvidence(id, data?.decision != null);
+  const found = evidence.data === undefined ? undefined : evidenceOf(evidence.data);
   return (
-    <Page title={`Experiment ${short(id)}`} actions={<Command text={`ratchet explain ${short(id)}`} />}>
+    <Page
+      title={found ? tallyOf(found) : data ? (data.decision ? "Experiment" : "Experiment under way") : "Experiment"}
+      above={
+        <>
+          <Link to="/experiments">Experiments</Link> · candidate {short(data?.candidate_id ?? "")} against {data ? short(data.baseline_id) : "the baseline"}
+        </>
+      }
+      actions={<Command text={`ratchet explain ${short(id)}`} />}
+    >
       {waiting(experiment)}
-      {data && <Shown experiment={data} />}
+      {data && <Shown experiment={data} evidence={found} />}
     </Page>
   );
 }
 
-function Shown({ experiment }: { experiment: Schemas["Experiment"] }) {
+function Shown({ experiment, evidence }: { experiment: Schemas["Experiment"]; evidence: Evidence | undefined }) {
   const decision = experiment.decision;
+  const cycles = useQuery({ queryKey: ["cycles"], queryFn: () => api.GET("/v1/cycles", { params: { query: { limit: 100 } } }) });
+  const cycle = cycles.data?.cycles.find((each) => each.experiment_id === experiment.id);
+  return (
+    <>
+      {evidence && <Tally of={evidence} />}
+      <div className="row" style={{ margin: "0 0 8px" }}>
+        {decision ? <State of={decision.verdict} /> : <State of="running" />}
+        {decision && (
+          <span>
+            {line(decision.metric, 60)} <b>{score(decision.baseline)}</b> → <b>{score(decision.candidate)}</b>
+          </span>
+        )}
+        <Link to={pathOf("run", experiment.run_id)}>its run</Link>
+        {cycle && <Link to={pathOf("cycle", cycle.id)}>its cycle</Link>}
+      </div>
+      <p>{decision?.sentence || "It has not decided yet."}</p>
+      {cycle && <Harmed decisions={cycle.decisions} />}
+      {evidence && <Outputs evidence={evidence} experiment={experiment} />}
+      <h2>What changed</h2>
+      <Changes candidate={experiment.candidate_id} since={experiment.baseline_id} />
+      {decision && <HowWeKnow experiment={experiment} decision={decision} />}
+    </>
+  );
+}
+
+/** The evidence, folded: it is read by whoever doubts the verdict, and opened by links to its parts. */
+function HowWeKnow({ experiment, decision }: { experiment: Schemas["Experiment"]; decision: Schemas["Decision"] }) {
   const pairs = { to: pathOf("experiment", experiment.id), hash: "pairs" };
+  const { pairs: which, metric } = useSearch({ from: "/experiments/$id" });
+  const hash = useLocation({ select: (location) => location.hash });
+  const asked = hash === "pairs" || hash === "evidence" || which !== undefined || metric !== undefined;
+  const [open, setOpen] = useState(asked);
+  useEffect(() => {
+    if (asked) setOpen(true);
+  }, [asked]);
   const explanation = useQuery({
     queryKey: ["experiments", experiment.id, "explanation"],
     queryFn: () => api.GET("/v1/experiments/{id}/explanation", { params: { path: { id: experiment.id } } }),
   });
   return (
-    <>
-      <p className="verdict">{decision?.sentence || "It has not decided yet."}</p>
-      <div className="row">
-        {decision ? <State of={decision.verdict} /> : <State of="running" />}
-        <Link to={pathOf("run", experiment.run_id)}>its run</Link>
-        <span className="muted">
-          candidate <Link to={pathOf("candidate", experiment.candidate_id)}>{short(experiment.candidate_id)}</Link> against <Link to={pathOf("candidate", experiment.baseline_id)}>{short(experiment.baseline_id)}</Link>, dataset <code>{short(experiment.dataset_version)}</code>
-        </span>
-      </div>
-      {decision && (
-        <>
+    <details className="fold" open={open} onToggle={(event) => setOpen(event.currentTarget.open)}>
+      <summary>How we know</summary>
+      {open && (
+        <div className="folded">
           <h2>The gain</h2>
           <div className="figures">
             <Figure label={`baseline, ${decision.metric}`} behind={pairs}>{score(decision.baseline)}</Figure>
             <Figure label="candidate" behind={pairs}>{score(decision.candidate)}</Figure>
             <Figure label={`gain, with its ${number(100 * (1 - decision.alpha), 3)} % interval`} behind={pairs}>
-              {signed(decision.candidate - decision.baseline)}{" "}
-              <span className="small muted">
-                {ends(decision.interval)}
-              </span>
+              {signed(decision.candidate - decision.baseline)} <span className="small muted">{ends(decision.interval)}</span>
             </Figure>
             <Figure label={`e-value, threshold ${number(1 / decision.alpha)}`} title="Evidence against “no better than the baseline”" behind={{ ...pairs, hash: "evidence" }}>
               {number(decision.e_value)}
@@ -63,6 +100,14 @@ function Shown({ experiment }: { experiment: Schemas["Experiment"] }) {
           <Picture name={`experiment-${short(experiment.id)}-gain`}>
             <Interval label="Gain" point={decision.candidate - decision.baseline} interval={decision.interval as [number, number]} />
           </Picture>
+          {explanation.data && explanation.data.sentences.length > 0 && (
+            <>
+              <h2>Why, and what would change it</h2>
+              {explanation.data.sentences.map((sentence, at) => (
+                <p key={at}>{sentence}</p>
+              ))}
+            </>
+          )}
           {decision.guardrails.length > 0 && <Guardrails of={decision.guardrails} alpha={decision.alpha} id={experiment.id} />}
           {decision.labelled && (
             <>
@@ -77,20 +122,10 @@ function Shown({ experiment }: { experiment: Schemas["Experiment"] }) {
               />
             </>
           )}
-        </>
+          <EvidenceOf experiment={experiment} />
+        </div>
       )}
-      {explanation.data && explanation.data.sentences.length > 0 && (
-        <>
-          <h2>Why, and what would change it</h2>
-          {explanation.data.sentences.map((sentence, at) => (
-            <p key={at}>{sentence}</p>
-          ))}
-        </>
-      )}
-      {decision && <EvidenceOf experiment={experiment} />}
-      <h2>What changed</h2>
-      <Changes candidate={experiment.candidate_id} since={experiment.baseline_id} />
-    </>
+    </details>
   );
 }
 
@@ -101,11 +136,13 @@ function marginOf({ metric, margin, unit }: Schemas["GuardrailResult"], file: st
   return `${number(margin)} ${unit}`.trim();
 }
 
-function planOf(file: string): Evidence["plan"] | undefined {
+const planOf = (file: string): Evidence["plan"] | undefined => evidenceOf(file)?.plan;
+
+function evidenceOf(file: string): Evidence | undefined {
   try {
-    return readEvidence(file).plan;
+    return readEvidence(file);
   } catch {
-    return undefined; // below, the page says what is wrong with the file
+    return undefined; // where the evidence is shown, the page says what is wrong with the file
   }
 }
 
@@ -152,8 +189,8 @@ function Guardrails({ of, alpha, id }: { of: Schemas["GuardrailResult"][]; alpha
 }
 
 /** The evidence file, byte by byte; it never changes. */
-function useEvidence(id: string) {
-  return useQuery({ queryKey: ["evidence", id], refetchInterval: false, staleTime: Infinity, queryFn: () => api.text("/v1/experiments/{id}/evidence", { params: { path: { id } } }) });
+function useEvidence(id: string, enabled = true) {
+  return useQuery({ enabled, queryKey: ["evidence", id], refetchInterval: false, staleTime: Infinity, queryFn: () => api.text("/v1/experiments/{id}/evidence", { params: { path: { id } } }) });
 }
 
 function EvidenceOf({ experiment }: { experiment: Schemas["Experiment"] }) {
@@ -231,13 +268,7 @@ function Pairs({ evidence, experiment }: { evidence: Evidence; experiment: Schem
   const [all, setAll] = useState(false);
   const gain = (pair: Pair) => gainOf(evidence, pair) ?? 0;
   const pairs = [...evidence.pairs].sort((one, other) => (order === "pair" ? one.pair - other.pair : order === "gain" ? gain(other) - gain(one) : gain(one) - gain(other)));
-  const is = {
-    won: (pair: Pair) => !pair.missing && gain(pair) > 0,
-    lost: (pair: Pair) => !pair.missing && gain(pair) < 0,
-    level: (pair: Pair) => !pair.missing && gain(pair) === 0,
-    "without a score": (pair: Pair) => pair.missing,
-    labelled: (pair: Pair) => pair.labels != null,
-  };
+  const is = IS(evidence);
   const chosen = which && which in is ? pairs.filter(is[which as keyof typeof is]) : pairs;
   const ran = (pair: Pair, side: 0 | 1, value: string) => {
     const first = pair.rollouts?.[side];

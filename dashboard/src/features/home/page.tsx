@@ -1,4 +1,4 @@
-// Home: what changed last and why, what needs a person, and how each agent does.
+// Home: what goes wrong, what was done about it, what needs a person, and how each agent does.
 import { useQuery } from "@tanstack/react-query";
 import { Link, useSearch } from "@tanstack/react-router";
 import { api, type Schemas } from "../../api/client";
@@ -7,6 +7,10 @@ import { counted, dollars, duration, line, number, score, short, words } from ".
 import { wilson } from "../../lib/interval";
 import { awaited } from "../../lib/waits";
 import { pathOf } from "../../lib/paths";
+import { NoProblems, useProblems } from "../problems/list";
+import { ProblemRow } from "../problems/row";
+import { isOpen } from "../problems/words";
+import { costOf } from "./cost";
 import { Command, Empty, Facts, Figure, Page, State, Time, waiting } from "../../ui/basics";
 
 const SPANS: [string, string][] = [
@@ -14,6 +18,9 @@ const SPANS: [string, string][] = [
   ["168", "week"],
   ["720", "30 days"],
 ];
+
+/** Problems on this page; the others have a page of their own. */
+const SHOWN = 6;
 
 export function HomePage() {
   const { hours = "168" } = useSearch({ from: "/" });
@@ -23,112 +30,193 @@ export function HomePage() {
     placeholderData: (before) => before,
   });
   const data = overview.data;
+  const empty = data && data.agents.length === 0 && data.runs.length === 0;
   return (
     <Page
       title="Home"
-      actions={SPANS.map(([value, label]) => (
-        <Link key={value} to="/" search={{ hours: value }} aria-current={value === hours ? "true" : undefined} className={value === hours ? "badge info" : "badge"}>
-          {label}
-        </Link>
-      ))}
+      actions={
+        <nav className="switch" aria-label="Time">
+          {SPANS.map(([value, label]) => (
+            <Link key={value} to="/" search={{ hours: value }} aria-current={value === hours ? "true" : undefined}>
+              {label}
+            </Link>
+          ))}
+        </nav>
+      }
     >
       {waiting(overview)}
-      {data && (
-        <>
-          <LastChange latest={data.latest} releases={data.releases} />
-          <Needs waiting={data.waiting} />
-          <Underway runs={data.runs} atWork={data.at_work} now={data.now} />
-          <h2>Agents</h2>
-          {data.agents.length === 0 ? (
-            <Empty command="ratchet demo">
-              No agent has been seen yet. Point an agent at this server, or watch the loop turn on an example:
-            </Empty>
-          ) : (
-            <div className="grid">
-              {data.agents.map((agent) => (
-                <Agent key={agent.name} agent={agent} />
-              ))}
-            </div>
-          )}
-          {data.more && <p className="muted small">The newest {counted(data.counted, "trace")} are counted; there are more in this time.</p>}
-        </>
+      {empty && (
+        <Empty command="ratchet init">
+          Nothing has been seen yet. In your agent’s folder, this wires it to this server and finds what can be improved; <code>ratchet demo</code> shows the loop on an example.
+        </Empty>
+      )}
+      {data && !empty && (
+        <div className="columns">
+          <div>
+            <Problems />
+            <h2>Agents</h2>
+            {data.agents.length === 0 ? (
+              <Empty command="ratchet init">No live trace has been received in this time. Wire the agent, so that it sends some:</Empty>
+            ) : (
+              <div className="grid agents">
+                {data.agents.map((agent) => (
+                  <Agent key={agent.name} agent={agent} />
+                ))}
+              </div>
+            )}
+            {data.more && <p className="muted small">The newest {counted(data.counted, "trace")} are counted; there are more in this time.</p>}
+          </div>
+          <aside className="stack" style={{ gap: 14 }}>
+            <Needs waiting={data.waiting} />
+            {data.agents.length > 0 && <CostPerDay agents={data.agents} stepS={data.bucket_s} />}
+            <Improved releases={data.releases} latest={data.latest} />
+            <Underway runs={data.runs} atWork={data.at_work} now={data.now} />
+          </aside>
+        </div>
       )}
     </Page>
   );
 }
 
-function LastChange({ latest, releases }: { latest: Schemas["Experiment"][]; releases: Schemas["Release"][] }) {
-  const release = releases.find((each) => !each.draft);
+function Problems() {
+  const found = useProblems();
+  const open = found.data?.problems.filter((each) => isOpen(each.problem.state)) ?? [];
+  const several = new Set(open.map((each) => each.problem.agent)).size > 1;
+  const traces = found.data?.traces ?? 0;
+  return (
+    <section aria-labelledby="problems">
+      <div className="spread" style={{ marginBottom: 10 }}>
+        <h2 id="problems" style={{ margin: 0 }}>
+          What goes wrong{open.length > 0 && <span className="muted"> · {counted(open.length, "problem")} in {counted(traces, "trace")}</span>}
+        </h2>
+        {(found.data?.problems.length ?? 0) > 0 && <Link to="/problems">All problems</Link>}
+      </div>
+      {waiting(found)}
+      {found.data && open.length === 0 && (found.data.problems.length > 0 ? <Empty>Every problem that was found is fixed or ignored.</Empty> : <NoProblems traces={traces} scannedAt={found.data.scanned_at} />)}
+      {open.length > 0 && (
+        <ul className="bare problems" aria-label="Problems">
+          {open.slice(0, SHOWN).map((each) => (
+            <ProblemRow key={each.problem.id} of={each} withAgent={several} />
+          ))}
+        </ul>
+      )}
+    </section>
+  );
+}
+
+function CostPerDay({ agents, stepS }: { agents: Schemas["AgentOverview"][]; stepS: number }) {
+  const cost = costOf(agents, stepS);
+  return (
+    <section className="box" aria-labelledby="cost">
+      <h2 id="cost" style={{ margin: 0 }}>
+        Cost per day
+      </h2>
+      <div className="score">
+        <b>{cost.known ? dollars(cost.perDay) : `≥ ${dollars(cost.perDay)}`}</b>
+      </div>
+      <p className="muted small">
+        {cost.estimated ? "Estimated from a sample of the traces." : "Of all traces."}
+        {!cost.known && " The price of some calls is not known."}
+      </p>
+      <Bars label="Cost" unit="dollars" of={cost.steps} height={44} />
+    </section>
+  );
+}
+
+/** What stands of what was proved and shipped, and the last decision where it is another one. */
+function Improved({ releases, latest }: { releases: Schemas["Release"][]; latest: Schemas["Experiment"][] }) {
+  const standing = releases.filter((each) => !each.draft && ["active", "merged", "branched", "proposed"].includes(each.state));
   const newest = latest[0];
+  const release = standing[0];
   if (!release && !newest)
     return (
-      <Empty command="ratchet improve">
-        Nothing has been decided yet. One command measures the agent, looks for something better and proves it:
-      </Empty>
+      <section className="box">
+        <h2 style={{ marginTop: 0 }}>Answers improved</h2>
+        <p className="muted">Nothing has been decided yet. One command measures the agent, looks for something better and proves it:</p>
+        <Command text="ratchet improve" />
+      </section>
     );
   const proved = release && latest.find((experiment) => experiment.id === release.experiment_id);
-  // One that was taken back or declined is settled: it is no part of the agent.
-  const stands = release && !["rolled_back", "closed"].includes(release.state);
+  const shipped = standing.filter((each) => each.state === "active" || each.state === "merged").length;
   return (
-    <div className="sides">
-      {release && stands && (
+    <>
+      {release && (
         <section className="box" aria-labelledby="last-change">
           <div className="spread">
-            <h3 id="last-change" style={{ margin: 0 }}>
-              The last change
-            </h3>
-            <span className="muted">
+            <h2 id="last-change" style={{ margin: 0 }}>
+              Answers improved
+            </h2>
+            <span className="muted small">
               <Time at={release.created_at} />
             </span>
           </div>
-          <p className="verdict">{proved?.decision?.sentence || `Candidate ${short(release.candidate_id)} was released.`}</p>
-          <div className="row">
+          {proved?.decision && (
+            <div className="score">
+              <b>
+                {proved.decision.baseline.toFixed(2)} → {proved.decision.candidate.toFixed(2)}
+              </b>
+              <small>{line(proved.decision.metric, 40)}</small>
+            </div>
+          )}
+          <p className="small">{proved?.decision?.sentence || `Candidate ${short(release.candidate_id)} was released.`}</p>
+          <div className="row small">
             <State of={release.state} />
-            <span className="muted">{release.agent ? `at run time, in ${line(release.agent, 60)}` : `on the branch ${line(release.branch, 80)}`}</span>
-            <Link to={pathOf("release", release.id)}>Why it was shipped, and how to undo it</Link>
+            <span className="muted wrap">{release.agent ? `for ${line(release.agent, 60)}, at run time` : line(release.branch, 80)}</span>
           </div>
+          <p className="small" style={{ margin: "8px 0 0" }}>
+            <Link to={pathOf("release", release.id)}>Why it was shipped, and how to undo it</Link>
+            {shipped > 1 && <span className="muted"> · {number(shipped)} of the last releases are in effect</span>}
+          </p>
         </section>
       )}
-      {newest && !(stands && newest.id === proved?.id) && (
+      {newest && newest.id !== proved?.id && (
         <section className="box" aria-labelledby="last-decision">
           <div className="spread">
-            <h3 id="last-decision" style={{ margin: 0 }}>
+            <h2 id="last-decision" style={{ margin: 0 }}>
               The last decision
-            </h3>
-            <span className="muted">
+            </h2>
+            <span className="muted small">
               <Time at={newest.created_at} />
             </span>
           </div>
-          <p className="verdict">{newest.decision?.sentence || "The experiment is under way."}</p>
-          <div className="row">
+          <p className="small">{newest.decision?.sentence || "The experiment is under way."}</p>
+          <div className="row small">
             {newest.decision && <State of={newest.decision.verdict} />}
-            <Link to={pathOf("experiment", newest.id)}>The proof</Link>
+            <Link to={pathOf("experiment", newest.id)}>Both outputs of each task</Link>
           </div>
         </section>
       )}
-    </div>
+    </>
   );
 }
 
 function Needs({ waiting: items }: { waiting: Schemas["Waiting"][] }) {
   return (
-    <>
-      <h2>Needs a person</h2>
+    <section className="box" style={{ padding: 0 }} aria-labelledby="needs">
+      <div className="spread" style={{ padding: "14px 18px 6px" }}>
+        <h2 id="needs" style={{ margin: 0 }}>
+          Needs a person
+        </h2>
+        {items.length > 0 && <span className="badge warn">{number(items.length)}</span>}
+      </div>
       {items.length === 0 ? (
-        <p className="muted">Nothing.</p>
+        <p className="muted" style={{ padding: "0 18px 14px", margin: 0 }}>
+          Nothing waits for you.
+        </p>
       ) : (
-        <ul className="stack" style={{ listStyle: "none", padding: 0, margin: 0 }}>
+        <ul className="bare needs">
           {items.map((item) => (
-            <li key={`${item.kind}/${item.id}`} className="box row">
-              <span className="badge warn">! {words(item.kind)}</span>
-              {item.noun ? <Link to={pathOf(item.noun, item.id)}>{item.title}</Link> : <span>{item.title}</span>}
-              <span className="muted grow wrap">{item.detail}</span>
+            <li key={`${item.kind}/${item.id}`}>
+              <div className="what">
+                {item.noun ? <Link to={pathOf(item.noun, item.id)}>{item.title}</Link> : <b>{item.title}</b>}
+                {item.detail && <div className="muted small">{line(item.detail, 160)}</div>}
+              </div>
               {item.command && <Command text={item.command} />}
             </li>
           ))}
         </ul>
       )}
-    </>
+    </section>
   );
 }
 
@@ -136,19 +224,25 @@ function Underway({ runs, atWork, now }: { runs: Schemas["Run"][]; atWork: Recor
   const open = runs.filter((run) => atWork[run.id]);
   if (open.length === 0) return null;
   return (
-    <>
-      <h2>Under way</h2>
-      <ul className="stack" style={{ listStyle: "none", padding: 0, margin: 0 }}>
+    <section className="box" aria-labelledby="underway">
+      <h2 id="underway" style={{ marginTop: 0 }}>
+        Under way
+      </h2>
+      <ul className="bare stack">
         {open.map((run) => (
-          <li key={run.id} className="box row">
-            <State of={run.stage} />
-            <Link to={pathOf("run", run.id)}>Run {short(run.id)}</Link>
-            <span className="muted grow wrap">{awaited(atWork[run.id] ?? [], now) || run.agent}</span>
-            <Time at={run.updated_at} />
+          <li key={run.id}>
+            <div className="row">
+              <State of={run.stage} />
+              <Link to={pathOf("run", run.id)}>{line(run.agent, 60)}</Link>
+              <span className="muted small">
+                <Time at={run.updated_at} />
+              </span>
+            </div>
+            <div className="muted small wrap">{awaited(atWork[run.id] ?? [], now)}</div>
           </li>
         ))}
       </ul>
-    </>
+    </section>
   );
 }
 

@@ -111,7 +111,7 @@ export function Rerun({ id, close }: { id: string; close: () => void }) {
             <table aria-label="The original and the rerun">
               <thead>
                 <tr>
-                  <th />
+                  <td />
                   <th>status</th>
                   <th className="num">took</th>
                   <th className="num">cost</th>

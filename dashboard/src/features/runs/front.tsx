@@ -67,7 +67,7 @@ export function FrontOf({ run, over: finished, select, selected }: { run: string
         <table aria-label="The front">
           <thead>
             <tr>
-              <th></th>
+              <td />
               <th>candidate</th>
               <th className="num">{front.metric}</th>
               <th className="num">gain</th>

@@ -10,7 +10,14 @@ export function RunsPage() {
   const list = useQuery({ queryKey: ["runs"], refetchInterval: 5_000, queryFn: () => api.GET("/v1/runs", { params: { query: { limit: 200 } } }) });
   const runs = list.data?.runs ?? [];
   return (
-    <Page title="Runs" actions={<Command text="ratchet status" />}>
+    <Page title="Runs" actions={
+        <>
+          <Link to="/rollouts" className="button">
+            All rollouts
+          </Link>
+          <Command text="ratchet status" />
+        </>
+      }>
       {waiting(list)}
       {list.data && runs.length === 0 && <Empty command="ratchet improve">A run measures the baseline, learns candidates, and proves the best one. None has begun yet.</Empty>}
       {runs.length > 0 && (
@@ -20,7 +27,6 @@ export function RunsPage() {
               <tr>
                 <th>began</th>
                 <th>run</th>
-                <th>agent</th>
                 <th>stage</th>
                 <th>how it ended</th>
               </tr>
@@ -33,10 +39,9 @@ export function RunsPage() {
                   </td>
                   <td>
                     <Link to={pathOf("run", run.id)}>
-                      <code>{short(run.id)}</code>
+                      {line(run.agent, 60)}, {short(run.id)}
                     </Link>
                   </td>
-                  <td className="wrap">{line(run.agent, 60)}</td>
                   <td>
                     <State of={run.stage} />
                   </td>

@@ -62,7 +62,7 @@ function Keys() {
                 <th>made</th>
                 <th>last used</th>
                 <th>expires</th>
-                <th />
+                <td />
               </tr>
             </thead>
             <tbody>

@@ -83,7 +83,7 @@ function Steps({ one, other }: { one: Schemas["TraceSkeleton"]; other: Schemas["
         <table aria-label="The two traces">
           <thead>
             <tr>
-              <th />
+              <td />
               <th className="num">A</th>
               <th className="num">B</th>
             </tr>

@@ -7,10 +7,18 @@ import { titled } from "./names";
 import { Command, Empty, Page, Time, waiting } from "../../ui/basics";
 
 export function TrainingPage() {
+  return (
+    <Page title="Weights" above={<Link to="/models">Models</Link>} actions={<Command text="ratchet train runs" />}>
+      <TrainingRuns />
+    </Page>
+  );
+}
+
+export function TrainingRuns() {
   const list = useQuery({ queryKey: ["training"], queryFn: () => api.GET("/v1/training-runs") });
   const runs = list.data?.runs ?? [];
   return (
-    <Page title="Weights" actions={<Command text="ratchet train runs" />}>
+    <>
       {waiting(list)}
       {list.data && runs.length === 0 && <Empty command="ratchet train doctor">No model’s weights have been trained in this server’s project. Look first whether everything fits:</Empty>}
       {runs.length > 0 && (
@@ -47,6 +55,6 @@ export function TrainingPage() {
           </table>
         </div>
       )}
-    </Page>
+    </>
   );
 }

@@ -15,6 +15,7 @@ from ratchet.server.api.fields import Limit, Name, Request, ShortText, Version
 from ratchet.server.http_problems import HttpProblem
 from ratchet.server.routes import ADMIN, READ, RouteGroup
 from ratchet.server.services import Services
+from ratchet.store import Store
 from ratchet.types import Cycle, CycleTransition, OperatorCommand, OperatorVerb
 
 group = RouteGroup("cycles")
@@ -39,6 +40,10 @@ class CycleDetail(msgspec.Struct, frozen=True):
 
     cycle: Cycle
     transitions: list[CycleTransition]
+    told: list[OperatorCommand]
+    """What people told the autopilot about it, oldest first."""
+    running: bool
+    """Whether a process runs the agent's autopilot, which does what people told it."""
 
 
 class NewCommand(Request, frozen=True, kw_only=True):
@@ -64,8 +69,17 @@ async def list_cycles(server: Services, query: CycleQuery) -> CycleList:
 async def get_cycle(server: Services, id: str) -> CycleDetail:
     """Get a cycle with its moves."""
     cycle = await _found(server, id)
-    moves = await server.in_thread(server.store.cycles.transitions, id)
-    return CycleDetail(_shown(cycle), moves)
+    return await server.in_thread(_detail, server.store, _shown(cycle), time.time())
+
+
+def _detail(store: Store, cycle: Cycle, now: float) -> CycleDetail:
+    lease = store.leases.get(f"autopilot/{cycle.agent}")
+    return CycleDetail(
+        cycle,
+        store.cycles.transitions(cycle.id),
+        store.operator_commands.about(cycle.id),
+        lease is not None and lease.expires_at > now,
+    )
 
 
 class StageCalls(msgspec.Struct, frozen=True):

@@ -8,10 +8,12 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from ratchet.evaluate.labelling import label_cases, most_instructive
 from ratchet.server.api.fields import Request, UnixTime
 from ratchet.server.http_problems import HttpProblem
 from ratchet.server.routes import DEVELOP, READ, RouteGroup
 from ratchet.server.services import Services
+from ratchet.store import Store
 from ratchet.types import Drawn, Label, label_fault
 
 group = RouteGroup("labels")
@@ -88,6 +90,44 @@ async def list_labels(server: Services, query: LabelFilter) -> LabelList:
     """List labels, oldest first."""
     filters = msgspec.structs.asdict(query)
     return LabelList(await server.in_thread(server.store.labels.list, **filters))
+
+
+NEWEST = 5_000
+"""Number of the newest rollouts that are considered, as by `ratchet label`."""
+
+
+class LabellingQuery(Request, frozen=True, kw_only=True):
+    """Who labels, and what is judged."""
+
+    labeller: Reference = ""
+    criterion: Annotated[str, Meta(max_length=2_000)] = ""
+
+
+class RolloutsToLabel(msgspec.Struct, frozen=True):
+    """Rollouts without a label of this person, most informative first, as `ratchet label` asks."""
+
+    rollout_ids: list[str]
+    labelled: int
+    """Number of rollouts and traces with a label of this person."""
+
+
+@group.route("GET", "/v1/labelling", READ)
+async def list_rollouts_to_label(server: Services, query: LabellingQuery) -> RolloutsToLabel:
+    """List the rollouts that a person labels next."""
+    return await server.in_thread(_to_label, server.store, query)
+
+
+def _to_label(store: Store, query: LabellingQuery) -> RolloutsToLabel:
+    mine = [
+        label
+        for label in store.labels.list(criterion=query.criterion)
+        if label.labeller == query.labeller
+    ]
+    known = {label.rollout_id for label in mine}
+    rollouts, _ = store.rollouts.list(status="succeeded", limit=NEWEST)
+    cases = most_instructive(label_cases(rollouts, store.scores.of([r.id for r in rollouts])))
+    ids = [case.rollout.id for case in cases if case.rollout.id not in known]
+    return RolloutsToLabel(ids, len(mine))
 
 
 class LabelRemoved(msgspec.Struct, frozen=True):

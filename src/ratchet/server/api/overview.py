@@ -38,6 +38,12 @@ SAMPLE = 400
 LATEST = 5
 """Experiments, releases and runs in an answer."""
 
+OPEN_RELEASES = 200
+"""Newest releases among which those are that wait for a person."""
+
+SILENT_COACH_S = 600.0
+"""Seconds after which a call of the coach that has not been answered needs a person."""
+
 FRESH_S = 5.0
 """Seconds for which an answer is kept."""
 
@@ -88,7 +94,9 @@ class AgentOverview(msgspec.Struct, kw_only=True):
 class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     """Something that waits for a person; of the runs of an agent, only the last can."""
 
-    kind: Literal["approval", "labels", "pull_request", "failed_run", "evaluator", "ending_model"]
+    kind: Literal[
+        "approval", "branch", "labels", "pull_request", "failed_run", "coach", "ending_model"
+    ]
     title: str
     detail: str
     noun: str
@@ -195,7 +203,11 @@ def _overview(store: Store, hours: float, now: float) -> Overview:
             agents.values(),
             key=lambda agent_overview: (-agent_overview.traces, agent_overview.name),
         ),
-        waiting=_waiting(cycles, runs, releases) + _ending(store, int(since * 1e9), now),
+        waiting=[
+            *_waiting(cycles, runs, store.releases.list(OPEN_RELEASES)),
+            *_silent_coaches(runs, activity, now),
+            *_ending(store, int(since * 1e9), now),
+        ],
         latest=store.experiments.list(LATEST),
         releases=releases,
         runs=runs,
@@ -241,8 +253,10 @@ def _waiting(cycles: list[Cycle], runs: list[Run], releases: list[Release]) -> l
                     command=f"ratchet autopilot approve {cycle.id[:12]}",
                 )
             )
+    taken_up = {cycle.release_id for cycle in cycles if cycle.state not in FINAL_CYCLE_STATES}
+    superseded: set[str] = set()
     for release in releases:
-        if release.state == "proposed" and release.request is not None:
+        if release.state == "proposed" and release.request and release.request.state == "open":
             waiting.append(
                 Waiting(
                     kind="pull_request",
@@ -253,6 +267,24 @@ def _waiting(cycles: list[Cycle], runs: list[Run], releases: list[Release]) -> l
                     command="",
                 )
             )
+        elif (
+            release.state == "branched"
+            and release.id not in taken_up
+            and release.repo not in superseded
+        ):
+            draft = "A draft" if release.draft else "A proved change"
+            waiting.append(
+                Waiting(
+                    kind="branch",
+                    title=f"{draft} waits on a branch for its pull request or its merge",
+                    detail=release.branch,
+                    noun="release",
+                    id=release.id,
+                    command=f"ratchet ship {release.id[:12]}",
+                )
+            )
+        if release.repo and release.state in ("branched", "proposed", "merged"):
+            superseded.add(release.repo)  # by this one, which is newer than those that follow
     settled: set[str] = set()
     for run in sorted(runs, key=lambda run: -run.updated_at):
         if run.agent in settled:
@@ -281,6 +313,24 @@ def _waiting(cycles: list[Cycle], runs: list[Run], releases: list[Release]) -> l
                 )
             )
     return waiting
+
+
+def _silent_coaches(
+    runs: list[Run], activity: dict[str, list[LongWait] | None], now: float
+) -> list[Waiting]:
+    return [
+        Waiting(
+            kind="coach",
+            title=f"The coach of {run.agent} does not answer",
+            detail=f"The run has waited for it for {round((now - wait.since) / 60)} minutes.",
+            noun="run",
+            id=run.id,
+            command="ratchet status",
+        )
+        for run in runs
+        for wait in activity[run.id] or ()
+        if wait.what == "the coach" and now - wait.since > SILENT_COACH_S
+    ]
 
 
 def _ending(store: Store, since_ns: int, now: float) -> list[Waiting]:

@@ -1,0 +1,93 @@
+// Problems: what is wrong with the agents, worst first.
+import { useQuery } from "@tanstack/react-query";
+import { Link, useNavigate, useSearch } from "@tanstack/react-router";
+import { api, type Schemas } from "../../api/client";
+import { line, number, words } from "../../lib/format";
+import { Command, Empty, Page, Time, waiting } from "../../ui/basics";
+import { ProblemRow } from "./row";
+import { isOpen } from "./words";
+
+type State = Schemas["Problem"]["state"];
+const STATES: State[] = ["open", "returned", "learning", "proposed", "fixed", "ignored"];
+
+export function useProblems() {
+  return useQuery({ queryKey: ["problems"], queryFn: () => api.GET("/v1/problems", { params: { query: {} } }) });
+}
+
+export function ProblemsPage() {
+  const search = useSearch({ from: "/problems" });
+  const navigate = useNavigate({ from: "/problems" });
+  const found = useProblems();
+  const all = found.data?.problems ?? [];
+  const agents = [...new Set(all.map((each) => each.problem.agent))].sort();
+  const ofAgent = all.filter((each) => !search.agent || each.problem.agent === search.agent);
+  const shown = ofAgent.filter((each) => (search.state ? search.state === "all" || each.problem.state === search.state : isOpen(each.problem.state)));
+  const count = (state: State) => ofAgent.filter((each) => each.problem.state === state).length;
+  return (
+    <Page title="Problems" actions={<Command text={`ratchet problems${search.agent ? ` --agent ${search.agent}` : ""}`} />}>
+      {waiting(found)}
+      {found.data && all.length === 0 && <NoProblems traces={found.data.traces} scannedAt={found.data.scanned_at} />}
+      {all.length > 0 && (
+        <>
+          <p className="muted">
+            Kinds of failure in {number(found.data?.traces)} live traces of the last {number(found.data?.days)} days, worst first: share of traffic times how bad it is.
+            {found.data?.scanned_at ? (
+              <>
+                {" "}
+                Looked for <Time at={found.data.scanned_at} />.
+              </>
+            ) : null}
+          </p>
+          <div className="row" style={{ margin: "12px 0" }}>
+            <nav className="row" aria-label="States" style={{ gap: 6 }}>
+              <Filter label="to be fixed" state={undefined} count={ofAgent.filter((each) => isOpen(each.problem.state)).length} />
+              {STATES.filter((state) => count(state) > 0).map((state) => (
+                <Filter key={state} label={words(state)} state={state} count={count(state)} />
+              ))}
+              <Filter label="all" state="all" count={ofAgent.length} />
+            </nav>
+            {agents.length > 1 && (
+              <label style={{ marginLeft: "auto" }}>
+                Agent
+                <select value={search.agent ?? ""} onChange={(event) => void navigate({ search: { ...search, agent: event.target.value || undefined }, replace: true })}>
+                  <option value="">all</option>
+                  {agents.map((agent) => (
+                    <option key={agent} value={agent}>
+                      {line(agent, 40)}
+                    </option>
+                  ))}
+                </select>
+              </label>
+            )}
+          </div>
+          {shown.length > 0 ? (
+            <ul className="bare problems" aria-label="Problems">
+              {shown.map((each) => (
+                <ProblemRow key={each.problem.id} of={each} withAgent={agents.length > 1} />
+              ))}
+            </ul>
+          ) : (
+            <p className="muted">No problem is in this state.</p>
+          )}
+        </>
+      )}
+    </Page>
+  );
+}
+
+function Filter({ label, state, count }: { label: string; state: string | undefined; count: number }) {
+  const search = useSearch({ from: "/problems" });
+  const chosen = search.state === state;
+  return (
+    <Link to="/problems" search={{ ...search, state }} className={chosen ? "badge info" : "badge"} aria-current={chosen ? "true" : undefined}>
+      {label} {number(count)}
+    </Link>
+  );
+}
+
+/** Nothing was found, or nothing was looked at: which, and what comes next. */
+export function NoProblems({ traces, scannedAt }: { traces: number; scannedAt: number }) {
+  if (traces === 0) return <Empty command="ratchet init">A problem is a kind of failure in live traffic. No live trace has been received yet. Wire the agent, so that it sends some:</Empty>;
+  if (!scannedAt) return <Empty command="ratchet problems">Problems have not been looked for yet in {number(traces)} traces. The autopilot does it as traces come; at once:</Empty>;
+  return <Empty command="ratchet problems">No problem was found in {number(traces)} live traces: no kind of failure comes up often enough to be one.</Empty>;
+}

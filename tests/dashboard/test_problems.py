@@ -1,0 +1,97 @@
+"""Problems on the page, and how many clicks a person's questions take."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ratchet.store import Store
+from tests.dashboard.conftest import url_of
+from tests.serving import RunningServer
+
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
+
+Opened = Callable[..., Any]
+Serve = Callable[..., RunningServer]
+
+CLICKS = "window.clicks = 0; addEventListener('click', () => window.clicks++, true)"
+"""Counts what a person clicks, which no navigation within the page resets."""
+
+
+def test_why_it_fails_is_one_click_from_home(opened: Opened, reading: RunningServer) -> None:
+    page = opened(reading.url)
+    page.evaluate(CLICKS)
+    problems = page.get_by_role("list", name="Problems")
+    problems.get_by_role("link", name="Timeout: the tool did not answer").click()
+    page.get_by_role("heading", name="What fails").wait_for()
+    example = page.locator("article.example").first
+    assert "Timeout: the tool did not answer" in example.inner_text()
+    assert "Where is order" in example.inner_text()
+    page.get_by_text("ratchet improve --problem").wait_for()
+    assert page.evaluate("window.clicks") == 1
+    example.get_by_role("link", name="Open the trace").click()
+    page.wait_for_url("**/traces/*")
+
+
+def test_whether_a_candidate_is_better_with_outputs_is_two_clicks_from_home(
+    opened: Opened, reading: RunningServer
+) -> None:
+    page = opened(reading.url)
+    page.evaluate(CLICKS)
+    page.get_by_role("link", name="Why it was shipped, and how to undo it").click()
+    page.get_by_role("link", name="Both outputs of each task").click()
+    page.get_by_role("heading", name=re.compile(r"^\d+ won, \d+ lost, \d+ level$")).wait_for()
+    first = page.locator("article.example").first
+    first.get_by_text("worse").wait_for()  # regressions come first
+    assert first.get_by_role("group", name="Before").inner_text() != ""
+    assert first.get_by_role("group", name="After").inner_text() != ""
+    assert page.evaluate("window.clicks") == 2
+
+
+def test_the_cost_per_day_is_on_home(opened: Opened, reading: RunningServer) -> None:
+    page = opened(reading.url)
+    cost = page.get_by_role("region", name="Cost per day")
+    assert re.search(r"\$\d", cost.inner_text())
+
+
+def test_a_problem_is_ignored_with_a_reason_and_reopened(
+    opened: Opened, serve: Serve, project: Path
+) -> None:
+    with Store.open(url_of(project)) as store:
+        problem = store.problems.list()[0]
+    server = serve(project)
+    page = opened(f"{server.url}/problems/{problem.id}")
+    page.get_by_role("button", name="Ignore …").click()
+    dialog = page.get_by_role("alertdialog")
+    confirm = dialog.get_by_role("button", name="Ignore it")
+    assert confirm.is_disabled()
+    dialog.get_by_label("Reason").fill("The tool is being replaced.")
+    confirm.click()
+    page.get_by_role("status", name="Done").get_by_text("It is ignored.").wait_for()
+    page.get_by_role("list", name="States").get_by_text("The tool is being replaced.").wait_for()
+    with Store.open(url_of(project)) as store:
+        found = store.problems.get(problem.id)
+    assert found is not None
+    assert (found.state, found.reason) == ("ignored", "The tool is being replaced.")
+    page.goto(f"{server.url}/problems")
+    page.get_by_role("list", name="Problems").wait_for()
+    assert page.get_by_role("link", name=problem.title).count() == 0
+    page.get_by_role("link", name="ignored 1").click()
+    page.get_by_role("link", name=problem.title).click()
+    page.get_by_role("button", name="Reopen …").click()
+    dialog.get_by_label("Reason").fill("It was not.")
+    dialog.get_by_role("button", name="Reopen it").click()
+    page.get_by_role("button", name="Ignore …").wait_for()
+
+
+def test_the_keys_are_shown_when_a_person_asks(opened: Opened, reading: RunningServer) -> None:
+    page = opened(f"{reading.url}/runs")
+    page.get_by_role("table", name="Runs").wait_for()
+    page.keyboard.press("?")
+    page.get_by_role("dialog", name="Keys").get_by_text("find a page or an id").wait_for()
+    page.keyboard.press("Escape")
+    page.get_by_role("dialog", name="Keys").wait_for(state="hidden")
