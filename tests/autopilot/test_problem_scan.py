@@ -140,6 +140,45 @@ def test_an_error_that_the_agent_recovered_from_weighs_less_than_a_failure(store
     assert losses == {"lookup": 0.25, "answer": 1.0}
 
 
+def test_a_tool_that_answers_with_an_error_is_a_problem_though_no_span_failed(
+    store: Store,
+) -> None:
+    results = ("Error: no seat left", '{"error": "no seat left"}', "Error: no seat left", "1 seat")
+    for number, result in enumerate(results, 1):
+        tool_calls(store, number, ["x"], tool=f"other{number}")
+        told = Span(
+            trace_id=f"{number:032x}",
+            span_id="b" * 16,
+            parent_id="a" * 16,
+            name="execute_tool seats",
+            start_ns=int((NOW - 3_600 + number) * 1e9) + 9,
+            end_ns=int((NOW - 3_600 + number) * 1e9) + 10,
+            attributes={
+                "gen_ai.operation.name": "execute_tool",
+                "gen_ai.tool.name": "seats",
+                "gen_ai.tool.call.result": result,
+            },
+        )
+        store.spans.put([SpanRecord(span=told, agent="bot")])
+    (problem,) = look(store)
+    assert (problem.kind, problem.place) == ("error", "seats")
+    assert len(store.problems.occurrences(problem.id)) == 3
+
+
+def test_low_scores_without_a_rationale_are_grouped_by_the_tools_that_were_called(
+    store: Store,
+) -> None:
+    for number in range(1, 41):
+        tool_calls(store, number, ["x"], tool="refund" if number <= 12 else "lookup")
+
+    async def score(recording: TraceRecording) -> Sequence[Score]:
+        number = int(recording.trace.trace_id, 16)
+        return [Score(evaluator="reward", version="1", value=0.0 if number <= 12 else 1.0)]
+
+    (problem,) = look(store, score=score)
+    assert problem.title == "reward is low when it calls refund"
+
+
 def test_equal_calls_of_a_tool_are_a_loop_and_different_ones_are_not(store: Store) -> None:
     for number in range(1, 4):
         tool_calls(store, number, ["same"] * 4)

@@ -42,4 +42,6 @@ def trace_counts(store: Store, now: float) -> dict[str, int]:
     counts: dict[str, int] = {}
     for agent, _, traces in store.traces.activity(since_ns, int(DAYS * DAY_S * 1e9), COUNTED)[0]:
         counts[agent] = counts.get(agent, 0) + traces
+    for agent, rollouts in store.recordings.imported_since(now - DAYS * DAY_S).items():
+        counts[agent] = counts.get(agent, 0) + rollouts
     return counts

@@ -17,8 +17,8 @@ import msgspec
 from ratchet.autopilot.problem_reports import DAYS
 from ratchet.autopilot.problem_states import settle
 from ratchet.curate.problems import Background, Profile, group, occurrences_of
-from ratchet.curate.problems.resemblance import masked
-from ratchet.curate.problems.symptoms import as_text
+from ratchet.curate.problems.resemblance import masked, question_terms
+from ratchet.curate.problems.symptoms import acts_of, as_text
 from ratchet.curate.recorded_values import Incomplete, input_of
 from ratchet.llm import price
 from ratchet.store import Store
@@ -157,7 +157,8 @@ async def _page(
             words = store.problems.words(trace.agent)
             background = _decode_background(words) if words else Background()
             backgrounds[trace.agent] = background
-        background.add(masked(_input_text(observed.recording)))
+        question = masked(_input_text(observed.recording))
+        background.add(question_terms(question, acts_of(observed)))
     store.problems.record(
         found,
         reader,

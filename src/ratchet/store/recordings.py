@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import msgspec
 from sqlalchemy import Connection, Text, func, select, text, type_coerce
 
-from ratchet.store.engine import Database, chunks
+from ratchet.store.engine import Database, chunks, starts_with
 from ratchet.store.keys import NO_ROLLOUT
 from ratchet.store.span_rows import NOT_A_HEAD
 from ratchet.store.summaries import NAMES_NO_TRACE, SummaryKey, among, summaries
@@ -271,6 +271,16 @@ class Recordings:
         criteria = TraceFilter(conversation_id=conversation_id, until_ns=before_ns)
         page, _, _ = self.page(criteria, limit=1)
         return page[0] if page else None
+
+    def imported_since(self, since: float) -> dict[str, int]:
+        """Return the number of imported trajectories since a time in Unix seconds, by agent."""
+        query = (
+            select(rollouts.c.queue, func.count())
+            .where(starts_with(rollouts.c.purpose, IMPORTED), rollouts.c.created_at >= since)
+            .group_by(rollouts.c.queue)
+        )
+        rows = self._database.read(lambda c: c.execute(query).all())
+        return {row[0]: row[1] for row in rows}
 
 
 def _imported(connection: Connection, numbers: set[int]) -> set[int]:

@@ -55,6 +55,8 @@ class Occurrence(msgspec.Struct, frozen=True, kw_only=True):
     with the comment on its answer."""
     is_message: bool = False
     """Whether the text is a message of a program, such as an error or a rationale."""
+    acts: tuple[str, ...] = ()
+    """Names of the tools that the agent called in the trace, sorted; compared like words."""
     detail: str = ""
     """What a person reads: the error message, rationale or comment, as recorded."""
     input: str = ""

@@ -15,9 +15,8 @@ from ratchet.curate.problems.resemblance import (
     message_weight,
     profile_cosine,
     question_weight,
-    terms_of,
 )
-from ratchet.curate.problems.titles import title_of
+from ratchet.curate.problems.titles import compared, title_of
 from ratchet.types import Occurrence, Problem, ProblemKind, content_hash
 
 ALIKE_MESSAGES = 0.6
@@ -96,7 +95,7 @@ def group(
         }
         known = {id: profile for id, profile in own.items() if profile.shares}
         general = next((id for id in own if id not in known), None)
-        terms = {o.id: terms_of(o.text, is_message=is_message) for o in alike}
+        terms = {occurrence.id: compared(occurrence) for occurrence in alike}
         weight = (
             message_weight(terms.values(), known.values())
             if is_message

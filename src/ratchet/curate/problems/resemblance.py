@@ -3,8 +3,8 @@
 Two kinds of text are compared. A *message* (an error, a rationale) is written by a program: what
 differs between two templates tells them apart, so rare words count most. A *question* is written by
 a user: what matters is what failures have in common and other traffic does not, so the words count
-that are more frequent among the failures than in all traces, by the log-likelihood ratio (Dunning,
-"Accurate Methods for the Statistics of Surprise and Coincidence", 1993).
+that are more frequent among the failures than in other traces, by the log-likelihood ratio
+(Dunning, "Accurate Methods for the Statistics of Surprise and Coincidence", 1993).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SURPRISING = 10.83
 """Log-likelihood ratio from which a word is typical of failures: chi-squared, p = 0.001."""
 
 TIMES = 2.0
-"""How many times as frequent a word must be among failures as in all traffic. Below it are words
+"""How many times as frequent a word must be among failures as in other traffic. Below it are words
 such as "the", of which many texts give a large ratio. `benchmarks/problems.py` measured it."""
 
 Weight: TypeAlias = Callable[[str], float]
@@ -65,25 +65,32 @@ def words_of(text: str) -> list[str]:
     return [word.casefold() for word in _WORD.findall(text)]
 
 
-def terms_of(text: str, *, is_message: bool) -> frozenset[str]:
-    """What is compared: words, and of a message also its pairs of neighbouring words."""
+ACT = "calls "
+"""Beginning of a term that is the name of a tool."""
+
+
+def question_terms(text: str, acts: Iterable[str]) -> frozenset[str]:
+    """What is compared of a question: its words, and the tools that the agent called for it."""
+    return frozenset([*words_of(text), *(f"{ACT}{tool}" for tool in acts)])
+
+
+def message_terms(text: str) -> frozenset[str]:
+    """What is compared of a message: its words, and its pairs of neighbouring words."""
     words = words_of(text)
-    if not is_message:
-        return frozenset(words)
     return frozenset([*words, *(f"{first} {second}" for first, second in pairwise(words))])
 
 
 class Background(msgspec.Struct):
-    """In how many of an agent's questions each word stands."""
+    """In how many of an agent's traces each term of `question_terms` stands."""
 
     texts: int = 0
     counts: dict[str, int] = {}
 
-    def add(self, text: str) -> None:
-        """Count a question, masked."""
+    def add(self, terms: frozenset[str]) -> None:
+        """Count a trace."""
         self.texts += 1
-        for word in set(words_of(text)):
-            self.counts[word] = self.counts.get(word, 0) + 1
+        for term in terms:
+            self.counts[term] = self.counts.get(term, 0) + 1
 
     def trimmed(self) -> Background:
         """The background with its most frequent words."""
@@ -123,7 +130,7 @@ class Profile(msgspec.Struct):
         words = [
             term
             for term in self.shares
-            if (len(term) > 3 or not term.isascii()) and weight(term) > 0
+            if (len(term) > 3 or not term.isascii()) and weight(term) > 0 and " " not in term
         ]
         return tuple(sorted(words, key=worth)[:most])
 
@@ -140,8 +147,9 @@ def question_weight(
     """Weights of the words of questions: those count that failures use more than other traffic."""
     counts, total = _counted(terms, profiles)
     weights: dict[str, float] = {}
+    others = max(background.texts - total, 0.0) + 1.0
     for word, count in counts.items():
-        expected = total * (background.counts.get(word, 0) + 0.5) / (background.texts + 1.0)
+        expected = total * (max(background.counts.get(word, 0) - count, 0.0) + 0.5) / others
         if count >= TIMES * expected:
             ratio = 2.0 * count * math.log(count / expected)
             if ratio >= SURPRISING:

@@ -6,6 +6,7 @@ error, the rationale or the comment where there is one, and what was asked other
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -57,6 +58,9 @@ LOSSES: dict[ProblemKind, float] = {
 RECOVERED = 0.25
 """Loss of an error after which the agent still answered."""
 
+_ERROR = re.compile(r"(?:\w*error|\w*exception|traceback)\b", re.IGNORECASE)
+"""How a result begins that is an error."""
+
 _LENGTH = frozenset({"length", "max_tokens", "MAX_TOKENS", "max_output_tokens", "model_length"})
 _FILTERED = frozenset({"content_filter", "SAFETY", "safety", "guardrail_intervened", "refusal"})
 _GUARD_WORDS = ("guardrail", "content_filter", "contentfilter", "content filter", "moderation")
@@ -77,6 +81,11 @@ class _Facts(msgspec.Struct, frozen=True):
     def question(self) -> str:
         """The input as masked text."""
         return masked(as_text(self.input))
+
+    @property
+    def acts(self) -> tuple[str, ...]:
+        """Names of the tools that were called."""
+        return acts_of(self.observed)
 
 
 class _Symptom(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,7 +123,7 @@ def occurrences_of(
         scores,
         low_score,
     )
-    trace = recording.trace
+    trace, acts = recording.trace, acts_of(observed)
     found: dict[str, Occurrence] = {}
     for detect in DETECTORS:
         for symptom in detect(facts):
@@ -130,6 +139,7 @@ def occurrences_of(
                     place=symptom.place[:200],
                     text=symptom.text,
                     is_message=symptom.is_message,
+                    acts=acts,
                     detail=symptom.detail[:SHOWN],
                     input=as_text(facts.input)[:SHOWN],
                     output=as_text(facts.output)[:SHOWN],
@@ -139,6 +149,15 @@ def occurrences_of(
                 ),
             )
     return list(found.values())
+
+
+def acts_of(observed: ObservedTrace) -> tuple[str, ...]:
+    """Names of the tools that were called in a trace, sorted."""
+    return tuple(sorted({_place(span) for span in observed.spans if _is_tool(span)}))
+
+
+def _is_tool(span: Span) -> bool:
+    return span.attributes.get(names.OPERATION) == "execute_tool"
 
 
 def as_text(value: Any) -> str:
@@ -176,6 +195,34 @@ def _errors(facts: _Facts) -> Iterator[_Symptom]:
         )
 
 
+def _told_errors(facts: _Facts) -> Iterator[_Symptom]:
+    """Tools that answered with an error in place of a result."""
+    told: dict[tuple[str, str], str] = {}
+    for span in facts.observed.spans:
+        if _is_tool(span) and span.status != "error":
+            said = _told_error(span.attributes.get(names.TOOL_RESULT))
+            if said:
+                told.setdefault((_place(span), masked(said)), said)
+    for (tool, text), said in list(told.items())[:PER_TRACE]:
+        yield _Symptom(
+            kind="error", place=tool, text=text, is_message=True, detail=said, loss=RECOVERED
+        )
+
+
+def _told_error(result: Any) -> str:
+    """The error that a tool's result is; empty when it is none."""
+    if isinstance(result, str):
+        try:
+            result = msgspec.json.decode(result)
+        except (msgspec.DecodeError, RecursionError, UnicodeError):
+            pass
+    if isinstance(result, dict):
+        error = result.get("error")
+        return as_text(error)[:SHOWN] if error and error is not True else ""
+    text = " ".join(result.split())[:SHOWN] if isinstance(result, str) else ""
+    return text if _ERROR.match(text) else ""
+
+
 def _error_of(span: Span) -> tuple[str, str]:
     """Type and message of a span's error; either may be empty."""
     kind = str(span.attributes.get("error.type") or "")
@@ -195,7 +242,7 @@ def _loops(facts: _Facts) -> Iterator[_Symptom]:
     """Tools that are called with equal arguments again and again."""
     calls: Counter[tuple[str, str]] = Counter()
     for span in facts.observed.spans:
-        if span.attributes.get(names.OPERATION) != "execute_tool":
+        if not _is_tool(span):
             continue
         arguments = span.attributes.get(names.TOOL_ARGUMENTS, span.attributes.get(names.INPUT))
         calls[_place(span), as_text(arguments)] += 1
@@ -305,7 +352,8 @@ def _low_scores(facts: _Facts) -> Iterator[_Symptom]:
         yield _Symptom(
             kind="low_score",
             place=score.evaluator,
-            text=masked(score.rationale) or facts.question,
+            # What it did says more of why than what was asked.
+            text=masked(score.rationale) or ("" if facts.acts else facts.question),
             is_message=bool(score.rationale),
             detail=score.rationale or f"{score.evaluator} {score.value:.2f}",
             loss=1.0 - score.value,
@@ -314,6 +362,7 @@ def _low_scores(facts: _Facts) -> Iterator[_Symptom]:
 
 DETECTORS: tuple[Callable[[_Facts], Iterator[_Symptom]], ...] = (
     _errors,
+    _told_errors,
     _loops,
     _endings,
     _refusals,

@@ -4,11 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ratchet.curate.problems.resemblance import Profile, Weight, cosine, terms_of
+from ratchet.curate.problems.resemblance import (
+    ACT,
+    Profile,
+    Weight,
+    cosine,
+    message_terms,
+    question_terms,
+)
 from ratchet.types import Occurrence, ProblemKind
 
 DETAIL = 90
 """Characters of an error or a comment in a title."""
+
+
+TYPICAL = 0.5
+"""Share of a problem's traces that call a tool which its title names."""
+
+
+def compared(occurrence: Occurrence) -> frozenset[str]:
+    """The terms of an occurrence."""
+    if occurrence.is_message:
+        return message_terms(occurrence.text)
+    return question_terms(occurrence.text, occurrence.acts)
 
 
 def title_of(
@@ -30,13 +48,20 @@ def title_of(
     typical = max(
         occurrences,
         key=lambda o: (
-            cosine(terms_of(o.text, is_message=o.is_message), profile, weight),
+            cosine(compared(o), profile, weight),
             -o.at,
             o.id,
         ),
     )
     said = _short(typical.detail)
+    tools = [
+        term.removeprefix(ACT)
+        for term, share in profile.shares.items()
+        if term.startswith(ACT) and weight(term) > 0.0 and share >= TYPICAL
+    ]
     about = f" about {', '.join(words)}" if (words := profile.topic(weight)) else ""
+    if tools and not typical.is_message:
+        about += f" when it calls {' and '.join(sorted(tools))}"
     match kind:
         case "error":
             return f"{place or 'The agent'} fails: {said}"
@@ -61,7 +86,7 @@ def title_of(
         case "low_score":
             if typical.detail and not typical.detail.startswith(f"{place} "):
                 return f"{place} is low: {said}"
-            return f"{place} is low on questions{about}"
+            return f"{place} is low{about}"
 
 
 def _short(text: str) -> str:
