@@ -7,21 +7,44 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
-from sqlalchemy import Connection, Text, select, type_coerce
+from sqlalchemy import Connection, Text, func, select, text, type_coerce
 
 from ratchet.store.engine import Database, chunks
+from ratchet.store.keys import NO_ROLLOUT
 from ratchet.store.span_rows import NOT_A_HEAD
-from ratchet.store.summaries import NAMES_NO_TRACE, SummaryKey, among
-from ratchet.store.tables import feedback, spans
+from ratchet.store.summaries import NAMES_NO_TRACE, SummaryKey, among, summaries
+from ratchet.store.tables import feedback, rollouts, spans
 from ratchet.store.texts import spans_of
 from ratchet.store.traces import cursor_of, oldest_of, page_of, position_of
 from ratchet.store.usage import OPERATION, Price
 from ratchet.types import Feedback, Span
-from ratchet.types.trace import EVERY, START, Trace, TraceFilter, TraceRecording
+from ratchet.types.trace import (
+    EVERY,
+    MIRRORED,
+    OWN_AGENTS,
+    START,
+    ObservedTrace,
+    Trace,
+    TraceFilter,
+    TraceRecording,
+)
 
 PAGE = 200
 """Traces per page, at most."""
 
+CHANGED_SPANS = 2_000
+"""Spans, and items of feedback, whose traces `changed` reads at once."""
+
+TRACE_SPANS = 2_000
+"""Most spans that `changed` reads of a trace, those that started first."""
+
+TRACES_AT_ONCE = 200
+
+IMPORTED = "import/"
+"""Beginning of the purpose of imported trajectories."""
+
+_HEADS = text("spans.head > 0")
+_IN_CONVERSATIONS = text("spans.conversation_id > ''")
 _INPUT = "ratchet.input"
 _AGENT = "invoke_agent"
 
@@ -35,6 +58,18 @@ class _Chosen(NamedTuple):
     first_call: int | None
     last_call: int | None
     unfinished: int | None = None
+
+
+class ChangedTraces(NamedTuple):
+    """Traces of which something is new, and how far was looked."""
+
+    traces: builtins.list[ObservedTrace]
+    talks: frozenset[str]
+    """Those of their conversations that have several traces."""
+    spans: int
+    """Number of the last span."""
+    feedback: int
+    """Number of the last item of feedback."""
 
 
 class _Call(Protocol):
@@ -158,6 +193,123 @@ class Recordings:
             return page, cursor_of(last)
 
         return self._database.read(work)
+
+    def changed(
+        self, spans_after: int, feedback_after: int, *, since_ns: int, price: Price | None = None
+    ) -> ChangedTraces:
+        """Read the traces of which something was stored after a place, with all their spans.
+
+        They are live ones and imported trajectories, not those of other rollouts nor of Ratchet's
+        own calls. A trace is read again whenever more of it arrives.
+
+        Args:
+            spans_after: Number of the last span that was looked at.
+            feedback_after: Number of the last item of feedback that was looked at.
+            since_ns: Only spans from this Unix time in nanoseconds on.
+            price: Prices of calls that recorded no cost.
+        """
+
+        def work(connection: Connection) -> ChangedTraces:
+            rows = connection.execute(
+                select(spans.c.seq, spans.c.rollout_seq, spans.c.fence, spans.c.trace_id)
+                .where(spans.c.seq > spans_after, spans.c.start_ns >= since_ns)
+                .order_by(spans.c.seq)
+                .limit(CHANGED_SPANS)
+            ).all()
+            told = connection.execute(
+                select(feedback.c.seq, feedback.c.trace_id, feedback.c.conversation_id)
+                .where(feedback.c.seq > feedback_after)
+                .order_by(feedback.c.seq)
+                .limit(CHANGED_SPANS)
+            ).all()
+            keys = {SummaryKey(row.rollout_seq, row.fence, row.trace_id): None for row in rows}
+            about = {row.trace_id for row in told} - {""}
+            of_conversations = {row.conversation_id for row in told if not row.trace_id} - {""}
+            for column, ids in (
+                (spans.c.trace_id, about),
+                (spans.c.conversation_id, of_conversations),
+            ):
+                for chunk in chunks(sorted(ids)):
+                    query: Any = select(
+                        spans.c.rollout_seq, spans.c.fence, spans.c.trace_id
+                    ).distinct()
+                    keys.update(
+                        (SummaryKey(*row), None)
+                        for row in connection.execute(query.where(_HEADS, column.in_(chunk)))
+                    )
+            imported = _imported(connection, {key.rollout_seq for key in keys} - {NO_ROLLOUT})
+            wanted = [
+                key for key in keys if key.rollout_seq == NO_ROLLOUT or key.rollout_seq in imported
+            ]
+            traces = {
+                key: trace
+                for key, trace in summaries(connection, wanted, price).items()
+                if trace.agent not in OWN_AGENTS and not trace.agent.endswith(MIRRORED)
+            }
+            by_key = _by_key(connection, traces)
+            spans_by_key = _all_spans(connection, list(by_key))
+            return ChangedTraces(
+                traces=[
+                    ObservedTrace(
+                        recording=recording,
+                        spans=tuple(spans_by_key.get(key, ())),
+                        imported=key.rollout_seq in imported,
+                    )
+                    for key, recording in by_key.items()
+                ],
+                talks=_talks(
+                    connection, {trace.conversation_id for trace in traces.values()} - {""}
+                ),
+                spans=rows[-1].seq if rows else spans_after,
+                feedback=told[-1].seq if told else feedback_after,
+            )
+
+        return self._database.read(work)
+
+    def asked_before(self, conversation_id: str, before_ns: int) -> TraceRecording | None:
+        """Return the turn of a conversation that began last before a time; None without one."""
+        criteria = TraceFilter(conversation_id=conversation_id, until_ns=before_ns)
+        page, _, _ = self.page(criteria, limit=1)
+        return page[0] if page else None
+
+
+def _imported(connection: Connection, numbers: set[int]) -> set[int]:
+    """Those of some rollouts that are imported trajectories."""
+    found: set[int] = set()
+    for chunk in chunks(sorted(numbers)):
+        query = select(rollouts.c.seq).where(
+            rollouts.c.seq.in_(chunk), rollouts.c.purpose.startswith(IMPORTED, autoescape=True)
+        )
+        found.update(connection.scalars(query))
+    return found
+
+
+def _all_spans(
+    connection: Connection, keys: Sequence[SummaryKey]
+) -> dict[SummaryKey, builtins.list[Span]]:
+    """The spans of traces, in order of their start, at most TRACE_SPANS of each."""
+    by_key: dict[SummaryKey, builtins.list[Any]] = {}
+    for chunk in chunks(keys, TRACES_AT_ONCE):
+        query = select(spans).where(among(chunk)).order_by(spans.c.start_ns, spans.c.seq)
+        for row in connection.execute(query):
+            of_trace = by_key.setdefault(SummaryKey(row.rollout_seq, row.fence, row.trace_id), [])
+            if len(of_trace) < TRACE_SPANS:
+                of_trace.append(row)
+    return {key: spans_of(connection, rows) for key, rows in by_key.items()}
+
+
+def _talks(connection: Connection, conversation_ids: set[str]) -> frozenset[str]:
+    """Those of some conversations that have several traces."""
+    several: set[str] = set()
+    for chunk in chunks(sorted(conversation_ids)):
+        query = (
+            select(spans.c.conversation_id)
+            .where(_HEADS, _IN_CONVERSATIONS, spans.c.conversation_id.in_(chunk))
+            .group_by(spans.c.conversation_id)
+            .having(func.count(spans.c.trace_id.distinct()) > 1)
+        )
+        several.update(connection.scalars(query))
+    return frozenset(several)
 
 
 def _recordings(

@@ -430,6 +430,68 @@ CREATE TABLE events (
 	PRIMARY KEY (seq)
 );
 
+CREATE TABLE problems (
+	seq INTEGER NOT NULL,
+	id TEXT NOT NULL,
+	agent TEXT NOT NULL,
+	state TEXT NOT NULL,
+	version INTEGER NOT NULL,
+	profile TEXT NOT NULL,
+	body TEXT NOT NULL,
+	PRIMARY KEY (seq),
+	UNIQUE (id)
+);
+
+CREATE INDEX ix_problems_agent ON problems (agent, seq);
+
+CREATE TABLE occurrences (
+	seq INTEGER NOT NULL,
+	id TEXT NOT NULL,
+	agent TEXT NOT NULL,
+	problem_id TEXT NOT NULL,
+	trace_id TEXT NOT NULL,
+	at FLOAT NOT NULL,
+	loss FLOAT NOT NULL,
+	cost_usd FLOAT,
+	body TEXT NOT NULL,
+	PRIMARY KEY (seq),
+	UNIQUE (id)
+);
+
+CREATE INDEX ix_occurrences_problem ON occurrences (problem_id, at);
+
+CREATE INDEX ix_occurrences_agent ON occurrences (agent, at);
+
+CREATE INDEX ix_occurrences_trace ON occurrences (trace_id);
+
+CREATE TABLE problem_transitions (
+	seq INTEGER NOT NULL,
+	problem_id TEXT NOT NULL,
+	body TEXT NOT NULL,
+	PRIMARY KEY (seq)
+);
+
+CREATE INDEX ix_problem_transitions_problem ON problem_transitions (problem_id, seq);
+
+CREATE TABLE problem_scans (
+	agent TEXT NOT NULL,
+	body TEXT NOT NULL,
+	PRIMARY KEY (agent)
+);
+
+CREATE TABLE frozen_sets (
+	seq INTEGER NOT NULL,
+	id TEXT NOT NULL,
+	project TEXT NOT NULL,
+	problem_id TEXT NOT NULL,
+	version INTEGER NOT NULL,
+	body TEXT NOT NULL,
+	PRIMARY KEY (seq),
+	UNIQUE (id)
+);
+
+CREATE INDEX ix_frozen_sets_project ON frozen_sets (project, seq);
+
 CREATE TABLE keys (
 	seq INTEGER NOT NULL,
 	id TEXT NOT NULL,

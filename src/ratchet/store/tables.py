@@ -517,6 +517,25 @@ occurrences = Table(
     Index("ix_occurrences_trace", "trace_id"),
 )
 
+# Append-only: how each problem came to its state.
+problem_transitions = Table(
+    "problem_transitions",
+    metadata,
+    _serial(),
+    _words("problem_id"),
+    Column("body", CleanText, nullable=False),
+    Index("ix_problem_transitions_problem", "problem_id", "seq"),
+)
+
+# How far each reader of traces has looked, under its name after a space, which no agent has; and
+# the words of each agent.
+problem_scans = Table(
+    "problem_scans",
+    metadata,
+    _words("agent", primary_key=True),
+    _words("body"),
+)
+
 frozen_sets = Table(
     "frozen_sets",
     metadata,
