@@ -13,6 +13,9 @@ scores missing (`parts/decisions/field.py`), and on answers that a real model ga
 (`real_aa.py`). Other experiments lose scores where that helps a wrong verdict most
 (`parts/decisions/missing_scores.py`).
 
+Ten frozen sets guard experiments of which one loses half of a set's tasks, or none
+(`parts/decisions/frozen.py`).
+
 Whole runs in small say what the gate before the proof lets through, and what proofs of candidates
 without a gain cost, beside the older gate, which looked at val alone (`parts/decisions/gate.py`).
 
@@ -39,7 +42,7 @@ from typing import TypeVar
 import numpy as np
 
 from parts.decisions import field as gate_field
-from parts.decisions import gate, missing_scores
+from parts.decisions import frozen, gate, missing_scores
 from parts.decisions.drawn_answers import ALPHA, RESULTS, flips, read_answers
 from parts.decisions.few_tasks import FewTasks, few_tasks
 from parts.decisions.paired_scores import graded
@@ -452,6 +455,10 @@ def missed(result: dict[str, object], runs: int, slack: float) -> list[str]:
     found += at_most("gate_wasted_share", result["gate_wasted_share"], 0.25)
     found += at_most("gate_false_promotion", result["gate_false_promotion"], ALPHA)
     found += at_least("power_missing", result["power_missing"], 0.75)
+    found += at_most("frozen_broken_promoted", result["frozen_broken_promoted"], ALPHA)
+    without = result["frozen_power_without"]
+    assert isinstance(without, float)
+    found += at_least("frozen_power", result["frozen_power"], 0.9 * without)
     # Scores that are missing where the candidate loses must be able to deceive a rule.
     found += at_least("false_promotion_dropped", result["false_promotion_dropped"], 0.5)
     found += at_least("few_tasks_power", result["few_tasks_power"], 0.85)
@@ -496,6 +503,8 @@ def main() -> int:
         result.update(gate.report(shares(gate.counted, len(gate.POPULATIONS), *simulated)))
         unscored = shares(missing_scores.counted, len(missing_scores.SCENARIOS), *simulated)
         result.update(missing_scores.report(unscored))
+        guarded = shares(frozen.counted, len(frozen.KINDS), *simulated)
+        result.update(frozen.report(guarded, runs))
         result.update(flips(read_answers(RESULTS), runs, options.seed))
         result.update(check_evidence())
         result["us_per_pair"] = round(speed(), 2)

@@ -16,10 +16,11 @@ from ratchet.ship.pull_request import (
     code,
     fence,
     plain,
+    proof_section,
     request_text,
     write_text_file,
 )
-from ratchet.types import Decision, GuardrailResult, ShipError
+from ratchet.types import Decision, FrozenResult, GuardrailResult, ShipError
 
 DECIDED = Decision(
     verdict="promote",
@@ -66,6 +67,28 @@ def test_it_says_how_often_each_task_was_run(project: Any) -> None:
     assert "over 20 pairs of means of 16 runs." in project.git(
         "log", "-1", "--format=%b", release.commit
     )
+
+
+def test_it_lists_frozen_tasks_broken_and_fixed_by_the_problems_title(project: Any) -> None:
+    dates = FrozenResult(
+        set_id="s1", problem_id="p1", title="Dates | American", tasks=20, draws=31, margin=0.36,
+        baseline=0.9, candidate=0.8, e_value=70.5, passed=True, broken=("t1", "t2"), fixed=("t3",),
+    )  # fmt: skip
+    tools = structs.replace(dates, title="Tools", broken=(), fixed=(), baseline=0.0, candidate=0.0)
+    decision = structs.replace(DECIDED, frozen=(dates, tools))
+    text = Path(project.ship(decision=decision).pull_request).read_text()
+    for part in [
+        "| fixed problem | baseline | candidate | may worsen by | draws | e-value | |",
+        "| `Dates \\| American` | 0.9 | 0.8 | 0.36 | 31 | 70.5 | holds |",
+        "| `Tools` | 0 | 0 | 0.36 | 31 | 70.5 | nothing to lose |",
+        "- `Dates \\| American`: broken `t1`, `t2`\n- `Dates \\| American`: fixed `t3`\n",
+        "A task is broken if the baseline got it right in the mean of its draws, from 0.5 on",
+    ]:
+        assert part in text
+    assert "`Tools`: " not in text
+    unchanged = structs.replace(DECIDED, frozen=(tools,))
+    assert "no frozen task was broken, and none was fixed" in "\n".join(proof_section(unchanged))
+    assert "fixed before" not in "\n".join(proof_section(DECIDED))
 
 
 def test_a_prompt_full_of_fences_stays_in_its_block(project: Any) -> None:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
 import msgspec
 
+from ratchet.autopilot.frozen_guards import FrozenGuards, frozen_guards
+from ratchet.autopilot.paired_rollouts import paired_score
 from ratchet.autopilot.planned_tasks import PlannedTasks, planned_tasks
 from ratchet.autopilot.watcher import Watcher
 from ratchet.evaluate import Scorer
-from ratchet.evaluate.failures import FAILED as FAILED_EVALUATOR
-from ratchet.evaluate.failures import is_failure
-from ratchet.learn import objective_value
 from ratchet.prove import (
     Comparison,
     ExperimentPlan,
@@ -28,6 +27,7 @@ from ratchet.prove import (
     level,
     write_evidence,
 )
+from ratchet.prove.frozen import Draw
 from ratchet.prove.prospect import has_prospect
 from ratchet.prove.smallest_margin import pairs_to_pass, smallest_margin
 from ratchet.run import Runner
@@ -38,6 +38,7 @@ from ratchet.types import (
     Dataset,
     Decision,
     Experiment,
+    FrozenSet,
     Rollout,
     Run,
     Score,
@@ -46,11 +47,6 @@ from ratchet.types import (
     version_of,
 )
 from ratchet.types.wording import counted
-
-FAILED = ("failed", "timed_out", "crashed")
-
-REASON_CHARACTERS = 200
-"""Most characters of a reason in the evidence."""
 
 PlanRepetitions: TypeAlias = Callable[[ExperimentPlan], Awaitable[RepetitionPlan]]
 """How often each task of an experiment is run; the same whenever it is asked again."""
@@ -86,6 +82,8 @@ class ExperimentSettings(msgspec.Struct, frozen=True, kw_only=True):
     queue: str
     labels: int = 0
     """Test pairs that people label, when the objective is a judge's score; else 0."""
+    frozen: tuple[FrozenSet, ...] = ()
+    """Sets of the project's fixed problems, in the order in which they are chosen."""
 
 
 async def run_experiment(
@@ -133,7 +131,17 @@ async def run_experiment(
         repeated = RepetitionPlan()
     if repeated.sentence:
         watcher.message(repeated.sentence)
-    plan = msgspec.structs.replace(plan, repetitions=repeated.count)
+    guards = frozen_guards(
+        experiment,
+        setting.frozen,
+        store,
+        answered=setting.answered,
+        draws=repeated.count * plan.max_pairs,
+        planning=len(planned.totals),
+    )
+    for sentence in guards.sentences:
+        watcher.message(sentence)
+    plan = msgspec.structs.replace(plan, repetitions=repeated.count, frozen=guards.plan)
     comparison = Comparison(plan)
     watcher.expects(2 * plan.repetitions * len(tasks))
     at_once = max(1, max(4, runner.slots) // plan.repetitions)
@@ -147,9 +155,9 @@ async def run_experiment(
                 pair = _with_labels(pair, drawn_repetition(plan, number), labels)
             comparison.observe(pair)
             watcher.pair(comparison, len(tasks))
-            if comparison.verdict is not None:
+            if comparison.verdict is not None or comparison.proved:
                 break
-        if comparison.verdict is not None:
+        if comparison.verdict is not None or comparison.proved:
             break
         if learned is not None and not plan.labels and not has_prospect(comparison, learned):
             watcher.message(
@@ -158,6 +166,7 @@ async def run_experiment(
                 f" {'being no worse' if plan.margin else 'a gain'} will hardly be proved any more."
             )
             break
+    await _run_frozen(setting, experiment, comparison, guards, runner, scorer, watcher)
     comparison.finish()
     decided = decision(comparison)
     if decided.verdict == "unconfirmed" and comparison.audit and comparison.audit.waiting:
@@ -185,6 +194,7 @@ async def run_experiment(
             "agent": setting.run.agent,
             **({"repetitions": repeated.sentence} if repeated.sentence else {}),
             **({"evaluator": dict(trust)} if trust else {}),
+            **({"frozen": list(guards.sentences)} if guards.sentences else {}),
         },
     )
     return _end(experiment, decided, path, setting.dataset.version, store)
@@ -412,14 +422,16 @@ async def _pairs(
         for task in tasks
         for repetition in range(repetitions)
     }
-    rollouts: list[Rollout] = []
-    for pair in pairs.values():
-        # Randomise which side runs first: one-time costs of the first of two calls are shared.
-        rollouts.extend(pair if pair[0].seed % 2 else reversed(pair))
-    ended = await runner.run(rollouts, sides, watcher.rollout)
-    scores = await scorer.score(ended.values())
+    ended, scores = await _run_scored(setting, pairs.values(), runner, scorer, watcher)
     scored = {
-        key: _paired(setting, key[0], ended[baseline.id], ended[candidate.id], scores)
+        key: paired_score(
+            key[0],
+            ended[baseline.id],
+            ended[candidate.id],
+            scores,
+            objective=setting.objective,
+            metrics=[guardrail.metric for guardrail in setting.guardrails],
+        )
         for key, (baseline, candidate) in pairs.items()
     }
     return [
@@ -430,56 +442,72 @@ async def _pairs(
     ]
 
 
-def _paired(
+async def _run_scored(
     setting: ExperimentSettings,
-    task_id: str,
-    baseline: Rollout,
-    candidate: Rollout,
-    scores: Mapping[str, Mapping[str, Score]],
-) -> PairedScore:
-    before, after = scores[baseline.id], scores[candidate.id]
-    sides = {"baseline": baseline, "candidate": candidate}
-    return PairedScore(
-        task_id=task_id,
-        baseline=objective_value(baseline, before, setting.objective),
-        candidate=objective_value(candidate, after, setting.objective),
-        metrics={
-            guardrail.metric: (
-                _metric(guardrail.metric, baseline, before),
-                _metric(guardrail.metric, candidate, after),
+    pairs: Iterable[Sequence[Rollout]],
+    runner: Runner | PaidRunner,
+    scorer: Scorer,
+    watcher: Watcher,
+) -> tuple[dict[str, Rollout], Mapping[str, Mapping[str, Score]]]:
+    """Run pairs of rollouts and score them; returns the ended rollouts and their scores by id."""
+    rollouts: list[Rollout] = []
+    for pair in pairs:
+        # Randomise which side runs first: one-time costs of the first of two calls are shared.
+        rollouts.extend(pair if pair[0].seed % 2 else reversed(pair))
+    ended = await runner.run(rollouts, (setting.baseline, setting.candidate), watcher.rollout)
+    return ended, await scorer.score(ended.values())
+
+
+async def _run_frozen(
+    setting: ExperimentSettings,
+    experiment: Experiment,
+    comparison: Comparison,
+    guards: FrozenGuards,
+    runner: Runner | PaidRunner,
+    scorer: Scorer,
+    watcher: Watcher,
+) -> None:
+    """Run draws of the frozen sets until they are decided; none unless the pairs promote."""
+    frozen = comparison.frozen
+    if frozen is None or not comparison.proved:
+        return
+    watcher.message("The pairs promote the candidate; now its frozen sets are run.")
+    watcher.expects(2 * frozen.plan.draws)
+    sides = (setting.baseline, setting.candidate)
+    while draws := frozen.next_draws(max(2, runner.slots // 2)):
+        drawn = [
+            (draw, [_drawn(setting, experiment, side, guards, draw) for side in sides])
+            for draw in draws
+        ]
+        ended, scores = await _run_scored(
+            setting, [pair for _, pair in drawn], runner, scorer, watcher
+        )
+        for draw, (before, after) in drawn:
+            pair = paired_score(
+                draw.task_id, ended[before.id], ended[after.id], scores, objective=setting.objective
             )
-            for guardrail in setting.guardrails
-        },
-        failed=tuple(name for name, side in sides.items() if side.status in FAILED),
-        reasons={
-            name: reason
-            for name, side, scores_of_side in (
-                ("baseline", baseline, before),
-                ("candidate", candidate, after),
-            )
-            if (reason := _reason(side, scores_of_side.get(setting.objective)))
-        },
-        baseline_rollout=baseline.id,
-        candidate_rollout=candidate.id,
+            if comparison.observe_draw(draw.set_id, pair) is not None:
+                return
+
+
+def _drawn(
+    setting: ExperimentSettings,
+    experiment: Experiment,
+    candidate: Candidate,
+    guards: FrozenGuards,
+    draw: Draw,
+) -> Rollout:
+    """A draw's rollout: of this experiment and this draw alone, so that none is found cached."""
+    own = ["frozen", experiment.id, draw.set_id, draw.number]
+    return Rollout.of(
+        guards.task(draw.set_id, draw.task_id),
+        candidate.id,
+        scope=[setting.run.id, *own],
+        seed_parts=[setting.run.seed, *own],
+        queue=setting.queue,
+        purpose=f"prove/{setting.run.id}",
+        max_attempts=setting.max_attempts,
     )
-
-
-def _reason(rollout: Rollout, score: Score | None) -> str:
-    """Why a rollout has no score, or has 0 since its answer broke the evaluator; else empty."""
-    if rollout.status in FAILED:
-        return ""
-    if score is None:
-        return "it was not scored" if rollout.status == "succeeded" else f"it is {rollout.status}"
-    reason = score.rationale if is_failure(score) else score.error if score.value is None else ""
-    return reason.removeprefix(FAILED_EVALUATOR)[:REASON_CHARACTERS]
-
-
-def _metric(name: str, rollout: Rollout, scores: Mapping[str, Score]) -> float | None:
-    if name == "errors":
-        ended = rollout.status in FAILED or rollout.status == "succeeded"
-        return float(rollout.status in FAILED) if ended else None
-    score = scores.get(name)
-    return score.value if score is not None else None
 
 
 def _rollout(

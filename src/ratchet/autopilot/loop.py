@@ -37,8 +37,10 @@ from ratchet.autopilot.experiment import (
     pairs_to_label,
     reach,
     run_experiment,
+    stream_of,
 )
 from ratchet.autopilot.failed_rollout import require_success
+from ratchet.autopilot.frozen_guards import planned_draws
 from ratchet.autopilot.import_binding import check_import_binding
 from ratchet.autopilot.model_card import write_model_card
 from ratchet.autopilot.models_in_calls import adopt_models
@@ -71,7 +73,7 @@ from ratchet.learn import Algorithm, Budget, Finding, Lab, LabSettings, mean
 from ratchet.learn.algorithm import NOTHING_TO_LEARN
 from ratchet.learn.auto import Auto
 from ratchet.llm import ChatClient, CoachUnavailable, paid_from
-from ratchet.prove import ExperimentPlan, RepetitionPlan
+from ratchet.prove import ExperimentPlan, RepetitionPlan, level
 from ratchet.prove.tasks_needed import provable_margin
 from ratchet.run import FileLock
 from ratchet.run.paid import CappedRunner, PaidRunner, RolloutRunner
@@ -218,6 +220,7 @@ class _ImproveRun:
             for e in self.evaluators
         )
         """Whether only tasks with an expected answer take part: the objective needs one."""
+        self.frozen_sets = tuple(store.frozen_sets.of_project(self.identity))
         if cap is not None:
             self.project = project = self._capped(cap)
         self.guardrails = project.guardrails(self.evaluators)
@@ -882,6 +885,7 @@ class _ImproveRun:
             max_attempts=self.project.local_attempts,
             queue=self.run.id,
             labels=config.prove.labels if self._by_judge else 0,
+            frozen=self.frozen_sets,
         )
 
     @property
@@ -955,7 +959,18 @@ class _ImproveRun:
         """Number of rollouts of the proof, each test task run as often as it has to be."""
         repetitions = self.project.config.prove.repetitions
         times = repetitions if isinstance(repetitions, int) else 1
-        return 2 * times * len(self._tasks("test"))
+        pairs = times * len(self._tasks("test"))
+        return 2 * (pairs + self._frozen_draws(pairs))
+
+    def _frozen_draws(self, pairs: int) -> int:
+        """Most draws of frozen sets in a proof of so many pairs."""
+        stream = stream_of(self.identity, self.agent.spec.entry, self.objective)
+        return planned_draws(
+            self.frozen_sets,
+            alpha=level(self.project.config.prove.alpha, self.store.experiments.promotions(stream)),
+            answered=self.answered,
+            draws=pairs,
+        )
 
     def _announce(self, step: str, rollouts: int) -> None:
         """Tell how many model calls the judges of a step make, if they are many."""

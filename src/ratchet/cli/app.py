@@ -137,6 +137,11 @@ COMMANDS: dict[str, Command] = {
         "datasets",
         "Capture, import, compare, refine, synthesize and export datasets, which have versions.",
     ),
+    "frozen": Command(
+        "frozen",
+        "frozen",
+        "Show the tasks that keep fixed problems fixed, and correct their answers.",
+    ),
     "train": Command(
         "train",
         "train",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.markup import escape
 
 from ratchet.autopilot.run_outcome import RunCosts, RunOutcome
-from ratchet.cli.console import display_path, number, out, short, table
+from ratchet.cli.console import display_path, number, one_line, out, short, table
 from ratchet.ship.headline import saved
 from ratchet.types import Cost, Decision, GuardrailResult
 from ratchet.types.interval_text import interval_ends
@@ -57,6 +57,14 @@ def print_decision(decided: Decision) -> None:
             _mean(guardrail.candidate) + unit,
             standing(guardrail),
             f"{guardrail.e_value:.3g}",
+        )
+    for result in decided.frozen:
+        rows.add_row(
+            escape(f"{one_line(result.title, 40)} (fixed before)"),
+            _mean(result.baseline),
+            _mean(result.candidate),
+            "holds" if result.passed else "not proved to hold",
+            f"{result.e_value:.3g}",
         )
     out.print(rows)
 

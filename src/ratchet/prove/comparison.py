@@ -9,6 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from ratchet.prove.audit import LabelAudit
+from ratchet.prove.frozen import FrozenProof
 from ratchet.prove.guardrails import Guardrail
 from ratchet.prove.missing import AGAINST_BETTER, AGAINST_WORSE, SKIP_LIMIT
 from ratchet.prove.plan import ExperimentPlan, PairedScore
@@ -91,7 +92,8 @@ class GuardrailState:
 class Comparison:
     """Decides between a baseline and a candidate as pairs arrive.
 
-    - **promote** as soon as "no better" is rejected at `alpha` and every guardrail passed;
+    - **promote** as soon as "no better" is rejected at `alpha` and every guardrail passed; with
+      frozen sets in the plan, once they passed, too;
     - **harm** as soon as "no worse" is rejected at `harm_alpha`;
     - **futile** as soon as "the gain is at least `min_gain`" is rejected at `futility_alpha`;
     - when the pairs run out: **guardrail** if "no better" was rejected and a guardrail had not
@@ -102,6 +104,9 @@ class Comparison:
     the gain plus the margin.
 
     A missing score counts as the worst against the claim under test; see `ratchet.prove.missing`.
+
+    Frozen sets are run once the pairs promote, as `proved` says: then draws are observed in place
+    of pairs. If one does not pass, it is **guardrail**.
 
     With labels in the plan, the scores are a judge's and cannot promote: the pairs always run out,
     and then it is **promote** if "no better" was rejected by scores and by labels, **unconfirmed**
@@ -135,6 +140,10 @@ class Comparison:
         self.guardrails = tuple(GuardrailState(g, plan) for g in plan.guardrails)
         self.audit = LabelAudit(plan) if plan.labels else None
         """Evidence by people's labels; None when the scores need none."""
+        self.frozen = FrozenProof(plan.frozen, plan.metric, plan.alpha) if plan.frozen else None
+        """Evidence by the frozen sets; None without any."""
+        self.proved = False
+        """Whether the pairs promote: no more of them are observed, only draws of frozen sets."""
         self._skips = plan.missing == "skip"
         self._sums_against_better = self._sums_against_worse = (0.0, 0.0)
         self._pairs: list[PairedScore] = []
@@ -186,9 +195,9 @@ class Comparison:
             InputError: The comparison is over, the pair has another number of repetitions than the
                 plan, or a value that a guardrail cannot use.
         """
-        if self.verdict is not None:
+        if self.verdict is not None or self.proved:
             raise InputError(
-                f"Task {pair.task_id!r} came after the verdict {self.verdict!r}.",
+                f"Task {pair.task_id!r} came after the verdict {self.verdict or 'promote'!r}.",
                 hint="A pair that was not part of the decision cannot be added to it.",
             )
         runs = max(1, len(pair.repetitions))
@@ -229,16 +238,49 @@ class Comparison:
                 1.0 if self.audit is None else self.audit.process.value,
             )
         )
-        self.verdict = self._stop()
-        if self.verdict is None and len(self._pairs) >= self.plan.max_pairs:
-            self.verdict = self._exhausted()
+        verdict = self._stop()
+        if verdict is None and len(self._pairs) >= self.plan.max_pairs:
+            verdict = self._exhausted()
+        self._conclude(verdict)
+        return self.verdict
+
+    def observe_draw(self, set_id: str, pair: PairedScore) -> Verdict | None:
+        """Add the result of a frozen set's next draw; returns the verdict, or None to continue.
+
+        Args:
+            set_id: The set.
+            pair: The scores of the drawn task.
+
+        Raises:
+            InputError: The pairs have not promoted the candidate, or the comparison is over; or the
+                set's seed has drawn another task.
+        """
+        if self.frozen is None or not self.proved or self.verdict is not None:
+            raise InputError(
+                f"A draw of frozen set {set_id} came"
+                f" {'after the verdict' if self.verdict else 'before the pairs were decided'}.",
+                hint="Frozen sets are run once the pairs promote the candidate.",
+            )
+        self.frozen.observe(set_id, pair)
+        if self.frozen.passed:
+            self.verdict = "promote"
+        elif self.frozen.lost:
+            self.verdict = "guardrail"
         return self.verdict
 
     def finish(self) -> Verdict:
-        """End the comparison without further pairs; returns the final verdict."""
-        if self.verdict is None:
-            self.verdict = self._exhausted()
+        """End the comparison without further pairs or draws; returns the final verdict."""
+        if self.verdict is None and not self.proved:
+            self._conclude(self._exhausted())
+        if self.verdict is None:  # a frozen set has not passed
+            self.verdict = "guardrail"
         return self.verdict
+
+    def _conclude(self, verdict: Verdict | None) -> None:
+        if verdict == "promote" and self.frozen is not None:
+            self.proved = True
+        else:
+            self.verdict = verdict
 
     def _skip(self) -> None:
         self.superiority.skip()
@@ -339,11 +381,22 @@ def _gains(comparison: Comparison, fill: tuple[float, float]) -> list[float | No
     return gains
 
 
-def replay(plan: ExperimentPlan, pairs: Iterable[PairedScore]) -> Comparison:
-    """Replay pairs into a new comparison; pairs after its verdict are ignored."""
+def replay(
+    plan: ExperimentPlan,
+    pairs: Iterable[PairedScore],
+    draws: Iterable[tuple[str, PairedScore]] = (),
+) -> Comparison:
+    """Replay pairs, then draws of frozen sets; what comes after the verdict is ignored.
+
+    Raises:
+        InputError: A set's seed has drawn another task.
+    """
     comparison = Comparison(plan)
     for pair in pairs:
-        if comparison.observe(pair) is not None:
+        if comparison.observe(pair) is not None or comparison.proved:
+            break
+    for set_id, pair in draws if comparison.proved else ():
+        if comparison.observe_draw(set_id, pair) is not None:
             break
     comparison.finish()
     return comparison
@@ -357,7 +410,9 @@ def fewest_pairs_to_promote(plan: ExperimentPlan) -> int | None:
     Returns:
         The number of pairs; None if not even that candidate is promoted within `plan.max_pairs`.
     """
-    comparison = Comparison(msgspec.structs.replace(plan, repetitions=1, labels=0, stages=()))
+    comparison = Comparison(
+        msgspec.structs.replace(plan, repetitions=1, labels=0, stages=(), frozen=None)
+    )
     metrics = {guardrail.metric: (1.0, 1.0) for guardrail in plan.guardrails}
     for number in range(plan.max_pairs):
         verdict = comparison.observe(PairedScore(str(number), 0.0, 1.0, dict(metrics)))

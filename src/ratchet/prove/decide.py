@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from ratchet.prove.comparison import Comparison, GuardrailState, highest_gains, lowest_gains
 from ratchet.prove.interval import interval
-from ratchet.types import Decision, GuardrailResult, InputError
+from ratchet.types import Decision, FrozenResult, GuardrailResult, InputError
 from ratchet.types.interval_text import interval_text
 from ratchet.types.wording import counted
 
@@ -53,7 +53,14 @@ def decision(comparison: Comparison) -> Decision:
         sentence=_sentence(comparison, bounds),
         repetitions=plan.repetitions,
         labelled=comparison.audit.result(comparison.pairs) if comparison.audit else None,
+        frozen=_frozen(comparison),
     )
+
+
+def _frozen(comparison: Comparison) -> tuple[FrozenResult, ...]:
+    """The results of the frozen sets, if they were reached."""
+    sets = comparison.frozen
+    return sets.results() if sets is not None and comparison.proved else ()
 
 
 def _result(state: GuardrailState) -> GuardrailResult:
@@ -91,7 +98,7 @@ def _sentence(comparison: Comparison, bounds: tuple[float, float]) -> str:
         text = f"Proved {proved}: {move}; {evidence}."
         if passed:
             text += f" Guardrails proved to hold: {', '.join(passed)}."
-        text += _labelled(comparison)
+        text += _frozen_words(comparison) + _labelled(comparison)
     elif comparison.verdict == "unconfirmed":
         text = (
             f"{_capital(proved)} by the judge's scores alone: {move};"
@@ -113,6 +120,7 @@ def _sentence(comparison: Comparison, bounds: tuple[float, float]) -> str:
             text += f" Not proved within its margin: {', '.join(failed)}."
         if unmeasured:
             text += f" Not measured: {', '.join(unmeasured)}."
+        text += _frozen_words(comparison)
     elif comparison.verdict == "not_proved":
         text = (
             f"Not proved: it looks {'no worse' if plan.margin else 'better'}, but there are too few"
@@ -134,6 +142,28 @@ def _sentence(comparison: Comparison, bounds: tuple[float, float]) -> str:
         else:
             text = f"{nothing}: {move}; {evidence}."
     return text + _missing(comparison) + _broke(comparison)
+
+
+def _frozen_words(comparison: Comparison) -> str:
+    """Which frozen sets passed, and which did not; empty when none was run."""
+    results = _frozen(comparison)
+    held = [repr(result.title) for result in results if result.passed]
+    text = f" Proved to stay fixed: {', '.join(held)}." if held else ""
+    for result in results:
+        if result.passed:
+            continue
+        text += f" Not proved to stay fixed: {result.title!r}"
+        if result.baseline is not None and result.candidate is not None:
+            text += f", mean {result.baseline:.3f} before, {result.candidate:.3f} after"
+        text += f" in {counted(result.draws, 'draw')} of its {counted(result.tasks, 'task')}"
+        text += f" (a loss of {result.margin:g} had to be ruled out)."
+    silent = [repr(r.title) for r in results if r.passed and r.baseline == 0.0]
+    if silent:
+        text += (
+            f" The baseline is right in no draw of {', '.join(silent)}, so there was nothing to"
+            " lose."
+        )
+    return text
 
 
 def _capital(text: str) -> str:

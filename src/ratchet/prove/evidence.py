@@ -16,6 +16,7 @@ from ratchet._private_files import make_folder
 from ratchet.prove.alpha import level
 from ratchet.prove.comparison import Comparison
 from ratchet.prove.decide import decision
+from ratchet.prove.frozen import FrozenProof
 from ratchet.prove.plan import ExperimentPlan, PairedScore
 from ratchet.types import InputError
 from ratchet.types.wording import counted
@@ -26,12 +27,16 @@ SCHEMA = "ratchet.evidence/4"
 MARGIN_SCHEMA = "ratchet.evidence/5"
 """The same, of a candidate that has to be proved not worse: plan and decision state the margin."""
 
+FROZEN_SCHEMA = "ratchet.evidence/6"
+"""The same as the last, of an experiment that frozen sets guard: the plan states them, `draws` are
+their results, and the decision what they say. A margin of 0 is stated, too."""
+
 OLDER_SCHEMAS = ("ratchet.evidence/1", "ratchet.evidence/2", "ratchet.evidence/3")
 """Layouts of the time when pairs without a score were skipped: of experiments that ran each task
 once, several times, or with people's labels. They leave out what the others state, and hold the
 decision's sentence in the wording of their time."""
 
-ROWS = ("pairs", "observations")
+ROWS = ("pairs", "draws", "observations")
 """The lists that are written one item per line."""
 
 
@@ -114,8 +119,10 @@ def document(
     planned, decided = msgspec.to_builtins(plan), msgspec.to_builtins(decision(comparison))
     del decided["sentence"]  # the numbers say it, whatever the wording of the day
     older = plan.missing == "skip"
-    if not plan.margin:
+    if not plan.margin and plan.frozen is None:
         del planned["margin"], decided["margin"]
+    if plan.frozen is None:
+        del planned["frozen"], decided["frozen"]
     if older:
         del planned["missing"], planned["stages"], decided["missing"], decided["more_pairs"]
         for guardrail in decided["guardrails"]:
@@ -164,10 +171,30 @@ def document(
         },
         "means": {"baseline": before, "candidate": after, "gain": after - before},
         "pairs": rows,
+        **({"draws": _draws(comparison.frozen)} if comparison.frozen is not None else {}),
     }
 
 
+def _draws(sets: FrozenProof) -> list[dict[str, Any]]:
+    """One row for each draw of a frozen set, as it came."""
+    return [
+        {
+            "draw": number,
+            "set": set_id,
+            "task": pair.task_id,
+            "baseline": pair.baseline,
+            "candidate": pair.candidate,
+            "missing": pair.missing,
+            **_runs(pair),
+            "e_value": e_value,
+        }
+        for number, (set_id, pair, e_value) in enumerate(sets.order, start=1)
+    ]
+
+
 def _schema(plan: ExperimentPlan) -> str:
+    if plan.frozen is not None:
+        return FROZEN_SCHEMA
     if plan.missing != "skip":
         return MARGIN_SCHEMA if plan.margin else SCHEMA
     once, repeated, labelled = OLDER_SCHEMAS

@@ -8,6 +8,7 @@ from math import isfinite
 
 import msgspec
 
+from ratchet.prove.frozen_plan import FrozenPlan
 from ratchet.prove.guardrails import Guardrail
 from ratchet.prove.missing import MissingRule
 from ratchet.types import InputError
@@ -57,6 +58,9 @@ class ExperimentPlan(msgspec.Struct, frozen=True, kw_only=True):
     stages: tuple[int, ...] = ()
     """Numbers of pairs that were planned before tasks were added, in order; `max_pairs` is the
     last. An e-process bets for the pairs that were planned at the time."""
+    frozen: FrozenPlan | None = None
+    """Sets of fixed problems that are run once the pairs promote, and have to pass, too; None for
+    none."""
 
     def __post_init__(self) -> None:
         for field in ("alpha", "harm_alpha", "futility_alpha", "min_gain", "margin"):

@@ -12,12 +12,22 @@ import msgspec
 from ratchet.prove.alpha import level
 from ratchet.prove.comparison import replay
 from ratchet.prove.decide import decision
-from ratchet.prove.evidence import MARGIN_SCHEMA, OLDER_SCHEMAS, SCHEMA, digest_of, document
+from ratchet.prove.evidence import (
+    FROZEN_SCHEMA,
+    MARGIN_SCHEMA,
+    OLDER_SCHEMAS,
+    SCHEMA,
+    digest_of,
+    document,
+)
 from ratchet.prove.plan import ExperimentPlan, PairedScore
 from ratchet.prove.stage_evidence import SCHEMA_STAGE, SCHEMA_STAGE_SKIPPING, recompute_stage
 from ratchet.prove.stated import ABSENT, budget_of, compare, part, short
 from ratchet.types import Decision, InputError, RatchetError, StageDecision, VerificationError
 from ratchet.types.wording import counted
+
+ROWS = {"pairs": "pair", "draws": "draw"}
+"""The lists whose rows are compared one by one, with the key of a row's number."""
 
 LARGEST_FILE = 256 * 1024 * 1024
 """Maximum bytes of a file; larger ones are not read."""
@@ -28,14 +38,15 @@ LARGEST_EXPERIMENT = 1_000_000
 STAGE_SCHEMAS = (SCHEMA_STAGE_SKIPPING, SCHEMA_STAGE)
 """Layouts of the evidence of stages."""
 
-SCHEMAS = (*OLDER_SCHEMAS, SCHEMA, MARGIN_SCHEMA, *STAGE_SCHEMAS)
+SCHEMAS = (*OLDER_SCHEMAS, SCHEMA, MARGIN_SCHEMA, FROZEN_SCHEMA, *STAGE_SCHEMAS)
 """Layouts that can be verified."""
 
 STATED = ("baseline", "candidate", "dataset", "created_at", "context")
 """Fields that are not recomputed, only covered by the digest."""
 
-COMPUTED = ("schema", "plan", "alpha", "pairs", "means", "counts", "decision")
-"""Recomputed fields, in the order in which their differences are reported after those of pairs."""
+COMPUTED = ("schema", "plan", "alpha", "pairs", "draws", "means", "counts", "decision")
+"""Recomputed fields, in the order in which their differences are reported after those of pairs and
+of draws."""
 
 
 class Verification(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,8 +115,9 @@ def verify(path: str | os.PathLike[str]) -> Verification:
     pairs = _pairs(name, content, plan.repetitions)
     alpha = part(name, content, "alpha", dict)
     budget, history = budget_of(name, alpha)
+    draws = _draws(name, content) if plan.frozen is not None else []
     try:
-        comparison = replay(plan, pairs)
+        comparison = replay(plan, pairs, draws)
         digest = digest_of(content)
         expected = document(
             comparison,
@@ -217,6 +229,26 @@ def _pairs(name: str, content: dict[str, Any], repetitions: int) -> list[PairedS
     return pairs
 
 
+def _draws(name: str, content: dict[str, Any]) -> list[tuple[str, PairedScore]]:
+    """The draws of frozen sets, each with its set."""
+    rows = part(name, content, "draws", list)
+    if len(rows) > LARGEST_EXPERIMENT:
+        raise VerificationError(
+            f"{name} has {counted(len(rows), 'draw')}; at most {LARGEST_EXPERIMENT} are."
+        )
+    draws = []
+    for number, row in enumerate(rows, start=1):
+        if not isinstance(row, dict):
+            raise VerificationError(f"{name}: draw {number} is {short(row)}, not an object.")
+        try:
+            draws.append((str(row.get("set")), _run(row.get("task"), row)))
+        except msgspec.ValidationError as error:
+            raise VerificationError(f"{name}: draw {number} is malformed: {error}.") from None
+        except RatchetError as error:
+            raise VerificationError(f"{name}: draw {number}: {error.message}") from None
+    return draws
+
+
 def _run(task: Any, row: Any) -> PairedScore:
     if not isinstance(row, dict):
         raise VerificationError(f"the repetition {short(row)} is not an object.")
@@ -242,19 +274,24 @@ def _differences(content: dict[str, Any], expected: dict[str, Any]) -> list[str]
     """All differences between the stated and the recomputed content, pairs first."""
     findings: list[str] = []
     # A changed pair can move the verdict forward; there is nothing to compare the later pairs with.
-    for stated, recomputed in zip(content["pairs"], expected["pairs"], strict=False):
-        label = f"pair {recomputed['pair']} (task {recomputed['task']})"
-        for key in recomputed | stated:
-            differences = compare(stated.get(key, ABSENT), recomputed.get(key, ABSENT), key)
-            findings += [f"{label}: {text}" for text in differences]
-    ended = len(expected["pairs"])
-    if ended < len(content["pairs"]):
-        verdict = expected["decision"]["verdict"]
-        findings.append(
-            f"pairs: {len(content['pairs'])} stated, yet the verdict {verdict!r} stands after"
-            f" pair {ended}"
-        )
-    order = [key for key in COMPUTED if key != "pairs"]
+    for rows, row in ROWS.items():
+        stated_rows, expected_rows = content.get(rows, []), expected.get(rows, [])
+        if not isinstance(stated_rows, list):
+            findings += compare(stated_rows, expected_rows, rows)
+            continue
+        for stated, recomputed in zip(stated_rows, expected_rows, strict=False):
+            label = f"{row} {recomputed[row]} (task {recomputed['task']})"
+            for key in recomputed | stated:
+                differences = compare(stated.get(key, ABSENT), recomputed.get(key, ABSENT), key)
+                findings += [f"{label}: {text}" for text in differences]
+        ended = len(expected_rows)
+        if ended < len(stated_rows):
+            verdict = expected["decision"]["verdict"]
+            findings.append(
+                f"{rows}: {len(stated_rows)} stated, yet the verdict {verdict!r} stands after"
+                f" {row} {ended}"
+            )
+    order = [key for key in COMPUTED if key not in ROWS]
     other_keys = [key for key in [*expected, *content] if key not in (*COMPUTED, *STATED, "digest")]
     for key in dict.fromkeys([*order, *STATED, *other_keys]):
         findings += compare(content.get(key, ABSENT), expected.get(key, ABSENT), key)

@@ -23,11 +23,13 @@ from ratchet.types import (
     Candidate,
     Code,
     Decision,
+    FrozenResult,
     GuardrailResult,
     PromptTemplate,
     ShipError,
 )
 from ratchet.types.interval_text import interval_ends
+from ratchet.types.label import RIGHT_FROM
 from ratchet.types.wording import counted
 
 MOST_TITLE = 200
@@ -166,7 +168,13 @@ def proof_section(decision: Decision) -> list[str]:
     """The paragraphs on the proof, with their heading."""
     sentence = [fence(decision.sentence, "text")] if decision.sentence else []
     heading = "## The proof" if decision.verdict == "promote" else "## The comparison, no proof"
-    return [heading, _proof(decision), *_guardrails(decision.guardrails), *sentence]
+    return [
+        heading,
+        _proof(decision),
+        *_guardrails(decision.guardrails),
+        *_frozen(decision.frozen),
+        *sentence,
+    ]
 
 
 def _not_proved(decision: Decision) -> str:
@@ -274,6 +282,40 @@ def _guardrails(guardrails: Sequence[GuardrailResult]) -> list[str]:
     ]
     head = "| guardrail | baseline | candidate | may worsen by | e-value | |"
     return ["\n".join([head, "|---|---|---|---|---|---|", *rows])]
+
+
+def _frozen(results: Sequence[FrozenResult]) -> list[str]:
+    """The frozen sets of fixed problems, with the tasks that the candidate broke and fixed."""
+    if not results:
+        return []
+    rows = [
+        f"| {code(r.title)} | {_mean(r.baseline, '')} | {_mean(r.candidate, '')} | {r.margin:g} |"
+        f" {r.draws} | {r.e_value:.4g} | {_held(r)} |"
+        for r in results
+    ]
+    head = "| fixed problem | baseline | candidate | may worsen by | draws | e-value | |"
+    changes = [
+        f"- {code(r.title)}: {what} {', '.join(code(task) for task in tasks)}"
+        for r in results
+        for what, tasks in (("broken", r.broken), ("fixed", r.fixed))
+        if tasks
+    ]
+    return [
+        "### What was fixed before",
+        "\n".join([head, "|---|---|---|---|---|---|---|", *rows]),
+        "A task is broken if the baseline got it right in the mean of its draws, from"
+        f" {RIGHT_FROM:g} on, and the candidate did not; fixed the other way round. A task has few"
+        " draws, and an answer may be wrong by chance: the test is of the mean of each set."
+        if changes
+        else "In the mean of its draws, no frozen task was broken, and none was fixed.",
+        *(["\n".join(changes)] if changes else []),
+    ]
+
+
+def _held(result: FrozenResult) -> str:
+    if not result.passed:
+        return "not proved"
+    return "nothing to lose" if result.baseline == 0.0 else "holds"
 
 
 def _mean(value: float | None, unit: str) -> str:

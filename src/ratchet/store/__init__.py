@@ -23,6 +23,7 @@ from ratchet.store.engine import Database
 from ratchet.store.events import Event, Events
 from ratchet.store.experiments import Experiments
 from ratchet.store.feedback import FeedbackLog
+from ratchet.store.frozen_sets import FrozenSets
 from ratchet.store.journal import Journal
 from ratchet.store.labels import Labels
 from ratchet.store.leases import Leases
@@ -76,6 +77,7 @@ class Store:
         self.runs = Runs(database)
         self.experiments = Experiments(database)
         self.releases = Releases(database)
+        self.frozen_sets = FrozenSets(database)
         self.leases = Leases(database)
         self.activity = Activity(database)
         self.outbox = Outbox(database)

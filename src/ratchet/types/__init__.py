@@ -37,6 +37,7 @@ from ratchet.types.errors import (
 from ratchet.types.experiment import (
     Decision,
     Experiment,
+    FrozenResult,
     GuardrailResult,
     LabelledGain,
     Verdict,
@@ -193,6 +194,7 @@ __all__ = [
     "FleetRunner",
     "Float",
     "ForgeUnavailable",
+    "FrozenResult",
     "FrozenSet",
     "GuardrailResult",
     "InputError",

@@ -15,9 +15,9 @@ Verdict: TypeAlias = Literal[
 """promote: proved better, guardrails hold. harm: proved worse. futile: the gain, if any, is proved
 to be below the smallest gain worth having. no_gain: the tasks ran out. not_proved: they ran out,
 and were too few to prove the gain that was seen. guardrail: proved better,
-but a guardrail was not proved to hold or its metric was not measured. unconfirmed: better by a
-judge's scores, but not proved so by people's labels. With a margin, better means "not worse by the
-margin", and worse "worse by the margin"."""
+but a guardrail or a frozen set was not proved to hold, or its metric was not measured. unconfirmed:
+better by a judge's scores, but not proved so by people's labels. With a margin, better means "not
+worse by the margin", and worse "worse by the margin"."""
 
 
 MAX_REPETITIONS = 100
@@ -51,6 +51,35 @@ class GuardrailResult(msgspec.Struct, frozen=True, kw_only=True):
     def measured(self) -> bool:
         """Whether the metric was measured in any pair."""
         return self.baseline is not None
+
+
+class FrozenResult(msgspec.Struct, frozen=True, kw_only=True):
+    """Result of testing "worse than the margin" on the frozen set of one fixed problem."""
+
+    set_id: str
+    problem_id: str
+    title: str
+    """The problem's title."""
+    tasks: int
+    """Number of tasks that it was drawn from."""
+    draws: int
+    """Draws that were run, each once with either candidate; those without a score included."""
+    missing: int = 0
+    """Those of them without a score on one side."""
+    margin: float
+    """The mean loss that is just not acceptable, in points of the score."""
+    baseline: float | None
+    """Mean score over the draws in which both sides were scored; None when there are none."""
+    candidate: float | None
+    """Mean score over the same draws; None when there are none."""
+    e_value: float
+    """Evidence against "worse than the margin"."""
+    passed: bool
+    broken: tuple[str, ...] = ()
+    """Ids of the tasks whose mean over their scored draws is right, from `RIGHT_FROM` on, for the
+    baseline and wrong for the candidate."""
+    fixed: tuple[str, ...] = ()
+    """Ids of the tasks for which it is the other way round."""
 
 
 class LabelledGain(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,6 +133,8 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     """How often each task was run with either candidate; above 1, a pair compares means."""
     labelled: LabelledGain | None = None
     """What people's labels say, when the metric is a judge's; else None."""
+    frozen: tuple[FrozenResult, ...] = ()
+    """The frozen sets that were run once everything else was proved; empty when none was."""
 
 
 class Experiment(msgspec.Struct, frozen=True, kw_only=True):

@@ -33,6 +33,28 @@ describe("recomputing a decision", () => {
     const checks = await recompute(text.replace('"verdict": "promote"', '"verdict": "harm"'));
     expect(checks[2]?.holds).toBe(false);
   });
+  it("recomputes the draws of frozen sets, one of which lost half of its tasks", async () => {
+    const frozen = readFileSync(new URL("./evidence_frozen.example.json", import.meta.url), "utf8");
+    const checks = await recompute(frozen);
+    expect(checks.map((check) => [check.what.replace(/\d+ pairs/, "pairs"), check.holds])).toEqual([
+      ["e-values of all pairs", true],
+      ["means and gain", true],
+      ["verdict “guardrail”", true],
+      ["draws of 2 frozen sets", true],
+      ["digest of the file", true],
+    ]);
+    const promoted = await recompute(frozen.replace('"verdict": "guardrail"', '"verdict": "promote"'));
+    expect(promoted[2]?.holds).toBe(false);
+  });
+  it("finds a draw whose score was changed, and one of another task than its seed draws", async () => {
+    const frozen = readFileSync(new URL("./evidence_frozen.example.json", import.meta.url), "utf8");
+    const forged = frozen.replace(/("draw": 3, .*?"candidate": )([\d.]+)/, "$10.25");
+    expect(forged).not.toBe(frozen);
+    expect((await recompute(forged))[3]).toMatchObject({ holds: false, why: "They differ from draw 3 on." });
+    const swapped = frozen.replace(/("draw": 3, "set": "[^"]*", "task": )"[^"]*"/, '$1"another"');
+    expect(swapped).not.toBe(frozen);
+    expect((await recompute(swapped))[3]?.why).toMatch(/^Draw 3 is task another, but its seed draws /);
+  });
   it("refuses what is no evidence", async () => {
     await expect(recompute('{"schema": "x"}')).rejects.toThrow("no pairs");
   });

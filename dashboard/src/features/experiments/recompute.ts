@@ -26,6 +26,27 @@ export interface EvidencePair {
   e_values: { superiority: number; harm: number; futility: number; guardrails: Record<string, number>; labels?: number };
 }
 
+/** A frozen set of a fixed problem, as the plan states it. */
+interface FrozenGuardrail {
+  set_id: string;
+  title: string;
+  tasks: string[];
+  margin: number;
+  /** Most draws of this set. */
+  draws: number;
+  seed: string;
+}
+
+/** One draw of a frozen set: a task that was run once with either candidate. */
+export interface EvidenceDraw {
+  draw: number;
+  set: string;
+  task: string;
+  baseline: number | null;
+  candidate: number | null;
+  e_value: number;
+}
+
 export interface Evidence {
   schema: string;
   plan: {
@@ -42,10 +63,13 @@ export interface Evidence {
     labels?: number;
     missing?: "worst" | "skip";
     stages?: number[];
+    /** Left out where no frozen set guards the experiment. */
+    frozen?: { sets: FrozenGuardrail[]; draws: number };
   };
   decision: { verdict: string; e_value: number; interval: [number, number]; baseline: number; candidate: number; pairs: number };
   means: { baseline: number; candidate: number; gain: number };
   pairs: EvidencePair[];
+  draws?: EvidenceDraw[];
   digest: string;
 }
 
@@ -149,6 +173,7 @@ export async function recompute(text: string): Promise<Check[]> {
   const [before, after] = verdict === "harm" || verdict === "futile" ? totals.worse : totals.better;
   const means = counted ? [before / counted, after / counted] : [0, 0];
   const passed = guardrails.every(({ process }) => process.reached);
+  const frozen = plan.frozen ? await recomputeDraws(plan.frozen, evidence.draws ?? [], plan.alpha) : null;
   const checks: Check[] = [
     {
       what: `e-values of all ${pairs.length} pairs`,
@@ -162,14 +187,49 @@ export async function recompute(text: string): Promise<Check[]> {
     },
     {
       what: `verdict “${verdict}”`,
-      holds: verdictHolds(verdict, { better: superiority.reached, worse: harm.reached, small: futility.reached, passed }),
-      why: `Better: ${yes(superiority.reached)}; worse: ${yes(harm.reached)}; gain below the smallest one: ${yes(futility.reached)}; guardrails: ${yes(passed)}.`,
+      holds: verdictHolds(verdict, {
+        better: superiority.reached,
+        worse: harm.reached,
+        small: futility.reached,
+        passed: passed && (frozen?.passed ?? true),
+      }),
+      why: `Better: ${yes(superiority.reached)}; worse: ${yes(harm.reached)}; gain below the smallest one: ${yes(futility.reached)}; guardrails: ${yes(passed)}${frozen ? `; frozen sets: ${yes(frozen.passed)}` : ""}.`,
     },
+    ...(frozen ? [frozen.check] : []),
     await digestCheck(text, evidence.digest),
   ];
   if (plan.labels)
     checks.push({ what: "people's labels", holds: null, why: "Their e-value is recomputed by: ratchet verify" });
   return checks;
+}
+
+/** The e-value after each draw of a frozen set, and that the set's seed draws that task. */
+async function recomputeDraws(plan: NonNullable<Evidence["plan"]["frozen"]>, draws: EvidenceDraw[], alpha: number): Promise<{ passed: boolean; check: Check }> {
+  const sets = new Map(plan.sets.map((set) => [set.set_id, { set, seen: 0, process: new EProcess(-set.margin, 1 / alpha, set.draws) }]));
+  const what = `draws of ${plan.sets.length} frozen ${plan.sets.length === 1 ? "set" : "sets"}`;
+  const fault = (why: string) => ({ passed: false, check: { what, holds: false, why } });
+  if (draws.length > plan.draws) return fault(`There are ${draws.length}, and at most ${plan.draws} were planned.`);
+  for (const draw of draws) {
+    const state = sets.get(draw.set);
+    if (!state || state.seen >= state.set.draws) return fault(`Draw ${draw.draw} is of no set that was planned, or one too many.`);
+    const task = await drawnTask(state.set, state.seen);
+    if (task !== null && task !== draw.task) return fault(`Draw ${draw.draw} is task ${draw.task}, but its seed draws ${task}.`);
+    state.seen += 1;
+    const { baseline, candidate } = draw;
+    state.process.observe(baseline === null || candidate === null ? -1 : -(baseline - candidate));
+    if (!Object.is(state.process.value, draw.e_value)) return fault(`They differ from draw ${draw.draw} on.`);
+  }
+  const passed = [...sets.values()].every(({ process }) => process.reached);
+  const why = draws.length ? `The same bits as stated, draw by draw; all sets: ${yes(passed)}.` : "None was run: the pairs did not promote the candidate.";
+  return { passed, check: { what, holds: true, why } };
+}
+
+/** The task of a draw, as in ratchet.prove.frozen_plan; null where the browser offers no SHA-256. */
+async function drawnTask(set: FrozenGuardrail, number: number): Promise<string | null> {
+  if (!globalThis.crypto?.subtle) return null;
+  const hash = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(`${set.seed}/${number}`));
+  const point = new DataView(hash).getBigUint64(0);
+  return set.tasks[Number(point % BigInt(set.tasks.length))] ?? null;
 }
 
 function verdictHolds(verdict: string, found: { better: boolean; worse: boolean; small: boolean; passed: boolean }): boolean | null {

@@ -1,0 +1,74 @@
+"""What two rollouts of one task, one with either candidate, say in a comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ratchet.evaluate.failures import FAILED as FAILED_EVALUATOR
+from ratchet.evaluate.failures import is_failure
+from ratchet.learn import objective_value
+from ratchet.prove import PairedScore
+from ratchet.types import Rollout, Score
+
+FAILED = ("failed", "timed_out", "crashed")
+
+REASON_CHARACTERS = 200
+"""Most characters of a reason in the evidence."""
+
+
+def paired_score(
+    task_id: str,
+    baseline: Rollout,
+    candidate: Rollout,
+    scores: Mapping[str, Mapping[str, Score]],
+    *,
+    objective: str,
+    metrics: Sequence[str] = (),
+) -> PairedScore:
+    """The scores of both rollouts, with why one is missing.
+
+    Args:
+        task_id: The task.
+        baseline: The baseline's rollout, ended.
+        candidate: The candidate's rollout, ended.
+        scores: Scores by rollout and evaluator.
+        objective: The evaluator whose score is compared.
+        metrics: Those of the guardrails.
+    """
+    before, after = scores[baseline.id], scores[candidate.id]
+    sides = {"baseline": baseline, "candidate": candidate}
+    return PairedScore(
+        task_id=task_id,
+        baseline=objective_value(baseline, before, objective),
+        candidate=objective_value(candidate, after, objective),
+        metrics={
+            name: (_metric(name, baseline, before), _metric(name, candidate, after))
+            for name in metrics
+        },
+        failed=tuple(name for name, side in sides.items() if side.status in FAILED),
+        reasons={
+            name: reason
+            for name, side in sides.items()
+            if (reason := _reason(side, scores[side.id].get(objective)))
+        },
+        baseline_rollout=baseline.id,
+        candidate_rollout=candidate.id,
+    )
+
+
+def _reason(rollout: Rollout, score: Score | None) -> str:
+    """Why a rollout has no score, or has 0 since its answer broke the evaluator; else empty."""
+    if rollout.status in FAILED:
+        return ""
+    if score is None:
+        return "it was not scored" if rollout.status == "succeeded" else f"it is {rollout.status}"
+    reason = score.rationale if is_failure(score) else score.error if score.value is None else ""
+    return reason.removeprefix(FAILED_EVALUATOR)[:REASON_CHARACTERS]
+
+
+def _metric(name: str, rollout: Rollout, scores: Mapping[str, Score]) -> float | None:
+    if name == "errors":
+        ended = rollout.status in FAILED or rollout.status == "succeeded"
+        return float(rollout.status in FAILED) if ended else None
+    score = scores.get(name)
+    return score.value if score is not None else None

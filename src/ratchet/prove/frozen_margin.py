@@ -1,0 +1,133 @@
+"""Which frozen sets a proof can afford, and the margin that they hold the candidate to.
+
+An answer comes out the other way with some probability p, by chance. A task that is lost is right
+with p, where it was right with 1 - p: losing half of a set's tasks costs 0.5 - p. A margin m thus
+notices it as long as p is at most 0.5 - m. The margin is the smallest with which a candidate that
+is equal on all chosen sets passes all of them with a probability of `EQUAL_PASSES`, at that most
+noise: so it holds at any lower one, and no noise has to be measured. It depends on the number of
+sets, the draws and the level alone, and is fixed before the first pair. As many sets are chosen as
+can be held to `MOST_MARGIN`.
+
+The draws are shared: all sets together may take as many as the proof takes pairs, and one of them
+at most twice its share. Sets pass at different times, and what one leaves another takes: with ten
+sets at alpha 0.05 and 10 % noise, 200 draws in common hold a margin of 0.4; 20 draws for each set
+would let an equal candidate pass all ten with a probability of 0.26.
+"""
+
+from __future__ import annotations
+
+import random
+from functools import lru_cache
+
+from ratchet.prove.tasks_needed import tasks_needed
+from ratchet.stats.eprocess import EProcess
+from ratchet.stats.gain import USUAL_GAIN
+
+EQUAL_PASSES = 0.95
+"""Probability with which an equal candidate passes all sets that guard a proof."""
+
+MOST_MARGIN = 0.4
+"""What losing half of a set's tasks costs with 10 % noise."""
+
+LEAST_MARGIN = USUAL_GAIN
+"""Frozen sets are not held to less than the gain that experiments are planned for."""
+
+SHARES = 2
+"""Shares of the common draws that one set may take."""
+
+MOST_DRAWS = 1000
+"""Draws up to which the fewest are looked for."""
+
+SIMULATED = 2000
+"""Simulated sets behind a margin."""
+
+
+def most_noise(margin: float) -> float:
+    """The probability of an answer that comes out the other way, for which a margin is planned."""
+    return 0.5 - margin
+
+
+def affordable_sets(sets: int, *, alpha: float, draws: int) -> int:
+    """How many of so many sets can guard a proof: a margin of `MOST_MARGIN` holds no more.
+
+    Args:
+        sets: Number of frozen sets.
+        alpha: Level of the experiment.
+        draws: Most draws of all sets together.
+    """
+    low, high = 0, sets
+    while low < high:
+        middle = (low + high + 1) // 2
+        if passing(middle, MOST_MARGIN, alpha=alpha, draws=draws):
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def fewest_draws(*, alpha: float) -> int:
+    """The fewest draws, to the next ten, with which one set can guard a proof."""
+    return next(
+        draws for draws in range(10, MOST_DRAWS, 10) if affordable_sets(1, alpha=alpha, draws=draws)
+    )
+
+
+def frozen_margin(sets: int, *, alpha: float, draws: int) -> float:
+    """The smallest margin, in hundredths, that so many sets can be held to.
+
+    Args:
+        sets: Number of sets, not above `affordable_sets`.
+        alpha: Level of the experiment.
+        draws: Most draws of all sets together.
+    """
+    low, high = round(100 * LEAST_MARGIN), round(100 * MOST_MARGIN)
+    while low < high:
+        middle = (low + high) // 2
+        if passing(sets, middle / 100, alpha=alpha, draws=draws):
+            high = middle
+        else:
+            low = middle + 1
+    return low / 100
+
+
+def draws_of_one(sets: int, margin: float, *, alpha: float, draws: int) -> int:
+    """Most draws of one set: twice its share, and no more than a proof of the margin takes."""
+    needed = 2 * tasks_needed(alpha, margin, _variance(margin))
+    return max(1, min(draws, SHARES * draws // sets, needed))
+
+
+def passing(sets: int, margin: float, *, alpha: float, draws: int) -> bool:
+    """Whether an equal candidate passes all sets with a probability of `EQUAL_PASSES`."""
+    import numpy as np
+
+    most = draws_of_one(sets, margin, alpha=alpha, draws=draws)
+    times = _passing_times(margin, alpha, most)
+    if sum(times) < EQUAL_PASSES:
+        return False
+    together = np.ones(1)
+    for _ in range(sets):
+        together = np.convolve(together, times)[: draws + 1]
+    return float(together.sum()) >= EQUAL_PASSES
+
+
+def _variance(margin: float) -> float:
+    """Variance of the difference of two scores of equal candidates, with the most noise."""
+    noise = most_noise(margin)
+    return 2.0 * noise * (1.0 - noise)
+
+
+@lru_cache(maxsize=64)
+def _passing_times(margin: float, alpha: float, draws: int) -> list[float]:
+    """Probability that a set of an equal candidate passes at a draw, by its number."""
+    variance = _variance(margin)
+    rng = random.Random(0)  # noqa: S311 - a simulation
+    times = [0.0] * (draws + 1)
+    for _ in range(SIMULATED):
+        process = EProcess(null=-margin, threshold=1.0 / alpha, horizon=draws)
+        for number in range(1, draws + 1):
+            point = rng.random()
+            process.observe(1.0 if point < variance / 2.0 else -1.0 if point < variance else 0.0)
+            if process.reached:
+                times[number] += 1.0 / SIMULATED
+                break
+    return times
