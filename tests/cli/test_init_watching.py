@@ -299,6 +299,28 @@ def test_a_program_that_mends_its_own_input_is_told_to_be_recorded_on_copies(
     assert (shop.root / "pan.txt").read_text() == "The pan is broken."
 
 
+def test_settings_that_rollouts_do_not_see_are_named_with_what_allows_them(
+    tmp_path: Path, upstream: StubUpstream
+) -> None:
+    reading = '        open(os.path.expanduser("~/.config/support/model")).read()\n'
+    source = SHOP["support/agent.py"].replace(
+        "            base =", f"    {reading}            base ="
+    )
+    shop = repository(tmp_path, upstream, {**SHOP, "support/agent.py": source})
+    settings = tmp_path / "home" / ".config" / "support"
+    settings.mkdir(parents=True)
+    (settings / "model").write_text("m")
+    shop.environ["HOME"] = str(tmp_path / "home")
+    words = ("--", sys.executable, "-m", "support", "Where is my pan?")
+    done = shop.ratchet("init", "--yes", *words)
+    assert done.returncode == 3, done.stderr
+    said = " ".join(done.stderr.split())
+    assert "The recorded run read ~/.config/support/model, which rollouts do not see." in said
+    assert "Allow it: ratchet init --allow ~/.config/support --" in said
+    shop.init("--allow", "~/.config/support", *words)
+    assert shop.settings["agent"]["allow"]["folders"] == ["~/.config/support"]
+
+
 def test_an_agent_without_an_input_is_told_where_its_question_is_written(
     tmp_path: Path, upstream: StubUpstream
 ) -> None:
@@ -435,17 +457,23 @@ def test_a_secret_in_the_command_is_written_nowhere(tmp_path: Path, upstream: St
     assert shop.is_clean
 
 
+@pytest.mark.parametrize("place", ["the environment", ".env"])
 def test_a_variable_with_the_whole_address_of_a_call_leads_to_the_gateway(
-    tmp_path: Path, upstream: StubUpstream
+    tmp_path: Path, upstream: StubUpstream, place: str
 ) -> None:
     script = """
+        [ -n "$SHOP_ENDPOINT" ] || . ./.env
         body=$(printf '{"model":"m","messages":[{"role":"system","content":"You answer for us."},'\\
         '{"role":"user","content":"%s"}]}' "$1")
         curl -s "$SHOP_ENDPOINT" -H 'content-type: application/json' -d "$body" |
         sed 's/.*"content": *"\\([^"]*\\)".*/\\1/'
     """
     shop = repository(tmp_path, upstream, {"agent.sh": script})
-    shop.environ["SHOP_ENDPOINT"] = f"{shop.environ.pop('OPENAI_BASE_URL')}/chat/completions"
+    address = f"{shop.environ.pop('OPENAI_BASE_URL')}/chat/completions"
+    if place == ".env":
+        (shop.root / ".env").write_text(f"SHOP_ENDPOINT={address}\n")
+    else:
+        shop.environ["SHOP_ENDPOINT"] = address
     said = shop.init("--", "sh", "agent.sh", "Where is my pan?")
     assert shop.settings["agent"]["model_base_url"] == ["SHOP_ENDPOINT"]
     assert all(finding["holds"] for finding in said["findings"])

@@ -54,6 +54,7 @@ def recording(root: Path, *texts: str) -> Recording:
         programs=(),
         missing=(),
         data_files_read=(),
+        settings_read=(),
         modules_loaded=(),
         python=None,
         notes=(),

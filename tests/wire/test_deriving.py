@@ -121,6 +121,44 @@ def test_a_file_whose_content_reached_the_model_is_input(tmp_path: Path) -> None
     assert [value.value for value in reached(run, owner_values(run.run))] == ["ticket.md"]
 
 
+def test_a_file_whose_lines_were_sent_one_by_one_is_input(tmp_path: Path) -> None:
+    lines = ["When does it open?", "Who may come?", "Is it warm?"]
+    (tmp_path / "asked.txt").write_text("\n".join(lines))
+    run = recorded(tmp_path, "asked.txt")
+    calls = [
+        msgspec.structs.replace(
+            run.calls[0], number=number, texts=(ModelText(role="user", text=f"Answer: {line}"),)
+        )
+        for number, line in enumerate(lines)
+    ]
+    for sent, values in ((calls, ["asked.txt"]), (calls[:2], [])):
+        run = msgspec.structs.replace(run, calls=tuple(sent))
+        assert [value.value for value in reached(run, owner_values(run.run))] == values
+
+
+def test_of_words_beside_a_file_whose_content_was_sent_the_file_alone_is_input(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "note.txt").write_text("This document says when the pool is open.")
+    provider = Argument(name="provider", value="local", whole=True, type="str")
+    frame = Frame(
+        file="agent.py",
+        module="agent",
+        line=1,
+        function="ask",
+        kind="function",
+        activation=1,
+        arguments=(provider,),
+    )
+    texts = (ModelText(role="user", text="This document says when the pool is open."),)
+    words = ("document", "note.txt", "--provider", "local")
+    run = recorded(tmp_path, *words, texts=texts, stack=(frame,))
+    assert [value.value for value in reached(run, owner_values(run.run))] == ["note.txt"]
+    (tmp_path / "agent.py").write_text('print("a stand-in")\n')
+    derived = derive(run, tmp_path, ["agent.py", "note.txt"])
+    assert derived.prompts == ()
+
+
 def test_a_question_in_a_file_is_input_and_a_word_inside_of_another_one_is_none(
     tmp_path: Path,
 ) -> None:

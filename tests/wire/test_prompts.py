@@ -23,6 +23,7 @@ def prompts(
     *calls: list[tuple[str, str]],
     ran: str = "",
     read: tuple[str, ...] = (),
+    inputs: tuple[str, ...] = (),
 ) -> list[str]:
     """The prompts as `FILE:LINE`, of calls whose texts are given with their roles."""
     for name, text in files.items():
@@ -40,7 +41,8 @@ def prompts(
         for number, texts in enumerate(calls)
     )
     recorded = msgspec.structs.replace(recorded, calls=sent, data_files_read=read)
-    return [f"{prompt.path}:{prompt.line}" for prompt in sent_prompts(root, files, recorded, ())[0]]
+    found, _ = sent_prompts(root, files, recorded, inputs)
+    return [f"{prompt.path}:{prompt.line}" for prompt in found]
 
 
 def test_names_and_descriptions_put_into_a_prompt_are_none(tmp_path: Path) -> None:
@@ -51,6 +53,25 @@ def test_names_and_descriptions_put_into_a_prompt_are_none(tmp_path: Path) -> No
     )
     sent = SYSTEM.format(agents=AGENTS, state="{}")
     assert prompts(tmp_path, {"main.py": source}, [("system", sent)]) == ["main.py:1"]
+
+
+def test_long_descriptions_from_several_files_that_fill_one_slot_are_none(tmp_path: Path) -> None:
+    told = "Answers what people ask about {}. Its input is a question, and its output one sentence."
+    about = [told.format(subject) for subject in ("tides", "trains", "bread")]
+    files = {f"tool{number}.py": f"ABOUT = {text!r}\n" for number, text in enumerate(about)}
+    files["main.py"] = f"SYSTEM = {SYSTEM!r}\n"
+    sent = SYSTEM.format(agents="\n".join(about), state="{}")
+    assert prompts(tmp_path, files, [("system", sent)]) == ["main.py:1"]
+
+
+def test_a_text_of_the_user_is_a_prompt_where_the_input_is_the_system_message(
+    tmp_path: Path,
+) -> None:
+    files = {"main.py": 'ROLE = "You are a careful assistant of a small bakery."\n'}
+    user = ("user", "You are a careful assistant of a small bakery.")
+    asked = ("system", "calculate 12 * 34")
+    assert prompts(tmp_path, files, [asked, user], inputs=("calculate 12 * 34",)) == ["main.py:1"]
+    assert prompts(tmp_path, files, [asked, user]) == []
 
 
 def test_a_prompt_put_into_another_one_is_one_too(tmp_path: Path) -> None:

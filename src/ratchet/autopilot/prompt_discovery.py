@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -170,6 +171,14 @@ def _consists_of(template: PromptTemplate, declared: Mapping[str, Declaration]) 
     return 2 * len("".join(left.split())) <= size
 
 
+def _program_files(project: Project, root: Path) -> set[str]:
+    """The repository's files that the agent's command names, relative to its root."""
+    agent = project.config.agent
+    words = shlex.split(agent.command or agent.serve or "")
+    files = (project.root / word for word in words)
+    return {file.relative_to(root).as_posix() for file in files if file.is_relative_to(root)}
+
+
 def found_in(
     project: Project,
     store: Store,
@@ -201,7 +210,8 @@ def found_in(
     # What varies little there may be the task: only a text of the source is a prompt.
     known = [prompt.template for prompt in prompts]
     root = repository_of(project.root)
-    for prompt, count in source_prompts(root, calls, known).items():
+    program = _program_files(project, root)
+    for prompt, count in source_prompts(root, calls, known, program).items():
         name = user_prompt_name(project.agent_name, [named.name for named in prompts])
         written = as_written(root, prompt.template) or prompt
         prompts.append(FoundPrompt(name, written.template, count, _shown(project, prompt.place)))

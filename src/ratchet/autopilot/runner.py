@@ -30,9 +30,10 @@ from ratchet.run.choice import AT_ONCE
 from ratchet.run.left_outcomes import store_left_outcomes
 from ratchet.run.program import AnyAgent, ProgramAgent, PythonAgent
 from ratchet.run.runner import requeue
+from ratchet.source.dotenv import read_dotenv
 from ratchet.store import Store
 from ratchet.types import ConfigError, Conflict, StoreError
-from ratchet.worker.environment import variables_set
+from ratchet.worker.environment import BASE_URLS, variables_set
 
 if TYPE_CHECKING:
     from ratchet.observe.redaction import RedactionRules, Redactor
@@ -163,6 +164,7 @@ async def _gateway_runner(
             " with a gateway, and this program starts none.",
             hint="Use the command line: ratchet improve.",
         )
+    stack.enter_context(variables_set(_addresses(project)))
     url = await stack.enter_async_context(project.start_server(project))
     client = await stack.enter_async_context(AsyncClient(url, os.environ.get("RATCHET_KEY")))
     transport = RetryingTransport(ServerTransport(client), _ServerWatcher(url, say))
@@ -183,6 +185,13 @@ async def _gateway_runner(
             project, agent, project.state, None, gateway=url, containment=containment
         )
     return Runner(transport, queue, executor, redactor=redactor)
+
+
+def _addresses(project: Project) -> dict[str, str]:
+    """Addresses of the agent's models that its `.env` alone names, which it loads by itself."""
+    dotenv = read_dotenv(project.root)
+    names = (*project.config.agent.model_base_url, *BASE_URLS)
+    return {name: dotenv[name] for name in names if dotenv.get(name) and name not in os.environ}
 
 
 def program_executor(

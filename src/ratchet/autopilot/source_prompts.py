@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,7 +32,10 @@ class SourcePrompt(NamedTuple):
 
 
 def source_prompts(
-    root: Path, calls: Iterable[Span], others: Sequence[PromptTemplate] = ()
+    root: Path,
+    calls: Iterable[Span],
+    others: Sequence[PromptTemplate] = (),
+    program: Collection[str] = (),
 ) -> dict[SourcePrompt, int]:
     """The literals of a repository that model calls sent, as the gateway can replace them.
 
@@ -42,6 +45,8 @@ def source_prompts(
         root: The root of a git repository, or a folder without one.
         calls: Spans of model calls.
         others: Prompts that are known; texts that consist of them are left out.
+        program: Files that the agent's command names, relative to the root: of equal literals,
+            those in them count.
 
     Returns:
         The number of texts that each was sent in.
@@ -53,7 +58,7 @@ def source_prompts(
         for call in calls
     ]
     paths = [file.relative_to(root).as_posix() for file in own_files(root)]
-    prompts = sent_sources(root, paths, texts).prompts
+    prompts = sent_sources(root, paths, texts, used=(set(program),)).prompts
     longest_first = sorted(prompts, key=lambda source: -source.size)
     counts: Counter[SourcePrompt] = Counter()
     replaced = [

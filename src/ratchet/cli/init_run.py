@@ -275,10 +275,23 @@ def _other_hint(recording: Recording, reasons: Sequence[str], arguments: str) ->
             f"The recorded run changed {paths}, so the same input finds other files now. Restore"
             f" them, and record on copies: ratchet init --simulated {arguments}"
         )
+    if recording.settings_read:
+        folders = dict.fromkeys(map(_settings_folder, recording.settings_read))
+        allow = " ".join(f"--allow {folder}" for folder in folders)
+        return (
+            f"The recorded run read {', '.join(recording.settings_read[:5])}, which rollouts do not"
+            f" see. Allow it: ratchet init {allow} {arguments}"
+        )
     return (
         "Its log is above. A command that starts the program in another way, or takes the input"
         " as a word of its own, may work: ratchet init --help"
     )
+
+
+def _settings_folder(path: str) -> str:
+    """The folder of one program's settings: `~/.config/NAME`."""
+    parts = path.split("/")
+    return "/".join(parts[: 3 if len(parts) > 3 else 2])
 
 
 def _aside(places: Sequence[str]) -> str:

@@ -21,6 +21,7 @@ from ratchet.observe.project_paths import FILE_NAME
 from ratchet.run.model_hosts import STAND_IN, operation_of
 from ratchet.run.model_relay import Exchange, ModelRelay, RelayAnswer, RelayedRequest
 from ratchet.run.program_results import result_of
+from ratchet.source.dotenv import read_dotenv
 from ratchet.types.wording import counted
 from ratchet.wire.deriving.derive import Wiring
 from ratchet.wire.deriving.sent_texts import nearest_call, system_texts, unlike
@@ -96,13 +97,15 @@ class RecordedAnswers:
         self._relay = ModelRelay(answering=self._answer, ended=self._ended)
         self.seen: list[SeenCall] = []
 
-    def variables(self, base_urls: Sequence[str]) -> dict[str, str]:
+    def variables(self, base_urls: Sequence[str], root: Path) -> dict[str, str]:
         """Lead the gateway's calls here.
 
         Args:
             base_urls: The agent's own variables that the gateway takes its upstreams from.
+            root: The project's folder, whose `.env` may name them.
         """
         url = self._relay.url
+        owner = {**read_dotenv(root), **os.environ}
         return {
             "OPENAI_BASE_URL": f"{url}/v1",
             "OPENAI_API_BASE": f"{url}/v1",
@@ -112,7 +115,7 @@ class RecordedAnswers:
             "GOOGLE_GEMINI_BASE_URL": url,
             "GEMINI_API_KEY": NO_KEY,
             **{
-                name: address_for(name, f"{url}/v1" if dialect_of(name) == "openai" else url)
+                name: address_for(name, f"{url}/v1" if dialect_of(name) == "openai" else url, owner)
                 for name in base_urls
             },
             STAND_IN: url,
@@ -174,7 +177,7 @@ def verify(
     """
     request = ProbeRequest(task_input=wiring.task_input, prompts=system_texts(recording))
     seconds = SECONDS + 2 * recording.seconds
-    variables = replay.variables(wiring.agent.get("model_base_url", ()))
+    variables = replay.variables(wiring.agent.get("model_base_url", ()), root)
     answer = _probed(root, settings, request, variables, seconds, say)
     calls = list(replay.seen)
     if answer.own is None or answer.own.status != "succeeded":

@@ -40,6 +40,10 @@ def without(environ: Mapping[str, str], *names: frozenset[str]) -> dict[str, str
     return {name: value for name, value in environ.items() if name not in hidden}
 
 
+BASE_URLS = ("OPENAI_BASE_URL", "OPENAI_API_BASE", "ANTHROPIC_BASE_URL", "GOOGLE_GEMINI_BASE_URL")
+"""Variables that the providers' libraries read the address of their model from."""
+
+
 def gateway_variables(
     server: str, claim: Claim, base_urls: Sequence[str] = (), keys: Sequence[str] = ()
 ) -> dict[str, str]:
@@ -82,9 +86,15 @@ def client_variables(
     }
 
 
-def address_for(variable: str, base_url: str) -> str:
-    """What a variable gets: the base URL, and an operation where the owner's value has one."""
-    operation = operation_path(os.environ.get(variable, ""))
+def address_for(variable: str, base_url: str, environ: Mapping[str, str] | None = None) -> str:
+    """What a variable gets: the base URL, and an operation where the owner's value has one.
+
+    Args:
+        variable: Its name.
+        base_url: The base URL.
+        environ: The owner's environment; that of this process by default.
+    """
+    operation = operation_path((os.environ if environ is None else environ).get(variable, ""))
     version = "/v1" if operation and dialect_of(variable) == "anthropic" else ""
     return f"{base_url}{version}/{operation}" if operation else base_url
 

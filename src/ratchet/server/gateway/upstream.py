@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from ratchet.llm import provider_by_name
 from ratchet.observe.model_apis import DialectName
 from ratchet.types import ConfigError
-from ratchet.worker.environment import dialect_of, operation_path
+from ratchet.worker.environment import BASE_URLS, dialect_of, operation_path
 
 
 class Upstream(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,9 +64,6 @@ _PROVIDERS_OWN = (
     ),
 )
 
-_BASE_URLS = (
-    *("OPENAI_BASE_URL", "OPENAI_API_BASE", "ANTHROPIC_BASE_URL", "GOOGLE_GEMINI_BASE_URL"),
-)
 _KEYS = (
     *("OPENAI_API_KEY", "ANTHROPIC_API_KEY", BEARER_KEY := "ANTHROPIC_AUTH_TOKEN"),
     *("GEMINI_API_KEY", "GOOGLE_API_KEY"),
@@ -95,7 +92,7 @@ def standard_upstreams(
     upstreams = []
     for provider in _PROVIDERS_OWN:
         dialect = provider.dialect
-        of_dialect = [name for name in (*base_urls, *_BASE_URLS) if dialect_of(name) == dialect]
+        of_dialect = [name for name in (*base_urls, *BASE_URLS) if dialect_of(name) == dialect]
         for variable in of_dialect:
             base_url = environ.get(variable, "").strip().rstrip("/")
             if base_url and not _is_at(base_url, own, variable):

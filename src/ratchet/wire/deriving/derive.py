@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -83,9 +84,10 @@ def derive(
     if (movable := _on_any_port(program)) is not None:
         wirings.append(movable)
     wirings.append(program)
-    paths = tuple(paths)
     texts = [as_text(value.value) for value in inputs]
-    prompts, question = sent_prompts(root, paths, recording, texts)
+    read = {os.path.normpath(text) for text in texts}  # a file that is the task's input
+    sources = [path for path in paths if path not in read]
+    prompts, question = sent_prompts(root, sources, recording, texts)
     return Derived(
         wirings=tuple(wirings),
         inputs=inputs,

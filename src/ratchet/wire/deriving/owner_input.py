@@ -70,17 +70,29 @@ def reached(recording: Recording, values: Sequence[OwnerValue]) -> tuple[OwnerVa
     """Those values that reached a model call: in an argument of its functions, or in its texts.
 
     What reached none is part of how the program is started, such as a module's name or a port.
-    Standard input that reached one as a whole, such as a diff, is one value. Where none reached a
-    text, the only word without an option that a function got is one, such as the number of a
-    ticket, whose text the agent looks up.
+    Standard input that reached one as a whole, such as a diff, is one value. A file that a word
+    names and whose content reached one is the input alone: another word stands in its content by
+    chance, or is how it is read. Where none reached a text, the only word without an option that a
+    function got is one, such as the number of a ticket, whose text the agent looks up.
     """
-    arrived = [value for value in values if _reached(recording, value)]
+    arrived = list(named_files(recording, values)) or [
+        value for value in values if _reached(recording, value)
+    ]
     if not arrived:
         looked_up = [value for value in values if _is_looked_up(recording, value)]
         arrived = looked_up if len(looked_up) == 1 else []
     if any(_is_all_of_stdin(value) for value in arrived):
         arrived = [value for value in arrived if value.place != "stdin" or _is_all_of_stdin(value)]
     return tuple(arrived)
+
+
+def named_files(recording: Recording, values: Sequence[OwnerValue]) -> tuple[OwnerValue, ...]:
+    """The words that name a file of the project whose content reached the model."""
+    return tuple(
+        value
+        for value in values
+        if value.place == "word" and _content_reached(recording, as_text(value.value))
+    )
 
 
 def _is_looked_up(recording: Recording, value: OwnerValue) -> bool:
@@ -98,8 +110,6 @@ def _is_all_of_stdin(value: OwnerValue) -> bool:
 
 def _reached(recording: Recording, value: OwnerValue) -> bool:
     text = as_text(value.value)
-    if value.place == "word" and _content_reached(recording, text):
-        return True
     for call in recording.calls:
         asked = [sent.text for sent in call.texts if sent.role != "system"]
         arguments = (argument for frame in call.stack for argument in frame.arguments)
@@ -141,7 +151,11 @@ def _content_reached(recording: Recording, word: str) -> bool:
         plain(sent.text) for call in recording.calls for sent in call.texts if sent.role != "system"
     ]
     parts = map(plain, (content[:COMPARED], *_texts_in(content)))
-    return any(len(part) > SHORT and part in text for part in parts for text in texts)
+    if any(len(part) > SHORT and part in text for part in parts for text in texts):
+        return True
+    lines = [plain(line) for line in content.splitlines() if line.strip()]
+    # One request a line.
+    return len(lines) > 1 and all(any(line in text for text in texts) for line in lines)
 
 
 def _texts_in(content: str) -> list[str]:

@@ -130,7 +130,8 @@ def sent_sources(
     owners = {text: made.owners for text, made in made_of.items()}
     asked = {sent.text for sent_texts in calls for sent in sent_texts if sent.role == "user"}
     data = {value for text in asked for value in made_of[text].values}
-    data.update(source for sent_texts in calls for source in _inputs(sent_texts, owners))
+    given = {plain(value) for value in inputs}
+    data.update(source for sent_texts in calls for source in _inputs(sent_texts, owners, given))
     shown = _shown(calls)
     data.update(source for text in shown for source in owners[text] if not source.slots)
     owners = {
@@ -193,10 +194,15 @@ def _prompts_of(
 
 
 def _inputs(
-    sent_texts: Sequence[ModelText], owners: Mapping[str, Sequence[SentSource]]
+    sent_texts: Sequence[ModelText],
+    owners: Mapping[str, Sequence[SentSource]],
+    given: Collection[str],
 ) -> Iterable[SentSource]:
-    """The first text of a user in an instructed conversation: its input, wherever it is written."""
-    if any(sent.role == "system" for sent in sent_texts):
+    """The first text of a user in an instructed conversation: its input, wherever it is written.
+
+    Where the task's own input is the instruction, the user's text is none.
+    """
+    if any(sent.role == "system" and sent.text not in given for sent in sent_texts):
         first = next((sent.text for sent in sent_texts if sent.role == "user"), None)
         if first is not None:
             yield from (source for source in owners[first] if source.forms[0] == (first,))

@@ -23,7 +23,7 @@ LABEL_WORDS: Final = 3
 mostly instructions in the repositories that were tried: `Answer the following question:`."""
 
 LISTED: Final = 3
-"""Literals of a file in one slot from which they are a listing, as of agents, tools or columns."""
+"""Literals in one slot from which they are a listing, as of agents, tools or columns."""
 
 BESIDE_LINES: Final = 4
 """Lines between a prompt and a few words that reached the model with it, as the role of an agent
@@ -212,12 +212,8 @@ def _values(spans: Mapping[SentSource, Sequence[Span]]) -> set[SentSource]:
                 and begin <= spans[source][0][0]
                 and last[1] <= end
             ]
-            listed = Counter(source.file.path for source in inside)
-            values |= {
-                source
-                for source in inside
-                if not source.is_long or listed[source.file.path] >= LISTED
-            }
+            is_listing = len({source.forms[0] for source in inside}) >= LISTED
+            values |= {source for source in inside if is_listing or not source.is_long}
     return values
 
 

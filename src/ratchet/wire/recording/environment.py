@@ -12,6 +12,7 @@ from typing import Any
 from ratchet import hooks
 from ratchet.hooks.python.ratchet_recording_hook.values import is_secret_name
 from ratchet.run.model_relay import ModelRelay
+from ratchet.source.dotenv import read_dotenv
 from ratchet.source.files import own_files
 from ratchet.worker.environment import dialect_of
 
@@ -46,7 +47,6 @@ _NO_SOURCE = frozenset(
 )
 MOST_FILES = 5_000
 MOST_BYTES = 200_000
-_LINE = re.compile(r"^\s*(?:export\s+)?([A-Za-z_]\w*)\s*=\s*(.*?)\s*$", re.MULTILINE)
 _SHORTEST = 8
 
 
@@ -150,15 +150,6 @@ def _stated_bases(root: Path) -> dict[str, str]:
         for name, url in _DEFAULT.findall(file.read_text(errors="replace")):
             bases.setdefault(name, url)
     return bases
-
-
-def read_dotenv(root: Path) -> dict[str, str]:
-    """Variables of the project's `.env`, which programs load by themselves; not interpreted."""
-    try:
-        text = (root / ".env").read_text(errors="replace")
-    except OSError:
-        return {}
-    return {name: value.strip("'\"") for name, value in _LINE.findall(text)}
 
 
 def _hooks(owner: Mapping[str, str], folder: Path) -> dict[str, str]:

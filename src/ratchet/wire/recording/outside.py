@@ -16,6 +16,7 @@ import msgspec
 from ratchet.run.model_relay import Exchange
 from ratchet.sandbox.acts import Act
 from ratchet.source.files import SKIPPED
+from ratchet.source.secret_files import HOME_NAMES, SECRET_NAMES
 from ratchet.wire.recording.journals import Journals
 from ratchet.wire.recording.model_calls import is_loopback
 from ratchet.wire.recording.recording import (
@@ -44,6 +45,7 @@ class Outside(msgspec.Struct, frozen=True, kw_only=True):
     writes: tuple[FileWrite, ...]
     programs: tuple[Program, ...]
     data_files_read: tuple[str, ...]
+    settings_read: tuple[str, ...]
 
 
 def listing(root: Path) -> Listing:
@@ -102,6 +104,9 @@ def outside(
             writes.add(act.subject, "deleted" if act.kind == "delete" else "changed")
     for event in journals.of("write"):
         writes.add(event["path"], event["how"])
+    read = dict.fromkeys(Path(event["path"]) for event in journals.of("read"))
+    project, own = root.resolve(), home.resolve()
+    unseen = [own / name for name in HOME_NAMES - SECRET_NAMES]
     for path in before.keys() | after.keys():
         if before.get(path) != after.get(path):
             writes.add(path, "deleted" if path not in after else "changed")
@@ -110,10 +115,12 @@ def outside(
         writes=writes.all(),
         programs=_programs(journals, acts),
         data_files_read=tuple(
-            dict.fromkeys(
-                os.path.relpath(event["path"], root).replace(os.sep, "/")
-                for event in journals.of("read")
-            )
+            path.relative_to(project).as_posix() for path in read if path.is_relative_to(project)
+        ),
+        settings_read=tuple(
+            f"~/{path.relative_to(own).as_posix()}"
+            for path in read
+            if any(path.is_relative_to(place) for place in unseen)
         ),
     )
 

@@ -14,9 +14,10 @@ from ratchet.hooks.python.ratchet_recording_hook.shapes import place_of
 from ratchet.run.model_relay import Exchange, ModelRelay
 from ratchet.sandbox.acts import Watch
 from ratchet.sandbox.limits import SandboxUnavailable
+from ratchet.source.dotenv import read_dotenv
 from ratchet.types.wording import counted
 from ratchet.wire.recording.contained import ContainedWatch
-from ratchet.wire.recording.environment import PYTHON_HOOK, RunEnvironment, read_dotenv
+from ratchet.wire.recording.environment import PYTHON_HOOK, RunEnvironment
 from ratchet.wire.recording.journals import Journals
 from ratchet.wire.recording.missing import Sources, missing
 from ratchet.wire.recording.model_calls import (
@@ -150,6 +151,7 @@ def record(
         programs=did.programs,
         missing=lacking,
         data_files_read=did.data_files_read,
+        settings_read=did.settings_read,
         modules_loaded=tuple(sorted(loaded)),
         python=_python_used(journals),
         notes=(*_notes(argv, journals, ended, calls, did, placeholders), *uncontained),

@@ -216,6 +216,8 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
     """All that is known to lack, where the run ended early."""
     data_files_read: tuple[str, ...]
     """Files of the repository that were opened for reading, without source; relative."""
+    settings_read: tuple[str, ...]
+    """Files of the home folder that the repository's code read and rollouts do not see: `~/…`."""
     modules_loaded: tuple[str, ...]
     """Its Python files that were imported or run; relative."""
     python: PythonUsed | None

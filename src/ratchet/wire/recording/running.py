@@ -17,8 +17,6 @@ from ratchet.wire.recording.environment import RunEnvironment
 from ratchet.wire.recording.processes import Ended, Process, answers, wait_until
 from ratchet.wire.recording.recording import CommandRun, ServiceRun
 
-START_S = 120.0
-"""Seconds until a service that was started must answer at its port."""
 OWNER_S = 600.0
 """Seconds until a service that its owner starts must answer."""
 MOST = 4_000_000
@@ -87,14 +85,14 @@ def run_service(run: ServiceRun, stage: Stage) -> Ended:
         stage.say(f"Started {shlex.join(run.serve)}; waiting for {run.url}.")
         wait_until(
             lambda: process.code is not None or process.reachable(run.url),
-            START_S,
+            stage.timeout_s,
             stage.say,
             run.url,
         )
         if process.code is None and (url := process.reachable(run.url)):
             answered = _asked(run, url, stage.timeout_s)
         elif process.code is None:
-            problem = f"Nothing answered at {run.url} within {START_S:g} s."
+            problem = f"Nothing answered at {run.url} within {stage.timeout_s:g} s."
         else:
             problem = f"The service ended with exit code {process.code} before it answered."
         code = process.code

@@ -29,6 +29,7 @@ class Acts:
         self._stacks = stacks
         self._journal = journal
         self._hidden = os.path.realpath(hidden)
+        self._home = os.path.join(os.path.realpath(os.path.expanduser("~")), ".")
         self._names: dict[str, str] = {}
         self._handlers: dict[str, Callable[..., None]] = {
             "open": self._open,
@@ -80,11 +81,9 @@ class Acts:
             self._change(path)
             return
         real_path = self._path(path)
-        if (
-            real_path.endswith(_SOURCE)
-            or not self._stacks.file(real_path)
-            or os.path.isdir(real_path)
-        ):
+        # Hidden folders of the home, such as that of its settings, are not what a rollout sees.
+        of_interest = self._stacks.file(real_path) or real_path.startswith(self._home)
+        if real_path.endswith(_SOURCE) or not of_interest or os.path.isdir(real_path):
             return
         if self._stacks.inside() and os.path.isfile(real_path):
             self._journal.once("read", path=real_path)

@@ -1,0 +1,22 @@
+"""Variables of a project's `.env`, which programs load by themselves."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+_LINE = re.compile(r"^\s*(?:export\s+)?([A-Za-z_]\w*)\s*=\s*(.*?)\s*$", re.MULTILINE)
+
+
+def read_dotenv(folder: Path) -> dict[str, str]:
+    """The variables of the `.env` in a folder, or else of the nearest one above it in its git
+    repository, as the loaders of such files look for it; values are not interpreted."""
+    above = (folder, *folder.parents)
+    root = next((number for number, place in enumerate(above) if (place / ".git").exists()), 0)
+    for place in above[: root + 1]:
+        try:
+            text = (place / ".env").read_text(errors="replace")
+        except OSError:
+            continue
+        return {name: value.strip("'\"") for name, value in _LINE.findall(text)}
+    return {}
