@@ -31,6 +31,7 @@ from ratchet.store.operator_commands import OperatorCommands
 from ratchet.store.outbox import Outbox
 from ratchet.store.owners import Owners
 from ratchet.store.partitions import SpanPartitions
+from ratchet.store.problems import Problems
 from ratchet.store.pruning import Pruning
 from ratchet.store.recordings import Recordings
 from ratchet.store.releases import Releases
@@ -85,6 +86,7 @@ class Store:
         self.traffic = Traffic(database, self.agents, self.candidates)
         self.feedback = FeedbackLog(database)
         self.labels = Labels(database)
+        self.problems = Problems(database)
         self.report_cards = ReportCards(database)
         self.trace_index = TraceIndex(database)
         self.traces = Traces(database, self.feedback, self.trace_index)

@@ -4,17 +4,52 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, select, text
 
-from ratchet.store.engine import Database
+from ratchet.store.engine import Database, chunks
+from ratchet.store.keys import NO_ROLLOUT
 from ratchet.store.recorded_spans import recordings_of
+from ratchet.store.summaries import SummaryKey, among, summaries
+from ratchet.store.tables import feedback, rollouts, spans
+from ratchet.store.texts import spans_of
 from ratchet.store.traces import cursor_of, oldest_of, page_of, position_of
 from ratchet.store.usage import Price
-from ratchet.types.trace import EVERY, Trace, TraceFilter, TraceRecording
+from ratchet.types import Span
+from ratchet.types.trace import (
+    EVERY,
+    MIRRORED,
+    OWN_AGENTS,
+    ObservedTrace,
+    Trace,
+    TraceFilter,
+    TraceRecording,
+)
 
 PAGE = 200
 """Traces per page, at most."""
+
+CHANGED_SPANS = 2_000
+"""Spans, and items of feedback, whose traces `changed` reads at once."""
+
+TRACE_SPANS = 2_000
+"""Most spans that `changed` reads of a trace, those that started first."""
+
+IMPORTED = "import/"
+"""Beginning of the purpose of imported trajectories."""
+
+_HEADS = text("spans.head > 0")
+
+
+class ChangedTraces(NamedTuple):
+    """Traces of which something is new, and how far was looked."""
+
+    traces: builtins.list[ObservedTrace]
+    spans: int
+    """Number of the last span."""
+    feedback: int
+    """Number of the last item of feedback."""
 
 
 class Recordings:
@@ -98,3 +133,93 @@ class Recordings:
             return page, cursor_of(last)
 
         return self._database.read(work)
+
+    def changed(
+        self, spans_after: int, feedback_after: int, *, since_ns: int, price: Price | None = None
+    ) -> ChangedTraces:
+        """Read the traces of which something was stored after a place, with all their spans.
+
+        They are live ones and imported trajectories, not those of other rollouts nor of Ratchet's
+        own calls. A trace is read again whenever more of it arrives.
+
+        Args:
+            spans_after: Number of the last span that was looked at.
+            feedback_after: Number of the last item of feedback that was looked at.
+            since_ns: Only spans from this Unix time in nanoseconds on.
+            price: Prices of calls that recorded no cost.
+        """
+
+        def work(connection: Connection) -> ChangedTraces:
+            rows = connection.execute(
+                select(spans.c.seq, spans.c.rollout_seq, spans.c.fence, spans.c.trace_id)
+                .where(spans.c.seq > spans_after, spans.c.start_ns >= since_ns)
+                .order_by(spans.c.seq)
+                .limit(CHANGED_SPANS)
+            ).all()
+            told = connection.execute(
+                select(feedback.c.seq, feedback.c.trace_id, feedback.c.conversation_id)
+                .where(feedback.c.seq > feedback_after)
+                .order_by(feedback.c.seq)
+                .limit(CHANGED_SPANS)
+            ).all()
+            keys = {SummaryKey(row.rollout_seq, row.fence, row.trace_id): None for row in rows}
+            about = {row.trace_id for row in told} - {""}
+            of_conversations = {row.conversation_id for row in told if not row.trace_id} - {""}
+            for column, ids in (
+                (spans.c.trace_id, about),
+                (spans.c.conversation_id, of_conversations),
+            ):
+                for chunk in chunks(sorted(ids)):
+                    query: Any = select(
+                        spans.c.rollout_seq, spans.c.fence, spans.c.trace_id
+                    ).distinct()
+                    keys.update(
+                        (SummaryKey(*row), None)
+                        for row in connection.execute(query.where(_HEADS, column.in_(chunk)))
+                    )
+            imported = _imported(connection, {key.rollout_seq for key in keys} - {NO_ROLLOUT})
+            wanted = [
+                key for key in keys if key.rollout_seq == NO_ROLLOUT or key.rollout_seq in imported
+            ]
+            traces = {
+                key: trace
+                for key, trace in summaries(connection, wanted, price).items()
+                if trace.agent not in OWN_AGENTS and not trace.agent.endswith(MIRRORED)
+            }
+            by_key = recordings_of(connection, traces)
+            return ChangedTraces(
+                traces=[
+                    ObservedTrace(
+                        recording=recording,
+                        spans=tuple(_spans_of_trace(connection, key)),
+                        imported=key.rollout_seq in imported,
+                    )
+                    for key, recording in by_key.items()
+                ],
+                spans=rows[-1].seq if rows else spans_after,
+                feedback=told[-1].seq if told else feedback_after,
+            )
+
+        return self._database.read(work)
+
+    def asked_before(self, conversation_id: str, before_ns: int) -> TraceRecording | None:
+        """Return the turn of a conversation that began last before a time; None without one."""
+        criteria = TraceFilter(conversation_id=conversation_id, until_ns=before_ns)
+        page, _, _ = self.page(criteria, limit=1)
+        return page[0] if page else None
+
+
+def _imported(connection: Connection, numbers: set[int]) -> set[int]:
+    """Those of some rollouts that are imported trajectories."""
+    found: set[int] = set()
+    for chunk in chunks(sorted(numbers)):
+        query = select(rollouts.c.seq).where(
+            rollouts.c.seq.in_(chunk), rollouts.c.purpose.startswith(IMPORTED, autoescape=True)
+        )
+        found.update(connection.scalars(query))
+    return found
+
+
+def _spans_of_trace(connection: Connection, key: SummaryKey) -> builtins.list[Span]:
+    query = select(spans).where(among([key])).order_by(spans.c.start_ns, spans.c.seq)
+    return spans_of(connection, connection.execute(query.limit(TRACE_SPANS)).all())

@@ -496,6 +496,21 @@ CREATE INDEX ix_occurrences_agent ON occurrences (agent, at);
 
 CREATE INDEX ix_occurrences_trace ON occurrences (trace_id);
 
+CREATE TABLE problem_transitions (
+	seq INTEGER NOT NULL,
+	problem_id TEXT NOT NULL,
+	body TEXT NOT NULL,
+	PRIMARY KEY (seq)
+);
+
+CREATE INDEX ix_problem_transitions_problem ON problem_transitions (problem_id, seq);
+
+CREATE TABLE problem_scans (
+	agent TEXT NOT NULL,
+	body TEXT NOT NULL,
+	PRIMARY KEY (agent)
+);
+
 CREATE TABLE frozen_sets (
 	seq INTEGER NOT NULL,
 	id TEXT NOT NULL,

@@ -562,6 +562,24 @@ occurrences = Table(
     Index("ix_occurrences_trace", "trace_id"),
 )
 
+# Append-only: how each problem came to its state.
+problem_transitions = Table(
+    "problem_transitions",
+    metadata,
+    _serial(),
+    _words("problem_id"),
+    Column("body", CleanText, nullable=False),
+    Index("ix_problem_transitions_problem", "problem_id", "seq"),
+)
+
+# How far traces were looked at; the row without an agent has the place, the others their words.
+problem_scans = Table(
+    "problem_scans",
+    metadata,
+    _words("agent", primary_key=True),
+    _words("body"),
+)
+
 frozen_sets = Table(
     "frozen_sets",
     metadata,

@@ -62,6 +62,7 @@ from ratchet.types.problem import (
     ProblemKind,
     ProblemReport,
     ProblemState,
+    ProblemTransition,
 )
 from ratchet.types.prompt_file import PromptFile, RenderedFile, RenderedFiles
 from ratchet.types.prompt_use import PromptUse
@@ -218,6 +219,7 @@ __all__ = [
     "ProblemKind",
     "ProblemReport",
     "ProblemState",
+    "ProblemTransition",
     "PromptFile",
     "PromptTemplate",
     "PromptUse",

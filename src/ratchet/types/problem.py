@@ -105,6 +105,18 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     """Counts its changes; a writer that has not seen the last one is refused."""
 
 
+class ProblemTransition(msgspec.Struct, frozen=True, kw_only=True):
+    """A change of a problem's state."""
+
+    source: ProblemState
+    target: ProblemState
+    reason: str
+    by: str = ""
+    """Who set it; empty for Ratchet."""
+    at: float
+    """Unix seconds."""
+
+
 class ProblemReport(msgspec.Struct, frozen=True, kw_only=True):
     """A problem with what it costs."""
 

@@ -363,6 +363,15 @@ class TraceRecording(msgspec.Struct, frozen=True, kw_only=True):
         return any(span.status == "error" for span in (self.root, self.call) if span)
 
 
+class ObservedTrace(msgspec.Struct, frozen=True, kw_only=True):
+    """A trace with its spans, in order of their start."""
+
+    recording: TraceRecording
+    spans: tuple[Span, ...]
+    imported: bool = False
+    """Whether it came as a rollout of an import, with scores of its own."""
+
+
 class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     """A conversation: the traces of one user's exchange with an agent."""
 

@@ -438,6 +438,9 @@ def _problems() -> None:
     _index("occurrences", "problem", ["problem_id", "at"])
     _index("occurrences", "agent", ["agent", "at"])
     _index("occurrences", "trace", ["trace_id"])
+    op.create_table("problem_transitions", _seq(), *_words("problem_id", "body"))
+    _index("problem_transitions", "problem", ["problem_id", "seq"])
+    op.create_table("problem_scans", _key("agent"), *_words("body"))
     op.create_table(
         "frozen_sets",
         _seq(),

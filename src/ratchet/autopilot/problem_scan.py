@@ -1,0 +1,246 @@
+"""Looks through new traces for problems: what failed, and which failures are of one kind.
+
+A scan goes on where the last one ended, whoever made it: the command, the server or the autopilot.
+Killed in the middle, it looks at the last page again and finds the same occurrences.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeAlias
+
+import msgspec
+
+from ratchet.autopilot.problem_states import settle
+from ratchet.curate.problems import Background, Profile, group, occurrences_of
+from ratchet.curate.problems.symptoms import as_text
+from ratchet.curate.recorded_values import Incomplete, input_of
+from ratchet.llm import price
+from ratchet.store import Store
+from ratchet.store.problems import DAY_S, ScanPlace
+from ratchet.types import Occurrence, Problem, ProblemReport, ProblemState, Score
+from ratchet.types.trace import ObservedTrace, TraceRecording
+
+DAYS = 14
+"""Days in which problems are looked for and counted."""
+
+POOL = 2_000
+"""Most occurrences of an agent that are grouped at once."""
+
+LEASE = "problems"
+LEASE_S = 120.0
+
+RETURNS = 3
+"""Traces after a fix in which a problem occurs again until it has returned."""
+
+ScoreTrace: TypeAlias = Callable[[TraceRecording], Awaitable[Sequence[Score]]]
+"""Scores of a live answer."""
+
+_decode_background = msgspec.json.Decoder(Background).decode
+_decode_profile = msgspec.json.Decoder(Profile).decode
+
+
+class Scanned(msgspec.Struct, frozen=True, kw_only=True):
+    """What a scan looked at."""
+
+    traces: int = 0
+    occurrences: int = 0
+    begun: tuple[Problem, ...] = ()
+    """Problems that are new."""
+    returned: tuple[Problem, ...] = ()
+    """Fixed problems that are back."""
+    elsewhere: bool = False
+    """Whether another process was looking already, so that this one did not."""
+
+
+async def scan(
+    store: Store,
+    *,
+    now: float,
+    score: ScoreTrace | None = None,
+    low_score: float = 0.5,
+    on_page: Callable[[int], None] = lambda traces: None,
+) -> Scanned:
+    """Look through what was stored since the last scan.
+
+    Args:
+        store: The store.
+        now: Unix seconds.
+        score: Scores live answers; without it, only imported scores count.
+        low_score: A score of at most this is low.
+        on_page: Called with the number of traces that were looked at so far.
+
+    Raises:
+        StoreError: The store cannot be read or written.
+    """
+    holder = f"{os.getpid()}.{secrets.token_hex(4)}"
+    lease = store.leases.acquire(LEASE, holder, now=time.time(), ttl_s=LEASE_S)
+    if lease is None:
+        return Scanned(elsewhere=True)
+    try:
+        with store.leases.guard(lease):
+            since = now - DAYS * DAY_S
+            traces = found = 0
+            agents: set[str] = set()
+            while True:
+                page = await _page(store, since, now, score, low_score)
+                if page is None:
+                    break
+                traces += page.traces
+                found += page.occurrences
+                agents |= page.agents
+                on_page(traces)
+                store.leases.acquire(LEASE, holder, now=time.time(), ttl_s=LEASE_S)
+            begun: list[Problem] = []
+            for agent in sorted(agents):
+                begun += _group(store, agent, since, now)
+            settle(store, now)
+            returned = _returned(store, now)
+    finally:
+        store.leases.release(lease)
+    return Scanned(traces=traces, occurrences=found, begun=tuple(begun), returned=tuple(returned))
+
+
+class _Page(msgspec.Struct, frozen=True):
+    traces: int
+    occurrences: int
+    agents: set[str]
+
+
+async def _page(
+    store: Store, since: float, now: float, score: ScoreTrace | None, low_score: float
+) -> _Page | None:
+    """Look at the next traces; None when there are none."""
+    place = store.problems.place()
+    changed = store.recordings.changed(
+        place.spans, place.feedback, since_ns=int(since * 1e9), price=price
+    )
+    if (changed.spans, changed.feedback) == (place.spans, place.feedback):
+        return None
+    backgrounds: dict[str, Background] = {}
+    asked: dict[str, tuple[int, str]] = {}
+    found: list[Occurrence] = []
+    imported = [o.recording.trace.rollout_id for o in changed.traces if o.imported]
+    scores_of = store.scores.of(imported) if imported else {}
+    ordered = sorted(changed.traces, key=lambda observed: observed.recording.trace.start_ns)
+    for observed in ordered:
+        trace = observed.recording.trace
+        if observed.imported:
+            scores: Sequence[Score] = scores_of.get(trace.rollout_id, ())
+        elif score is not None and observed.recording.ended:
+            scores = await score(observed.recording)
+        else:
+            scores = ()
+        occurrences = occurrences_of(
+            observed,
+            asked_before=_asked_before(store, observed, asked),
+            scores=scores,
+            low_score=low_score,
+        )
+        found += [occurrence for occurrence in occurrences if occurrence.at >= since]
+        background = backgrounds.get(trace.agent)
+        if background is None:
+            words = store.problems.words(trace.agent)
+            background = _decode_background(words) if words else Background()
+            backgrounds[trace.agent] = background
+        background.add(_input_text(observed.recording))
+    store.problems.record(
+        found,
+        ScanPlace(spans=changed.spans, feedback=changed.feedback, at=now),
+        {
+            agent: msgspec.json.encode(background.trimmed()).decode()
+            for agent, background in backgrounds.items()
+        },
+    )
+    return _Page(len(ordered), len(found), set(backgrounds))
+
+
+def _input_text(recording: TraceRecording) -> str:
+    try:
+        return as_text(input_of(recording))
+    except Incomplete:
+        return ""
+
+
+def _asked_before(store: Store, observed: ObservedTrace, asked: dict[str, tuple[int, str]]) -> str:
+    """The question of the turn before, as text; `asked` remembers the last of each conversation."""
+    trace = observed.recording.trace
+    conversation_id = trace.conversation_id
+    if not conversation_id or observed.imported:
+        return ""
+    before = asked.get(conversation_id)
+    if before is None:
+        recording = store.recordings.asked_before(conversation_id, trace.start_ns)
+        before = (0, _input_text(recording)) if recording is not None else (0, "")
+    asked[conversation_id] = (trace.start_ns, _input_text(observed.recording))
+    return before[1]
+
+
+def _group(store: Store, agent: str, since: float, now: float) -> tuple[Problem, ...]:
+    """Find the problems of an agent's new occurrences."""
+    words = store.problems.words(agent)
+    background = _decode_background(words) if words else Background()
+    profiles = {
+        id: _decode_profile(profile) for id, profile in store.problems.profiles(agent).items()
+    }
+    grouped = group(
+        store.problems.ungrouped(agent, since, POOL),
+        store.problems.list(agent),
+        profiles,
+        background,
+        now,
+    )
+    store.problems.assign(
+        grouped.problem_of,
+        grouped.begun,
+        {id: msgspec.json.encode(profile).decode() for id, profile in grouped.profiles.items()},
+    )
+    return grouped.begun
+
+
+def _returned(store: Store, now: float) -> list[Problem]:
+    """Fixed problems that occur again after the release that fixed them."""
+    returned = []
+    for problem in store.problems.list(state="fixed"):
+        again = store.problems.traces_since(problem.id, problem.fixed_at)
+        if again >= RETURNS:
+            why = f"{again} traces since the fix have it again."
+            returned.append(store.problems.change(problem.id, "returned", reason=why, now=now))
+    return returned
+
+
+def reports(
+    store: Store,
+    *,
+    now: float,
+    agent: str | None = None,
+    state: ProblemState | None = None,
+) -> tuple[list[ProblemReport], int]:
+    """What problems cost in the last DAYS days, worst first, and the number of traces looked at.
+
+    Args:
+        store: The store.
+        now: Unix seconds.
+        agent: Only of this agent.
+        state: Only in this state.
+    """
+    listed = store.problems.list(agent, state)
+    traces = trace_counts(store, now)
+    total = traces.get(agent, 0) if agent is not None else sum(traces.values())
+    return store.problems.reports(listed, traces, days=DAYS, now=now), total
+
+
+def trace_counts(store: Store, now: float) -> dict[str, int]:
+    """Number of traces of the last DAYS days, by agent; imported trajectories count as traces."""
+    since_ns = int((now - DAYS * DAY_S) * 1e9)
+    counts: dict[str, int] = {}
+    for agent, _, traces in store.traces.activity(since_ns, int(DAYS * DAY_S * 1e9), COUNTED)[0]:
+        counts[agent] = counts.get(agent, 0) + traces
+    return counts
+
+
+COUNTED = 5_000_000
+"""Most traces that are counted."""

@@ -1,0 +1,67 @@
+"""What became of a problem: its state follows from its newest run and that run's release."""
+
+from __future__ import annotations
+
+from ratchet.store import Store
+from ratchet.types import Problem, ProblemState, Release, Run
+
+_RELEASES: dict[str, tuple[ProblemState, str]] = {
+    "branched": ("proposed", "Its branch is made: {where}."),
+    "proposed": ("proposed", "Its pull request is open: {where}."),
+    "merged": ("fixed", "Its pull request was merged: {where}."),
+    "active": ("fixed", "Its release is active."),
+    "closed": ("open", "Its pull request was closed without a merge: {where}."),
+    "rolled_back": ("open", "Its release was rolled back."),
+}
+"""State of a problem by that of its release, and why."""
+
+WORKED_ON: frozenset[ProblemState] = frozenset({"learning", "proposed", "fixed"})
+"""States that follow from a run or a release."""
+
+
+def settle(store: Store, now: float) -> list[Problem]:
+    """Bring problems that a run works on, or a release fixed, to where those are now.
+
+    Args:
+        store: The store.
+        now: Unix seconds.
+
+    Returns:
+        The problems that changed.
+    """
+    changed = []
+    for problem in store.problems.list():
+        if problem.state not in WORKED_ON or not problem.run_ids:
+            continue
+        if problem.state == "fixed" and problem.by:
+            continue  # a person says so
+        run = store.runs.get(problem.run_ids[-1])
+        if run is None:
+            continue
+        release = store.releases.get(run.release_id) if run.release_id else None
+        target, reason = _standing(run, release)
+        if target == "open" and problem.fixed_at:
+            target = "returned"
+        if target == problem.state:
+            continue
+        changed.append(
+            store.problems.change(
+                problem.id,
+                target,
+                reason=reason,
+                now=now,
+                release_id=run.release_id,
+                fixed_at=now if target == "fixed" else problem.fixed_at,
+            )
+        )
+    return changed
+
+
+def _standing(run: Run, release: Release | None) -> tuple[ProblemState, str]:
+    if release is not None:
+        state, reason = _RELEASES[release.state]
+        address = release.request.url if release.request is not None else release.branch
+        return state, reason.format(where=address)
+    if run.stage in ("no_gain", "not_proved", "failed"):
+        return "open", f"Run {run.id[:8]} ended without a release: {run.message}"
+    return "learning", f"Run {run.id[:8]} works on it."

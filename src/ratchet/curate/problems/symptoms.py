@@ -1,0 +1,312 @@
+"""What failed in a trace: errors, loops, refusals, cut answers, complaints, low scores.
+
+Each detector reads one trace and yields what it finds. What is compared with other traces is the
+error, the rationale or the comment where there is one, and what was asked otherwise.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from ratchet.curate.problems.resemblance import masked, terms_of
+from ratchet.curate.recorded_values import Incomplete, input_of, output_of
+from ratchet.evaluate.json_difference import JsonComparison
+from ratchet.evaluate.refusal import refusal_in
+from ratchet.observe.dialects import names
+from ratchet.types import (
+    Feedback,
+    Occurrence,
+    ProblemKind,
+    Score,
+    Span,
+    canonical_json,
+    content_hash,
+)
+from ratchet.types.feedback import is_bad
+from ratchet.types.trace import ObservedTrace
+
+SHOWN = 2_000
+"""Characters of an input, an output or a detail that an occurrence keeps."""
+
+LOOP = 3
+"""Equal calls of a tool within a trace that are a loop."""
+
+SAME_QUESTION = 0.6
+"""Share of terms that two questions in a row have in common when a user asks again."""
+
+PER_TRACE = 5
+"""Most different errors of a trace."""
+
+LOSSES: dict[ProblemKind, float] = {
+    "error": 1.0,
+    "low_score": 1.0,
+    "negative_feedback": 1.0,
+    "retry": 0.5,
+    "abandonment": 1.0,
+    "loop": 0.5,
+    "refusal": 1.0,
+    "guardrail": 1.0,
+    "cut_off": 0.5,
+}
+"""How bad a kind of failure is where nothing has measured it: 1 when the user got nothing."""
+
+RECOVERED = 0.25
+"""Loss of an error after which the agent still answered."""
+
+_LENGTH = frozenset({"length", "max_tokens", "MAX_TOKENS", "max_output_tokens", "model_length"})
+_FILTERED = frozenset({"content_filter", "SAFETY", "safety", "guardrail_intervened", "refusal"})
+_GUARD_WORDS = ("guardrail", "content_filter", "contentfilter", "content filter", "moderation")
+
+
+class _Facts(msgspec.Struct, frozen=True):
+    """A trace, and what was asked and answered."""
+
+    observed: ObservedTrace
+    input: Any
+    output: Any
+    asked: str
+    """The question before in the same conversation; empty when there is none."""
+    scores: Sequence[Score]
+    low_score: float
+
+    @property
+    def question(self) -> str:
+        """The input as masked text."""
+        return masked(as_text(self.input))
+
+
+class _Symptom(msgspec.Struct, frozen=True, kw_only=True):
+    """What a detector finds."""
+
+    kind: ProblemKind
+    place: str = ""
+    text: str
+    detail: str = ""
+    loss: float | None = None
+
+
+def occurrences_of(
+    observed: ObservedTrace,
+    *,
+    asked_before: str = "",
+    scores: Sequence[Score] = (),
+    low_score: float = 0.5,
+) -> list[Occurrence]:
+    """What failed in a trace; empty when nothing did.
+
+    Args:
+        observed: The trace.
+        asked_before: The input of the turn before in its conversation, as text.
+        scores: Scores of its answer.
+        low_score: A score of at most this is low.
+    """
+    recording = observed.recording
+    facts = _Facts(
+        observed,
+        _whole(input_of, recording),
+        None if recording.failed else _whole(output_of, recording),
+        asked_before,
+        scores,
+        low_score,
+    )
+    trace = recording.trace
+    found: dict[str, Occurrence] = {}
+    for detect in DETECTORS:
+        for symptom in detect(facts):
+            id = content_hash([trace.trace_id, symptom.kind, symptom.place, symptom.text])[:32]
+            loss = LOSSES[symptom.kind] if symptom.loss is None else symptom.loss
+            found.setdefault(
+                id,
+                Occurrence(
+                    id=id,
+                    trace_id=trace.trace_id,
+                    agent=trace.agent,
+                    kind=symptom.kind,
+                    place=symptom.place[:200],
+                    text=symptom.text,
+                    detail=symptom.detail[:SHOWN],
+                    input=as_text(facts.input)[:SHOWN],
+                    output=as_text(facts.output)[:SHOWN],
+                    loss=loss,
+                    cost_usd=trace.cost_usd,
+                    at=trace.start_ns / 1e9,
+                ),
+            )
+    return list(found.values())
+
+
+def as_text(value: Any) -> str:
+    """A recorded value as text."""
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else canonical_json(value).decode()
+
+
+def _whole(read: Callable[[Any], Any], recording: Any) -> Any:
+    try:
+        return read(recording)
+    except Incomplete:
+        return None
+
+
+def _errors(facts: _Facts) -> Iterator[_Symptom]:
+    """Spans that failed, those in which the failure began: a parent only repeats it."""
+    failed = [span for span in facts.observed.spans if span.status == "error"]
+    repeating = {span.parent_id for span in failed}
+    origins = [span for span in failed if span.span_id not in repeating]
+    loss = LOSSES["error"] if facts.observed.recording.failed else RECOVERED
+    for span in origins[:PER_TRACE]:
+        kind, message = _error_of(span)
+        said = f"{kind}: {message}" if kind and kind not in message else message or kind
+        blob = f"{kind} {message} {span.name}".lower()
+        is_guard = any(word in blob for word in _GUARD_WORDS)
+        yield _Symptom(
+            kind="guardrail" if is_guard else "error",
+            place=_place(span),
+            text=masked(said) or "no message",
+            detail=said,
+            loss=LOSSES["guardrail"] if is_guard and loss == LOSSES["error"] else loss,
+        )
+
+
+def _error_of(span: Span) -> tuple[str, str]:
+    """Type and message of a span's error; either may be empty."""
+    kind = str(span.attributes.get("error.type") or "")
+    message = span.message
+    for event in span.events:
+        if event.name == "exception":
+            kind = kind or str(event.attributes.get("exception.type") or "")
+            message = message or str(event.attributes.get("exception.message") or "")
+    return kind.rpartition(".")[2], " ".join(message.split())
+
+
+def _place(span: Span) -> str:
+    return str(span.attributes.get(names.TOOL_NAME) or span.name)
+
+
+def _loops(facts: _Facts) -> Iterator[_Symptom]:
+    """Tools that are called with equal arguments again and again."""
+    calls: Counter[tuple[str, str]] = Counter()
+    for span in facts.observed.spans:
+        if span.attributes.get(names.OPERATION) != "execute_tool":
+            continue
+        arguments = span.attributes.get(names.TOOL_ARGUMENTS, span.attributes.get(names.INPUT))
+        calls[_place(span), as_text(arguments)] += 1
+    looping: dict[str, tuple[int, str]] = {}
+    for (tool, arguments), count in calls.items():
+        if count >= LOOP:
+            looping[tool] = max(looping.get(tool, (0, "")), (count, arguments))
+    for tool, (count, arguments) in looping.items():
+        yield _Symptom(
+            kind="loop",
+            place=tool,
+            text=f"{tool} again",
+            detail=f"{count} times {tool}({arguments})",
+        )
+
+
+def _endings(facts: _Facts) -> Iterator[_Symptom]:
+    """Answers that the token limit or a filter of the provider ended."""
+    last = facts.observed.recording.last_call
+    reasons = last.attributes.get(names.FINISH_REASONS) if last is not None else None
+    stated = {str(reason) for reason in reasons} if isinstance(reasons, list) else set()
+    if stated & _FILTERED:
+        reason = sorted(stated & _FILTERED)[0]
+        yield _Symptom(
+            kind="guardrail",
+            place=reason,
+            text=facts.question,
+            detail=f"The provider ended the answer: {reason}.",
+        )
+    elif stated & _LENGTH:
+        yield _Symptom(
+            kind="cut_off",
+            text="cut off at the token limit",
+            detail=f"The answer ended with {sorted(stated & _LENGTH)[0]}.",
+        )
+
+
+def _refusals(facts: _Facts) -> Iterator[_Symptom]:
+    phrase = refusal_in(facts.output) if facts.output is not None else ""
+    if phrase:
+        yield _Symptom(kind="refusal", text=facts.question, detail=f"It says: {phrase}")
+
+
+def _complaints(facts: _Facts) -> Iterator[_Symptom]:
+    """Negative feedback and signals of users."""
+    for item in facts.observed.recording.feedback:
+        if not is_bad(item):
+            continue
+        if item.kind == "retry":
+            yield _Symptom(kind="retry", text=facts.question, detail=item.comment)
+        elif item.kind == "abandonment":
+            yield _Symptom(kind="abandonment", text=facts.question, detail=item.comment)
+        else:
+            yield _complaint(item, facts)
+
+
+def _complaint(item: Feedback, facts: _Facts) -> _Symptom:
+    fields = _differing_fields(item.content, facts.output) if item.kind == "correction" else ""
+    loss = 1.0 if item.value is None else 1.0 - item.value
+    said = item.comment or (
+        f"Corrected to {as_text(item.content)}" if item.kind == "correction" else ""
+    )
+    text = f"{fields} differs" if fields else masked(item.comment) or facts.question
+    return _Symptom(kind="negative_feedback", place=fields, text=text, detail=said, loss=loss)
+
+
+def _differing_fields(right: Any, answer: Any) -> str:
+    """Names of the fields of a corrected object that differ; empty for other answers."""
+    if isinstance(answer, str):
+        try:
+            answer = msgspec.json.decode(answer)
+        except msgspec.DecodeError:
+            return ""
+    if not (isinstance(right, dict) and isinstance(answer, dict)):
+        return ""
+    same = JsonComparison().same
+    differing = [
+        key for key in sorted({*right, *answer}) if not same(right.get(key), answer.get(key))
+    ]
+    return ", ".join(differing[:3])
+
+
+def _repeated_question(facts: _Facts) -> Iterator[_Symptom]:
+    """A user who asks the same again in the next turn."""
+    if not facts.asked or any(i.kind == "retry" for i in facts.observed.recording.feedback):
+        return
+    before, now = terms_of(masked(facts.asked)), terms_of(facts.question)
+    if before and now and len(before & now) / len(before | now) >= SAME_QUESTION:
+        yield _Symptom(
+            kind="retry", text=facts.question, detail=f"Asked before: {facts.asked[:500]}"
+        )
+
+
+def _low_scores(facts: _Facts) -> Iterator[_Symptom]:
+    if facts.observed.recording.failed:
+        return
+    for score in facts.scores:
+        if score.value is None or score.unit or score.value > facts.low_score:
+            continue
+        yield _Symptom(
+            kind="low_score",
+            place=score.evaluator,
+            text=masked(score.rationale) or facts.question,
+            detail=score.rationale or f"{score.evaluator} {score.value:.2f}",
+            loss=1.0 - score.value,
+        )
+
+
+DETECTORS: tuple[Callable[[_Facts], Iterator[_Symptom]], ...] = (
+    _errors,
+    _loops,
+    _endings,
+    _refusals,
+    _complaints,
+    _repeated_question,
+    _low_scores,
+)

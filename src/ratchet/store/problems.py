@@ -1,0 +1,361 @@
+"""Repository of problems: their occurrences, their states, and how far traces were looked at."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, and_, func, insert, select, update
+
+from ratchet.store.columns import encode
+from ratchet.store.engine import Database, chunks, starts_with
+from ratchet.store.tables import (
+    occurrences,
+    problem_scans,
+    problem_transitions,
+    problems,
+)
+from ratchet.types import (
+    PROBLEM_TRANSITIONS,
+    Conflict,
+    Occurrence,
+    Problem,
+    ProblemReport,
+    ProblemState,
+    ProblemTransition,
+)
+
+DAY_S = 86_400.0
+
+EXAMPLES = 5
+"""Occurrences in a report."""
+
+_decode = msgspec.json.Decoder(Problem).decode
+_decode_occurrence = msgspec.json.Decoder(Occurrence).decode
+_decode_transition = msgspec.json.Decoder(ProblemTransition).decode
+
+
+class ScanPlace(msgspec.Struct, frozen=True, kw_only=True):
+    """How far the store was looked through for problems."""
+
+    spans: int = 0
+    """Number of the last span."""
+    feedback: int = 0
+    """Number of the last item of feedback."""
+    at: float = 0.0
+    """When, in Unix seconds."""
+
+
+_decode_place = msgspec.json.Decoder(ScanPlace).decode
+
+
+class Problems:
+    """Problems by id, worst first by what they take from an agent."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._upsert_scan = database.upsert(problem_scans, ("agent",), ("body",))
+        self._upsert_occurrence = database.upsert(
+            occurrences, ("id",), ("at", "loss", "cost_usd", "body")
+        )
+
+    # ---- looking through traces
+
+    def place(self) -> ScanPlace:
+        """Return how far traces were looked at."""
+        body = self._scan("")
+        return _decode_place(body) if body else ScanPlace()
+
+    def words(self, agent: str) -> str:
+        """Return the agent's words as `record` stored them; empty when there are none."""
+        return self._scan(agent)
+
+    def _scan(self, agent: str) -> str:
+        query = select(problem_scans.c.body).where(problem_scans.c.agent == agent)
+        return self._database.read(lambda c: c.execute(query).scalar()) or ""
+
+    def record(
+        self, found: Sequence[Occurrence], place: ScanPlace, words: Mapping[str, str]
+    ) -> None:
+        """Store what failed in some traces, and that they were looked at, in one transaction.
+
+        An occurrence that is stored already keeps its problem.
+
+        Args:
+            found: What failed.
+            place: How far traces were looked at.
+            words: The words of each agent whose traces were looked at.
+        """
+        rows = [_occurrence_row(occurrence) for occurrence in found]
+        scans = [{"agent": "", "body": encode(place)}]
+        scans += [{"agent": agent, "body": body} for agent, body in words.items() if agent]
+
+        def work(connection: Connection) -> None:
+            if rows:
+                connection.execute(self._upsert_occurrence, rows)
+            connection.execute(self._upsert_scan, scans)
+
+        self._database.write(work)
+
+    def agents(self) -> builtins.list[str]:
+        """List the agents that have occurrences, sorted."""
+        query = select(occurrences.c.agent).distinct().order_by(occurrences.c.agent)
+        return self._database.read(lambda c: list(c.scalars(query)))
+
+    def ungrouped(self, agent: str, since: float, limit: int) -> builtins.list[Occurrence]:
+        """Return an agent's newest occurrences without a problem, oldest first."""
+        query = (
+            select(occurrences.c.body)
+            .where(
+                occurrences.c.agent == agent,
+                occurrences.c.problem_id == "",
+                occurrences.c.at >= since,
+            )
+            .order_by(occurrences.c.at.desc(), occurrences.c.seq.desc())
+            .limit(limit)
+        )
+        rows = self._database.read(lambda c: c.execute(query).scalars().all())
+        return [_decode_occurrence(body) for body in reversed(rows)]
+
+    def profiles(self, agent: str) -> dict[str, str]:
+        """Return what occurrences are compared with, by problem, as `assign` stored it."""
+        query = select(problems.c.id, problems.c.profile).where(problems.c.agent == agent)
+        rows = self._database.read(lambda c: c.execute(query).all())
+        return {row.id: row.profile for row in rows}
+
+    def assign(
+        self,
+        problem_of: Mapping[str, str],
+        begun: Sequence[Problem],
+        profiles: Mapping[str, str],
+    ) -> None:
+        """Store which problem occurrences belong to, in one transaction.
+
+        Args:
+            problem_of: Problem by occurrence.
+            begun: New problems.
+            profiles: What occurrences are compared with, by problem.
+        """
+        rows = [{**_row(problem), "profile": profiles[problem.id]} for problem in begun]
+        members: dict[str, builtins.list[str]] = {}
+        for occurrence_id, problem_id in problem_of.items():
+            members.setdefault(problem_id, []).append(occurrence_id)
+
+        def work(connection: Connection) -> None:
+            for row in rows:
+                connection.execute(self._database.insert_new(problems, "id"), row)
+            for id, profile in profiles.items():
+                connection.execute(
+                    update(problems).where(problems.c.id == id).values(profile=profile)
+                )
+            for id, occurrence_ids in members.items():
+                for chunk in chunks(occurrence_ids):
+                    connection.execute(
+                        update(occurrences).where(occurrences.c.id.in_(chunk)).values(problem_id=id)
+                    )
+                self._seen(connection, id)
+
+        self._database.write(work)
+
+    def _seen(self, connection: Connection, id: str) -> None:
+        """Update when a problem was first and last seen."""
+        stored = connection.execute(
+            select(problems.c.body).where(problems.c.id == id).with_for_update()
+        ).scalar_one()
+        first, last = connection.execute(
+            select(func.min(occurrences.c.at), func.max(occurrences.c.at)).where(
+                occurrences.c.problem_id == id
+            )
+        ).one()
+        problem = _decode(stored)
+        seen = msgspec.structs.replace(
+            problem,
+            first_seen=min(problem.first_seen, first),
+            last_seen=max(problem.last_seen, last),
+        )
+        connection.execute(update(problems).where(problems.c.id == id).values(body=encode(seen)))
+
+    # ---- problems
+
+    def change(
+        self,
+        id: str,
+        target: ProblemState,
+        *,
+        reason: str,
+        now: float,
+        by: str = "",
+        **fields: Any,
+    ) -> Problem:
+        """Bring a problem into a state, and store that it came there.
+
+        Args:
+            id: The problem.
+            target: Its state; when it is in that already, only the fields change.
+            reason: Why, in one sentence.
+            now: Unix seconds.
+            by: Who wants it; empty for Ratchet.
+            fields: Other fields of `Problem` that change.
+
+        Raises:
+            Conflict: PROBLEM_TRANSITIONS does not allow it, or there is no such problem.
+        """
+
+        def work(connection: Connection) -> Problem:
+            stored = connection.execute(
+                select(problems.c.body).where(problems.c.id == id).with_for_update()
+            ).scalar()
+            if stored is None:
+                raise Conflict(f"There is no problem {id!r}.")
+            before = _decode(stored)
+            moved = before.state != target
+            if moved and target not in PROBLEM_TRANSITIONS[before.state]:
+                allowed = ", ".join(sorted(PROBLEM_TRANSITIONS[before.state]))
+                raise Conflict(
+                    f"Problem {id} is {before.state} and cannot become {target}; it can become"
+                    f" {allowed}."
+                )
+            state = {"state": target, "reason": reason, "by": by, "changed_at": now}
+            after = msgspec.structs.replace(
+                before, **(state if moved else {}), version=before.version + 1, **fields
+            )
+            connection.execute(update(problems).where(problems.c.id == id).values(_row(after)))
+            if moved:
+                transition = ProblemTransition(
+                    source=before.state, target=target, reason=reason, by=by, at=now
+                )
+                connection.execute(
+                    insert(problem_transitions),
+                    {"problem_id": id, "body": encode(transition)},
+                )
+            return after
+
+        return self._database.write(work)
+
+    def get(self, id: str) -> Problem | None:
+        """Return a problem, or None."""
+        matches = self._select(select(problems.c.body).where(problems.c.id == id))
+        return matches[0] if matches else None
+
+    def find(self, prefix: str) -> builtins.list[Problem]:
+        """Find by id prefix, oldest first, at most a hundred."""
+        query = select(problems.c.body).where(starts_with(problems.c.id, prefix))
+        return self._select(query.order_by(problems.c.seq).limit(100))
+
+    def list(
+        self, agent: str | None = None, state: ProblemState | None = None
+    ) -> builtins.list[Problem]:
+        """List problems, oldest first."""
+        query = select(problems.c.body).order_by(problems.c.seq)
+        if agent is not None:
+            query = query.where(problems.c.agent == agent)
+        if state is not None:
+            query = query.where(problems.c.state == state)
+        return self._select(query)
+
+    def transitions(self, id: str) -> builtins.list[ProblemTransition]:
+        """Return a problem's changes of state, oldest first."""
+        query = (
+            select(problem_transitions.c.body)
+            .where(problem_transitions.c.problem_id == id)
+            .order_by(problem_transitions.c.seq)
+        )
+        rows = self._database.read(lambda c: c.execute(query).scalars().all())
+        return [_decode_transition(body) for body in rows]
+
+    def occurrences(
+        self, id: str, *, since: float = 0.0, limit: int = 100
+    ) -> builtins.list[Occurrence]:
+        """Return a problem's occurrences, newest first, each trace once."""
+        query = (
+            select(occurrences.c.body)
+            .where(occurrences.c.problem_id == id, occurrences.c.at >= since)
+            .order_by(occurrences.c.at.desc(), occurrences.c.seq.desc())
+            .limit(limit)
+        )
+        rows = self._database.read(lambda c: c.execute(query).scalars().all())
+        by_trace: dict[str, Occurrence] = {}
+        for body in rows:
+            occurrence = msgspec.structs.replace(_decode_occurrence(body), problem_id=id)
+            by_trace.setdefault(occurrence.trace_id, occurrence)
+        return builtins.list(by_trace.values())
+
+    def traces_since(self, id: str, since: float) -> int:
+        """Return the number of traces since a time in which a problem occurred."""
+        query = select(func.count(occurrences.c.trace_id.distinct())).where(
+            occurrences.c.problem_id == id, occurrences.c.at >= since
+        )
+        return self._database.read(lambda c: c.execute(query).scalar()) or 0
+
+    def reports(
+        self, listed: Sequence[Problem], traces: Mapping[str, int], *, days: int, now: float
+    ) -> builtins.list[ProblemReport]:
+        """Return what problems cost in the last days, worst first.
+
+        Args:
+            listed: The problems.
+            traces: Number of traces in that time, by agent.
+            days: Number of days, the last one ending now.
+            now: Unix seconds.
+        """
+        since = now - days * DAY_S
+        reports = [self._report(problem, traces, since, days) for problem in listed]
+        return sorted(reports, key=lambda r: (-r.weight, -r.occurrences, r.problem.id))
+
+    def _report(
+        self, problem: Problem, traces: Mapping[str, int], since: float, days: int
+    ) -> ProblemReport:
+        mine = and_(occurrences.c.problem_id == problem.id, occurrences.c.at >= since)
+        of_trace = (
+            select(
+                func.max(occurrences.c.at).label("at"),
+                func.max(occurrences.c.loss).label("loss"),
+                func.max(occurrences.c.cost_usd).label("cost_usd"),
+            )
+            .where(mine)
+            .group_by(occurrences.c.trace_id)
+        )
+        rows = self._database.read(lambda c: c.execute(of_trace).all())
+        by_day = [0] * days
+        for row in rows:
+            by_day[min(int((row.at - since) / DAY_S), days - 1)] += 1
+        costs = [row.cost_usd for row in rows]
+        count = len(rows)
+        return ProblemReport(
+            problem=problem,
+            occurrences=count,
+            share=min(count / max(traces.get(problem.agent, 0), 1), 1.0),
+            loss=sum(row.loss for row in rows) / count if count else 0.0,
+            days=tuple(by_day),
+            cost_usd=None if None in costs else sum(costs),
+            examples=tuple(self.occurrences(problem.id, since=since, limit=EXAMPLES)),
+        )
+
+    def _select(self, query: Any) -> builtins.list[Problem]:
+        rows = self._database.read(lambda c: c.execute(query).scalars().all())
+        return [_decode(body) for body in rows]
+
+
+def _row(problem: Problem) -> dict[str, Any]:
+    return {
+        "id": problem.id,
+        "agent": problem.agent,
+        "state": problem.state,
+        "version": problem.version,
+        "body": encode(problem),
+    }
+
+
+def _occurrence_row(occurrence: Occurrence) -> dict[str, Any]:
+    return {
+        "id": occurrence.id,
+        "agent": occurrence.agent,
+        "problem_id": "",
+        "trace_id": occurrence.trace_id,
+        "at": occurrence.at,
+        "loss": occurrence.loss,
+        "cost_usd": occurrence.cost_usd,
+        "body": encode(occurrence),
+    }
