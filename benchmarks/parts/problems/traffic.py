@@ -188,9 +188,7 @@ class Traffic:
             town=pick(TOWNS),
         )
 
-    def _made(
-        self, kind: str, topic: str | None, at: float, day: int, plant: str
-    ) -> TrafficTrace:
+    def _made(self, kind: str, topic: str | None, at: float, day: int, plant: str) -> TrafficTrace:
         self._number += 1
         trace_id = f"{self._number:032x}"
         question = self._question(topic or self._random.choice(sorted(TOPICS)))

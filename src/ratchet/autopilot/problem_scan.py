@@ -236,9 +236,11 @@ def reports(
 def trace_counts(store: Store, now: float) -> dict[str, int]:
     """Number of traces of the last DAYS days, by agent; imported trajectories count as traces."""
     since_ns = int((now - DAYS * DAY_S) * 1e9)
+    store.trace_index.complete(price)
+    figures, _ = store.trace_index.figures(since_ns, int(DAYS * DAY_S * 1e9), COUNTED)
     counts: dict[str, int] = {}
-    for agent, _, traces in store.traces.activity(since_ns, int(DAYS * DAY_S * 1e9), COUNTED)[0]:
-        counts[agent] = counts.get(agent, 0) + traces
+    for sums in figures:
+        counts[sums.agent] = counts.get(sums.agent, 0) + sums.traces
     return counts
 
 

@@ -30,7 +30,7 @@ from ratchet.store.tables import spans, stale_traces, trace_rows
 from ratchet.store.trace_texts import TraceLines, TraceTexts, lines_of, texts_by_trace
 from ratchet.store.usage import Price
 from ratchet.types import Feedback
-from ratchet.types.trace import OWN_AGENTS, Trace, TraceFacets, TraceFilter
+from ratchet.types.trace import OWN_AGENTS, ModelCall, Trace, TraceFacets, TraceFilter
 
 BATCH = 100
 """Traces that one step indexes: SQLite's other writers wait for so long."""
@@ -140,6 +140,40 @@ class TraceIndex:
 
         state = self._database.read(_state)
         return state if state.complete_until is None else self._database.write(work)
+
+    def complete(self, price: Price | None = None) -> None:
+        """Index all stale traces, however many there are; as `catch_up` where one step is asked."""
+        while self.catch_up(price).complete_until is not None:
+            pass
+
+    def state(self) -> IndexState:
+        """How far the index is."""
+        return self._database.read(_state)
+
+    def reprice(self, price: Price) -> None:
+        """Mark the traces with a call of unknown price whose models have one by now.
+
+        Args:
+            price: Prices of calls that recorded no cost.
+        """
+        unpriced = select(trace_rows.c.models).where(trace_rows.c.unpriced > 0).distinct()
+        listed = self._database.read(lambda connection: connection.scalars(unpriced).all())
+        known = [
+            models
+            for models in listed
+            if any(
+                price(ModelCall(model=model, input_tokens=1, output_tokens=1)) is not None
+                for model in decode(models)
+            )
+        ]
+
+        def work(connection: Connection) -> None:
+            for chunk in chunks(known):
+                of = trace_rows.c.unpriced > 0, trace_rows.c.models.in_(chunk)
+                mark_stale(connection, connection.scalars(select(trace_rows.c.trace_id).where(*of)))
+
+        if known:
+            self._database.write(work)
 
     def _index(self, connection: Connection, price: Price | None, limit: int) -> None:
         query = select(stale_traces.c.seq, stale_traces.c.trace_id)

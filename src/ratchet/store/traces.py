@@ -94,6 +94,7 @@ class Traces:
         limit: int = 100,
         cursor: str | None = None,
         price: Price | None = None,
+        texts: bool = False,
     ) -> tuple[builtins.list[Trace], str | None]:
         """List one page of traces.
 
@@ -104,6 +105,7 @@ class Traces:
             limit: Traces per page.
             cursor: Cursor returned with the previous page.
             price: Prices of calls that recorded no cost.
+            texts: Read what each trace says: its input, output, error and user.
 
         Returns:
             The page, and the cursor of the next one or None after the last. A page may be short or
@@ -113,7 +115,8 @@ class Traces:
             InputError: The cursor is invalid.
         """
         after = None if cursor is None else position_of(cursor)
-        self._index.catch_up(price)
+        if criteria.is_indexed:
+            self._index.catch_up(price)
 
         def work(connection: Connection) -> tuple[builtins.list[Trace], str | None]:
             examined = limit if sort == "newest" else LOOK_BACK
@@ -122,7 +125,9 @@ class Traces:
             if sort != "newest":
                 key_of = {id(trace): key for key, trace in page.items()}
                 page = {key_of[id(trace)]: trace for trace in first_of(page.values(), sort, limit)}
-            return builtins.list(self._with_texts(connection, page).values()), more
+            if texts:
+                page = self._with_texts(connection, page)
+            return builtins.list(page.values()), more
 
         return self._database.read(work)
 
@@ -272,7 +277,12 @@ class Traces:
         return self._database.read(lambda c: c.scalar(select(func.max(spans.c.seq)))) or 0
 
     def after(
-        self, mark: int, criteria: TraceFilter = EVERY, *, price: Price | None = None
+        self,
+        mark: int,
+        criteria: TraceFilter = EVERY,
+        *,
+        price: Price | None = None,
+        texts: bool = False,
     ) -> tuple[builtins.list[Trace], int]:
         """Return traces with spans stored after a mark, earliest first.
 
@@ -280,13 +290,15 @@ class Traces:
             mark: Result of `mark`, or the mark that this method returned.
             criteria: Filter.
             price: Prices of calls that recorded no cost.
+            texts: Read what each trace says: its input, output, error and user.
 
         Returns:
             The traces, and the next mark. A trace is returned again whenever more of its spans
             arrive.
         """
 
-        self._index.catch_up(price)
+        if criteria.is_indexed:
+            self._index.catch_up(price)
         # On Postgres a number may become visible after a higher one: look back a little.
         back = 0 if self._database.is_sqlite else _LATE
 
@@ -314,7 +326,9 @@ class Traces:
                 for key, trace in by_key.items()
                 if criteria.names(trace) and criteria.fits(trace)
             }
-            shown = builtins.list(self._with_texts(connection, fitting).values())
+            if texts:
+                fitting = self._with_texts(connection, fitting)
+            shown = builtins.list(fitting.values())
             shown.sort(key=lambda trace: trace.start_ns)
             return shown, rows[-1].seq if rows else mark
 
