@@ -45,7 +45,7 @@ class TraceIndexer:
             await asyncio.wait({self._task})
 
     async def _run(self) -> None:
-        last = 0
+        last: int | None = None
         is_repriced = False
         while True:
             begun = time.monotonic()
@@ -62,14 +62,15 @@ class TraceIndexer:
             last = state.newest_mark
 
 
-def pause_s(state: IndexState, last_mark: int, took_s: float) -> float:
+def pause_s(state: IndexState, last_mark: int | None, took_s: float) -> float:
     """Seconds until the next step.
 
     Args:
         state: How far the index is.
-        last_mark: Newest mark after the step before.
+        last_mark: Newest mark after the step before; None at the first.
         took_s: Seconds that this step took.
     """
     if state.complete_until is None:
         return EVERY_S
-    return took_s * (1 / SHARE - 1) if state.newest_mark > last_mark else 0.0
+    is_busy = last_mark is not None and state.newest_mark > last_mark
+    return took_s * (1 / SHARE - 1) if is_busy else 0.0

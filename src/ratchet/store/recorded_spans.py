@@ -165,17 +165,21 @@ def _chosen(connection: Connection, keys: Sequence[SummaryKey]) -> dict[SummaryK
     last: dict[SummaryKey, tuple[int, int]] = {}
     ids: dict[SummaryKey, set[str]] = {}
     starts: dict[SummaryKey, list[tuple[tuple[int, int], str]]] = {}
-    for row in connection.execute(light.where(among(keys))):
-        key = SummaryKey(row.rollout_seq, row.fence, row.trace_id)
-        at = (row.start_ns, row.seq)
-        begins = row.name == START and row.parent_id is not None
+    # All at once and by position: these are most of the rows that are read.
+    for seq, rollout_seq, fence, trace_id, span_id, parent_id, name, start_ns, usage, head in (
+        connection.execute(light.where(among(keys))).all()
+    ):
+        key = SummaryKey(rollout_seq, fence, trace_id)
+        at = (start_ns, seq)
+        begins = name == START and parent_id is not None
         if begins:
-            starts.setdefault(key, []).append((at, row.parent_id))
+            starts.setdefault(key, []).append((at, parent_id))
         else:
-            ids.setdefault(key, set()).add(row.span_id)
-        rank = (row.parent_id is not None, begins, row.head == NOT_A_HEAD, *at)
-        roots[key] = min(roots.get(key, (rank, row.seq)), (rank, row.seq))
-        if row.usage:
+            ids.setdefault(key, set()).add(span_id)
+        rank = (parent_id is not None, begins, head == NOT_A_HEAD, *at)
+        if key not in roots or rank < roots[key][0]:
+            roots[key] = (rank, seq)
+        if usage:
             first[key] = min(first.get(key, at), at)
             last[key] = max(last.get(key, at), at)
     unfinished = {

@@ -117,11 +117,12 @@ def _steps(
     errors: dict[SummaryKey, str] = {}
     names: dict[SummaryKey, dict[str, None]] = {}
     # Of steps within each other the innermost ends first.
-    for row in connection.execute(query.where(among(keys)).order_by(spans.c.end_ns, spans.c.seq)):
-        key = SummaryKey(*row[:3])
-        names.setdefault(key, {})[row.name[:MAX_ID]] = None
-        if row.status == "error" and key not in errors:
-            errors[key] = row.message[:SEARCHED] or f"{row.name[:MAX_ID]} failed"
+    ordered = query.where(among(keys)).order_by(spans.c.end_ns, spans.c.seq)
+    for rollout_seq, fence, trace_id, name, status, message in connection.execute(ordered).all():
+        key = SummaryKey(rollout_seq, fence, trace_id)
+        names.setdefault(key, {})[name[:MAX_ID]] = None
+        if status == "error" and key not in errors:
+            errors[key] = message[:SEARCHED] or f"{name[:MAX_ID]} failed"
     return errors, names
 
 
