@@ -166,9 +166,18 @@ def _chosen(connection: Connection, keys: Sequence[SummaryKey]) -> dict[SummaryK
     ids: dict[SummaryKey, set[str]] = {}
     starts: dict[SummaryKey, list[tuple[tuple[int, int], str]]] = {}
     # All at once and by position: these are most of the rows that are read.
-    for seq, rollout_seq, fence, trace_id, span_id, parent_id, name, start_ns, usage, head in (
-        connection.execute(light.where(among(keys))).all()
-    ):
+    for (
+        seq,
+        rollout_seq,
+        fence,
+        trace_id,
+        span_id,
+        parent_id,
+        name,
+        start_ns,
+        usage,
+        head,
+    ) in connection.execute(light.where(among(keys))).all():
         key = SummaryKey(rollout_seq, fence, trace_id)
         at = (start_ns, seq)
         begins = name == START and parent_id is not None
