@@ -329,6 +329,13 @@ def test_sums_are_exact(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (by_step["bot", 1].traces, by_step["bot", 1].unpriced) == (100, 0)
     assert (by_step["other", 1].known_usd, by_step["other", 1].unpriced) == (0.0, 1)
     assert store.trace_index.figures(0, 1_000 * SECOND, 100)[1]
+    later, _ = store.trace_index.figures(1_500 * SECOND, 1_000 * SECOND, 1_000)
+    assert {each.step: each.traces for each in later if each.agent == "bot"} == {
+        -1: 150,
+        0: 100,
+        1: 50,
+    }
+    assert {each.day for each in later} == {0}
 
 
 def test_a_price_that_becomes_known_is_counted(store: Store) -> None:
@@ -340,8 +347,8 @@ def test_a_price_that_becomes_known_is_counted(store: Store) -> None:
 
     store.trace_index.reprice(price)
     store.trace_index.complete(price)
-    ((_, _, _, _, usd, unpriced, _, _),) = store.trace_index.figures(0, 1_000 * SECOND, 10)[0]
-    assert (usd, unpriced) == (0.5, 1)
+    (sums,) = store.trace_index.figures(0, 1_000 * SECOND, 10)[0]
+    assert (sums.known_usd, sums.unpriced) == (0.5, 1)
 
 
 def test_what_is_not_indexed_is_said_and_stays_marked_when_a_step_fails(

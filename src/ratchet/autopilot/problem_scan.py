@@ -240,6 +240,8 @@ def trace_counts(store: Store, now: float) -> dict[str, int]:
     figures, _ = store.trace_index.figures(since_ns, int(DAYS * DAY_S * 1e9), COUNTED)
     counts: dict[str, int] = {}
     for sums in figures:
+        if sums.step < 0:
+            continue  # of the first day, before its time
         counts[sums.agent] = counts.get(sums.agent, 0) + sums.traces
     return counts
 

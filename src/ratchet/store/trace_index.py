@@ -47,6 +47,8 @@ FACETED = 10_000
 VALUES = 50
 """Values of a facet that are listed, those of the most traces."""
 
+DAY_NS = 86_400 * 10**9
+
 # An arbitrary number, the same in every Ratchet: on Postgres one process catches up at a time.
 INDEX_LOCK = 7_236_142_461
 
@@ -76,11 +78,13 @@ class IndexedTrace(NamedTuple):
 
 
 class AgentFigures(NamedTuple):
-    """Figures over the traces of an agent that began in one step of time."""
+    """Figures over the traces of an agent that began in one step of time, on one day."""
 
     agent: str
     step: int
-    """Number of the step, from 0."""
+    """Number of the step, from 0; -1 for what began on the day of the first step, before it."""
+    day: int
+    """Number of the day in UTC, from 1970 on."""
     traces: int
     errors: int
     """Traces with a failed span."""
@@ -321,37 +325,41 @@ class TraceIndex:
         """Sum up live traces by agent and step of time, without Ratchet's own model calls.
 
         Args:
-            since_ns: Start of the first step, Unix time in nanoseconds.
+            since_ns: Start of the first step, Unix time in nanoseconds. Its whole day is summed up.
             step_ns: Length of a step in nanoseconds.
             limit: Traces to sum up, the newest ones.
 
         Returns:
             The figures, and whether there are more traces than the limit.
         """
-        newest = _newest(since_ns, limit).subquery().c
-        step = ((newest.place - since_ns) // step_ns).label("step")
+        newest = _newest(since_ns // DAY_NS * DAY_NS, limit).subquery().c
+        after_ns = newest.place - since_ns
+        step = case((after_ns < 0, -1), else_=after_ns // step_ns).label("step")
+        day = (newest.place // DAY_NS).label("day")
         query = select(
             newest.agent,
             step,
+            day,
             func.count(),
             func.sum(case((newest.errors > 0, 1), else_=0)),
             func.sum(newest.known_usd),
             func.sum(case((newest.unpriced > 0, 1), else_=0)),
             func.count(newest.worst),
             func.coalesce(func.sum(newest.worst), 0.0),
-        ).group_by(newest.agent, step)
+        ).group_by(newest.agent, step, day)
 
         def work(connection: Connection) -> tuple[builtins.list[AgentFigures], bool]:
             sums = [
                 AgentFigures(
                     agent=row[0],
                     step=int(row[1]),
-                    traces=int(row[2]),
-                    errors=int(row[3]),
-                    known_usd=float(row[4]),
-                    unpriced=int(row[5]),
-                    rated=int(row[6]),
-                    worst_sum=float(row[7]),
+                    day=int(row[2]),
+                    traces=int(row[3]),
+                    errors=int(row[4]),
+                    known_usd=float(row[5]),
+                    unpriced=int(row[6]),
+                    rated=int(row[7]),
+                    worst_sum=float(row[8]),
                 )
                 for row in connection.execute(query)
             ]

@@ -60,8 +60,10 @@ class Bucket(msgspec.Struct, kw_only=True):
     """Dollars of the calls whose price is known."""
     unpriced: int = 0
     """Traces with a call whose price is unknown."""
+    rated: int = 0
+    """Traces with feedback that has a value."""
     feedback: float | None = None
-    """Mean of the lowest feedback of each trace that has some."""
+    """Mean of the lowest feedback of each of these."""
 
 
 class DayCost(msgspec.Struct, frozen=True, kw_only=True):
@@ -177,7 +179,8 @@ def _overview(store: Store, hours: float, now: float) -> Overview:
         return agents[name]
 
     for sums in figures:
-        _add(agent(sums.agent), min(sums.step, BUCKETS - 1), sums)
+        if sums.step >= 0:
+            _add(agent(sums.agent), min(sums.step, BUCKETS - 1), sums)
     for cycle in reversed(cycles):
         agent(cycle.agent).cycle = msgspec.structs.replace(cycle, progress={})
     for agent_overview in agents.values():
@@ -198,9 +201,9 @@ def _overview(store: Store, hours: float, now: float) -> Overview:
         releases=releases,
         runs=runs,
         at_work={id: waits for id, waits in activity.items() if waits is not None},
-        counted=sum(sums.traces for sums in figures),
+        counted=sum(sums.traces for sums in figures if sums.step >= 0),
         more=more,
-        days=_days(store, since),
+        days=_days(figures),
         complete_until=state.complete_until,
     )
 
@@ -211,7 +214,10 @@ def _add(agent: AgentOverview, step: int, sums: AgentFigures) -> None:
     bucket.errors += sums.errors
     bucket.known_usd += sums.known_usd
     bucket.unpriced += sums.unpriced
-    bucket.feedback = sums.worst_sum / sums.rated if sums.rated else None
+    bucket.rated += sums.rated
+    if sums.rated:
+        earlier = (bucket.feedback or 0.0) * (bucket.rated - sums.rated)
+        bucket.feedback = (earlier + sums.worst_sum) / bucket.rated
     agent.traces += sums.traces
     agent.errors += sums.errors
     agent.known_usd += sums.known_usd
@@ -225,15 +231,13 @@ def _add(agent: AgentOverview, step: int, sums: AgentFigures) -> None:
         agent.feedback = rating_sum / agent.feedback_count
 
 
-def _days(store: Store, since: float) -> list[DayCost]:
-    first = int(since // DAY_S) * DAY_S
-    figures, _ = store.trace_index.figures(first * 10**9, DAY_S * 10**9, COUNTED)
+def _days(figures: list[AgentFigures]) -> list[DayCost]:
     by_day: dict[int, list[AgentFigures]] = defaultdict(list)
     for sums in figures:
-        by_day[sums.step].append(sums)
+        by_day[sums.day].append(sums)
     return [
         DayCost(
-            at=first + day * DAY_S,
+            at=day * DAY_S,
             traces=sum(each.traces for each in by_day[day]),
             known_usd=sum(each.known_usd for each in by_day[day]),
             unpriced=sum(each.unpriced for each in by_day[day]),
