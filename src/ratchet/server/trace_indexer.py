@@ -70,7 +70,9 @@ def pause_s(state: IndexState, last_mark: int | None, took_s: float) -> float:
         last_mark: Newest mark after the step before; None at the first.
         took_s: Seconds that this step took.
     """
+    spared_s = took_s * (1 / SHARE - 1)
     if state.complete_until is None:
-        return EVERY_S
+        # What was indexed may change again at once: the traces under way.
+        return max(EVERY_S, spared_s)
     is_busy = last_mark is not None and state.newest_mark > last_mark
-    return took_s * (1 / SHARE - 1) if is_busy else 0.0
+    return spared_s if is_busy else 0.0
