@@ -7,10 +7,11 @@ at random, by the same kinds of failure. One problem is fixed after the first da
 the third; the words of another drift. The last line of stdout is one JSON object:
 
 - found: of the eight problems, those found among the ten worst after the last day, least over seeds
-- purity: share of the occurrences of a found problem that were planted as it, least over problems
-  and seeds; purity_mean over all
+- purity: share of the traces of found problems that were planted as them, least over seeds;
+  purity_worst: of the worst problem of all seeds
 - recall_mean: share of the traces that were planted as a problem that are in it
-- kept_ids: share of the problems found on the first day that have the same id on the last
+- kept_ids: share of the problems named on the first day that on the last, under the same id, still
+  hold most of the same planted problem
 - returned: share of seeds in which the problem that came back was reopened
 - false_problems: problems among the ten worst that are none of the planted, mean over seeds
 - traces_per_s: traces looked at per second, on one core
@@ -62,13 +63,14 @@ def main() -> int:
         for seed in range(seeds)
     ]
     purities = [purity for figures in measured for purity in figures["purities"].values()]
+    pooled = [figures["purity"] for figures in measured]
     recalls = [recall for figures in measured for recall in figures["recalls"].values()]
     result = {
         "simulated": True,
         "found": min(len(figures["purities"]) for figures in measured),
         "planted": len(PLANTS),
-        "purity": round(min(purities, default=0.0), 3),
-        "purity_mean": round(_mean(purities), 3),
+        "purity": round(min(pooled), 3),
+        "purity_worst": round(min(purities, default=0.0), 3),
         "recall_mean": round(_mean(recalls), 3),
         "kept_ids": round(_mean([figures["kept_ids"] for figures in measured]), 3),
         "returned": round(_mean([float(figures["returned"]) for figures in measured]), 3),
@@ -124,9 +126,11 @@ async def _measure(seed: int, count: int, noise: float) -> dict[str, Any]:
             problem = store.problems.get(first[RETURNS])
             returned = problem is not None and problem.state == "returned"
         purities, recalls = {}, {}
+        right = total = 0
         for name, id in named.items():
             members = {o.trace_id for o in store.problems.occurrences(id, limit=10**6)}
             planted = {trace_id for trace_id, plant in plant_of.items() if plant == name}
+            right, total = right + len(members & planted), total + len(members)
             purities[name] = len(members & planted) / len(members)
             recalls[name] = len(members & planted) / len(planted)
         worst = reports(store, now=now)[0][:TOP]
@@ -138,9 +142,12 @@ async def _measure(seed: int, count: int, noise: float) -> dict[str, Any]:
             )
         print(f"  purities {_rounded(purities)}\n  recalls {_rounded(recalls)}", file=sys.stderr)
         return {
+            "purity": right / max(total, 1),
             "purities": purities,
             "recalls": recalls,
-            "kept_ids": _mean([float(named.get(name) == id) for name, id in first.items()]),
+            "kept_ids": _mean(
+                [float(_plant(store, id, plant_of) == name) for name, id in first.items()]
+            ),
             "returned": returned,
             "false": float(len(worst) - len(named)),
             "traces_per_s": count / looked,
@@ -158,12 +165,16 @@ def _named(store: Store, plant_of: dict[str, str], now: float) -> dict[str, str]
     """Id of the problem among the ten worst that holds most of each planted one."""
     named: dict[str, tuple[int, str]] = {}
     for report in reports(store, now=now)[0][:TOP]:
-        members = store.problems.occurrences(report.problem.id, limit=10**6)
-        counts = Counter(plant_of[member.trace_id] for member in members)
-        plant, number = counts.most_common(1)[0]
-        if plant:
-            named[plant] = max(named.get(plant, (0, "")), (number, report.problem.id))
+        if plant := _plant(store, report.problem.id, plant_of):
+            of_plant = report.occurrences, report.problem.id
+            named[plant] = max(named.get(plant, (0, "")), of_plant)
     return {plant: id for plant, (_, id) in named.items()}
+
+
+def _plant(store: Store, id: str, plant_of: dict[str, str]) -> str:
+    """The planted problem that most traces of a problem belong to; empty for none."""
+    members = store.problems.occurrences(id, limit=10**6)
+    return Counter(plant_of[member.trace_id] for member in members).most_common(1)[0][0]
 
 
 def _rounded(values: dict[str, float]) -> dict[str, float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ratchet.types import Feedback, Score, Span, SpanEvent
@@ -97,6 +97,11 @@ class Plant(NamedTuple):
     share: float
     """Of all traces."""
 
+    @property
+    def by_topic(self) -> bool:
+        """Whether its questions alone make it, and no message."""
+        return self.kind not in ("error", "low_score", "loop")
+
 
 PLANTS = (
     Plant("lookup fails", "error", None, 0.030),
@@ -172,7 +177,9 @@ class Traffic:
         topic = self._random.choice(sorted(TOPICS))
         if self._random.random() < self._noise:
             kind = self._random.choice([plant.kind for plant in PLANTS])
-            return self._made(kind, topic, at, day, "")
+            # By chance the same failure at the same questions: it belongs to that problem.
+            same = [p.name for p in plants if p.topic == topic and p.kind == kind and p.by_topic]
+            return self._made(kind, topic, at, day, "", same[0] if same else "")
         return self._made("", topic, at, day, "")
 
     def _question(self, topic: str) -> str:
@@ -188,7 +195,9 @@ class Traffic:
             town=pick(TOWNS),
         )
 
-    def _made(self, kind: str, topic: str | None, at: float, day: int, plant: str) -> TrafficTrace:
+    def _made(
+        self, kind: str, topic: str | None, at: float, day: int, plant: str, same: str = ""
+    ) -> TrafficTrace:
         self._number += 1
         trace_id = f"{self._number:032x}"
         question = self._question(topic or self._random.choice(sorted(TOPICS)))
@@ -277,7 +286,7 @@ class Traffic:
                     start + (2 + place) * 10**6, 10, ended, why, attributes,
                 )
             )  # fmt: skip
-        return TrafficTrace(records, feedback, score, plant, trace_id)
+        return TrafficTrace(records, feedback, score, plant or same, trace_id)
 
     def _odd_error(self) -> str:
         pick = self._random.choice
@@ -318,12 +327,12 @@ class Traffic:
 
 
 _TOOLS = ("search_help", "create_ticket", "translate", "get_prices")
-_ODD = tuple(
-    """
-    socket reset parse token comma bracket quota database column migration timeout peer handshake
-    certificate expired null pointer encoding surrogate overflow recursion thread deadlock worker
-    memory disk quota index cache stale mirror region gateway header cookie session redirect proxy
-    wrong slow rude boring funny answer price colour tone long short polite confusing strange late
-    """.split()
+_ODD = (
+    *("socket", "reset", "parse", "token", "comma", "bracket", "quota", "database", "column"),
+    *("migration", "timeout", "peer", "handshake", "certificate", "expired", "null", "pointer"),
+    *("encoding", "surrogate", "overflow", "recursion", "thread", "deadlock", "worker", "memory"),
+    *("disk", "index", "cache", "stale", "mirror", "region", "gateway", "header", "cookie"),
+    *("session", "redirect", "proxy", "wrong", "slow", "rude", "boring", "funny", "answer"),
+    *("price", "colour", "tone", "long", "short", "polite", "confusing", "strange", "late"),
 )
-MakeTrace = Callable[[], TrafficTrace]
+"""Words of failures at random."""

@@ -44,6 +44,8 @@ from ratchet.autopilot.model_card import write_model_card
 from ratchet.autopilot.models_in_calls import adopt_models
 from ratchet.autopilot.nomination import Nominee, next_nominee, nominees
 from ratchet.autopilot.planned_tasks import tasks_to_continue
+from ratchet.autopilot.problem_states import settle
+from ratchet.autopilot.problem_work import begin_work
 from ratchet.autopilot.project import Project
 from ratchet.autopilot.prompt_discovery import discover_prompts, unrecognised
 from ratchet.autopilot.proof_outlook import proof_outlook, variance
@@ -89,6 +91,7 @@ from ratchet.types import (
     Experiment,
     InputError,
     Model,
+    Problem,
     RatchetError,
     Release,
     Rollout,
@@ -127,6 +130,7 @@ async def improve(
     only_run: str | None = None,
     at_most: int | None = None,
     chosen: ProofWanted | None = None,
+    problem: Problem | None = None,
 ) -> Run:
     """Run the loop once for the project's agent, or resume an interrupted run.
 
@@ -140,6 +144,7 @@ async def improve(
         only_run: Id of the run to resume; no other is begun.
         at_most: Rollouts that all stages together may take; the proof's are kept from learning.
         chosen: A candidate to prove and ship; nothing is learned then.
+        problem: The problem that it works on; see `problem_work.prepare`.
 
     Returns:
         The run: shipped, without gain, not proved, or (with `ship_it` False) about to ship.
@@ -170,7 +175,12 @@ async def improve(
             improve_run = _ImproveRun(
                 project, store, watcher, agent, dataset, seed, only_run, cap, chosen
             )
-            return await improve_run.advance(ship_it)
+            if problem is not None:
+                begin_work(store, problem, improve_run.run.id, time.time())
+            try:
+                return await improve_run.advance(ship_it)
+            finally:
+                settle(store, time.time())
 
 
 class _ImproveRun:

@@ -16,6 +16,7 @@ import msgspec
 
 from ratchet.autopilot.problem_states import settle
 from ratchet.curate.problems import Background, Profile, group, occurrences_of
+from ratchet.curate.problems.resemblance import masked
 from ratchet.curate.problems.symptoms import as_text
 from ratchet.curate.recorded_values import Incomplete, input_of
 from ratchet.llm import price
@@ -26,6 +27,9 @@ from ratchet.types.trace import ObservedTrace, TraceRecording
 
 DAYS = 14
 """Days in which problems are looked for and counted."""
+
+LOW = 0.5
+"""A score of at most this is low, where no project says otherwise."""
 
 POOL = 2_000
 """Most occurrences of an agent that are grouped at once."""
@@ -61,7 +65,7 @@ async def scan(
     *,
     now: float,
     score: ScoreTrace | None = None,
-    low_score: float = 0.5,
+    low_score: float = LOW,
     on_page: Callable[[int], None] = lambda traces: None,
 ) -> Scanned:
     """Look through what was stored since the last scan.
@@ -85,15 +89,13 @@ async def scan(
             since = now - DAYS * DAY_S
             traces = found = 0
             agents: set[str] = set()
-            while True:
-                page = await _page(store, since, now, score, low_score)
-                if page is None:
-                    break
-                traces += page.traces
-                found += page.occurrences
-                agents |= page.agents
-                on_page(traces)
-                store.leases.acquire(LEASE, holder, now=time.time(), ttl_s=LEASE_S)
+            for reader in (None,) if score is None else (None, score):
+                while (page := await _page(store, since, now, reader, low_score)) is not None:
+                    traces += page.traces if reader is None else 0
+                    found += page.occurrences
+                    agents |= page.agents
+                    on_page(traces)
+                    store.leases.acquire(LEASE, holder, now=time.time(), ttl_s=LEASE_S)
             begun: list[Problem] = []
             for agent in sorted(agents):
                 begun += _group(store, agent, since, now)
@@ -113,8 +115,13 @@ class _Page(msgspec.Struct, frozen=True):
 async def _page(
     store: Store, since: float, now: float, score: ScoreTrace | None, low_score: float
 ) -> _Page | None:
-    """Look at the next traces; None when there are none."""
-    place = store.problems.place()
+    """Look at the next traces; None when there are none.
+
+    Who scores has a place of its own: a server looks at traces, but cannot run the project's
+    evaluators.
+    """
+    reader = "failures" if score is None else "scores"
+    place = store.problems.place(reader)
     changed = store.recordings.changed(
         place.spans, place.feedback, since_ns=int(since * 1e9), price=price
     )
@@ -122,6 +129,7 @@ async def _page(
         return None
     backgrounds: dict[str, Background] = {}
     asked: dict[str, tuple[int, str]] = {}
+    agents: set[str] = set()
     found: list[Occurrence] = []
     imported = [o.recording.trace.rollout_id for o in changed.traces if o.imported]
     scores_of = store.scores.of(imported) if imported else {}
@@ -136,26 +144,32 @@ async def _page(
             scores = ()
         occurrences = occurrences_of(
             observed,
-            asked_before=_asked_before(store, observed, asked),
+            asked_before=_asked_before(store, observed, asked)
+            if trace.conversation_id in changed.talks
+            else "",
             scores=scores,
             low_score=low_score,
         )
         found += [occurrence for occurrence in occurrences if occurrence.at >= since]
+        agents.add(trace.agent)
+        if score is not None:
+            continue
         background = backgrounds.get(trace.agent)
         if background is None:
             words = store.problems.words(trace.agent)
             background = _decode_background(words) if words else Background()
             backgrounds[trace.agent] = background
-        background.add(_input_text(observed.recording))
+        background.add(masked(_input_text(observed.recording)))
     store.problems.record(
         found,
+        reader,
         ScanPlace(spans=changed.spans, feedback=changed.feedback, at=now),
         {
             agent: msgspec.json.encode(background.trimmed()).decode()
             for agent, background in backgrounds.items()
         },
     )
-    return _Page(len(ordered), len(found), set(backgrounds))
+    return _Page(len(ordered), len(found), agents)
 
 
 def _input_text(recording: TraceRecording) -> str:
@@ -169,7 +183,7 @@ def _asked_before(store: Store, observed: ObservedTrace, asked: dict[str, tuple[
     """The question of the turn before, as text; `asked` remembers the last of each conversation."""
     trace = observed.recording.trace
     conversation_id = trace.conversation_id
-    if not conversation_id or observed.imported:
+    if observed.imported:
         return ""
     before = asked.get(conversation_id)
     if before is None:
@@ -218,6 +232,7 @@ def reports(
     now: float,
     agent: str | None = None,
     state: ProblemState | None = None,
+    only: str | None = None,
 ) -> tuple[list[ProblemReport], int]:
     """What problems cost in the last DAYS days, worst first, and the number of traces looked at.
 
@@ -226,8 +241,9 @@ def reports(
         now: Unix seconds.
         agent: Only of this agent.
         state: Only in this state.
+        only: Only the problem with this id.
     """
-    listed = store.problems.list(agent, state)
+    listed = [p for p in store.problems.list(agent, state) if only is None or p.id == only]
     traces = trace_counts(store, now)
     total = traces.get(agent, 0) if agent is not None else sum(traces.values())
     return store.problems.reports(listed, traces, days=DAYS, now=now), total

@@ -38,7 +38,7 @@ def settle(store: Store, now: float) -> list[Problem]:
         run = store.runs.get(problem.run_ids[-1])
         if run is None:
             continue
-        release = store.releases.get(run.release_id) if run.release_id else None
+        release = _release_of(store, run)
         target, reason = _standing(run, release)
         if target == "open" and problem.fixed_at:
             target = "returned"
@@ -50,11 +50,24 @@ def settle(store: Store, now: float) -> list[Problem]:
                 target,
                 reason=reason,
                 now=now,
-                release_id=run.release_id,
+                release_id=release.id if release is not None else "",
+                requests=_requests(problem, release),
                 fixed_at=now if target == "fixed" else problem.fixed_at,
             )
         )
     return changed
+
+
+def _release_of(store: Store, run: Run) -> Release | None:
+    """The newest release of a run's candidate: its branch, or that at run time."""
+    releases = [release for release in store.releases.list() if release.candidate_id == run.best_id]
+    return releases[0] if releases and run.best_id else None
+
+
+def _requests(problem: Problem, release: Release | None) -> tuple[str, ...]:
+    if release is None or release.request is None or release.request.url in problem.requests:
+        return problem.requests
+    return (*problem.requests, release.request.url)
 
 
 def _standing(run: Run, release: Release | None) -> tuple[ProblemState, str]:

@@ -9,6 +9,7 @@ import time
 from ratchet.autopilot.recorded_rollout import Unusable, recorded_rollout, spans_of_trace
 from ratchet.evaluate import Scorer
 from ratchet.store import Store
+from ratchet.types import Score
 from ratchet.types.feedback import is_bad
 from ratchet.types.trace import TraceRecording
 from ratchet.worker.evaluator import Evaluator
@@ -57,13 +58,30 @@ class RecordedScores:
         self, recording: TraceRecording, evaluator: Evaluator
     ) -> tuple[float | None, str]:
         try:
-            rollout = recorded_rollout(recording)
+            score = await self._rated(recording, evaluator)
         except Unusable as error:
             return None, str(error)
+        return score.value, "" if score.value is not None else score.error
+
+    async def score(self, recording: TraceRecording) -> Score | None:
+        """The evaluator's score of an answer, with its rationale; None for what has no answer.
+
+        Raises:
+            StoreError: The store cannot be read or written.
+        """
+        if recording.failed or self._evaluator is None:
+            return None
+        try:
+            return await self._rated(recording, self._evaluator)
+        except Unusable:
+            return None
+
+    async def _rated(self, recording: TraceRecording, evaluator: Evaluator) -> Score:
+        rollout = recorded_rollout(recording)
         spans_of = functools.partial(spans_of_trace, self._store)
         score = await self._scorer.rate(rollout, evaluator.name, spans_of)
         assert score is not None
-        return score.value, "" if score.value is not None else score.error
+        return score
 
 
 def _by_feedback(recording: TraceRecording) -> tuple[float | None, str]:

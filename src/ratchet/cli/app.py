@@ -98,6 +98,11 @@ COMMANDS: dict[str, Command] = {
         "show",
         "Show a trace, conversation, rollout, run, candidate, experiment or release by its id.",
     ),
+    "problems": Command(
+        "problems",
+        "problems",
+        "Find what goes wrong with the agent in live traffic, worst first.",
+    ),
     "traces": Command("traces", "traces", "List traces of live traffic, newest first."),
     "conversations": Command(
         "conversations",

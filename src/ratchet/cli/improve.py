@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +12,7 @@ from ratchet.autopilot import Project
 from ratchet.autopilot import improve as go_around
 from ratchet.autopilot.chosen_candidate import ProofWanted
 from ratchet.autopilot.code_sandbox import UNSAFE_WARNING
+from ratchet.autopilot.problem_work import find_problem, prepare
 from ratchet.autopilot.run_outcome import RunOutcome, outcome_of
 from ratchet.cli.console import (
     DatasetOption,
@@ -66,6 +68,10 @@ def improve(
         ),
     ] = False,
     dataset: DatasetOption = None,
+    problem: Annotated[
+        str | None,
+        typer.Option(help="Work on this problem: the start of an id of ratchet problems."),
+    ] = None,
     skip_bad: SkipBad = False,
     json: Json = False,
 ) -> None:
@@ -86,6 +92,8 @@ def improve(
 
       ratchet improve --dataset support@1a2b3c4d
 
+      ratchet improve --problem 3f2a9c
+
       ratchet improve --no-ship --json
 
       ratchet improve --server http://10.0.0.5:8765
@@ -98,7 +106,13 @@ def improve(
     if unsafe_no_sandbox:
         project = _without_sandbox(project)
     outcome = improve_project(
-        project, seed=seed, ship=ship, skip_bad=skip_bad, quiet=json, at_most=at_most
+        project,
+        seed=seed,
+        ship=ship,
+        skip_bad=skip_bad,
+        quiet=json,
+        at_most=at_most,
+        problem=problem,
     )
     if json:
         print_json(outcome.for_machines())
@@ -120,9 +134,16 @@ def improve_project(
     quiet: bool,
     at_most: int | None = None,
     chosen: ProofWanted | None = None,
+    problem: str | None = None,
 ) -> RunOutcome:
     """Run the loop with progress output, on standard error when `quiet`."""
     with project.open_store() as store, TerminalWatcher(err if quiet else out) as watcher:
+        found = None if problem is None else find_problem(store, problem)
+        if found is not None:
+            work = prepare(project, store, found, time.time())
+            project = work.project
+            for sentence in work.sentences:
+                watcher.message(sentence)
         run = wait_for(
             go_around(
                 project,
@@ -133,6 +154,7 @@ def improve_project(
                 ship_it=ship,
                 at_most=at_most,
                 chosen=chosen,
+                problem=found,
             ),
             quiet=quiet,
         )

@@ -76,7 +76,7 @@ def rollback(
         for problem in problems:
             err.print(f"Pull requests are as last read: {problem}", markup=False)
         standing = [made for made in history if made.state != "rolled_back"]
-        selected = release_of(history if release else standing, release, "roll back")
+        selected = release_of((not release and standing) or history, release, "roll back")
         if selected.agent:
             undone = deactivate(store, selected, time.time())
             store.releases.put(undone)

@@ -49,6 +49,8 @@ class CaptureFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Which traces become tasks; unset fields select everything."""
 
     traces: TraceFilter = EVERY
+    trace_ids: frozenset[str] | None = None
+    """Only these."""
     feedback: Literal["any", "good", "bad"] | None = None
     evaluator: str | None = None
     """Only rollouts, imported trajectories among them, with a score of this evaluator."""
@@ -172,7 +174,11 @@ class _Search:
 
     def wants(self, trace: Trace) -> bool:
         """Whether to read a trace: it is selected so far, or it passed."""
-        return self._criteria.traces.fits(trace) or self._may_pass(trace)
+        return self._selected(trace) or self._may_pass(trace)
+
+    def _selected(self, trace: Trace) -> bool:
+        ids = self._criteria.trace_ids
+        return self._criteria.traces.fits(trace) and (ids is None or trace.trace_id in ids)
 
     def _may_pass(self, trace: Trace) -> bool:
         label = self._label(trace)
@@ -199,7 +205,7 @@ class _Search:
         self, recording: TraceRecording, rollout: Rollout | None, scores: list[Score]
     ) -> None:
         trace = recording.trace
-        selected = self._criteria.traces.fits(trace) and self._selects(recording, scores)
+        selected = self._selected(trace) and self._selects(recording, scores)
         if rollout is not None and rollout.purpose.startswith(PROVES):
             self._leave(selected, "it ran in an experiment, whose tasks learning must not see")
             return

@@ -40,6 +40,7 @@ from ratchet.server.metrics import Metrics
 from ratchet.server.oidc import OidcLogin, OidcSettings
 from ratchet.server.otlp import Otlp
 from ratchet.server.partitions import PartitionKeeper
+from ratchet.server.problem_scanner import ProblemScanner
 from ratchet.server.project_commands import ProjectCommands
 from ratchet.server.retention import Pruner, Retention
 from ratchet.server.services import Services
@@ -186,6 +187,7 @@ def make_app(store: Store, settings: ServeSettings, environ: Mapping[str, str]) 
         else None,
         oidc=_oidc(store, settings.oidc, environ),
         background=(
+            ProblemScanner(store),
             PartitionKeeper(store, period_s(settings.retention.spans_days)),
             TraceIndexer(store),
             *([AutopilotProcess(settings.autopilot, public_environ)] if settings.autopilot else []),

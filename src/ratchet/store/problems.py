@@ -63,9 +63,9 @@ class Problems:
 
     # ---- looking through traces
 
-    def place(self) -> ScanPlace:
-        """Return how far traces were looked at."""
-        body = self._scan("")
+    def place(self, reader: str) -> ScanPlace:
+        """Return how far a reader has looked at traces."""
+        body = self._scan(f" {reader}")
         return _decode_place(body) if body else ScanPlace()
 
     def words(self, agent: str) -> str:
@@ -77,7 +77,11 @@ class Problems:
         return self._database.read(lambda c: c.execute(query).scalar()) or ""
 
     def record(
-        self, found: Sequence[Occurrence], place: ScanPlace, words: Mapping[str, str]
+        self,
+        found: Sequence[Occurrence],
+        reader: str,
+        place: ScanPlace,
+        words: Mapping[str, str],
     ) -> None:
         """Store what failed in some traces, and that they were looked at, in one transaction.
 
@@ -85,12 +89,13 @@ class Problems:
 
         Args:
             found: What failed.
-            place: How far traces were looked at.
+            reader: Who looked.
+            place: How far it looked at traces.
             words: The words of each agent whose traces were looked at.
         """
         rows = [_occurrence_row(occurrence) for occurrence in found]
-        scans = [{"agent": "", "body": encode(place)}]
-        scans += [{"agent": agent, "body": body} for agent, body in words.items() if agent]
+        scans = [{"agent": f" {reader}", "body": encode(place)}]
+        scans += [{"agent": agent, "body": body} for agent, body in words.items()]
 
         def work(connection: Connection) -> None:
             if rows:

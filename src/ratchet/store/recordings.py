@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, select, text
+from sqlalchemy import Connection, func, select, text
 
 from ratchet.store.engine import Database, chunks
 from ratchet.store.keys import NO_ROLLOUT
@@ -36,16 +36,21 @@ CHANGED_SPANS = 2_000
 TRACE_SPANS = 2_000
 """Most spans that `changed` reads of a trace, those that started first."""
 
+TRACES_AT_ONCE = 200
+
 IMPORTED = "import/"
 """Beginning of the purpose of imported trajectories."""
 
 _HEADS = text("spans.head > 0")
+_IN_CONVERSATIONS = text("spans.conversation_id > ''")
 
 
 class ChangedTraces(NamedTuple):
     """Traces of which something is new, and how far was looked."""
 
     traces: builtins.list[ObservedTrace]
+    talks: frozenset[str]
+    """Those of their conversations that have several traces."""
     spans: int
     """Number of the last span."""
     feedback: int
@@ -187,15 +192,19 @@ class Recordings:
                 if trace.agent not in OWN_AGENTS and not trace.agent.endswith(MIRRORED)
             }
             by_key = recordings_of(connection, traces)
+            spans_by_key = _all_spans(connection, list(by_key))
             return ChangedTraces(
                 traces=[
                     ObservedTrace(
                         recording=recording,
-                        spans=tuple(_spans_of_trace(connection, key)),
+                        spans=tuple(spans_by_key.get(key, ())),
                         imported=key.rollout_seq in imported,
                     )
                     for key, recording in by_key.items()
                 ],
+                talks=_talks(
+                    connection, {trace.conversation_id for trace in traces.values()} - {""}
+                ),
                 spans=rows[-1].seq if rows else spans_after,
                 feedback=told[-1].seq if told else feedback_after,
             )
@@ -220,6 +229,29 @@ def _imported(connection: Connection, numbers: set[int]) -> set[int]:
     return found
 
 
-def _spans_of_trace(connection: Connection, key: SummaryKey) -> builtins.list[Span]:
-    query = select(spans).where(among([key])).order_by(spans.c.start_ns, spans.c.seq)
-    return spans_of(connection, connection.execute(query.limit(TRACE_SPANS)).all())
+def _all_spans(
+    connection: Connection, keys: Sequence[SummaryKey]
+) -> dict[SummaryKey, builtins.list[Span]]:
+    """The spans of traces, in order of their start, at most TRACE_SPANS of each."""
+    by_key: dict[SummaryKey, builtins.list[Any]] = {}
+    for chunk in chunks(keys, TRACES_AT_ONCE):
+        query = select(spans).where(among(chunk)).order_by(spans.c.start_ns, spans.c.seq)
+        for row in connection.execute(query):
+            of_trace = by_key.setdefault(SummaryKey(row.rollout_seq, row.fence, row.trace_id), [])
+            if len(of_trace) < TRACE_SPANS:
+                of_trace.append(row)
+    return {key: spans_of(connection, rows) for key, rows in by_key.items()}
+
+
+def _talks(connection: Connection, conversation_ids: set[str]) -> frozenset[str]:
+    """Those of some conversations that have several traces."""
+    several: set[str] = set()
+    for chunk in chunks(sorted(conversation_ids)):
+        query = (
+            select(spans.c.conversation_id)
+            .where(_HEADS, _IN_CONVERSATIONS, spans.c.conversation_id.in_(chunk))
+            .group_by(spans.c.conversation_id)
+            .having(func.count(spans.c.trace_id.distinct()) > 1)
+        )
+        several.update(connection.scalars(query))
+    return frozenset(several)

@@ -572,7 +572,8 @@ problem_transitions = Table(
     Index("ix_problem_transitions_problem", "problem_id", "seq"),
 )
 
-# How far traces were looked at; the row without an agent has the place, the others their words.
+# How far each reader of traces has looked, under its name after a space, which no agent has; and
+# the words of each agent.
 problem_scans = Table(
     "problem_scans",
     metadata,

@@ -86,6 +86,8 @@ class Cycle(msgspec.Struct, frozen=True, kw_only=True):
     """
     trigger: str
     """What was noticed, in one sentence."""
+    problem_id: str = ""
+    """The problem that it works on; empty for none."""
     started_at: float
     """Unix seconds."""
     entered_at: float

@@ -51,8 +51,10 @@ class Occurrence(msgspec.Struct, frozen=True, kw_only=True):
     place: str = ""
     """Where: a span's name, a tool, an evaluator or a field of the answer; empty for the answer."""
     text: str
-    """What is compared with other occurrences: the error, the rationale, the comment or the input,
-    without numbers and ids."""
+    """What is compared with other occurrences, without numbers and ids: a message, or a question
+    with the comment on its answer."""
+    is_message: bool = False
+    """Whether the text is a message of a program, such as an error or a rationale."""
     detail: str = ""
     """What a person reads: the error message, rationale or comment, as recorded."""
     input: str = ""

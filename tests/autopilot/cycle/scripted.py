@@ -20,7 +20,7 @@ import msgspec
 
 from ratchet.autopilot.config import Config
 from ratchet.autopilot.cycle.autopilot import Autopilot
-from ratchet.autopilot.cycle.parts import Captured, Learned, RequestState, StageMeasurement
+from ratchet.autopilot.cycle.parts import Captured, Learned, Noticed, RequestState, StageMeasurement
 from ratchet.store import Store
 from ratchet.types import (
     FINAL_CYCLE_STATES,
@@ -201,8 +201,10 @@ class ScriptedParts:
         self.store = store
         self.point = point
 
-    async def noticed(self, since: float) -> str:
-        return "" if self.scenario.foreign or since else "20 of 50 traces are bad."
+    async def noticed(self, since: float) -> Noticed | None:
+        if self.scenario.foreign or since:
+            return None
+        return Noticed(sentence="20 of 50 traces are bad.")
 
     def active(self) -> Activation | None:
         active = self.world.read()["active"]

@@ -16,9 +16,10 @@ from ratchet.types.trace import TraceFilter
 def capture_tasks(project: Project, store: Store, cycle: Cycle, now: float) -> Captured:
     """Add live traces to the autopilot's dataset, which begins with the project's own tasks.
 
-    Traces with feedback come first, then those that failed, then the newest others: what is learned
-    from failures alone may make the rest worse. Where the objective compares with an expected
-    answer, tasks without one are left out. Capturing again adds what is new since.
+    Traces of the cycle's problem come first, then those with feedback, then those that failed, then
+    the newest others: what is learned from failures alone may make the rest worse. Where the
+    objective compares with an expected answer, tasks without one are left out. Capturing again adds
+    what is new since.
     """
     policy = project.config.autopilot
     before = store.datasets.latest(policy.dataset)
@@ -26,13 +27,20 @@ def capture_tasks(project: Project, store: Store, cycle: Cycle, now: float) -> C
     shares = project.config.tasks.split
     of_cycle = sum(task.origin.at >= cycle.started_at for task in start.tasks)
     most = len(start.tasks) + policy.max_tasks - of_cycle
+    of_problem = (
+        store.problems.occurrences(cycle.problem_id, limit=policy.max_tasks)
+        if cycle.problem_id
+        else []
+    )
+    ids = frozenset(occurrence.trace_id for occurrence in of_problem)
     for criteria in (
+        CaptureFilter(traces=TraceFilter(agent=cycle.agent), trace_ids=ids),
         CaptureFilter(traces=TraceFilter(agent=cycle.agent, feedback=True), feedback="any"),
         CaptureFilter(traces=TraceFilter(agent=cycle.agent, errors=True)),
         CaptureFilter(traces=TraceFilter(agent=cycle.agent)),
     ):
         room = most - len(dataset.tasks)
-        if room > 0:
+        if room > 0 and criteria.trace_ids != frozenset():
             dataset = capture(
                 store,
                 dataset,

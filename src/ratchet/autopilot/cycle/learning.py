@@ -11,6 +11,7 @@ from ratchet.autopilot.code_sandbox import repository_of
 from ratchet.autopilot.cycle.parts import Learned
 from ratchet.autopilot.import_binding import live_refusal
 from ratchet.autopilot.loop import improve
+from ratchet.autopilot.problem_work import told_of
 from ratchet.autopilot.project import Project
 from ratchet.autopilot.run_outcome import costs_of
 from ratchet.autopilot.watcher import Watcher
@@ -36,9 +37,18 @@ async def advance_run(
     Raises:
         RatchetError: As for `improve`.
     """
-    budgeted = _within(project.with_dataset(cycle.dataset), cycle)
-    only = cycle.run_id if ship_it else None
-    return await improve(budgeted, store, watcher=_Saying(say), ship_it=ship_it, only_run=only)
+    ready = _within(project.with_dataset(cycle.dataset), cycle)
+    problem = store.problems.get(cycle.problem_id) if cycle.problem_id else None
+    if problem is not None:
+        ready = told_of(ready, store, problem)
+    return await improve(
+        ready,
+        store,
+        watcher=_Saying(say),
+        ship_it=ship_it,
+        only_run=cycle.run_id if ship_it else None,
+        problem=problem,
+    )
 
 
 async def learn_and_prove(

@@ -39,7 +39,7 @@ class ProjectTraffic:
     ) -> None:
         self._clock = clock
         policy = project.config.autopilot
-        evaluator = _live_evaluator(project)
+        evaluator = live_evaluator(project)
         self._outcomes = LiveOutcomes(store, agent, evaluator, wait_s=policy.wait_s)
         self._mirror = CandidateMirror(project, store, agent, evaluator, clock, say)
         self._timeout_s = project.config.watch.timeout_s
@@ -115,7 +115,7 @@ class ProjectTraffic:
         return await self._mirror.some(stage_id, candidate_id, cursor, since=since)
 
 
-def _live_evaluator(project: Project) -> Evaluator | None:
+def live_evaluator(project: Project) -> Evaluator | None:
     """The evaluator that scores live answers; None when feedback does.
 
     Raises:

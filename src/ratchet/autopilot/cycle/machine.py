@@ -125,10 +125,11 @@ class CycleMachine:
         cooled = 0.0 if last is None else last.updated_at + 3600 * self.policy.cooldown_hours
         if now < cooled or may_learn(self.policy, self.rules.spent(), now) is not None:
             return None
-        trigger = await self.parts.noticed(0.0 if last is None else last.updated_at)
-        if not trigger:
+        noticed = await self.parts.noticed(0.0 if last is None else last.updated_at)
+        if noticed is None:
             return None
-        return self._new("capture", trigger, "Live traces call for an improvement.")
+        rule = "Live traces call for an improvement."
+        return self._new("capture", noticed.sentence, rule, problem_id=noticed.problem_id)
 
     def _foreign_release(self) -> Cycle | None:
         """A watch of the release in effect, if it was made by other hands and is not watched."""

@@ -11,6 +11,14 @@ from ratchet.types import Activation, Cycle, CycleAction, StageDecision
 RequestState: TypeAlias = Literal["open", "merged", "closed"]
 
 
+class Noticed(msgspec.Struct, frozen=True, kw_only=True):
+    """What calls for an improvement."""
+
+    sentence: str
+    problem_id: str = ""
+    """The worst problem that nobody works on; empty without one."""
+
+
 class Captured(msgspec.Struct, frozen=True, kw_only=True):
     """The tasks that there are to learn from."""
 
@@ -57,8 +65,8 @@ class StageMeasurement(msgspec.Struct, frozen=True, kw_only=True):
 class Parts(Protocol):
     """The house, as a cycle sees it. Everything here may be called again after a crash."""
 
-    async def noticed(self, since: float) -> str:
-        """What calls for an improvement among live traces since a time; empty if nothing does."""
+    async def noticed(self, since: float) -> Noticed | None:
+        """What calls for an improvement among live traces since a time; None if nothing does."""
         ...
 
     def active(self) -> Activation | None:

@@ -12,7 +12,7 @@ from ratchet.autopilot.cycle.detection import noticed
 from ratchet.autopilot.cycle.learning import learn_and_prove
 from ratchet.autopilot.cycle.live_stages import LiveStages, LiveTraffic
 from ratchet.autopilot.cycle.notifying import notify
-from ratchet.autopilot.cycle.parts import Captured, Learned, RequestState, StageMeasurement
+from ratchet.autopilot.cycle.parts import Captured, Learned, Noticed, RequestState, StageMeasurement
 from ratchet.autopilot.cycle.releasing import (
     activate_candidate,
     deactivate_candidate,
@@ -21,10 +21,20 @@ from ratchet.autopilot.cycle.releasing import (
     revert_merged,
     withdraw_request,
 )
+from ratchet.autopilot.live_scores import live_scores
+from ratchet.autopilot.problem_scan import reports, scan
 from ratchet.autopilot.project import Project
 from ratchet.observe.agent_names import agent_name
 from ratchet.store import Store
-from ratchet.types import ActionKind, Activation, Cycle, CycleAction, TrafficSplit
+from ratchet.types import (
+    NEEDS_WORK,
+    ActionKind,
+    Activation,
+    Cycle,
+    CycleAction,
+    ProblemReport,
+    TrafficSplit,
+)
 from ratchet.types.trace import MIRRORED, OWN_AGENTS
 
 AGENT_VARIABLE = "RATCHET_AGENT"
@@ -79,11 +89,28 @@ class ProjectParts:
         self.say = say
         self.stages = LiveStages(project, store, traffic, clock)
 
-    async def noticed(self, since: float) -> str:
+    async def noticed(self, since: float) -> Noticed | None:
         """See `Parts`."""
         policy = self.project.config.autopilot
         newest = await self.traffic.newest(policy.window)
-        return noticed(policy, [outcome for outcome in newest if outcome.at > since])
+        sentence = noticed(policy, [outcome for outcome in newest if outcome.at > since])
+        worst = await self._worst_problem()
+        if not sentence and (worst is None or worst.weight <= policy.max_bad):
+            return None
+        if worst is None:
+            return Noticed(sentence=sentence)
+        of_problem = (
+            f"The worst problem is {worst.problem.id}, in {100 * worst.share:.1f} % of the traces:"
+            f" {worst.problem.title}"
+        )
+        return Noticed(sentence=f"{sentence} {of_problem}".strip(), problem_id=worst.problem.id)
+
+    async def _worst_problem(self) -> ProblemReport | None:
+        """The worst problem of the agent that nobody works on, once new traces are looked at."""
+        score, low_score = live_scores(self.project, self.store)
+        await scan(self.store, now=self.clock(), score=score, low_score=low_score)
+        found, _ = reports(self.store, now=self.clock(), agent=self.agent)
+        return next((r for r in found if r.problem.state in NEEDS_WORK and r.occurrences), None)
 
     def active(self) -> Activation | None:
         """See `Parts`."""

@@ -2,22 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from ratchet.curate.problems.resemblance import Background, Profile, cosine, terms_of
+from ratchet.curate.problems.resemblance import (
+    Background,
+    Profile,
+    Weight,
+    cosine,
+    message_weight,
+    profile_cosine,
+    question_weight,
+    terms_of,
+)
 from ratchet.curate.problems.titles import title_of
 from ratchet.types import Occurrence, Problem, ProblemKind, content_hash
 
-ALIKE = 0.35
-"""Cosine from which an occurrence belongs to a problem. `benchmarks/problems.py` measured it."""
+ALIKE_MESSAGES = 0.6
+"""Cosine from which messages are of one problem."""
+
+ALIKE_QUESTIONS = 0.35
+"""Cosine from which questions are. `benchmarks/problems.py` measured both."""
+
+GENERAL = 0.05
+"""Share of an agent's traces from which failures of one kind that have no words in common are a
+problem of their own. Noise of 10 % over eight kinds is below it."""
 
 FEWEST = 3
 """Traces that make a problem: fewer may be chance."""
 
-Key = tuple[str, ProblemKind, str]
-"""Agent, kind and place: occurrences of different keys are never one problem."""
+Key = tuple[str, ProblemKind, str, bool]
+"""Agent, kind, place and kind of text: occurrences of different keys are never one problem."""
+
+
+Id = TypeVar("Id", bound=Hashable)
 
 
 class Grouped(msgspec.Struct, frozen=True):
@@ -32,9 +52,16 @@ class Grouped(msgspec.Struct, frozen=True):
 
 
 class _Cluster:
-    def __init__(self) -> None:
+    """Occurrences of one problem; its profile is empty when they have no words in common."""
+
+    def __init__(self, members: Sequence[Occurrence] = ()) -> None:
         self.profile = Profile()
-        self.members: list[Occurrence] = []
+        self.members = list(members)
+
+    @property
+    def traces(self) -> int:
+        """Number of its traces."""
+        return len({member.trace_id for member in self.members})
 
 
 def group(
@@ -55,87 +82,114 @@ def group(
     """
     by_key: dict[Key, list[Occurrence]] = {}
     for occurrence in occurrences:
-        key = occurrence.agent, occurrence.kind, occurrence.place
+        key = occurrence.agent, occurrence.kind, occurrence.place, occurrence.is_message
         by_key.setdefault(key, []).append(occurrence)
     problem_of: dict[str, str] = {}
     begun: list[Problem] = []
     changed: dict[str, Profile] = {}
     for key, alike in by_key.items():
-        known = {
+        *place, is_message = key
+        own = {
             problem.id: profiles[problem.id]
             for problem in problems
-            if (problem.agent, problem.kind, problem.place) == key and problem.id in profiles
+            if [problem.agent, problem.kind, problem.place] == place and problem.id in profiles
         }
+        known = {id: profile for id, profile in own.items() if profile.shares}
+        general = next((id for id in own if id not in known), None)
+        terms = {o.id: terms_of(o.text, is_message=is_message) for o in alike}
+        weight = (
+            message_weight(terms.values(), known.values())
+            if is_message
+            else question_weight(terms.values(), known.values(), background)
+        )
+        sorting = _Sorting(weight, ALIKE_MESSAGES if is_message else ALIKE_QUESTIONS, terms)
         left: list[Occurrence] = []
         for occurrence in alike:
-            terms = terms_of(occurrence.text)
-            nearest = _nearest(terms, known, background)
+            nearest = sorting.nearest(occurrence, known)
             if nearest is None:
                 left.append(occurrence)
                 continue
             problem_of[occurrence.id] = nearest
-            known[nearest].add(terms)
+            known[nearest].add(terms[occurrence.id])
             changed[nearest] = known[nearest]
-        for cluster in _clusters(left, background):
-            problem = _problem(key, cluster, background, now)
+        clusters = sorting.clusters(left)
+        if not is_message:
+            inside = {member.id for cluster in clusters for member in cluster.members}
+            rest = _Cluster([occurrence for occurrence in left if occurrence.id not in inside])
+            if general is not None:
+                problem_of.update((member.id, general) for member in rest.members)
+            elif rest.traces >= max(FEWEST, GENERAL * background.texts):
+                clusters.append(rest)
+        for cluster in clusters:
+            problem = _problem(key, cluster, weight, now)
             begun.append(problem)
             changed[problem.id] = cluster.profile
             problem_of.update((member.id, problem.id) for member in cluster.members)
     return Grouped(problem_of, tuple(begun), {id: p.trimmed() for id, p in changed.items()})
 
 
-def _nearest(
-    terms: frozenset[str], profiles: Mapping[str, Profile], background: Background
-) -> str | None:
-    """Id of the problem that an occurrence resembles most, if it resembles one."""
-    best, most = None, ALIKE
-    for id, profile in profiles.items():
-        near = cosine(terms, profile, background)
-        if near >= most:
-            best, most = id, near
-    return best
+class _Sorting(NamedTuple):
+    """How occurrences of one key are compared."""
 
+    weight: Weight
+    alike: float
+    terms: dict[str, frozenset[str]]
+    """By occurrence."""
 
-def _clusters(occurrences: Sequence[Occurrence], background: Background) -> list[_Cluster]:
-    """Clusters of at least FEWEST traces.
+    def nearest(self, occurrence: Occurrence, profiles: Mapping[Id, Profile]) -> Id | None:
+        """The profile that an occurrence resembles most, if it resembles one."""
+        best, most = None, self.alike
+        for id, profile in profiles.items():
+            near = cosine(self.terms[occurrence.id], profile, self.weight)
+            if near >= most:
+                best, most = id, near
+        return best
 
-    An occurrence joins the cluster that it resembles most, or begins one. A second round sorts
-    anew by what the first has found, so that the order matters little.
-    """
-    terms = {occurrence.id: terms_of(occurrence.text) for occurrence in occurrences}
-    seeds: list[Profile] = []
-    clusters: list[_Cluster] = []
-    for _ in range(2):
-        clusters = [_Cluster() for _ in seeds]
-        for occurrence in occurrences:
-            nears = [cosine(terms[occurrence.id], seed, background) for seed in seeds]
-            nears += [
-                cosine(terms[occurrence.id], cluster.profile, background)
-                for cluster in clusters[len(seeds) :]
-            ]
+    def clusters(self, occurrences: Sequence[Occurrence]) -> list[_Cluster]:
+        """Clusters of at least FEWEST traces.
+
+        An occurrence joins the cluster that it resembles most, or begins one. A second round sorts
+        anew by what the first has found, so that the order matters little.
+        """
+        clusters: dict[int, _Cluster] = {}
+        for _ in range(2):
+            seeds = {at: cluster.profile for at, cluster in clusters.items() if cluster.members}
+            clusters = {at: _Cluster() for at in seeds}
+            for occurrence in occurrences:
+                at = self.nearest(occurrence, seeds)
+                if at is None:
+                    at = len(clusters)
+                    clusters[at] = _Cluster()
+                    seeds[at] = clusters[at].profile
+                clusters[at].members.append(occurrence)
+                clusters[at].profile.add(self.terms[occurrence.id])
+        merged = self._merged([cluster for cluster in clusters.values() if cluster.members])
+        return [cluster for cluster in merged if cluster.traces >= FEWEST]
+
+    def _merged(self, clusters: list[_Cluster]) -> list[_Cluster]:
+        """Clusters that resemble one another as occurrences do are one."""
+        merged: list[_Cluster] = []
+        for cluster in sorted(clusters, key=lambda cluster: -len(cluster.members)):
+            nears = [profile_cosine(cluster.profile, m.profile, self.weight) for m in merged]
             at = max(range(len(nears)), key=nears.__getitem__, default=-1)
-            if at < 0 or nears[at] < ALIKE:
-                clusters.append(_Cluster())
-                at = len(clusters) - 1
-            clusters[at].members.append(occurrence)
-            clusters[at].profile.add(terms[occurrence.id])
-        seeds = [cluster.profile for cluster in clusters if cluster.members]
-    return [
-        cluster
-        for cluster in clusters
-        if len({member.trace_id for member in cluster.members}) >= FEWEST
-    ]
+            if at < 0 or nears[at] < self.alike:
+                merged.append(cluster)
+                continue
+            for member in cluster.members:
+                merged[at].members.append(member)
+                merged[at].profile.add(self.terms[member.id])
+        return merged
 
 
-def _problem(key: Key, cluster: _Cluster, background: Background, now: float) -> Problem:
-    agent, kind, place = key
+def _problem(key: Key, cluster: _Cluster, weight: Weight, now: float) -> Problem:
+    agent, kind, place, _ = key
     first = min(cluster.members, key=lambda member: (member.at, member.id))
     return Problem(
         id=content_hash(["problem", agent, kind, place, first.id])[:12],
         agent=agent,
         kind=kind,
         place=place,
-        title=title_of(kind, place, cluster.members, cluster.profile, background),
+        title=title_of(kind, place, cluster.members, cluster.profile, weight),
         first_seen=first.at,
         last_seen=max(member.at for member in cluster.members),
         changed_at=now,

@@ -1,4 +1,11 @@
-"""Resemblance of two failures by their words: rare words count more than those of every trace."""
+"""Resemblance of failures by their words.
+
+Two kinds of text are compared. A *message* (an error, a rationale) is written by a program: what
+differs between two templates tells them apart, so rare words count most. A *question* is written by
+a user: what matters is what failures have in common and other traffic does not, so the words count
+that are more frequent among the failures than in all traces, by the log-likelihood ratio (Dunning,
+"Accurate Methods for the Statistics of Surprise and Coincidence", 1993).
+"""
 
 from __future__ import annotations
 
@@ -6,8 +13,9 @@ import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable
 from itertools import pairwise
+from typing import TypeAlias
 
 import msgspec
 
@@ -18,18 +26,28 @@ PROFILE_TERMS = 200
 """Terms that a profile keeps, the most frequent ones."""
 
 BACKGROUND_TERMS = 5_000
-"""Terms that a background keeps, the most frequent ones. A term that it lacks counts as rare."""
+"""Terms that a background keeps, the most frequent ones. One that it lacks counts as very rare."""
 
 MEMORY = 50
 """Members that a profile weighs as before a new one: it follows a failure whose words drift."""
 
+SURPRISING = 10.83
+"""Log-likelihood ratio from which a word is typical of failures: chi-squared, p = 0.001."""
+
+TIMES = 2.0
+"""How many times as frequent a word must be among failures as in all traffic. Below it are words
+such as "the", of which many texts give a large ratio. `benchmarks/problems.py` measured it."""
+
+Weight: TypeAlias = Callable[[str], float]
+
 _VARYING = re.compile(
     r"""
-    \b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{13,}\b   # UUID
-    | \b\w{1,20}://\S+ | \S{1,64}@\S{1,200}\.\w+  # URL, mail address
-    | (?<!\w)/(?:[\w.-]+/)+[\w.-]*                # path
-    | \b0x[0-9a-f]+\b | \b[0-9a-f]{12,}\b         # address, hash
-    | \w*\d[\w.,:/-]*                             # number, id, date
+    '[^'\n]{1,60}'(?!\w) | "[^"\n]{1,60}" | `[^`\n]{1,60}`  # a quoted value
+    | \b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{13,}\b            # UUID
+    | \b\w{1,20}://\S+ | \S{1,64}@\S{1,200}\.\w+            # URL, mail address
+    | (?<!\w)/(?:[\w.-]+/)+[\w.-]*                          # path
+    | \b0x[0-9a-f]+\b | \b[0-9a-f]{12,}\b                   # address, hash
+    | \w*\d[\w.,:/-]*                                       # number, id, date
     """,
     re.VERBOSE | re.IGNORECASE,
 )
@@ -37,38 +55,41 @@ _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W_]+(?:['\u2019][^\W_]+)*")
 
 
 def masked(text: str) -> str:
-    """A text without what differs from one occurrence to the next: numbers, ids, paths, URLs."""
+    """A text without what differs from one occurrence to the next: numbers, ids, quoted values."""
     plain = unicodedata.normalize("NFKC", text[:MAX_CHARACTERS])
     return " ".join(_VARYING.sub("#", plain).split())
 
 
-def terms_of(text: str) -> frozenset[str]:
-    """The words of a masked text, and its pairs of neighbouring words."""
-    words = [word.casefold() for word in _WORD.findall(text)]
+def words_of(text: str) -> list[str]:
+    """The words of a masked text, in order."""
+    return [word.casefold() for word in _WORD.findall(text)]
+
+
+def terms_of(text: str, *, is_message: bool) -> frozenset[str]:
+    """What is compared: words, and of a message also its pairs of neighbouring words."""
+    words = words_of(text)
+    if not is_message:
+        return frozenset(words)
     return frozenset([*words, *(f"{first} {second}" for first, second in pairwise(words))])
 
 
 class Background(msgspec.Struct):
-    """In how many of an agent's texts each term stands."""
+    """In how many of an agent's questions each word stands."""
 
     texts: int = 0
     counts: dict[str, int] = {}
 
     def add(self, text: str) -> None:
-        """Count a text."""
+        """Count a question, masked."""
         self.texts += 1
-        for term in terms_of(text):
-            self.counts[term] = self.counts.get(term, 0) + 1
+        for word in set(words_of(text)):
+            self.counts[word] = self.counts.get(word, 0) + 1
 
     def trimmed(self) -> Background:
-        """The background with its most frequent terms."""
+        """The background with its most frequent words."""
         if len(self.counts) <= BACKGROUND_TERMS:
             return self
         return Background(self.texts, dict(Counter(self.counts).most_common(BACKGROUND_TERMS)))
-
-    def rarity(self, term: str) -> float:
-        """Weight of a term: about 1 when every text has it."""
-        return math.log((1.0 + self.texts) / (1.0 + self.counts.get(term, 0))) + 1.0
 
 
 class Profile(msgspec.Struct):
@@ -93,33 +114,77 @@ class Profile(msgspec.Struct):
         kept = sorted(self.shares, key=lambda term: (-self.shares[term], term))[:PROFILE_TERMS]
         return Profile(self.members, {term: self.shares[term] for term in kept})
 
-    def topic(self, background: Background, most: int = 3) -> tuple[str, ...]:
-        """The words that distinguish it."""
+    def topic(self, weight: Weight, most: int = 3) -> tuple[str, ...]:
+        """The words that are most typical of it."""
 
-        def worth(term: str) -> tuple[float, str]:
-            return -self.shares[term] * (background.rarity(term) - 1.0), term
+        def worth(word: str) -> tuple[float, str]:
+            return -self.shares[word] * weight(word), word
 
-        words = [term for term in self.shares if " " not in term and len(term) > 2]
+        words = [
+            term
+            for term in self.shares
+            if (len(term) > 3 or not term.isascii()) and weight(term) > 0
+        ]
         return tuple(sorted(words, key=worth)[:most])
 
 
-def cosine(terms: frozenset[str], profile: Profile, background: Background) -> float:
+def message_weight(terms: Iterable[frozenset[str]], profiles: Iterable[Profile]) -> Weight:
+    """Weights of the terms of messages: rare ones count most."""
+    counts, total = _counted(terms, profiles)
+    return lambda term: math.log((1.0 + total) / (1.0 + counts.get(term, 0.0))) + 1.0
+
+
+def question_weight(
+    terms: Iterable[frozenset[str]], profiles: Iterable[Profile], background: Background
+) -> Weight:
+    """Weights of the words of questions: those count that failures use more than other traffic."""
+    counts, total = _counted(terms, profiles)
+    weights: dict[str, float] = {}
+    for word, count in counts.items():
+        expected = total * (background.counts.get(word, 0) + 0.5) / (background.texts + 1.0)
+        if count >= TIMES * expected:
+            ratio = 2.0 * count * math.log(count / expected)
+            if ratio >= SURPRISING:
+                weights[word] = math.sqrt(ratio)
+    return lambda word: weights.get(word, 0.0)
+
+
+def _counted(
+    terms: Iterable[frozenset[str]], profiles: Iterable[Profile]
+) -> tuple[dict[str, float], float]:
+    """In how many occurrences each term stands, and of how many, those of profiles included."""
+    counts: Counter[str] = Counter()
+    total = 0.0
+    for own in terms:
+        counts.update(own)
+        total += 1.0
+    by_term: dict[str, float] = dict(counts)
+    for profile in profiles:
+        members = min(profile.members, MEMORY)
+        total += members
+        for term, share in profile.shares.items():
+            by_term[term] = by_term.get(term, 0.0) + share * members
+    return by_term, total
+
+
+def profile_cosine(first: Profile, second: Profile, weight: Weight) -> float:
+    """Cosine between two profiles, from 0 to 1."""
+    terms = first.shares.keys() & second.shares.keys()
+    shared = sum(first.shares[t] * second.shares[t] * weight(t) ** 2 for t in terms)
+    return shared / _length(first, weight) / _length(second, weight) if shared else 0.0
+
+
+def _length(profile: Profile, weight: Weight) -> float:
+    return math.sqrt(sum((share * weight(t)) ** 2 for t, share in profile.shares.items()))
+
+
+def cosine(terms: frozenset[str], profile: Profile, weight: Weight) -> float:
     """Cosine between an occurrence and a profile, from 0 to 1."""
-    if not terms or not profile.shares:
-        return 0.0
+    own = {term: value for term in terms if (value := weight(term)) > 0.0}
     shared = sum(
-        profile.shares[term] * background.rarity(term) ** 2
-        for term in terms
-        if term in profile.shares
+        profile.shares[term] * value**2 for term, value in own.items() if term in profile.shares
     )
     if not shared:
         return 0.0
-    return (
-        shared
-        / math.sqrt(_squares(dict.fromkeys(terms, 1.0), background))
-        / math.sqrt(_squares(profile.shares, background))
-    )
-
-
-def _squares(weights: Mapping[str, float], background: Background) -> float:
-    return sum((weight * background.rarity(term)) ** 2 for term, weight in weights.items())
+    length = math.sqrt(sum(value**2 for value in own.values()))
+    return shared / length / _length(profile, weight)

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from ratchet.curate.problems.resemblance import masked, terms_of
+from ratchet.curate.problems.resemblance import masked, words_of
 from ratchet.curate.recorded_values import Incomplete, input_of, output_of
 from ratchet.evaluate.json_difference import JsonComparison
 from ratchet.evaluate.refusal import refusal_in
@@ -36,7 +36,7 @@ LOOP = 3
 """Equal calls of a tool within a trace that are a loop."""
 
 SAME_QUESTION = 0.6
-"""Share of terms that two questions in a row have in common when a user asks again."""
+"""Share of words that two questions in a row have in common when a user asks again."""
 
 PER_TRACE = 5
 """Most different errors of a trace."""
@@ -85,6 +85,7 @@ class _Symptom(msgspec.Struct, frozen=True, kw_only=True):
     kind: ProblemKind
     place: str = ""
     text: str
+    is_message: bool = False
     detail: str = ""
     loss: float | None = None
 
@@ -128,6 +129,7 @@ def occurrences_of(
                     kind=symptom.kind,
                     place=symptom.place[:200],
                     text=symptom.text,
+                    is_message=symptom.is_message,
                     detail=symptom.detail[:SHOWN],
                     input=as_text(facts.input)[:SHOWN],
                     output=as_text(facts.output)[:SHOWN],
@@ -168,6 +170,7 @@ def _errors(facts: _Facts) -> Iterator[_Symptom]:
             kind="guardrail" if is_guard else "error",
             place=_place(span),
             text=masked(said) or "no message",
+            is_message=True,
             detail=said,
             loss=LOSSES["guardrail"] if is_guard and loss == LOSSES["error"] else loss,
         )
@@ -205,6 +208,7 @@ def _loops(facts: _Facts) -> Iterator[_Symptom]:
             kind="loop",
             place=tool,
             text=f"{tool} again",
+            is_message=True,
             detail=f"{count} times {tool}({arguments})",
         )
 
@@ -225,7 +229,7 @@ def _endings(facts: _Facts) -> Iterator[_Symptom]:
     elif stated & _LENGTH:
         yield _Symptom(
             kind="cut_off",
-            text="cut off at the token limit",
+            text=facts.question,
             detail=f"The answer ended with {sorted(stated & _LENGTH)[0]}.",
         )
 
@@ -255,8 +259,14 @@ def _complaint(item: Feedback, facts: _Facts) -> _Symptom:
     said = item.comment or (
         f"Corrected to {as_text(item.content)}" if item.kind == "correction" else ""
     )
-    text = f"{fields} differs" if fields else masked(item.comment) or facts.question
-    return _Symptom(kind="negative_feedback", place=fields, text=text, detail=said, loss=loss)
+    return _Symptom(
+        kind="negative_feedback",
+        place=fields,
+        text=f"{fields} differs" if fields else f"{facts.question} {masked(item.comment)}",
+        is_message=bool(fields),
+        detail=said,
+        loss=loss,
+    )
 
 
 def _differing_fields(right: Any, answer: Any) -> str:
@@ -279,7 +289,7 @@ def _repeated_question(facts: _Facts) -> Iterator[_Symptom]:
     """A user who asks the same again in the next turn."""
     if not facts.asked or any(i.kind == "retry" for i in facts.observed.recording.feedback):
         return
-    before, now = terms_of(masked(facts.asked)), terms_of(facts.question)
+    before, now = set(words_of(masked(facts.asked))), set(words_of(facts.question))
     if before and now and len(before & now) / len(before | now) >= SAME_QUESTION:
         yield _Symptom(
             kind="retry", text=facts.question, detail=f"Asked before: {facts.asked[:500]}"
@@ -296,6 +306,7 @@ def _low_scores(facts: _Facts) -> Iterator[_Symptom]:
             kind="low_score",
             place=score.evaluator,
             text=masked(score.rationale) or facts.question,
+            is_message=bool(score.rationale),
             detail=score.rationale or f"{score.evaluator} {score.value:.2f}",
             loss=1.0 - score.value,
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ratchet.curate.problems.resemblance import Background, Profile, cosine, terms_of
+from ratchet.curate.problems.resemblance import Profile, Weight, cosine, terms_of
 from ratchet.types import Occurrence, ProblemKind
 
 DETAIL = 90
@@ -16,7 +16,7 @@ def title_of(
     place: str,
     occurrences: Sequence[Occurrence],
     profile: Profile,
-    background: Background,
+    weight: Weight,
 ) -> str:
     """The title of a problem.
 
@@ -25,13 +25,18 @@ def title_of(
         place: Where it fails.
         occurrences: At least one.
         profile: Theirs.
-        background: The agent's texts.
+        weight: Weights of their terms.
     """
     typical = max(
-        occurrences, key=lambda o: (cosine(terms_of(o.text), profile, background), -o.at, o.id)
+        occurrences,
+        key=lambda o: (
+            cosine(terms_of(o.text, is_message=o.is_message), profile, weight),
+            -o.at,
+            o.id,
+        ),
     )
     said = _short(typical.detail)
-    about = f" about {', '.join(words)}" if (words := profile.topic(background)) else ""
+    about = f" about {', '.join(words)}" if (words := profile.topic(weight)) else ""
     match kind:
         case "error":
             return f"{place or 'The agent'} fails: {said}"
@@ -40,7 +45,7 @@ def title_of(
         case "loop":
             return f"{place} is called again and again with the same arguments"
         case "cut_off":
-            return "Answers are cut off at the token limit"
+            return f"Answers{about} are cut off at the token limit"
         case "refusal":
             return f"The agent refuses questions{about}"
         case "retry":

@@ -1,0 +1,159 @@
+"""Works on one problem: its traces become tasks, and the coach is told what goes wrong."""
+
+from __future__ import annotations
+
+import time
+
+import msgspec
+
+from ratchet.autopilot.problem_scan import DAYS
+from ratchet.autopilot.project import Project
+from ratchet.curate import CaptureFilter, capture
+from ratchet.store import Store
+from ratchet.store.problems import DAY_S
+from ratchet.types import NEEDS_WORK, STAGE_TRANSITIONS, Dataset, InputError, Problem
+from ratchet.types.trace import TraceFilter
+from ratchet.types.wording import counted
+
+MOST_TASKS = 60
+"""Most tasks that are made of a problem's traces, the newest ones."""
+
+SHOWN = 3
+"""Examples of a problem that the coach is shown besides its tasks."""
+
+
+class ProblemWork(msgspec.Struct, frozen=True):
+    """A project that is ready to work on a problem."""
+
+    project: Project
+    sentences: tuple[str, ...]
+    """What was done for it."""
+
+
+def find_problem(store: Store, prefix: str) -> Problem:
+    """The problem with an id that begins so.
+
+    Raises:
+        InputError: There is none, or there are several.
+    """
+    matches = store.problems.find(prefix)
+    if not matches:
+        raise InputError(f"There is no problem {prefix!r}.", hint="See them all: ratchet problems.")
+    if len(matches) > 1:
+        raise InputError(
+            f"{counted(len(matches), 'problem')} have an id that begins with {prefix!r}.",
+            hint="Give more digits.",
+        )
+    return matches[0]
+
+
+def prepare(project: Project, store: Store, problem: Problem, now: float) -> ProblemWork:
+    """Add the problem's traces to the project's tasks, and tell the coach of it.
+
+    Args:
+        project: The project.
+        store: Its store.
+        problem: The problem.
+        now: Unix seconds.
+
+    Raises:
+        InputError: The problem needs no work, or none of its traces can become a task.
+    """
+    if problem.state == "ignored":
+        raise InputError(
+            f"Problem {problem.id} is ignored: {problem.reason}",
+            hint=f"Open it again: ratchet problems reopen {problem.id}.",
+        )
+    underway = store.runs.get(problem.run_ids[-1]) if problem.state == "learning" else None
+    if underway is not None and STAGE_TRANSITIONS[underway.stage]:
+        # The same tasks, so that the run goes on where it was interrupted.
+        dataset = store.datasets.get(underway.dataset_version)
+        return ProblemWork(
+            told_of(project, store, problem).with_dataset(f"{dataset.name}@{dataset.version}"),
+            (f"Problem {problem.id}: {problem.title}. Run {underway.id[:8]} goes on.",),
+        )
+    dataset, sentences = (
+        project.dataset(store=store, needs=())
+        if project.has_tasks()
+        else (Dataset(name="problems", tasks=(), splits={}, provenance="captured"), ())
+    )
+    occurrences = store.problems.occurrences(problem.id, since=now - DAYS * DAY_S, limit=MOST_TASKS)
+    known = {source for task in dataset.tasks for source in task.origin.sources}
+    ids = frozenset(occurrence.trace_id for occurrence in occurrences)
+    shares = project.config.tasks.split
+    captured = capture(
+        store,
+        dataset,
+        CaptureFilter(
+            traces=TraceFilter(
+                agent=problem.agent,
+                since_ns=int(min((o.at for o in occurrences), default=now) * 1e9),
+                rollouts=True,
+            ),
+            trace_ids=ids,
+        ),
+        limit=MOST_TASKS,
+        fractions={"train": shares.train, "val": shares.val, "test": shares.test},
+        now=now,
+    )
+    answered = sum(task.task.expected is not None for task in captured.tasks)
+    said = [
+        *sentences,
+        f"Problem {problem.id}: {problem.title}. {counted(len(captured.tasks), 'new task')} of its"
+        f" {counted(len(ids), 'newest trace')}, {answered} with an expected answer.",
+    ]
+    if captured.dataset.version != dataset.version:
+        store.datasets.put(captured.dataset, now)
+    elif not known & ids and not dataset.tasks:
+        reasons = "; ".join(f"{count} × {why}" for why, count in captured.left_out.items())
+        raise InputError(
+            f"No trace of problem {problem.id} can become a task: {reasons or 'there is none'}.",
+            hint="Record inputs, or import tasks: ratchet datasets import.",
+        )
+    name = f"{captured.dataset.name}@{captured.dataset.version}"
+    ready = project.with_dataset(name) if captured.dataset.tasks else project
+    return ProblemWork(told_of(ready, store, problem), tuple(said))
+
+
+def told_of(project: Project, store: Store, problem: Problem) -> Project:
+    """The project, its coach told of the problem."""
+    coach = project.config.coach
+    guidelines = "\n\n".join(part for part in (coach.guidelines, _told(store, problem)) if part)
+    coach = coach.model_copy(update={"guidelines": guidelines})
+    return project.with_config(project.config.model_copy(update={"coach": coach}))
+
+
+def _told(store: Store, problem: Problem) -> str:
+    """What the coach is told of a problem: the same words while a run works on it."""
+    turn = len(problem.run_ids) - (problem.state not in NEEDS_WORK)
+    subject, key = f"problem/{problem.id}", f"told/{turn}"
+    told = store.journal.get(subject, key)
+    if told is None:
+        told = store.journal.append(subject, key, _description(store, problem), time.time())
+    return str(told)
+
+
+def _description(store: Store, problem: Problem) -> str:
+    lines = [
+        "This change is for one problem of the agent in production. Fix it, and keep the rest as it"
+        f" is. The problem: {problem.title}"
+    ]
+    for occurrence in store.problems.occurrences(problem.id, limit=SHOWN):
+        lines.append(f"- asked: {occurrence.input[:300]}")
+        if occurrence.output:
+            lines.append(f"  answered: {occurrence.output[:300]}")
+        if occurrence.detail:
+            lines.append(f"  what was wrong: {occurrence.detail[:300]}")
+    return "\n".join(lines)
+
+
+def begin_work(store: Store, problem: Problem, run_id: str, now: float) -> None:
+    """Note that a run works on a problem."""
+    run_ids = (*(id for id in problem.run_ids if id != run_id), run_id)
+    store.problems.change(
+        problem.id,
+        "learning" if problem.state in NEEDS_WORK else problem.state,
+        reason=f"Run {run_id[:8]} works on it.",
+        now=now,
+        run_ids=run_ids,
+    )

@@ -1,0 +1,336 @@
+"""`ratchet problems`: what goes wrong with the agent in live traffic, worst first."""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+from rich.text import Text
+
+from ratchet.autopilot.live_scores import live_scores
+from ratchet.autopilot.problem_scan import DAYS, LOW, Scanned, reports, scan
+from ratchet.autopilot.problem_work import find_problem
+from ratchet.cli.console import (
+    Folder,
+    Json,
+    format_dollars,
+    format_recent_time,
+    one_line,
+    out,
+    print_json,
+    print_table,
+    project_in,
+    short,
+    table,
+)
+from ratchet.cli.errors import err
+from ratchet.cli.keys import StoreUrl, open_store
+from ratchet.observe.project_paths import folder_with_config
+from ratchet.store import Store
+from ratchet.types import NEEDS_WORK, Occurrence, Problem, ProblemReport, ProblemState
+from ratchet.types.wording import counted
+
+problems = typer.Typer(help="Find what goes wrong with the agent in live traffic, worst first.")
+
+SHOWN = 20
+EXAMPLES = 5
+
+KIND_WORDS = {
+    "error": "error",
+    "low_score": "low score",
+    "negative_feedback": "complaint",
+    "retry": "asked again",
+    "abandonment": "abandoned",
+    "loop": "loop",
+    "refusal": "refusal",
+    "guardrail": "guardrail",
+    "cut_off": "cut off",
+}
+_BARS = "▁▂▃▄▅▆▇█"
+
+Id = Annotated[str, typer.Argument(metavar="ID", help="Start of the problem's id.")]
+Why = Annotated[str, typer.Option("--reason", help="Why, for those who read it later.")]
+
+
+@problems.callback(invoke_without_command=True)
+def list_(
+    context: typer.Context,
+    agent: Annotated[str | None, typer.Option(help="Only of this agent.")] = None,
+    state: Annotated[
+        Literal["open", "learning", "proposed", "fixed", "returned", "ignored", "all"] | None,
+        typer.Option(help="Only in this state; by default all but those fixed or ignored."),
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1_000)] = SHOWN,
+    folder: Folder = Path("."),
+    store: StoreUrl = None,
+    json: Json = False,
+) -> None:
+    """Find what goes wrong with the agent in live traffic, worst first.
+
+    New traces are looked through first. A problem is a kind of failure: errors, low scores,
+    complaints, refusals, loops and the like that resemble one another. It keeps its id, and its
+    weight is its share of traffic × how bad it is.
+
+    Examples:
+
+      ratchet problems
+
+      ratchet problems --agent support --state returned
+
+      ratchet problems show 3f2a9c
+
+      ratchet problems ignore 3f2a9c --reason "known, fixed upstream next week"
+
+      ratchet improve --problem 3f2a9c
+    """
+    if context.invoked_subcommand is not None:
+        return
+    now = time.time()
+    with open_store(folder, store) as opened:
+        scanned = _scan(opened, folder, store, now)
+        wanted: ProblemState | None = None if state == "all" else state
+        found, traces = reports(opened, now=now, agent=agent, state=wanted)
+    if state is None:
+        found = [r for r in found if r.problem.state not in ("fixed", "ignored")]
+    if json:
+        print_json({"problems": found[:limit], "total": len(found), "traces": traces, "days": DAYS})
+        return
+    for problem in scanned.returned:
+        out.print(f"[red]Returned:[/] {problem.id}  {problem.title}", markup=True)
+    if not found:
+        out.print(_none(traces, agent, state), markup=False)
+        return
+    _print_list(found[:limit], traces, now)
+    if len(found) > limit:
+        out.print(f"{len(found) - limit} more: --limit {len(found)}.", style="dim")
+    worst = next((r.problem for r in found if r.problem.state in NEEDS_WORK), None)
+    if worst is not None:
+        out.print(
+            f"Look at one: ratchet problems show {worst.id[:6]}. Work on it: ratchet improve"
+            f" --problem {worst.id[:6]}.",
+            style="dim",
+            markup=False,
+        )
+
+
+def _scan(opened: Store, folder: Path, url: str | None, now: float) -> Scanned:
+    """Look through new traces, telling of it when it takes long."""
+    began = time.monotonic()
+    told = 0.0
+
+    def on_page(traces: int) -> None:
+        nonlocal told
+        if time.monotonic() - max(began, told) > 2.0:
+            told = time.monotonic()
+            err.print(f"Looking through new traces: {traces} so far.", style="dim")
+
+    score, low_score = None, LOW
+    if url is None and folder_with_config(folder) is not None:
+        score, low_score = live_scores(project_in(folder), opened)
+    scanned = asyncio.run(scan(opened, now=now, score=score, low_score=low_score, on_page=on_page))
+    if scanned.elsewhere:
+        err.print(
+            "Another process is looking through new traces: this is what was found before.",
+            style="dim",
+        )
+    return scanned
+
+
+def _none(traces: int, agent: str | None, state: str | None) -> str:
+    if not traces:
+        of = f" of {agent}" if agent else ""
+        return (
+            f"No trace{of} in the last {DAYS} days. Record some: ratchet init, then use the agent."
+        )
+    if state not in (None, "all"):
+        return f"No problem is {state}."
+    return f"No problem in {counted(traces, 'trace')} of the last {DAYS} days."
+
+
+def _print_list(found: Sequence[ProblemReport], traces: int, now: float) -> None:
+    out.print(f"{counted(traces, 'trace')} in the last {DAYS} days.", style="dim")
+    rows = table(
+        "problem", "what goes wrong", "kind", "state", "traces", "share", f"{DAYS} days", "last",
+        "cost", right=("traces", "share", "cost"),
+    )  # fmt: skip
+    for report in found:
+        problem = report.problem
+        rows.add_row(
+            Text(problem.id[:6]),
+            Text(one_line(problem.title, 90)),
+            Text(KIND_WORDS[problem.kind]),
+            Text(problem.state, style="red" if problem.state == "returned" else ""),
+            Text(str(report.occurrences)),
+            Text(f"{100 * report.share:.1f} %"),
+            Text(trend(report.days)),
+            Text(format_recent_time(int(problem.last_seen * 1e9), now)),
+            Text(format_dollars(report.cost_usd)),
+        )
+    for column in rows.columns:
+        column.no_wrap = column.header != "what goes wrong"
+    print_table(rows)
+
+
+def trend(days: Sequence[int]) -> str:
+    """Counts by day as a line of bars."""
+    most = max(days, default=0)
+    if not most:
+        return "·" * len(days)
+    return "".join(
+        "·" if not count else _BARS[round(count / most * (len(_BARS) - 1))] for count in days
+    )
+
+
+@problems.command()
+def show(
+    problem: Id, folder: Folder = Path("."), store: StoreUrl = None, json: Json = False
+) -> None:
+    """Show a problem: what fails, in which traces, and what became of it.
+
+    Examples:
+
+      ratchet problems show 3f2a9c
+    """
+    now = time.time()
+    with open_store(folder, store) as opened:
+        found = find_problem(opened, problem)
+        report = reports(opened, now=now, agent=found.agent, only=found.id)[0][0]
+        examples = opened.problems.occurrences(found.id, limit=EXAMPLES)
+        transitions = opened.problems.transitions(found.id)
+    if json:
+        print_json({"report": report, "occurrences": examples, "transitions": transitions})
+        return
+    out.print(Text(found.title, style="bold"))
+    out.print(
+        f"{found.id}  {KIND_WORDS[found.kind]}  agent {found.agent}  {found.state}", markup=False
+    )
+    out.print(
+        f"{counted(report.occurrences, 'trace')} of the last {DAYS} days"
+        f" ({100 * report.share:.1f} % of traffic), loss {report.loss:.2f},"
+        f" {format_dollars(report.cost_usd)}  {trend(report.days)}",
+        markup=False,
+    )
+    out.print(
+        f"First seen {format_recent_time(int(found.first_seen * 1e9), now)}, last"
+        f" {format_recent_time(int(found.last_seen * 1e9), now)}.",
+        markup=False,
+    )
+    for name, text in (
+        ("Measured by", found.evaluator),
+        ("Pull requests", ", ".join(found.requests)),
+        ("Runs", ", ".join(map(short, found.run_ids))),
+        ("Frozen set", found.frozen_set),
+    ):
+        if text:
+            out.print(f"{name}: {text}", markup=False)
+    for change in transitions:
+        by = f" by {change.by}" if change.by else ""
+        out.print(
+            f"  {format_recent_time(int(change.at * 1e9), now)}  {change.source} →"
+            f" {change.target}{by}: {change.reason}",
+            markup=False,
+            style="dim",
+        )
+    for example in examples:
+        _print_example(example, now)
+    _print_next(found)
+
+
+def _print_example(example: Occurrence, now: float) -> None:
+    out.print()
+    out.print(
+        f"Trace {short(example.trace_id)}, {format_recent_time(int(example.at * 1e9), now)}",
+        style="bold",
+    )
+    for name, text in (
+        ("asked", example.input),
+        ("answered", example.output),
+        ("wrong", example.detail),
+    ):
+        if text:
+            out.print(Text(f"  {name:9}{one_line(text, 400)}"))
+
+
+def _print_next(found: Problem) -> None:
+    out.print()
+    if found.state in NEEDS_WORK:
+        out.print(
+            f"Work on it: ratchet improve --problem {found.id[:6]}. Leave it: ratchet problems"
+            f" ignore {found.id[:6]} --reason …",
+            style="dim",
+            markup=False,
+        )
+    elif found.state == "ignored":
+        out.print(f"Open it again: ratchet problems reopen {found.id[:6]}.", style="dim")
+
+
+@problems.command()
+def ignore(
+    problem: Id,
+    reason: Why,
+    folder: Folder = Path("."),
+    store: StoreUrl = None,
+    json: Json = False,
+) -> None:
+    """Ignore a problem: it is neither listed nor worked on until it is reopened.
+
+    Examples:
+
+      ratchet problems ignore 3f2a9c --reason "the shop closes in May"
+    """
+    _decide(problem, "ignored", reason, folder, store, json)
+
+
+@problems.command()
+def reopen(
+    problem: Id,
+    reason: Why = "",
+    folder: Folder = Path("."),
+    store: StoreUrl = None,
+    json: Json = False,
+) -> None:
+    """Open a problem again that was ignored, or said to be fixed.
+
+    Examples:
+
+      ratchet problems reopen 3f2a9c
+    """
+    _decide(problem, "open", reason, folder, store, json)
+
+
+@problems.command()
+def fixed(
+    problem: Id,
+    reason: Why = "",
+    folder: Folder = Path("."),
+    store: StoreUrl = None,
+    json: Json = False,
+) -> None:
+    """Say that a problem was fixed by other means. When it occurs again, it returns.
+
+    Examples:
+
+      ratchet problems fixed 3f2a9c --reason "the archive is back"
+    """
+    _decide(problem, "fixed", reason, folder, store, json)
+
+
+def _decide(
+    prefix: str, state: ProblemState, reason: str, folder: Path, store: str | None, json: bool
+) -> None:
+    now = time.time()
+    with open_store(folder, store) as opened:
+        found = find_problem(opened, prefix)
+        fields = {"fixed_at": now} if state == "fixed" else {}
+        changed = opened.problems.change(
+            found.id, state, reason=reason, now=now, by=getpass.getuser(), **fields
+        )
+    if json:
+        print_json(changed)
+        return
+    out.print(f"{changed.id[:6]} is {changed.state}: {changed.title}", markup=False)

@@ -1,0 +1,115 @@
+"""Problems: what goes wrong with agents in live traffic, and what people decide about it."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from ratchet.autopilot.problem_scan import DAYS, reports
+from ratchet.server.agent_limits import BY_QUERY, of_answer
+from ratchet.server.api.fields import Name, Request, ShortText
+from ratchet.server.http_problems import HttpProblem
+from ratchet.server.routes import ADMIN, READ, RouteGroup
+from ratchet.server.services import Services
+from ratchet.types import (
+    Occurrence,
+    Problem,
+    ProblemReport,
+    ProblemState,
+    ProblemTransition,
+)
+
+group = RouteGroup("problems")
+
+
+class ProblemQuery(Request, frozen=True, kw_only=True):
+    """Which problems."""
+
+    agent: Name | None = None
+    """Only of this agent."""
+    state: ProblemState | None = None
+    """Only in this state."""
+
+
+class ProblemList(msgspec.Struct, frozen=True):
+    """Problems, worst first by share of traffic × loss."""
+
+    problems: list[ProblemReport]
+    traces: int
+    """Number of traces in the window."""
+    days: int
+    """Length of the window."""
+    scanned_at: float
+    """When traces were last looked through, in Unix seconds; 0 for never."""
+
+
+class ProblemDetail(msgspec.Struct, frozen=True):
+    """A problem with its traces and its history."""
+
+    report: ProblemReport
+    occurrences: list[Occurrence]
+    """Newest first, at most a hundred, each trace once."""
+    transitions: list[ProblemTransition]
+    """Changes of its state, oldest first."""
+
+
+class NewState(Request, frozen=True, kw_only=True):
+    """What a person decides about a problem."""
+
+    state: Literal["ignored", "open", "fixed"]
+    reason: ShortText = ""
+    """Why; needed for `ignored`."""
+    by: Annotated[str, Meta(min_length=1, max_length=200)]
+
+
+@group.route("GET", "/v1/problems", READ, agents=BY_QUERY)
+async def list_problems(server: Services, query: ProblemQuery) -> ProblemList:
+    """List the problems of agents in live traffic, worst first."""
+    found, traces = await server.in_thread(
+        reports, server.store, now=time.time(), agent=query.agent, state=query.state
+    )
+    place = await server.in_thread(server.store.problems.place, "failures")
+    return ProblemList(found, traces, DAYS, place.at)
+
+
+@group.route(
+    "GET", "/v1/problems/{id}", READ, agents=of_answer(lambda answer: [answer.report.problem.agent])
+)
+async def get_problem(server: Services, id: str) -> ProblemDetail:
+    """Get a problem with its traces and the history of its state."""
+    problem = await _found(server, id)
+    listed, _ = await server.in_thread(
+        reports, server.store, now=time.time(), agent=problem.agent, only=problem.id
+    )
+    occurrences = await server.in_thread(server.store.problems.occurrences, problem.id)
+    transitions = await server.in_thread(server.store.problems.transitions, problem.id)
+    return ProblemDetail(listed[0], occurrences, transitions)
+
+
+@group.route("POST", "/v1/problems/{id}/state", ADMIN, audited=True)
+async def set_problem_state(server: Services, id: str, body: NewState) -> Problem:
+    """Ignore a problem, open it again, or say that it is fixed."""
+    problem = await _found(server, id)
+    if body.state == "ignored" and not body.reason.strip():
+        raise HttpProblem(422, "Say why the problem is ignored.", field="reason")
+    now = time.time()
+    fields = {"fixed_at": now} if body.state == "fixed" else {}
+    return await server.in_thread(
+        server.store.problems.change,
+        problem.id,
+        body.state,
+        reason=body.reason,
+        now=now,
+        by=body.by,
+        **fields,
+    )
+
+
+async def _found(server: Services, id: str) -> Problem:
+    problem = await server.in_thread(server.store.problems.get, id)
+    if problem is None:
+        raise HttpProblem(404, f"There is no problem {id[:200]!r}.", field="id")
+    return problem

@@ -1,0 +1,73 @@
+"""Looks through new traces for problems while a server runs."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+from ratchet.autopilot.problem_scan import scan
+from ratchet.store import Store
+from ratchet.types import LeaseLost, StoreError
+
+log = logging.getLogger("ratchet")
+
+EVERY_S = 60.0
+"""Seconds between two looks."""
+
+CLOSE_S = 2.0
+"""Seconds that a look may take to end when the server stops: the next one goes on there."""
+
+
+class ProblemScanner:
+    """Looks through new traces every minute. Servers of one store take turns.
+
+    Args:
+        store: The store.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._closing = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="ratchet-problems")
+
+    async def start(self) -> None:
+        """Start looking in the background."""
+        self._task = asyncio.create_task(self._run())
+
+    async def close(self) -> None:
+        """Stop."""
+        self._closing.set()
+        if self._task is not None:
+            _, running = await asyncio.wait({self._task}, timeout=CLOSE_S)
+            for task in running:
+                task.cancel()
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        while not await self._pause():
+            try:
+                await loop.run_in_executor(self._thread, self._look)
+            except LeaseLost:
+                log.info("Another process looks for problems now.")
+            except StoreError as error:
+                log.warning("Looking for problems failed, and is tried again: %s", error)
+            except Exception:
+                log.exception("Looking for problems failed, and is tried again")
+
+    def _look(self) -> None:
+        found = asyncio.run(scan(self._store, now=time.time()))
+        for problem in (*found.begun, *found.returned):
+            log.info("Problem %s is %s: %s", problem.id, problem.state, problem.title)
+
+    async def _pause(self) -> bool:
+        """Sleep; return whether the server closed meanwhile."""
+        try:
+            async with asyncio.timeout(EVERY_S):
+                await self._closing.wait()
+        except TimeoutError:
+            return False
+        return True

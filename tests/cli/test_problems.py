@@ -1,0 +1,93 @@
+"""`ratchet problems`, and work on one: from live traces to a release, and back when it returns."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from ratchet.store import Store
+from ratchet.types import Feedback
+from tests.autopilot.live_traces import record
+from tests.cli.conftest import MakeProject, Project
+
+
+def with_failures(project: Project, count: int = 12) -> Store:
+    """The project's store with live traces of its agent, of which some are disliked."""
+    store = Store.open(f"sqlite:///{project.root}/.ratchet/ratchet.db")
+    now = time.time()
+    for number in range(count):
+        if number >= 5:
+            record(store, number, 1_000 + number, 0.4, agent="agent", at=now - 600 + number)
+    complain(store, range(5), now - 600)
+    return store
+
+
+def complain(store: Store, numbers: Sequence[int], at: float) -> None:
+    """Store live traces of the agent that are disliked, for one reason."""
+    for number in numbers:
+        record(store, number, 1_000 + number, 0.4, agent="agent", at=at + number / 100)
+    feedback = [
+        Feedback(
+            id=f"f{number}",
+            kind="thumbs",
+            value=0.0,
+            trace_id=f"{number:032x}",
+            comment="too low",
+        )
+        for number in numbers
+    ]
+    store.feedback.add(feedback, at)
+
+
+def test_problems_are_listed_shown_ignored_and_reopened(make_project: MakeProject) -> None:
+    project = make_project()
+    with_failures(project).close()
+    listed: Any = project.json("problems")
+    (report,) = listed["problems"]
+    id = report["problem"]["id"]
+    assert (report["occurrences"], listed["traces"]) == (5, 12)
+    text = project.ratchet("problems").stdout
+    assert f"ratchet improve --problem {id[:6]}" in text
+    shown = project.ratchet("problems", "show", id[:4]).stdout
+    assert "too low" in shown
+    refused = project.ratchet("problems", "ignore", id[:4])
+    assert refused.returncode == 2
+    assert "--reason" in refused.stderr
+    assert project.ratchet("problems", "ignore", id[:4], "--reason", "known").returncode == 0
+    assert "No problem in 12 traces" in project.ratchet("problems").stdout
+    assert project.ratchet("problems", "reopen", id[:4]).returncode == 0
+    assert id[:6] in project.ratchet("problems").stdout
+    unknown = project.ratchet("problems", "show", "ffff")
+    assert unknown.returncode == 2
+    assert "ratchet problems" in unknown.stderr
+
+
+def test_without_traces_it_says_how_to_record_some(make_project: MakeProject) -> None:
+    project = make_project()
+    assert "ratchet init" in project.ratchet("problems").stdout
+
+
+def test_work_on_a_problem_makes_tasks_of_its_traces_and_ends_with_its_release(
+    make_project: MakeProject,
+) -> None:
+    project = make_project()
+    with_failures(project).close()
+    listed: Any = project.json("problems")
+    id = listed["problems"][0]["problem"]["id"]
+    improved = project.ratchet("improve", "--problem", id[:6])
+    assert improved.returncode == 0, improved.stderr
+    assert "new task" in improved.stdout
+    shown: Any = project.json("problems", "show", id)
+    problem = shown["report"]["problem"]
+    assert problem["state"] == "proposed", problem
+    branch = problem["reason"].split(": ")[1].rstrip(".")
+    project.git("merge", "--no-edit", branch)
+    assert project.ratchet("releases").returncode == 0
+    project.json("problems")
+    fixed: Any = project.json("problems", "show", id)
+    assert fixed["report"]["problem"]["state"] == "fixed"
+    with Store.open(f"sqlite:///{project.root}/.ratchet/ratchet.db") as store:
+        complain(store, range(100, 104), time.time() + 1)
+    again = project.ratchet("problems")
+    assert "Returned" in again.stdout
