@@ -43,6 +43,19 @@ PAGES = {
     "traces_failed": "/v1/traces?limit=100&errors=true",
     "traces_of_agent": "/v1/traces?limit=100&agent=agent-3",
     "traces_new": "/v1/traces?limit=100&after=MARK",
+    "traces_of_user": "/v1/traces?limit=100&user=user-7",
+    "traces_of_model": "/v1/traces?limit=100&model=gpt-4o-mini",
+    "facets": "/v1/trace-facets",
+    "search_rare": "/v1/traces?limit=100&search=question%20777",
+    "search_common": "/v1/traces?limit=100&search=question",
+    "search_prefix": "/v1/traces?limit=100&search=ba",
+    "search_words": "/v1/traces?limit=100&search=baren%20dalo%20femis%20question",
+    "search_phrase": "/v1/traces?limit=100&search=%22baren%20dalo%22",
+    "search_none": "/v1/traces?limit=100&search=question%20nowhere%20",
+    "search_failed": "/v1/traces?limit=100&search=question&errors=true",
+    "search_of_user": "/v1/traces?limit=100&search=question&user=user-7",
+    "search_error": "/v1/traces?limit=100&search=%22service%20timed%20out%22",
+    "search_facets": "/v1/trace-facets?search=question",
     "trace": f"/v1/traces/{BIG}/skeleton",
     "span": f"/v1/traces/{BIG}/spans/{77:016x}",
     "conversations": "/v1/conversations?limit=100",
@@ -67,6 +80,15 @@ FRESH_S = 5.0
 def note(text: str) -> None:
     """Progress, on stderr."""
     print(f"  {text}", file=sys.stderr, flush=True)
+
+
+def indexed(server: RunningServer) -> float:
+    """Wait until the server has indexed all traces; the seconds that it took."""
+    begun = time.perf_counter()
+    with server.client() as http:
+        while http.get("/v1/traces?limit=1").json()["complete_until"] is not None:
+            time.sleep(0.5)
+    return time.perf_counter() - begun
 
 
 def measured(server: RunningServer, requests: int) -> dict[str, float]:
@@ -143,6 +165,7 @@ def on_store(url: str, size: int, requests: int, look: Callable[[str], Any]) -> 
     note(f"filled in {time.perf_counter() - begun:.0f} s")
     server = RunningServer(url, ServeSettings(port=0))
     try:
+        note(f"indexed in {indexed(server):.0f} s")
         return {"p95_ms": measured(server, requests), "browser": look(server.url)}
     finally:
         server.stop()

@@ -25,7 +25,7 @@ const home = createRoute({
 const traces = createRoute({
   getParentRoute: () => rootRoute,
   path: "/traces",
-  validateSearch: only("agent", "errors", "feedback", "rollouts", "name", "since", "from", "until", "candidate", "canary", "arm", "group", "min_duration_s", "min_cost_usd", "conversation_id", "sort"),
+  validateSearch: only("q", "model", "user", "agent", "errors", "feedback", "rollouts", "name", "since", "from", "until", "candidate", "canary", "arm", "group", "min_duration_s", "min_cost_usd", "conversation_id", "sort"),
   component: lazyRouteComponent(() => import("./features/traces/list"), "TracesPage"),
 });
 const trace = createRoute({

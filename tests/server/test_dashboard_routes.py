@@ -295,21 +295,18 @@ def test_cycles_and_clocks_that_run_backwards_have_a_skeleton(
     assert found["trace"]["duration_s"] >= 0
 
 
-def test_the_overview_counts_samples_and_says_what_waits(http: httpx2.Client) -> None:
+def test_the_overview_counts_traces_and_says_what_waits(http: httpx2.Client) -> None:
     found = http.get("/v1/overview?hours=1").json()
     (agent,) = found["agents"]  # not the coach
-    assert (agent["name"], agent["traces"], agent["sampled"], agent["errors"]) == (
-        "support",
-        3,
-        3,
-        1,
-    )
+    assert (agent["name"], agent["traces"], agent["errors"]) == ("support", 3, 1)
     assert (agent["feedback"], agent["feedback_count"]) == (0.0, 1)
     assert agent["cost_usd"] > 0
     assert agent["active_candidate_id"] == BETTER.id
     assert sum(bucket["traces"] for bucket in agent["series"]) == 3
     assert [each["kind"] for each in found["waiting"]] == ["approval", "branch", "ending_model"]
     assert found["more"] is False
+    assert found["complete_until"] is None
+    assert sum(day["known_usd"] for day in found["days"]) >= agent["known_usd"] > 0
     month = http.get("/v1/overview?hours=720").json()
     assert month["agents"][0]["traces"] == 5
     assert http.get("/v1/overview?hours=0").status_code == 422

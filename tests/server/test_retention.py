@@ -222,6 +222,7 @@ def test_each_noun_is_kept_as_long_as_it_is_said_and_for_ever_else(store: Store)
         "audit": 1,
         "feedback": 2,
         "spans": 2,
+        "trace_rows": 0,
         "rollouts": 2,
         "texts": 0,
     }

@@ -80,6 +80,7 @@ EXPECTED: dict[str, set[Scope]] = {
     "POST /v1/transitions/kept": {"read", "develop"},
     "POST /v1/transitions/rewards": {"read", "develop"},
     "GET /v1/traces": {"read", "develop"},
+    "GET /v1/trace-facets": {"read", "develop"},
     "GET /v1/recordings": {"read", "develop"},
     "GET /v1/traces/{id}": {"read", "develop"},
     "GET /v1/conversations": {"read", "develop"},

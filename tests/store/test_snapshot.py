@@ -33,7 +33,11 @@ def migrated(path: Path) -> list[str]:
 def statements(path: Path) -> list[str]:
     """Statements that make the tables and indexes of a database, in the order they were made."""
     with closing(sqlite3.connect(path)) as connection:
-        rows = connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")
+        rows = connection.execute(
+            # A virtual table makes its own tables.
+            "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL"
+            " AND name NOT IN (SELECT name FROM pragma_table_list WHERE type = 'shadow')"
+        )
         lines = [sql.splitlines() for (sql,) in rows]
     return ["\n".join(line.rstrip() for line in each if line.strip()) for each in lines]
 

@@ -346,22 +346,6 @@ def test_a_search_for_what_is_rare_is_bounded_and_goes_on(
     assert (found, pages) == (["t03"], 4)
 
 
-def test_the_newest_of_several_windows_are_those_of_each(store: Store) -> None:
-    put(store, *(span(f"t{n:02}", start=n, status="error" if n % 3 else "ok") for n in range(20)))
-    windows = [
-        TraceFilter(since_ns=at * SECOND, until_ns=(at + 5) * SECOND) for at in (0, 5, 10, 40)
-    ]
-    found = store.traces.newest_of_each(windows, 2)
-    assert found == [store.traces.list(each, limit=2)[0] for each in windows]
-    assert [[trace.trace_id for trace in each] for each in found] == [
-        ["t04", "t03"],
-        ["t09", "t08"],
-        ["t14", "t13"],
-        [],
-    ]
-    assert store.traces.newest_of_each([], 2) == []
-
-
 def test_feedback_shows_at_the_traces_it_is_about(store: Store) -> None:
     put(store, span("a", start=1, attributes={"session.id": "s"}), span("b", start=2))
     store.feedback.add(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -16,6 +17,9 @@ SPANS = 10
 
 EVERY = 25
 """Of so many traces one has failed."""
+
+VOCABULARY = [f"{a}{b}{c}" for a in "bdfglmnprst" for b in "aeiou" for c in ("ren", "lo", "mis")]
+"""Words of questions and answers."""
 
 BATCH = 200
 """Traces, or rollouts, written at once."""
@@ -58,6 +62,9 @@ def trace_of(number: int, at: float) -> Iterator[Span]:
     """An everyday trace, which begins at that time; every 25th has a failed step."""
     begun, trace = int(at * 1e9), f"{number:032x}"
     failed = number % EVERY == 0
+    drawn = random.Random(number)
+    question = " ".join(["Question", str(number), *drawn.choices(VOCABULARY, k=30)])
+    answer = " ".join(drawn.choices(VOCABULARY, k=60))
     call = {
         "gen_ai.operation.name": "chat",
         "gen_ai.request.model": "gpt-4o-mini",
@@ -66,11 +73,16 @@ def trace_of(number: int, at: float) -> Iterator[Span]:
         "gen_ai.usage.output_tokens": 40 + number % 60,
         "gen_ai.conversation.id": f"talk-{number // 4}",
         "gen_ai.input.messages": json.dumps(
-            [{"role": "user", "parts": [{"type": "text", "content": f"Question {number}?" * 8}]}]
+            [{"role": "user", "parts": [{"type": "text", "content": question}]}]
+        ),
+        "gen_ai.output.messages": json.dumps(
+            [{"role": "assistant", "parts": [{"type": "text", "content": answer}]}]
         ),
     }
     for index in range(SPANS):
         attributes: dict[str, Any] = call if index in (1, 4) else {"step": index}
+        if index == 0:
+            attributes = {"user.id": f"user-{number % 997}"}
         yield Span(
             trace_id=trace,
             span_id=f"{number:010x}{index:06x}",
@@ -79,6 +91,7 @@ def trace_of(number: int, at: float) -> Iterator[Span]:
             start_ns=begun + index * 10_000_000,
             end_ns=begun + (index + 1) * 12_000_000,
             status="error" if failed and index == 7 else "unset",
+            message="The booking service timed out" if failed and index == 7 else "",
             attributes=attributes,
         )
 

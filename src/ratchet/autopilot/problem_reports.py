@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ratchet.llm import price
 from ratchet.store import Store
 from ratchet.store.problems import DAY_S
 from ratchet.types import ProblemReport, ProblemState
@@ -39,9 +40,12 @@ def reports(
 def trace_counts(store: Store, now: float) -> dict[str, int]:
     """Number of traces of the last DAYS days, by agent; imported trajectories count as traces."""
     since_ns = int((now - DAYS * DAY_S) * 1e9)
+    store.trace_index.complete(price)
+    figures, _ = store.trace_index.figures(since_ns, int(DAYS * DAY_S * 1e9), COUNTED)
     counts: dict[str, int] = {}
-    for agent, _, traces in store.traces.activity(since_ns, int(DAYS * DAY_S * 1e9), COUNTED)[0]:
-        counts[agent] = counts.get(agent, 0) + traces
+    for sums in figures:
+        if sums.step >= 0:  # others are of the first day, before its time
+            counts[sums.agent] = counts.get(sums.agent, 0) + sums.traces
     for agent, rollouts in store.recordings.imported_since(now - DAYS * DAY_S).items():
         counts[agent] = counts.get(agent, 0) + rollouts
     return counts

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import typer
 
@@ -97,7 +97,11 @@ class StoreBackend:
         self, filters: TraceFilter = EVERY, *, sort: Sort, limit: int, cursor: str | None = None
     ) -> tuple[list[Trace], str | None]:
         """See `Backend`."""
-        return self.store.traces.list(filters, sort=sort, limit=limit, cursor=cursor, price=price)
+        if filters.is_indexed:
+            # No server may be at it, and a command has the time.
+            self.store.trace_index.complete(price)
+        options: dict[str, Any] = {"sort": sort, "limit": limit, "cursor": cursor}
+        return self.store.traces.list(filters, price=price, texts=True, **options)
 
     def mark(self) -> int:
         """See `Backend`."""
@@ -105,7 +109,7 @@ class StoreBackend:
 
     def after(self, mark: int, filters: TraceFilter) -> tuple[list[Trace], int]:
         """See `Backend`."""
-        return self.store.traces.after(mark, filters, price=price)
+        return self.store.traces.after(mark, filters, price=price, texts=True)
 
     def trace(self, id: str) -> TraceDetail | None:
         """See `Backend`."""

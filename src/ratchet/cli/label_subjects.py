@@ -11,7 +11,7 @@ from ratchet.cli.show_trace import feedback_line, print_messages
 from ratchet.curate.recorded_values import Incomplete, input_of, output_of
 from ratchet.evaluate.labelling import LabelCase, in_random_order
 from ratchet.store import Store
-from ratchet.store.recordings import agent_call
+from ratchet.store.recorded_spans import agent_call
 from ratchet.store.usage import used_in
 from ratchet.types import RIGHT_FROM, Span
 from ratchet.types.trace import (

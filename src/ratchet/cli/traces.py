@@ -59,6 +59,15 @@ _REMEMBERED = 20_000
 
 
 def traces(
+    search: Annotated[
+        str | None,
+        typer.Option(
+            "--search",
+            "-s",
+            help='Only live traces with all these words: "in quotes" as a phrase, the last one and'
+            " those before an asterisk as the beginning of a word.",
+        ),
+    ] = None,
     agent: OfAgent = None,
     errors: WithErrors = False,
     since: Since = None,
@@ -73,6 +82,12 @@ def traces(
     ] = None,
     min_cost: Annotated[
         float | None, typer.Option(min=0, help="Only traces of at least so many dollars.")
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(help="Only live traces that called this model: its whole name.")
+    ] = None,
+    user: Annotated[
+        str | None, typer.Option(help="Only live traces of this user: the whole id.")
     ] = None,
     rollouts: WithRollouts = False,
     candidate: Annotated[
@@ -103,9 +118,12 @@ def traces(
 
     Costs are the recorded ones, or computed from published prices. Durations, costs, names and
     errors are computed at query time: filters and orders by them read at most 40,000 traces, and
-    the output states when there are more.
+    the output states when there are more. What --search, --model and --user choose is read from an
+    index, which is brought up to date first.
 
     Examples:
+
+      ratchet traces --search 'refund "late fee"' --errors
 
       ratchet traces --errors --since 1h
 
@@ -129,6 +147,9 @@ def traces(
         experiment_id=canary,
         arm=arm,
         group=group,
+        search=search,
+        model=model,
+        user=user,
     )
     if slow and sort == "costliest":
         raise InputError("Give either --slow or --sort costliest, not both.")
@@ -188,6 +209,9 @@ _COLUMNS = (
     "trace",
     "agent",
     "name",
+    "input",
+    "user",
+    "model",
     "took",
     "spans",
     "errors",
@@ -196,7 +220,7 @@ _COLUMNS = (
     "feedback",
 )
 _RIGHT = ("took", "spans", "errors", "tokens", "cost")
-_BROAD = {"agent": 6, "name": 12}
+_BROAD = {"agent": 6, "name": 12, "input": 12}
 """Columns that are shortened when the terminal is narrow, and their minimum width."""
 
 
@@ -219,7 +243,9 @@ def _print(matches: Iterable[Trace]) -> None:
 
 _SLACK = 4
 """Width that rich reserves for columns it could shorten further."""
-_FIRST_TO_GO = ("spans", "tokens", "agent", "errors", "cost", "started")
+_FIRST_TO_GO = (
+    *("spans", "tokens", "user", "agent", "model", "errors", "cost", "started", "input"),
+)
 """Columns to drop in this order when the terminal is narrow: half a number is a wrong one."""
 
 
@@ -252,6 +278,9 @@ def _cells(trace: Trace, now: float) -> list[Text]:
         Text(one_line(short(trace.trace_id))),
         Text(one_line(trace.agent, 24), no_wrap=True, overflow="ellipsis"),
         Text(one_line(trace.name, 48), no_wrap=True, overflow="ellipsis"),
+        _said(trace),
+        Text(one_line(trace.user, 24)),
+        Text(one_line(", ".join(trace.models), 32)),
         Text(format_duration(trace.duration_s)),
         Text(str(trace.spans)),
         Text(str(trace.errors), style="red") if trace.errors else Text(""),
@@ -261,7 +290,20 @@ def _cells(trace: Trace, now: float) -> list[Text]:
     ]
 
 
-_WIDTHS = (11, 8, 16, 32, 9, 6, 6, 13, 9, 8)
+def _said(trace: Trace) -> Text:
+    """The input, and what came of it: the error, or else the output."""
+    line = Text(one_line(trace.input, _SAID), no_wrap=True, overflow="ellipsis")
+    if trace.error:
+        line.append(" ✕ ").append(one_line(trace.error, _SAID), style="red")
+    elif trace.output:
+        line.append(" → ").append(one_line(trace.output, _SAID), style="dim")
+    return line
+
+
+_SAID = 60
+"""Characters of an input, and of an output or error."""
+
+_WIDTHS = (11, 8, 16, 24, 48, 12, 16, 9, 6, 6, 13, 9, 8)
 
 
 def _print_line(trace: Trace) -> None:

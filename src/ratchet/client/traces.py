@@ -18,6 +18,7 @@ from ratchet.types.trace import (
     Sort,
     Trace,
     TraceDetail,
+    TraceFacets,
     TraceFilter,
     TraceRecording,
 )
@@ -114,6 +115,16 @@ class Traces(RemoteRepository[TransportT]):
         answer = yield get("traces", after=mark, **_query(wanted))
         page = answer.read(_Traces)
         return page.traces, page.mark
+
+    @endpoint
+    def facets(self, wanted: TraceFilter = EVERY) -> Steps[TraceFacets]:
+        """Values of the newest 10,000 live traces that fit a filter, with the number of each.
+
+        Args:
+            wanted: Filter of the traces.
+        """
+        answer = yield get("trace-facets", **_query(wanted))
+        return answer.read(TraceFacets)
 
 
 class Recordings(RemoteRepository[TransportT]):
@@ -224,6 +235,9 @@ def _query(wanted: TraceFilter) -> dict[str, str | int | float | None]:
         "experiment_id": wanted.experiment_id,
         "arm": wanted.arm,
         "group": wanted.group,
+        "search": wanted.search,
+        "model": wanted.model,
+        "user": wanted.user,
     }
 
 

@@ -45,6 +45,7 @@ from ratchet.server.project_commands import ProjectCommands
 from ratchet.server.retention import Pruner, Retention
 from ratchet.server.services import Services
 from ratchet.server.span_writer import SpanWriter
+from ratchet.server.trace_indexer import TraceIndexer
 from ratchet.store import Store
 from ratchet.store.partitions import period_s
 from ratchet.types import ConfigError, StoreError
@@ -188,6 +189,7 @@ def make_app(store: Store, settings: ServeSettings, environ: Mapping[str, str]) 
         background=(
             ProblemScanner(store),
             PartitionKeeper(store, period_s(settings.retention.spans_days)),
+            TraceIndexer(store),
             *([AutopilotProcess(settings.autopilot, public_environ)] if settings.autopilot else []),
         ),
     )

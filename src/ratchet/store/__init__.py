@@ -44,6 +44,7 @@ from ratchet.store.schema import prepare
 from ratchet.store.scores import Mean, Scores
 from ratchet.store.settings import Settings
 from ratchet.store.spans import Spans
+from ratchet.store.trace_index import TraceIndex
 from ratchet.store.traces import Traces
 from ratchet.store.traffic import Traffic
 from ratchet.store.transitions import Transitions
@@ -89,7 +90,8 @@ class Store:
         self.labels = Labels(database)
         self.problems = Problems(database)
         self.report_cards = ReportCards(database)
-        self.traces = Traces(database, self.feedback)
+        self.trace_index = TraceIndex(database)
+        self.traces = Traces(database, self.feedback, self.trace_index)
         self.recordings = Recordings(database)
         self.called_models = CalledModels(database)
         self.conversations = Conversations(database)
@@ -98,7 +100,7 @@ class Store:
         self.audit = Audit(database)
         self.settings = Settings(database)
         self.owners = Owners(database)
-        self.pruning = Pruning(database)
+        self.pruning = Pruning(database, self.trace_index)
 
     @classmethod
     def open(cls, url: str, *, patience_s: float = 0.0) -> Store:

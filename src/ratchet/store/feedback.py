@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-from sqlalchemy import select
+from sqlalchemy import Connection, select
 
 from ratchet.store.columns import encode
 from ratchet.store.engine import Database
 from ratchet.store.tables import feedback
+from ratchet.store.trace_index import mark_rated
 from ratchet.types import Feedback, InputError
 
 _decode = msgspec.json.Decoder(Feedback).decode
@@ -52,7 +53,12 @@ class FeedbackLog:
             )
         if not rows:
             return 0
-        return self._database.write(lambda c: c.execute(self._insert, rows).rowcount)
+
+        def work(connection: Connection) -> int:
+            mark_rated(connection, items)
+            return connection.execute(self._insert, rows).rowcount
+
+        return self._database.write(work)
 
     def list(
         self,

@@ -18,6 +18,7 @@ from sqlalchemy import (
 )
 
 from ratchet.store.engine import Database, chunks
+from ratchet.store.keys import NO_ROLLOUT
 from ratchet.store.references import OVER, used_candidates, used_datasets
 from ratchet.store.tables import (
     attempts,
@@ -34,9 +35,11 @@ from ratchet.store.tables import (
     scores,
     spans,
     tasks,
+    trace_rows,
     transitions,
 )
 from ratchet.store.texts import left_traces, lock_texts, release_texts
+from ratchet.store.trace_index import TraceIndex
 from ratchet.types import FINAL, Stage
 
 LOGIN = "login:"
@@ -66,8 +69,9 @@ class Pruning:
     would miss the new row.
     """
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, index: TraceIndex) -> None:
         self._database = database
+        self._index = index
 
     def events(self, before: float, after: int = 0, limit: int = 500) -> PruningStep:
         """Delete events older than a moment.
@@ -292,6 +296,37 @@ class Pruning:
             if not self._database.is_sqlite and not lock_texts(connection):
                 return PruningStep(0, None)
             return PruningStep(release_texts(connection, trace_keys), following)
+
+        return self._database.write(work, patience_s=PATIENCE_S)
+
+    def trace_rows(self, before: float, after: int = 0, limit: int = 500) -> PruningStep:
+        """Delete what is indexed of live traces without a span.
+
+        Args:
+            before: Unix seconds. Traces that began before it may have been deleted.
+            after: 0, then the `after` of the previous step.
+            limit: Traces to examine.
+        """
+        place, trace_id = trace_rows.c.place, trace_rows.c.trace_id
+        mine = spans.c.rollout_seq == NO_ROLLOUT, spans.c.fence == 0, spans.c.trace_id == trace_id
+        query = (
+            select(place, exists().where(*mine).label("holds"))
+            .where(place < int(before * 1e9))
+            .order_by(place)
+            .limit(limit)
+        )
+        if after:
+            query = query.where(place > after)
+        rows = self._database.read(lambda c: c.execute(query).all(), patience_s=PATIENCE_S)
+        following = rows[-1].place if len(rows) == limit else None
+        gone = [row.place for row in rows if not row.holds]
+        if not gone:
+            return PruningStep(0, following)
+
+        def work(connection: Connection) -> PruningStep:
+            if not self._is_mine(connection):
+                return PruningStep(0, None)
+            return PruningStep(self._index.remove(connection, gone), following)
 
         return self._database.write(work, patience_s=PATIENCE_S)
 

@@ -214,6 +214,38 @@ CREATE TABLE text_uses (
 
 CREATE INDEX ix_text_uses_text ON text_uses (text_seq);
 
+CREATE TABLE trace_rows (
+	place INTEGER NOT NULL,
+	trace_id TEXT NOT NULL,
+	agent TEXT NOT NULL,
+	user_id TEXT NOT NULL,
+	conversation_id TEXT NOT NULL,
+	models TEXT NOT NULL,
+	duration_s FLOAT NOT NULL,
+	errors INTEGER NOT NULL,
+	known_usd FLOAT NOT NULL,
+	unpriced INTEGER NOT NULL,
+	feedback INTEGER NOT NULL,
+	worst FLOAT,
+	name TEXT NOT NULL,
+	error TEXT NOT NULL,
+	input TEXT NOT NULL,
+	output TEXT NOT NULL,
+	PRIMARY KEY (place),
+	UNIQUE (trace_id)
+);
+
+CREATE INDEX ix_trace_rows_sums ON trace_rows (place, agent, duration_s, errors, known_usd, unpriced, feedback, worst);
+
+CREATE TABLE stale_traces (
+	seq INTEGER NOT NULL,
+	trace_id TEXT NOT NULL,
+	since FLOAT NOT NULL,
+	PRIMARY KEY (seq)
+);
+
+CREATE VIRTUAL TABLE trace_words USING fts5(words, tokenize = 'ascii');
+
 CREATE TABLE runs (
 	seq INTEGER NOT NULL,
 	id TEXT NOT NULL,

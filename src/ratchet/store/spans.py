@@ -28,6 +28,7 @@ from ratchet.store.partitions import DEFAULT, SpanPartitions
 from ratchet.store.span_rows import Row, row_of, with_heads
 from ratchet.store.tables import rollouts, spans
 from ratchet.store.texts import spans_of, store_texts
+from ratchet.store.trace_index import mark_stale
 from ratchet.store.transitions import Transitions
 from ratchet.store.usage import LATE
 from ratchet.types import FINAL, InputError, Span, SpanRecord, Transition
@@ -94,6 +95,7 @@ class Spans:
             agent = "" if rollout_id else UNNAMED
             rows = [row_of(key, fence, agent, span) for span in items]
             self._add_rows(connection, with_heads(rows))
+            _mark_live(connection, rows)
             count_costs(connection, billed_in(rows))
 
         self._database.write(work)
@@ -161,6 +163,7 @@ class Spans:
                     rows.append(row_of(rollout.seq, record.fence, "", record.span))
                     transitions += [(rollout.seq, transition) for transition in record.transitions]
             new = self._add_rows(connection, with_heads(rows))
+            _mark_live(connection, rows)
             count_costs(connection, billed_in(rows))
             self._transitions.add_all(connection, transitions)
             return ReceivedSpans(new, tuple(refused), late)
@@ -332,6 +335,10 @@ class Spans:
             if len(old) >= limit or looked_at >= _SEARCH:
                 break
         return old[:limit]
+
+
+def _mark_live(connection: Connection, rows: Sequence[Row]) -> None:
+    mark_stale(connection, dict.fromkeys(row[3] for row in rows if row[0] == NO_ROLLOUT))
 
 
 def _insert(mark: str, count: int) -> str:

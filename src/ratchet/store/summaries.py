@@ -210,7 +210,7 @@ def _names(
     )
     requested = set(keys)
     by_key: dict[SummaryKey, list[Any]] = {}
-    for row in connection.execute(heads.order_by(spans.c.start_ns, spans.c.seq)):
+    for row in connection.execute(heads.order_by(spans.c.start_ns, spans.c.seq)).all():
         key = SummaryKey(*row[:3])
         if key in requested:
             by_key.setdefault(key, []).append(row)
@@ -237,7 +237,7 @@ def _used(
 ) -> dict[SummaryKey, list[Used]]:
     query = select(*_KEY, spans.c.span_id, spans.c.parent_id, spans.c.usage)
     usages: dict[SummaryKey, list[Used]] = {}
-    for row in connection.execute(query.where(among(keys), _USING, *since)):
+    for row in connection.execute(query.where(among(keys), _USING, *since)).all():
         usages.setdefault(SummaryKey(*row[:3]), []).append(used_by(row[3], row[4], row[5]))
     return usages
 
@@ -250,8 +250,8 @@ def _parents(
         return {}
     query = select(*_KEY, spans.c.span_id, spans.c.parent_id).where(among(keys), *since)
     parents: dict[SummaryKey, dict[str, str | None]] = {}
-    for row in connection.execute(query):
-        parents.setdefault(SummaryKey(*row[:3]), {})[row[3]] = row[4]
+    for rollout_seq, fence, trace_id, span_id, parent_id in connection.execute(query).all():
+        parents.setdefault(SummaryKey(rollout_seq, fence, trace_id), {})[span_id] = parent_id
     return parents
 
 

@@ -257,6 +257,51 @@ text_uses = Table(
     sqlite_with_rowid=False,
 )
 
+# One row for each live trace, computed from its spans. What is searched are its words, in a table
+# beside that only the database's own search reads: `trace_words`, FTS5 on SQLite, `tsvector` on
+# Postgres. See `store/trace_index.py`.
+trace_rows = Table(
+    "trace_rows",
+    metadata,
+    # Start of the trace in Unix nanoseconds, moved on until no other trace has it: the order of
+    # lists, the key of their pages, and the number that `trace_words` knows the row by.
+    Column("place", Serial, primary_key=True, autoincrement=False),
+    _words("trace_id", unique=True),
+    _words("agent"),
+    _words("user_id"),
+    _words("conversation_id"),
+    # Names of the called models, as a JSON list.
+    _words("models"),
+    Column("duration_s", Float, nullable=False),
+    Column("errors", Integer, nullable=False),
+    # Dollars of the calls with a known price, and the number of those without.
+    Column("known_usd", Float, nullable=False),
+    Column("unpriced", Integer, nullable=False),
+    # Number of feedback items, and the lowest value.
+    Column("feedback", Integer, nullable=False),
+    Column("worst", Float),
+    # Long columns come last, as above; each is one line, cut off.
+    _words("name"),
+    _words("error"),
+    _words("input"),
+    _words("output"),
+    # All that figures over many traces read.
+    Index(
+        "ix_trace_rows_sums",
+        *("place", "agent", "duration_s", "errors", "known_usd", "unpriced", "feedback", "worst"),
+    ),
+)
+
+# Live traces whose row does not show all that is stored of them, in order.
+stale_traces = Table(
+    "stale_traces",
+    metadata,
+    _serial(),
+    _words("trace_id"),
+    # Unix seconds.
+    Column("since", Float, nullable=False),
+)
+
 scores = Table(
     "scores",
     metadata,

@@ -15,10 +15,13 @@ from sqlalchemy import Connection, and_, exists, func, select, text, tuple_
 from ratchet.store.columns import clean
 from ratchet.store.engine import Database, starts_with
 from ratchet.store.feedback import FeedbackLog
+from ratchet.store.keys import NO_ROLLOUT
 from ratchet.store.span_rows import LIVE_HEAD, MAX_ID, ROLLOUT_HEAD
 from ratchet.store.summaries import SummaryKey, among, summaries
 from ratchet.store.tables import rollouts, spans
 from ratchet.store.texts import spans_of
+from ratchet.store.trace_index import TraceIndex
+from ratchet.store.trace_texts import lines_by_trace
 from ratchet.store.usage import OPERATION, Price, cost_of, used_by, why_unmeasured
 from ratchet.types import Feedback, InputError, Span, total_cost
 from ratchet.types.trace import (
@@ -78,9 +81,10 @@ class _Head(NamedTuple):
 class Traces:
     """Traces of live agents, and optionally of rollouts."""
 
-    def __init__(self, database: Database, feedback: FeedbackLog) -> None:
+    def __init__(self, database: Database, feedback: FeedbackLog, index: TraceIndex) -> None:
         self._database = database
         self._feedback = feedback
+        self._index = index
 
     def list(
         self,
@@ -90,6 +94,7 @@ class Traces:
         limit: int = 100,
         cursor: str | None = None,
         price: Price | None = None,
+        texts: bool = False,
     ) -> tuple[builtins.list[Trace], str | None]:
         """List one page of traces.
 
@@ -100,6 +105,7 @@ class Traces:
             limit: Traces per page.
             cursor: Cursor returned with the previous page.
             price: Prices of calls that recorded no cost.
+            texts: Read what each trace says: its input, output, error and user.
 
         Returns:
             The page, and the cursor of the next one or None after the last. A page may be short or
@@ -109,15 +115,58 @@ class Traces:
             InputError: The cursor is invalid.
         """
         after = None if cursor is None else position_of(cursor)
+        if criteria.is_indexed:
+            self._index.catch_up(price)
 
         def work(connection: Connection) -> tuple[builtins.list[Trace], str | None]:
-            if sort == "newest":
-                page, more = page_of(connection, criteria, limit, after, price)
-                return builtins.list(page.values()), more
-            page, more = page_of(connection, criteria, LOOK_BACK, after, price)
-            return first_of(page.values(), sort, limit), more
+            examined = limit if sort == "newest" else LOOK_BACK
+            read = self._indexed_page if criteria.is_indexed else page_of
+            page, more = read(connection, criteria, examined, after, price)
+            if sort != "newest":
+                key_of = {id(trace): key for key, trace in page.items()}
+                page = {key_of[id(trace)]: trace for trace in first_of(page.values(), sort, limit)}
+            if texts:
+                page = self._with_texts(connection, page)
+            return builtins.list(page.values()), more
 
         return self._database.read(work)
+
+    def _indexed_page(
+        self,
+        connection: Connection,
+        criteria: TraceFilter,
+        limit: int,
+        after: tuple[int, int] | None,
+        price: Price | None,
+    ) -> tuple[dict[SummaryKey, Trace], str | None]:
+        """As `page_of`, by the index of live traces."""
+        place = None if after is None else after[0]
+        found, following = self._index.page(connection, criteria, limit, place)
+        keys: Sequence[SummaryKey] = [SummaryKey(NO_ROLLOUT, 0, each.trace_id) for each in found]
+        keys = _recording(connection, keys, criteria, None)
+        figures = summaries(connection, keys, price)
+        # The index may be older than the spans.
+        page = {key: trace for key, trace in figures.items() if criteria.fits(trace)}
+        return page, None if following is None else cursor_of((following, 0))
+
+    def _with_texts(
+        self, connection: Connection, traces: dict[SummaryKey, Trace]
+    ) -> dict[SummaryKey, Trace]:
+        """The traces with what they say, of the index or else of their spans."""
+        live = {key.trace_id for key in traces if key.rollout_seq == NO_ROLLOUT}
+        indexed = self._index.texts_of(connection, live)
+        others = {
+            key: trace
+            for key, trace in traces.items()
+            if key.rollout_seq != NO_ROLLOUT or key.trace_id not in indexed
+        }
+        read = lines_by_trace(connection, others)
+        return {
+            key: msgspec.structs.replace(trace, **lines._asdict())
+            if (lines := read.get(key) or indexed.get(key.trace_id)) is not None
+            else trace
+            for key, trace in traces.items()
+        }
 
     def get(
         self, trace_id: str, *, limit: int = MOST_SPANS, price: Price | None = None
@@ -210,79 +259,6 @@ class Traces:
                 items += [feedback for feedback in more if not feedback.trace_id]
         return items
 
-    def activity(
-        self, since_ns: int, bucket_ns: int, limit: int
-    ) -> tuple[builtins.list[tuple[str, int, int]], bool]:
-        """Count live traces by agent and time.
-
-        Ratchet's own model calls are left out.
-
-        Args:
-            since_ns: Start of the first bucket, Unix time in nanoseconds.
-            bucket_ns: Length of a bucket in nanoseconds.
-            limit: Traces to count, the newest ones.
-
-        Returns:
-            Agent, number of the bucket from 0 and number of traces; and whether there are more
-            traces than the limit.
-        """
-        heads = (
-            select(spans.c.agent, spans.c.start_ns, spans.c.trace_id)
-            .where(
-                _HEADS,
-                spans.c.head == LIVE_HEAD,
-                spans.c.start_ns >= since_ns,
-                spans.c.agent.not_in(sorted(OWN_AGENTS)),
-            )
-            .order_by(spans.c.start_ns.desc(), spans.c.seq.desc())
-            .limit(limit)
-            .subquery()
-        )
-        # A trace that arrived in several batches has several heads: its first one counts.
-        first = (
-            select(
-                func.min(heads.c.agent).label("agent"),
-                func.min(heads.c.start_ns).label("start_ns"),
-                func.count().label("heads"),
-            )
-            .group_by(heads.c.trace_id)
-            .subquery()
-        )
-        bucket = (first.c.start_ns - since_ns) // bucket_ns
-        counts = select(first.c.agent, bucket, func.count(), func.sum(first.c.heads)).group_by(
-            first.c.agent, bucket
-        )
-        rows = self._database.read(lambda c: c.execute(counts).all())
-        examined = sum(int(number) for *_, number in rows)
-        return [(agent, int(at), int(n)) for agent, at, n, _ in rows], examined >= limit
-
-    def newest_of_each(
-        self,
-        windows: Sequence[TraceFilter],
-        limit: int,
-        *,
-        price: Price | None = None,
-    ) -> builtins.list[builtins.list[Trace]]:
-        """Summarise the newest traces of each of several filters, all at once.
-
-        Args:
-            windows: Filters by what the index has: agent, time, own calls.
-            limit: Traces of each.
-            price: Prices of calls that recorded no cost.
-        """
-
-        def work(connection: Connection) -> builtins.list[builtins.list[Trace]]:
-            heads = [_heads(connection, window, limit, None) for window in windows]
-            starts = [head.start_ns for window_heads in heads for head in window_heads]
-            keys = [head.key for window_heads in heads for head in window_heads]
-            by_key = summaries(connection, keys, price, min(starts, default=None))
-            return [
-                [by_key[head.key] for head in window_heads if head.key in by_key]
-                for window_heads in heads
-            ]
-
-        return self._database.read(work)
-
     def find(self, prefix: str, limit: int = 10) -> builtins.list[str]:
         """Find ids of traces by prefix, sorted."""
         if not prefix or len(prefix) > MAX_ID:
@@ -301,7 +277,12 @@ class Traces:
         return self._database.read(lambda c: c.scalar(select(func.max(spans.c.seq)))) or 0
 
     def after(
-        self, mark: int, criteria: TraceFilter = EVERY, *, price: Price | None = None
+        self,
+        mark: int,
+        criteria: TraceFilter = EVERY,
+        *,
+        price: Price | None = None,
+        texts: bool = False,
     ) -> tuple[builtins.list[Trace], int]:
         """Return traces with spans stored after a mark, earliest first.
 
@@ -309,12 +290,15 @@ class Traces:
             mark: Result of `mark`, or the mark that this method returned.
             criteria: Filter.
             price: Prices of calls that recorded no cost.
+            texts: Read what each trace says: its input, output, error and user.
 
         Returns:
             The traces, and the next mark. A trace is returned again whenever more of its spans
             arrive.
         """
 
+        if criteria.is_indexed:
+            self._index.catch_up(price)
         # On Postgres a number may become visible after a higher one: look back a little.
         back = 0 if self._database.is_sqlite else _LATE
 
@@ -332,12 +316,21 @@ class Traces:
                 if criteria.rollouts or row.rollout_seq == 0
             }
             fit = _recording(connection, builtins.list(keys), criteria, None)
+            if criteria.is_indexed:
+                live = {key.trace_id for key in fit if key.rollout_seq == NO_ROLLOUT}
+                held = self._index.holding(connection, criteria, live)
+                fit = [key for key in fit if key.trace_id in held]
             by_key = summaries(connection, fit, price)
-            fitting = [
-                trace for trace in by_key.values() if criteria.names(trace) and criteria.fits(trace)
-            ]
-            fitting.sort(key=lambda trace: trace.start_ns)
-            return fitting, rows[-1].seq if rows else mark
+            fitting = {
+                key: trace
+                for key, trace in by_key.items()
+                if criteria.names(trace) and criteria.fits(trace)
+            }
+            if texts:
+                fitting = self._with_texts(connection, fitting)
+            shown = builtins.list(fitting.values())
+            shown.sort(key=lambda trace: trace.start_ns)
+            return shown, rows[-1].seq if rows else mark
 
         return self._database.read(work)
 

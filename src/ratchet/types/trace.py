@@ -119,6 +119,14 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     """Number of feedback items about the trace, its conversation and its rollout."""
     worst: float | None = None
     """Lowest feedback value."""
+    input: str = ""
+    """In lists: what the agent was given, as one line, cut off after 300 characters."""
+    output: str = ""
+    """In lists: what it answered, in the same form."""
+    error: str = ""
+    """In lists: message of the span that failed first, in the same form."""
+    user: str = ""
+    """In lists: the user that the trace names (`user.id`)."""
 
     def _repr_html_(self) -> str:
         return table_html(
@@ -176,6 +184,19 @@ class TraceFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Only live calls in this arm of a canary."""
     group: str | None = None
     """Only live calls of this group of users or inputs."""
+    search: str | None = None
+    """Only live traces with all of these words in their input, output, error, user, conversation,
+    id, models or names of steps: `"in quotes"` as a phrase, the last one and those before an
+    asterisk as a prefix."""
+    model: str | None = None
+    """Only live traces that called the model of this name."""
+    user: str | None = None
+    """Only live traces of this user."""
+
+    @property
+    def is_indexed(self) -> bool:
+        """Whether the index of live traces answers it, and not their spans."""
+        return any(part is not None for part in (self.search, self.model, self.user))
 
     @property
     def recorded(self) -> dict[str, str]:
@@ -207,6 +228,23 @@ class TraceFilter(msgspec.Struct, frozen=True, kw_only=True):
             and (self.name is None or self.name.lower() in trace.name.lower())
             and (not self.feedback or trace.feedback > 0)
         )
+
+
+class TraceFacets(msgspec.Struct, frozen=True, kw_only=True):
+    """Values of live traces that fit a filter, with the number of traces of each."""
+
+    agents: dict[str, int]
+    """By number, the most first; at most 50, as models and users."""
+    models: dict[str, int]
+    users: dict[str, int]
+    failed: int
+    """Traces with a failed span."""
+    feedback: int
+    """Traces with feedback."""
+    traces: int
+    """Traces that were counted: the newest 10,000 with these words in this time that fit."""
+    more: bool
+    """Whether there are older ones."""
 
 
 EVERY = TraceFilter()

@@ -258,7 +258,6 @@ function Within({ of, shown }: { of: [number, number] | null; shown: (value: num
 
 function Agent({ agent }: { agent: Schemas["AgentOverview"] }) {
   const cycle = agent.cycle;
-  const sampled = agent.sampled < agent.traces;
   const [first, second] = agent.series;
   const step = first && second ? second.at - first.at : 0;
   const traces = (search: Record<string, string | undefined>) => ({ to: "/traces", search: { agent: agent.name, from: first ? String(first.at) : undefined, ...search } });
@@ -272,17 +271,17 @@ function Agent({ agent }: { agent: Schemas["AgentOverview"] }) {
       </div>
       <div className="figures">
         <Figure label="traces" behind={traces({})}>{number(agent.traces)}</Figure>
-        <Figure label={sampled ? `failed, of ${number(agent.sampled)} sampled` : `failed, ${number(agent.errors)}`} behind={traces({ errors: "1" })}>
-          {agent.sampled ? `${number((100 * agent.errors) / agent.sampled, 2)} %` : "–"} <Within of={wilson(agent.errors / agent.sampled, agent.sampled)} shown={(value) => number(Math.round(100 * value))} />
+        <Figure label={`failed, ${number(agent.errors)}`} behind={traces({ errors: "1" })}>
+          {agent.traces ? `${number((100 * agent.errors) / agent.traces, 2)} %` : "–"} <Within of={wilson(agent.errors / agent.traces, agent.traces)} shown={(value) => number(Math.round(100 * value))} />
         </Figure>
         <Figure label={agent.feedback_count ? `feedback (0 to 1) of ${agent.feedback_count}` : "feedback"} behind={agent.feedback_count ? traces({ feedback: "1" }) : undefined}>
           {score(agent.feedback)} <Within of={agent.feedback == null ? null : wilson(agent.feedback, agent.feedback_count)} shown={(value) => value.toFixed(2)} />
         </Figure>
-        <Figure label={sampled ? `cost of ${number(agent.sampled)} sampled` : "cost"} behind={traces({ sort: "costliest" })}>{dollars(agent.cost_usd, agent.known_usd)}</Figure>
+        <Figure label="cost" behind={traces({ sort: "costliest" })}>{dollars(agent.cost_usd, agent.known_usd)}</Figure>
       </div>
       <div>
         <div className="muted small">traces{step && `, each bar ${duration(step)}`}; failed ones in orange, below</div>
-        <Bars label={`Traces of ${agent.name}`} unit="traces" behind={(at) => traces({ from: String(at), until: String(at + step) })} of={agent.series.map((bucket) => ({ at: bucket.at, value: bucket.traces, failed: bucket.sampled ? (bucket.traces * bucket.errors) / bucket.sampled : 0 }))} />
+        <Bars label={`Traces of ${agent.name}`} unit="traces" behind={(at) => traces({ from: String(at), until: String(at + step) })} of={agent.series.map((bucket) => ({ at: bucket.at, value: bucket.traces, failed: bucket.errors }))} />
       </div>
       {agent.series.some((bucket) => bucket.feedback != null) && (
         <div>

@@ -1,4 +1,4 @@
-// Make a task of this trace. The version before stays, and is the latest again with one press.
+// Make tasks of traces. The version before stays, and is the latest again with one press.
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
@@ -8,44 +8,59 @@ import { pathOf } from "../../lib/paths";
 import { Ask } from "../../ui/dialog";
 import { republish } from "../datasets/versions";
 
-export function AddToDataset({ trace }: { trace: string }) {
+/** Adds traces to a dataset, and takes it back. */
+export function useAddition() {
   const queries = useQueryClient();
+  const [done, setDone] = useState<{ name: string; answer: Schemas["TracesAdded"] }>();
+  return {
+    done,
+    add: async (name: string, traces: string[]) => {
+      const answer = await api.POST("/v1/datasets/{name}/traces", { params: { path: { name } }, body: { traces } });
+      setDone({ name, answer });
+      await queries.invalidateQueries({ queryKey: ["datasets"] });
+    },
+    undo: async () => {
+      if (!done) return;
+      await republish(done.answer.before);
+      setDone(undefined);
+      await queries.invalidateQueries({ queryKey: ["datasets"] });
+    },
+  };
+}
+
+/** What became of the traces that were added last. */
+export function Added({ addition: { done, undo } }: { addition: ReturnType<typeof useAddition> }) {
+  if (!done) return null;
+  const leftOut = Object.entries(done.answer.left_out).map(([why, traces]) => `${counted(traces, "trace")} left out: ${why}`);
+  return (
+    <span className="row" role="status">
+      {done.answer.tasks.length > 0 ? (
+        <>
+          <span>
+            {counted(done.answer.tasks.length, "task")} in <Link to={pathOf("dataset", done.name)}>{line(done.name, 40)}</Link>
+          </span>
+          {leftOut.length > 0 && <span className="muted">{leftOut.join("; ")}</span>}
+          {done.answer.before && (
+            <button type="button" className="plain" onClick={() => void undo()}>
+              undo
+            </button>
+          )}
+        </>
+      ) : (
+        <span>No task: {Object.keys(done.answer.left_out).join("; ")}.</span>
+      )}
+    </span>
+  );
+}
+
+export function AddToDataset({ trace }: { trace: string }) {
   const datasets = useQuery({ queryKey: ["datasets"], queryFn: () => api.GET("/v1/dataset-versions", { params: { query: {} } }) });
   const [name, setName] = useState("");
-  const [done, setDone] = useState<{ name: string; answer: Schemas["TracesAdded"] }>();
+  const addition = useAddition();
   const chosen = name.trim() || (datasets.data?.datasets[0]?.name ?? "");
-  const add = async () => {
-    const answer = await api.POST("/v1/datasets/{name}/traces", { params: { path: { name: chosen } }, body: { traces: [trace] } });
-    setDone({ name: chosen, answer });
-    await queries.invalidateQueries({ queryKey: ["datasets"] });
-  };
-  const undo = async () => {
-    if (!done) return;
-    await republish(done.answer.before);
-    setDone(undefined);
-    await queries.invalidateQueries({ queryKey: ["datasets"] });
-  };
-  if (done)
-    return (
-      <span className="row" role="status">
-        {done.answer.tasks.length > 0 ? (
-          <>
-            <span>
-              {counted(done.answer.tasks.length, "task")} in <Link to={pathOf("dataset", done.name)}>{line(done.name, 40)}</Link>
-            </span>
-            {done.answer.before && (
-              <button type="button" className="plain" onClick={() => void undo()}>
-                undo
-              </button>
-            )}
-          </>
-        ) : (
-          <span>No task: {Object.keys(done.answer.left_out).join("; ")}.</span>
-        )}
-      </span>
-    );
+  if (addition.done) return <Added addition={addition} />;
   return (
-    <Ask label="Add to a dataset …" title="Make a task of this trace?" confirm="Add" needs="develop" act={add}>
+    <Ask label="Add to a dataset …" title="Make a task of this trace?" confirm="Add" needs="develop" act={() => addition.add(chosen, [trace])}>
       <p>
         The dataset gets a new version with the trace’s input, and its answer where feedback or a label says that it is right. The version before is kept, and can be made the latest again.
       </p>

@@ -1,14 +1,17 @@
 // The list of traces: filters in the URL, keyboard, and new traces that never move what is read.
 import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-query";
-import { Link, useNavigate, useSearch } from "@tanstack/react-router";
+import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useEffect, useRef, useState } from "react";
 import { address, api, type Schemas } from "../../api/client";
 import { download, toCsv } from "../../lib/export";
-import { counted, dollars, duration, line, number, short } from "../../lib/format";
+import { counted, line, moment, short } from "../../lib/format";
 import { useKeys } from "../../lib/keys";
 import { pathOf } from "../../lib/paths";
-import { Command, Empty, Page, Time, waiting } from "../../ui/basics";
+import { Command, Empty, Page, waiting } from "../../ui/basics";
+import { TraceRow } from "./row";
 import { SavedViews } from "./saved_views";
+import { SelectionBar, useSelection } from "./selection";
+import "./traces.css";
 
 type Filters = Record<string, string | undefined>;
 
@@ -35,6 +38,9 @@ function criteria(search: Filters) {
     experiment_id: search.canary,
     arm: (["baseline", "candidate"] as const).find((each) => each === search.arm),
     group: search.group,
+    search: search.q,
+    model: search.model,
+    user: search.user,
     sort: (["newest", "slowest", "costliest"] as const).find((each) => each === search.sort),
   };
 }
@@ -56,6 +62,9 @@ export function local(seconds: string | undefined): string {
 export function commandOf(search: Filters): string {
   const words = ["ratchet traces"];
   const quoted = (value: string) => (/^[\w./@-]+$/.test(value) ? value : `'${value.replaceAll("'", "'\\''")}'`);
+  if (search.q) words.push(`--search ${quoted(search.q)}`);
+  if (search.model) words.push(`--model ${quoted(search.model)}`);
+  if (search.user) words.push(`--user ${quoted(search.user)}`);
   if (search.agent) words.push(`--agent ${quoted(search.agent)}`);
   if (search.errors === "1") words.push("--errors");
   if (search.feedback === "1") words.push("--feedback");
@@ -99,6 +108,16 @@ export function TracesPage() {
   const fresh = newer.data?.traces.filter((trace) => !shown.has(trace.trace_id)).length ?? 0;
   const set = (changed: Filters) => void navigate({ search: (before: Filters) => ({ ...before, ...changed }), replace: true });
 
+  const { agent: _a, model: _m, user: _u, errors: _e, feedback: _f, sort: _s, ...unfaceted } = query;
+  const facets = useQuery({
+    queryKey: ["traces", "facets", unfaceted],
+    refetchInterval: false,
+    queryFn: () => api.GET("/v1/trace-facets", { params: { query: unfaceted } }),
+  });
+  const { chosen, choose, set: setChosen } = useSelection(traces);
+  const selected = new Set(chosen);
+  const behind = pages.data?.pages[0]?.complete_until;
+
   const [at, setAt] = useState(-1);
   const field = useRef<HTMLInputElement>(null);
   const table = useRef<HTMLTableElement>(null);
@@ -112,14 +131,29 @@ export function TracesPage() {
     j: () => move(1),
     k: () => move(-1),
     Enter: () => traces[at] && void navigate({ to: pathOf("trace", traces[at].trace_id) }),
+    x: () => traces[at] && choose(at, !selected.has(traces[at].trace_id), false),
     "/": () => field.current?.focus(),
   });
 
   return (
     <Page title="Traces" actions={<Command text={commandOf(search)} />}>
       <form className="row" role="search" onSubmit={(event) => event.preventDefault()}>
-        <Field label="Name contains" value={search.name} set={(name) => set({ name })} input={field} />
-        <Field label="Agent" value={search.agent} set={(agent) => set({ agent })} />
+        <Field label="Search" hint='words, "a phrase", a beginn*' value={search.q} set={(q) => set({ q })} input={field} wide />
+        <Facet label="Agent" counts={facets.data?.agents} value={search.agent} set={(agent) => set({ agent })} />
+        <Facet label="Model" counts={facets.data?.models} value={search.model} set={(model) => set({ model })} />
+        <Facet label="User" counts={facets.data?.users} value={search.user} set={(user) => set({ user })} />
+        {(["errors", "feedback", "rollouts"] as const).map((name) => (
+          <label key={name}>
+            <input type="checkbox" checked={search[name] === "1"} onChange={(event) => set({ [name]: event.target.checked ? "1" : undefined })} />
+            {name === "errors" ? "failed" : name === "feedback" ? "with feedback" : "rollouts too"}
+            {facets.data && name !== "rollouts" && <span className="muted">{name === "errors" ? facets.data.failed : facets.data.feedback}</span>}
+          </label>
+        ))}
+        <SavedViews />
+        <details className="filters" open={DETAILS.some((name) => search[name]) || undefined}>
+        <summary>More filters</summary>
+        <div className="row">
+        <Field label="Name contains" value={search.name} set={(name) => set({ name })} />
         <Field label="Conversation" value={search.conversation_id} set={(conversation_id) => set({ conversation_id })} />
         <Field label="Longer than (s)" value={search.min_duration_s} set={(min_duration_s) => set({ min_duration_s })} narrow />
         <Field label="Dearer than ($)" value={search.min_cost_usd} set={(min_cost_usd) => set({ min_cost_usd })} narrow />
@@ -149,12 +183,8 @@ export function TracesPage() {
             <option>costliest</option>
           </select>
         </label>
-        {(["errors", "feedback", "rollouts"] as const).map((name) => (
-          <label key={name}>
-            <input type="checkbox" checked={search[name] === "1"} onChange={(event) => set({ [name]: event.target.checked ? "1" : undefined })} />
-            {name === "errors" ? "failed" : name === "feedback" ? "with feedback" : "rollouts too"}
-          </label>
-        ))}
+        </div>
+        </details>
         {RECORDED.map(
           (name) =>
             search[name] && (
@@ -163,7 +193,6 @@ export function TracesPage() {
               </button>
             ),
         )}
-        <SavedViews />
       </form>
       <div style={{ minHeight: 34 }} aria-live="polite">
         {fresh > 0 && (
@@ -172,6 +201,11 @@ export function TracesPage() {
           </button>
         )}
       </div>
+      {behind != null && (search.q || search.model || search.user) && (
+        <p className="muted small" role="status">
+          The search is complete up to {moment(behind)}; later traces are being indexed.
+        </p>
+      )}
       {waiting(pages)}
       {pages.data && traces.length === 0 && (
         <Empty command={Object.keys(search).length ? undefined : `OTEL_EXPORTER_OTLP_ENDPOINT=${address()} OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf python my_agent.py`}>
@@ -185,24 +219,29 @@ export function TracesPage() {
           <table ref={table} aria-label="Traces">
             <thead>
               <tr>
+                <th>
+                  <input type="checkbox" aria-label="Select all shown" checked={traces.length > 0 && selected.size === traces.length} onChange={(event) => setChosen(event.target.checked ? traces.map((trace) => trace.trace_id) : [])} />
+                </th>
                 <th>began</th>
+                <th>input → output</th>
                 <th>agent</th>
-                <th>name</th>
+                <th>model</th>
+                <th>user</th>
                 <th className="num">took</th>
                 <th className="num">spans</th>
-                <th className="num">tokens</th>
                 <th className="num">cost</th>
-                <th className="num" title="The lowest value, and how many there are">lowest feedback</th>
+                <th className="num" title="The lowest value, and how many there are">feedback</th>
               </tr>
             </thead>
             <tbody>
               {traces.map((trace, place) => (
-                <TraceRow key={trace.trace_id} trace={trace} selected={place === at} />
+                <TraceRow key={trace.trace_id} trace={trace} place={place} current={place === at} chosen={selected.has(trace.trace_id)} choose={choose} />
               ))}
             </tbody>
           </table>
         </div>
       )}
+      {chosen.length > 0 && <SelectionBar ids={chosen} agent={traces.find((trace) => selected.has(trace.trace_id))?.agent ?? ""} clear={() => setChosen([])} />}
       <div className="row" style={{ marginTop: 8 }}>
         {pages.hasNextPage && (
           <button type="button" disabled={pages.isFetchingNextPage} onClick={() => void pages.fetchNextPage()}>
@@ -216,7 +255,7 @@ export function TracesPage() {
         )}
         {traces.length > 0 && (
           <span className="muted small">
-            {counted(traces.length, "trace")} shown{pages.hasNextPage ? ", there are more" : ""}. <kbd>J</kbd> <kbd>K</kbd> move, <kbd>Enter</kbd> opens, <kbd>/</kbd> filters.
+            {counted(traces.length, "trace")} shown{pages.hasNextPage ? ", there are more" : ""}. <kbd>J</kbd> <kbd>K</kbd> move, <kbd>Enter</kbd> opens, <kbd>X</kbd> selects, <kbd>/</kbd> searches.
           </span>
         )}
       </div>
@@ -226,37 +265,40 @@ export function TracesPage() {
 
 function csvOf(traces: Schemas["Trace"][]): string {
   return toCsv(
-    ["trace", "began", "agent", "name", "duration_s", "spans", "errors", "input_tokens", "output_tokens", "cost_usd", "known_usd", "lowest_feedback", "feedback", "conversation", "rollout"],
+    ["trace", "began", "agent", "name", "duration_s", "spans", "errors", "input_tokens", "output_tokens", "cost_usd", "known_usd", "lowest_feedback", "feedback", "conversation", "rollout", "user", "models", "input", "output", "error"],
     traces.map((each) => [
       each.trace_id, new Date(each.start_ns / 1e6).toISOString(), each.agent, each.name, each.duration_s, each.spans, each.errors,
       each.input_tokens, each.output_tokens, each.cost_usd, each.known_usd, each.worst, each.feedback, each.conversation_id, each.rollout_id,
+      each.user, each.models.join(" "), each.input, each.output, each.error,
     ]),
   );
 }
 
-function TraceRow({ trace, selected }: { trace: Schemas["Trace"]; selected: boolean }) {
+/** Filters that are folded away until one of them is set. */
+const DETAILS = ["name", "conversation_id", "min_duration_s", "min_cost_usd", "since", "from", "until", "sort"] as const;
+
+/** A filter by one of the values that traces have, with their number. */
+function Facet({ label, counts, value, set }: { label: string; counts: Record<string, number> | undefined; value?: string; set: (value: string | undefined) => void }) {
+  const values = Object.entries(counts ?? {}).filter(([each]) => each);
+  if (values.length === 0 && !value) return null;
   return (
-    <tr aria-selected={selected}>
-      <td style={{ whiteSpace: "nowrap" }}>
-        <Time at={trace.start_ns / 1e9} />
-      </td>
-      <td className="wrap">{line(trace.agent, 60)}</td>
-      <td className="wrap">
-        <Link to={pathOf("trace", trace.trace_id)}>{line(trace.name, 120) || "(no name)"}</Link>{" "}
-        {trace.errors > 0 && <span className="badge bad">✕ {counted(trace.errors, "error")}</span>}{" "}
-        {trace.rootless && <span className="badge" title="The first span has not been received">no root</span>}
-      </td>
-      <td className="num">{duration(trace.duration_s)}</td>
-      <td className="num">{number(trace.spans)}</td>
-      <td className="num">{number(trace.input_tokens + trace.output_tokens)}</td>
-      <td className="num">{dollars(trace.cost_usd, trace.known_usd)}</td>
-      <td className="num">{trace.feedback ? `${number(trace.worst)} (${trace.feedback})` : ""}</td>
-    </tr>
+    <label>
+      {label}
+      <select value={value ?? ""} style={{ maxWidth: 180 }} onChange={(event) => set(event.target.value || undefined)}>
+        <option value="">all</option>
+        {value && !values.some(([each]) => each === value) && <option value={value}>{line(value, 40)}</option>}
+        {values.map(([each, traces]) => (
+          <option key={each} value={each}>
+            {`${line(each, 40)} (${traces})`}
+          </option>
+        ))}
+      </select>
+    </label>
   );
 }
 
 /** A text filter that takes effect when typing pauses. */
-function Field({ label, value, set, narrow, input }: { label: string; value?: string; set: (value: string | undefined) => void; narrow?: boolean; input?: React.Ref<HTMLInputElement> }) {
+function Field({ label, hint, value, set, narrow, wide, input }: { label: string; hint?: string; value?: string; set: (value: string | undefined) => void; narrow?: boolean; wide?: boolean; input?: React.Ref<HTMLInputElement> }) {
   const [text, setText] = useState(value ?? "");
   useEffect(() => setText(value ?? ""), [value]);
   useEffect(() => {
@@ -266,9 +308,9 @@ function Field({ label, value, set, narrow, input }: { label: string; value?: st
     // eslint-disable-next-line react-hooks/exhaustive-deps
   }, [text]);
   return (
-    <label>
+    <label className={wide ? "trace-search" : undefined}>
       {label}
-      <input ref={input} type="search" style={{ width: narrow ? 72 : 130 }} value={text} onChange={(event) => setText(event.target.value)} />
+      <input ref={input} type="search" placeholder={hint} style={wide ? undefined : { width: narrow ? 72 : 130 }} value={text} onChange={(event) => setText(event.target.value)} />
     </label>
   );
 }

@@ -18,8 +18,8 @@ from ratchet.server.http_problems import HttpProblem
 from ratchet.server.routes import READ, RouteGroup
 from ratchet.server.services import Services
 from ratchet.store import Store
+from ratchet.store.trace_index import AgentFigures
 from ratchet.types import FINAL_CYCLE_STATES, Cycle, Experiment, Release, Run
-from ratchet.types.trace import Trace, TraceFilter
 
 group = RouteGroup("overview")
 
@@ -30,10 +30,10 @@ BUCKETS = 28
 """Steps of the series."""
 
 COUNTED = 100_000
-"""Most traces that are counted, the newest ones."""
+"""Most traces that are counted and summed up, the newest ones."""
 
-SAMPLE = 400
-"""Most traces whose errors, costs and feedback are read, spread evenly over the steps."""
+DAY_S = 86_400
+"""A day of the costs, in UTC."""
 
 LATEST = 5
 """Experiments, releases and runs in an answer."""
@@ -60,16 +60,28 @@ class Bucket(msgspec.Struct, kw_only=True):
     at: float
     """Its start, in Unix seconds."""
     traces: int = 0
-    sampled: int = 0
-    """Traces whose figures were read."""
     errors: int = 0
-    """Sampled traces with a failed span."""
+    """Traces with a failed span."""
     known_usd: float = 0.0
-    """Dollars of sampled traces, of calls whose price is known."""
-    p95_s: float | None = None
-    """95th percentile of the duration of sampled traces, in seconds."""
+    """Dollars of the calls whose price is known."""
+    unpriced: int = 0
+    """Traces with a call whose price is unknown."""
+    rated: int = 0
+    """Traces with feedback that has a value."""
     feedback: float | None = None
-    """Mean of the lowest feedback of each sampled trace that has some."""
+    """Mean of the lowest feedback of each of these."""
+
+
+class DayCost(msgspec.Struct, frozen=True, kw_only=True):
+    """What the agents' calls of one day cost."""
+
+    at: float
+    """Its start in UTC, in Unix seconds."""
+    traces: int
+    known_usd: float
+    """Dollars of the calls whose price is known."""
+    unpriced: int
+    """Traces with a call whose price is unknown."""
 
 
 class AgentOverview(msgspec.Struct, kw_only=True):
@@ -77,12 +89,12 @@ class AgentOverview(msgspec.Struct, kw_only=True):
 
     name: str
     traces: int = 0
-    sampled: int = 0
     errors: int = 0
-    """Sampled traces with a failed span."""
+    """Traces with a failed span."""
     known_usd: float = 0.0
+    """Dollars of the calls whose price is known."""
     cost_usd: float | None = 0.0
-    """Dollars of sampled traces; None when the price of a call is unknown."""
+    """Dollars; None when the price of a call is unknown."""
     feedback: float | None = None
     feedback_count: int = 0
     active_candidate_id: str = ""
@@ -124,9 +136,13 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     at_work: dict[str, list[LongWait]]
     """By its id, each of these runs that a process is at work on, with what it waits for."""
     counted: int
-    """Traces that were counted."""
+    """Traces that were counted and summed up."""
     more: bool
     """Whether there are more traces in this time, older than those counted."""
+    days: list[DayCost]
+    """Each day of this time that has traces, the oldest first; the first one from its midnight."""
+    complete_until: float | None
+    """Unix seconds of the first trace that is not counted yet; None when all are."""
 
 
 class _Kept(msgspec.Struct):
@@ -138,8 +154,8 @@ class _Kept(msgspec.Struct):
 async def get_overview(server: Services, query: OverviewQuery) -> Overview:
     """Get the state of the loop.
 
-    Traces are counted; errors, costs and feedback are read from a sample that is spread evenly over
-    the time. An answer may be five seconds old.
+    Every figure is exact as long as `more` is false and `complete_until` is null. An answer may be
+    five seconds old.
     """
     if query.hours < SHORTEST_H:
         raise HttpProblem(
@@ -159,7 +175,8 @@ def _overview(store: Store, hours: float, now: float) -> Overview:
     bucket_s = hours * 3600 / BUCKETS
     first = int(now / bucket_s) - BUCKETS + 1
     since = first * bucket_s
-    counts, more = store.traces.activity(int(since * 1e9), int(bucket_s * 1e9), COUNTED)
+    state = store.trace_index.catch_up(price)
+    figures, more = store.trace_index.figures(int(since * 1e9), int(bucket_s * 1e9), COUNTED)
     cycles = store.cycles.list(limit=200)
     agents: dict[str, AgentOverview] = {}
 
@@ -169,27 +186,11 @@ def _overview(store: Store, hours: float, now: float) -> Overview:
             agents[name] = AgentOverview(name=name, series=series)
         return agents[name]
 
-    for name, at, number in counts:
-        if name:
-            agent(name).traces += number
-            agent(name).series[min(at, BUCKETS - 1)].traces += number
+    for sums in figures:
+        if sums.step >= 0:
+            _add(agent(sums.agent), min(sums.step, BUCKETS - 1), sums)
     for cycle in reversed(cycles):
         agent(cycle.agent).cycle = msgspec.structs.replace(cycle, progress={})
-    busy = sorted({at for _, at, _ in counts})
-    starts = [int((since + at * bucket_s) * 1e9) for at in busy]
-    steps = [
-        TraceFilter(since_ns=start, until_ns=start + int(bucket_s * 1e9), own_calls=False)
-        for start in starts
-    ]
-    most = max(1, SAMPLE // max(1, len(busy)))
-    samples = store.traces.newest_of_each(steps, most, price=price)
-    for at, sampled in zip(busy, samples, strict=True):
-        by_agent: dict[str, list[Trace]] = defaultdict(list)
-        for trace in sampled:
-            if trace.agent in agents:
-                by_agent[trace.agent].append(trace)
-        for name, traces in by_agent.items():
-            _add(agents[name], agents[name].series[min(at, BUCKETS - 1)], traces)
     for agent_overview in agents.values():
         active = store.agents.active(agent_overview.name)
         agent_overview.active_candidate_id = active.candidate_id if active else ""
@@ -212,29 +213,49 @@ def _overview(store: Store, hours: float, now: float) -> Overview:
         releases=releases,
         runs=runs,
         at_work={id: waits for id, waits in activity.items() if waits is not None},
-        counted=sum(number for _, _, number in counts),
+        counted=sum(sums.traces for sums in figures if sums.step >= 0),
         more=more,
+        days=_days(figures),
+        complete_until=state.complete_until,
     )
 
 
-def _add(agent: AgentOverview, bucket: Bucket, traces: list[Trace]) -> None:
-    rated = [trace.worst for trace in traces if trace.worst is not None]
-    bucket.sampled = len(traces)
-    bucket.errors = sum(trace.errors > 0 for trace in traces)
-    bucket.known_usd = sum(trace.cost.known_usd for trace in traces)
-    bucket.p95_s = sorted(trace.duration_s for trace in traces)[int(0.95 * (len(traces) - 1))]
-    bucket.feedback = sum(rated) / len(rated) if rated else None
-    agent.sampled += bucket.sampled
-    agent.errors += bucket.errors
-    agent.known_usd += bucket.known_usd
-    if any(trace.cost_usd is None for trace in traces):
+def _add(agent: AgentOverview, step: int, sums: AgentFigures) -> None:
+    bucket = agent.series[step]
+    bucket.traces += sums.traces
+    bucket.errors += sums.errors
+    bucket.known_usd += sums.known_usd
+    bucket.unpriced += sums.unpriced
+    bucket.rated += sums.rated
+    if sums.rated:
+        earlier = (bucket.feedback or 0.0) * (bucket.rated - sums.rated)
+        bucket.feedback = (earlier + sums.worst_sum) / bucket.rated
+    agent.traces += sums.traces
+    agent.errors += sums.errors
+    agent.known_usd += sums.known_usd
+    if sums.unpriced:
         agent.cost_usd = None
     elif agent.cost_usd is not None:
-        agent.cost_usd += bucket.known_usd
-    if rated:
-        rating_sum = (agent.feedback or 0.0) * agent.feedback_count + sum(rated)
-        agent.feedback_count += len(rated)
+        agent.cost_usd += sums.known_usd
+    if sums.rated:
+        rating_sum = (agent.feedback or 0.0) * agent.feedback_count + sums.worst_sum
+        agent.feedback_count += sums.rated
         agent.feedback = rating_sum / agent.feedback_count
+
+
+def _days(figures: list[AgentFigures]) -> list[DayCost]:
+    by_day: dict[int, list[AgentFigures]] = defaultdict(list)
+    for sums in figures:
+        by_day[sums.day].append(sums)
+    return [
+        DayCost(
+            at=day * DAY_S,
+            traces=sum(each.traces for each in by_day[day]),
+            known_usd=sum(each.known_usd for each in by_day[day]),
+            unpriced=sum(each.unpriced for each in by_day[day]),
+        )
+        for day in sorted(by_day)
+    ]
 
 
 def _waiting(cycles: list[Cycle], runs: list[Run], releases: list[Release]) -> list[Waiting]:

@@ -15,7 +15,7 @@ from ratchet.server.http_problems import HttpProblem
 from ratchet.server.routes import READ, RouteGroup
 from ratchet.server.services import Services
 from ratchet.types import Span
-from ratchet.types.trace import Sort, Trace, TraceDetail, TraceFilter, TraceSkeleton
+from ratchet.types.trace import Sort, Trace, TraceDetail, TraceFacets, TraceFilter, TraceSkeleton
 
 group = RouteGroup("traces")
 
@@ -59,6 +59,14 @@ class Criteria(Request, frozen=True, kw_only=True):
     """Only live calls in this arm of a canary."""
     group: Id | None = None
     """Only live calls of this group of users or inputs."""
+    search: Annotated[str, Meta(min_length=1, max_length=500)] | None = None
+    """Only live traces with all of these words in their input, output, error, user, conversation,
+    id, models or names of steps: in double quotes as a phrase; the last word, and each before an
+    asterisk, as a prefix."""
+    model: Id | None = None
+    """Only live traces that called the model of this name."""
+    user: Id | None = None
+    """Only live traces of this user."""
 
     @property
     def criteria(self) -> TraceFilter:
@@ -79,6 +87,9 @@ class Criteria(Request, frozen=True, kw_only=True):
             experiment_id=self.experiment_id,
             arm=self.arm,
             group=self.group,
+            search=self.search,
+            model=self.model,
+            user=self.user,
         )
 
 
@@ -105,6 +116,9 @@ class TracePage(msgspec.Struct, frozen=True):
     """
     mark: int
     """Position in the store; pass it as `after` to get newer traces."""
+    complete_until: float | None
+    """Unix seconds of the first change that a search does not see yet, nor filters by model or
+    user; None when they see all."""
 
 
 @group.route("GET", "/v1/traces", READ, agents=BY_QUERY)
@@ -113,12 +127,24 @@ async def list_traces(server: Services, query: TraceQuery) -> TracePage:
     traces = server.store.traces
     filters = query.criteria
     if query.after is not None:
-        changed, mark = await server.in_thread(traces.after, query.after, filters, price=price)
-        return TracePage(changed, None, mark)
+        changed, mark = await server.in_thread(
+            traces.after, query.after, filters, price=price, texts=True
+        )
+        state = await server.in_thread(server.store.trace_index.state)
+        return TracePage(changed, None, mark, state.complete_until)
     mark = await server.in_thread(traces.mark)
     options = {"sort": query.sort, "limit": query.limit, "cursor": query.cursor, "price": price}
-    page, cursor = await server.in_thread(traces.list, filters, **options)
-    return TracePage(page, cursor, mark)
+    page, cursor = await server.in_thread(traces.list, filters, texts=True, **options)
+    state = await server.in_thread(server.store.trace_index.state)
+    return TracePage(page, cursor, mark, state.complete_until)
+
+
+@group.route("GET", "/v1/trace-facets", READ, agents=BY_QUERY)
+async def get_facets(server: Services, query: Criteria) -> TraceFacets:
+    """Count the agents, models, users and outcomes of the live traces that fit a filter."""
+    index = server.store.trace_index
+    await server.in_thread(index.catch_up, price)
+    return await server.in_thread(index.facets, query.criteria)
 
 
 class DetailQuery(Request, frozen=True, kw_only=True):

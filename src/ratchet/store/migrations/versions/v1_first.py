@@ -73,6 +73,7 @@ def upgrade() -> None:
     _rollouts()
     _spans()
     _texts()
+    _traces()
     _runs()
     _cycles()
     _agents()
@@ -231,6 +232,38 @@ def _texts() -> None:
         sqlite_with_rowid=False,
     )
     _index("text_uses", "text", ["text_seq"])
+
+
+def _traces() -> None:
+    op.create_table(
+        "trace_rows",
+        sa.Column(
+            "place",
+            sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
+            primary_key=True,
+            autoincrement=False,
+        ),
+        _unique("trace_id"),
+        *_words("agent", "user_id", "conversation_id", "models"),
+        *_floats("duration_s"),
+        *_whole("errors"),
+        *_floats("known_usd"),
+        *_whole("unpriced", "feedback"),
+        *_floats("worst", nullable=True),
+        *_words("name", "error", "input", "output"),
+    )
+    figures = ["agent", "duration_s", "errors", "known_usd", "unpriced", "feedback", "worst"]
+    _index("trace_rows", "sums", ["place", *figures])
+    op.create_table("stale_traces", _seq(), *_words("trace_id"), *_floats("since"))
+    if op.get_bind().dialect.name == "postgresql":
+        op.execute("CREATE TABLE trace_words (place BIGINT PRIMARY KEY, words TSVECTOR NOT NULL)")
+        # Without a list of pending entries, which each search would read.
+        op.execute(
+            "CREATE INDEX ix_trace_words ON trace_words USING gin (words) WITH (fastupdate = off)"
+        )
+    else:
+        # Its row id is the place. Words are split before: what is not ASCII belongs to a word.
+        op.execute("CREATE VIRTUAL TABLE trace_words USING fts5(words, tokenize = 'ascii')")
 
 
 def _partition_spans() -> None:

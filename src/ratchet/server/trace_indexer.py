@@ -1,0 +1,78 @@
+"""Trace indexer: brings the index of live traces up to date, in the background."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+
+from ratchet.llm import price
+from ratchet.store import Store
+from ratchet.store.trace_index import IndexState
+from ratchet.types import StoreError
+
+log = logging.getLogger("ratchet.server")
+
+EVERY_S = 0.5
+"""Seconds between two looks at an index that is complete."""
+
+SHARE = 0.05
+"""Of the time, what indexing takes while spans arrive: they come first."""
+
+AFTER_ERROR_S = 5.0
+"""Seconds until the store is tried again."""
+
+
+class TraceIndexer:
+    """Indexes traces whose spans or feedback changed.
+
+    Args:
+        store: The store.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Begin."""
+        self._task = asyncio.create_task(self._run())
+
+    async def close(self) -> None:
+        """Stop; what is not indexed yet stays marked."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task})
+
+    async def _run(self) -> None:
+        last: int | None = None
+        is_repriced = False
+        while True:
+            begun = time.monotonic()
+            try:
+                if not is_repriced:
+                    await asyncio.to_thread(self._store.trace_index.reprice, price)
+                    is_repriced = True
+                state = await asyncio.to_thread(self._store.trace_index.catch_up, price)
+            except StoreError as error:
+                log.warning("Traces were not indexed, which is tried again: %s", error)
+                await asyncio.sleep(AFTER_ERROR_S)
+                continue
+            await asyncio.sleep(pause_s(state, last, time.monotonic() - begun))
+            last = state.newest_mark
+
+
+def pause_s(state: IndexState, last_mark: int | None, took_s: float) -> float:
+    """Seconds until the next step.
+
+    Args:
+        state: How far the index is.
+        last_mark: Newest mark after the step before; None at the first.
+        took_s: Seconds that this step took.
+    """
+    spared_s = took_s * (1 / SHARE - 1)
+    if state.complete_until is None:
+        # What was indexed may change again at once: the traces under way.
+        return max(EVERY_S, spared_s)
+    is_busy = last_mark is not None and state.newest_mark > last_mark
+    return spared_s if is_busy else 0.0
