@@ -68,7 +68,7 @@ export function HomePage() {
           </div>
           <aside className="stack" style={{ gap: 14 }}>
             <Needs waiting={data.waiting} />
-            {data.agents.length > 0 && <CostPerDay agents={data.agents} stepS={data.bucket_s} />}
+            {data.agents.length > 0 && <CostPerDay overview={data} />}
             <Improved releases={data.releases} latest={data.latest} />
             <Underway runs={data.runs} atWork={data.at_work} now={data.now} />
           </aside>
@@ -104,8 +104,8 @@ function Problems() {
   );
 }
 
-function CostPerDay({ agents, stepS }: { agents: Schemas["AgentOverview"][]; stepS: number }) {
-  const cost = costOf(agents, stepS);
+function CostPerDay({ overview }: { overview: Schemas["Overview"] }) {
+  const cost = costOf(overview.days);
   return (
     <section className="box" aria-labelledby="cost">
       <h2 id="cost" style={{ margin: 0 }}>
@@ -115,10 +115,10 @@ function CostPerDay({ agents, stepS }: { agents: Schemas["AgentOverview"][]; ste
         <b>{cost.known ? dollars(cost.perDay) : `≥ ${dollars(cost.perDay)}`}</b>
       </div>
       <p className="muted small">
-        {cost.estimated ? "Estimated from a sample of the traces." : "Of all traces."}
+        {overview.more ? `Of the newest ${counted(overview.counted, "trace")}.` : "Of all traces."}
         {!cost.known && " The price of some calls is not known."}
       </p>
-      <Bars label="Cost" unit="dollars" of={cost.steps} height={44} />
+      <Bars label="Cost" unit="dollars" of={cost.days} height={44} />
     </section>
   );
 }
