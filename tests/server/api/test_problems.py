@@ -35,7 +35,7 @@ def test_problems_are_listed_worst_first_and_people_decide_about_them(
         assert "fails: no order" in one["report"]["problem"]["title"]
         url = f"/v1/problems/{id}/state"
         refused = http.post(url, json={"state": "ignored", "by": "ann"})
-        assert (refused.status_code, refused.json()["field"]) == (422, "reason")
+        assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, "reason")
         told = {"state": "ignored", "reason": "known", "by": "ann"}
         assert http.post(url, json=told).json()["state"] == "ignored"
         clash = http.post(url, json={"state": "fixed", "by": "ann"})
