@@ -237,6 +237,18 @@ def test_complaints_in_a_good_share_of_all_traffic_are_one_problem_whatever_they
     assert len(store.problems.occurrences(problem.id)) == 9
 
 
+def test_a_correction_that_is_the_answer_is_no_failure(store: Store) -> None:
+    for number in range(1, 5):
+        record(store, number, "q", "It costs 25 euros.", at=NOW - 3_600 + number)
+    right = [
+        Feedback(id=f"f{n}", kind="correction", content=text, trace_id=f"{n:032x}")
+        for n in range(1, 5)
+        for text in ("It costs 25 euros.",)
+    ]
+    store.feedback.add(right, NOW)
+    assert look(store) == []
+
+
 def test_corrections_of_one_field_are_one_problem(store: Store) -> None:
     for number in range(1, 5):
         answer = {"team": "returns", "urgency": "low"}
@@ -358,7 +370,13 @@ def test_the_state_follows_from_the_run_and_its_release(
     fail(store, range(1, 4), "no order {}")
     (problem,) = look(store)
     run = Run(
-        id="run", agent="a:b", seed=0, stage=stage, created_at=NOW, updated_at=NOW, best_id="best"
+        id="run",
+        agent="a:b",
+        seed=0,
+        stage=stage,
+        created_at=NOW,
+        updated_at=NOW,
+        experiment_id="e",
     )
     store.runs.put(run)
     if release is not None:

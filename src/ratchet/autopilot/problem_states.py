@@ -70,9 +70,13 @@ def _frozen(store: Store, problem: Problem, run: Run, now: float) -> FrozenSet |
 
 
 def _release_of(store: Store, run: Run) -> Release | None:
-    """The newest release of a run's candidate: its branch, or that at run time."""
-    releases = [release for release in store.releases.list() if release.candidate_id == run.best_id]
-    return releases[0] if releases and run.best_id else None
+    """The newest release that rests on a run's experiment: its branch, or that at run time."""
+    releases = [
+        release
+        for release in store.releases.list()
+        if run.experiment_id and release.experiment_id == run.experiment_id
+    ]
+    return releases[0] if releases else None
 
 
 def _requests(problem: Problem, release: Release | None) -> tuple[str, ...]:

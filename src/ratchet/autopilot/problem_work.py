@@ -102,6 +102,14 @@ def prepare(project: Project, store: Store, problem: Problem, now: float) -> Pro
         f"Problem {problem.id}: {problem.title}. {counted(len(captured.tasks), 'new task')} of its"
         f" {counted(len(ids), 'newest trace')}, {answered} with an expected answer.",
     ]
+    of_problem = [t for t in captured.dataset.tasks if ids.intersection(t.origin.sources)]
+    if _needs_answers(project) and all(task.expected is None for task in of_problem):
+        raise InputError(
+            f"None of the {counted(len(of_problem), 'task')} of problem {problem.id} has an"
+            " expected answer, which the objective needs: a gain would say nothing about it.",
+            hint="Give the right answer of some: ratchet feedback TRACE --correction …, or label"
+            " right answers: ratchet label --traces.",
+        )
     if captured.dataset.version != dataset.version:
         store.datasets.put(captured.dataset, now)
     elif not known & ids and not dataset.tasks:
@@ -113,6 +121,14 @@ def prepare(project: Project, store: Store, problem: Problem, now: float) -> Pro
     name = f"{captured.dataset.name}@{captured.dataset.version}"
     ready = project.with_dataset(name) if captured.dataset.tasks else project
     return ProblemWork(told_of(ready, store, problem), tuple(said))
+
+
+def _needs_answers(project: Project) -> bool:
+    """Whether the objective compares with an expected answer."""
+    agent = project.load_agent()
+    evaluators = project.evaluators(agent)
+    objective = project.objective(evaluators, agent)
+    return any(e.name == objective and getattr(e, "needs_expected", False) for e in evaluators)
 
 
 def told_of(project: Project, store: Store, problem: Problem) -> Project:

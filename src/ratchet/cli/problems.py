@@ -17,6 +17,7 @@ from ratchet.autopilot.problem_names import AT_ONCE, name_problems
 from ratchet.autopilot.problem_reports import DAYS, reports
 from ratchet.autopilot.problem_scan import LOW, Scanned, scan
 from ratchet.autopilot.problem_work import find_problem
+from ratchet.autopilot.pull_requests import refresh_releases
 from ratchet.cli.console import (
     Folder,
     Json,
@@ -35,7 +36,15 @@ from ratchet.cli.errors import err
 from ratchet.cli.keys import StoreUrl, open_store
 from ratchet.observe.project_paths import folder_with_config
 from ratchet.store import Store
-from ratchet.types import NEEDS_WORK, Occurrence, Problem, ProblemReport, ProblemState
+from ratchet.types import (
+    NEEDS_WORK,
+    Conflict,
+    InputError,
+    Occurrence,
+    Problem,
+    ProblemReport,
+    ProblemState,
+)
 from ratchet.types.wording import counted
 
 problems = typer.Typer(help="Find what goes wrong with the agent in live traffic, worst first.")
@@ -104,7 +113,7 @@ def list_(
         print_json({"problems": found[:limit], "total": len(found), "traces": traces, "days": DAYS})
         return
     for problem in scanned.returned:
-        out.print(f"[red]Returned:[/] {problem.id}  {problem.title}", markup=True)
+        out.print(Text(f"Returned: {problem.id[:6]}  {one_line(problem.title, 90)}", style="red"))
     if not found:
         out.print(_none(traces, agent, state), markup=False)
         return
@@ -134,7 +143,12 @@ def _scan(opened: Store, folder: Path, url: str | None, now: float) -> Scanned:
 
     score, low_score = None, LOW
     if url is None and folder_with_config(folder) is not None:
-        score, low_score = live_scores(project_in(folder), opened)
+        project = project_in(folder)
+        score, low_score = live_scores(project, opened)
+        if opened.problems.list(state="proposed"):  # merged meanwhile, or closed
+            _, unread = refresh_releases(project, opened)
+            for sentence in unread:
+                err.print(f"Pull requests are as last read: {sentence}", markup=False)
     scanned = asyncio.run(scan(opened, now=now, score=score, low_score=low_score, on_page=on_page))
     if scanned.elsewhere:
         err.print(
@@ -208,7 +222,7 @@ def show(
     if json:
         print_json({"report": report, "occurrences": examples, "transitions": transitions})
         return
-    out.print(Text(found.title, style="bold"))
+    out.print(Text(one_line(found.title, 200), style="bold"))
     out.print(
         f"{found.id}  {KIND_WORDS[found.kind]}  agent {found.agent}  {found.state}", markup=False
     )
@@ -371,9 +385,13 @@ def fixed(
 def _decide(
     prefix: str, state: ProblemState, reason: str, folder: Path, store: str | None, json: bool
 ) -> None:
+    if state == "ignored" and not reason.strip():
+        raise InputError("Say why the problem is ignored: --reason.")
     now = time.time()
     with open_store(folder, store) as opened:
         found = find_problem(opened, prefix)
+        if found.state == state:
+            raise Conflict(f"Problem {found.id[:6]} is {state} already: {found.reason}")
         fields = {"fixed_at": now} if state == "fixed" else {}
         changed = opened.problems.change(
             found.id, state, reason=reason, now=now, by=getpass.getuser(), **fields
@@ -381,4 +399,5 @@ def _decide(
     if json:
         print_json(changed)
         return
-    out.print(f"{changed.id[:6]} is {changed.state}: {changed.title}", markup=False)
+    title = one_line(changed.title, 100)
+    out.print(f"{changed.id[:6]} is {changed.state}: {title}", markup=False)

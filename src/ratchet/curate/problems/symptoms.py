@@ -290,7 +290,7 @@ def _refusals(facts: _Facts) -> Iterator[_Symptom]:
 def _complaints(facts: _Facts) -> Iterator[_Symptom]:
     """Negative feedback and signals of users."""
     for item in facts.observed.recording.feedback:
-        if not is_bad(item):
+        if not is_bad(item) or _confirms(item, facts.output):
             continue
         if item.kind == "retry":
             yield _Symptom(kind="retry", text=facts.question, detail=item.comment)
@@ -298,6 +298,11 @@ def _complaints(facts: _Facts) -> Iterator[_Symptom]:
             yield _Symptom(kind="abandonment", text=facts.question, detail=item.comment)
         else:
             yield _complaint(item, facts)
+
+
+def _confirms(item: Feedback, output: Any) -> bool:
+    """Whether a correction is the answer that was given."""
+    return item.kind == "correction" and item.content == output
 
 
 def _complaint(item: Feedback, facts: _Facts) -> _Symptom:
