@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ratchet.autopilot.experiment import _metric
+from ratchet.autopilot.paired_rollouts import _metric
 from ratchet.types import Rollout, RolloutStatus, Score
 
 

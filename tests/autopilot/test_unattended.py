@@ -173,7 +173,7 @@ def check_the_loop(
             site.wait_for(lambda cycle, at=state: at in site.path(cycle), seconds)  # type: ignore[misc]
             site.crash()
     proposed = site.wait_for(lambda cycle: bool(cycle.request), seconds)
-    assert "newest live traces are bad" in proposed.trigger
+    assert "The worst problem is" in proposed.trigger
     assert [decision.verdict for decision in proposed.decisions] == ["pass"]
     site.merge(proposed)
     site.deploy()

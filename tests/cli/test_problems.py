@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -9,7 +10,18 @@ from typing import Any
 from ratchet.store import Store
 from ratchet.types import Feedback
 from tests.autopilot.live_traces import record
-from tests.cli.conftest import MakeProject, Project
+from tests.cli.conftest import CONFIG, INLINE, MakeProject, Project
+from tests.llm.endpoint import Endpoint, Reaction, Request, answer
+
+COACH = """
+[coach]
+model = "simulated-author"
+base_url = "{url}"
+input_price = 1.0
+output_price = 1.0
+"""
+
+KEY = {"OPENAI_API_KEY": "none"}
 
 
 def with_failures(project: Project, count: int = 12) -> Store:
@@ -95,3 +107,30 @@ def test_work_on_a_problem_makes_tasks_of_its_traces_and_ends_with_its_release(
         complain(store, range(100, 104), time.time() + 1)
     again = project.ratchet("problems")
     assert "Returned" in again.stdout
+
+
+def test_the_coach_writes_titles_and_one_that_is_unusable_changes_nothing(
+    make_project: MakeProject,
+) -> None:
+    def titles(request: Request) -> Reaction:
+        ids = [line[4:] for line in request.said.splitlines() if line.startswith("id: ")]
+        if not ids:
+            return answer("Yes.")  # the check of the coach
+        title = "x" * 101 if asked else "Answers are too low"
+        asked.append(request.said)
+        return answer(json.dumps({"titles": [{"id": id, "title": title} for id in ids]}))
+
+    asked: list[str] = []
+    with Endpoint(titles) as endpoint:
+        project = make_project(config=CONFIG + INLINE + COACH.format(url=endpoint.url))
+        with_failures(project).close()
+        listed: Any = project.json("problems")
+        id = listed["problems"][0]["problem"]["id"]
+        named = project.ratchet("problems", "name", env=KEY)
+        assert named.returncode == 0, named.stderr
+        assert "Answers are too low" in project.ratchet("problems").stdout
+        assert "too low" in asked[0]
+        again = project.ratchet("problems", "name", id[:6], env=KEY)
+        assert "keeps its title" in again.stderr
+    shown: Any = project.json("problems", "show", id)
+    assert shown["report"]["problem"]["title"] == "Answers are too low"

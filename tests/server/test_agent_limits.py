@@ -19,6 +19,7 @@ from ratchet.types import (
     AgentSettings,
     Candidate,
     InputError,
+    Problem,
     PromptTemplate,
     Rollout,
     Scope,
@@ -70,6 +71,16 @@ def seed(store: Store, agent: str, trace_id: str) -> None:
     store.cycles.put(cycle, move(cycle, "idle"))
     store.runs.put(run(f"{agent}-a", agent=agent))
     store.releases.put(release(f"{agent}-a", agent=agent))
+    problem = Problem(
+        id=f"{agent}-a",
+        agent=agent,
+        kind="error",
+        title=f"{agent}: {SECRET}",
+        first_seen=1.0,
+        last_seen=1.0,
+        changed_at=1.0,
+    )
+    store.problems.assign({}, [problem], {problem.id: "{}"})
 
 
 class Site:

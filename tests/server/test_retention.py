@@ -19,10 +19,12 @@ from ratchet.server.retention import DAY_S, LARGEST, SMALLEST, Pruner, Retention
 from ratchet.store import Store
 from ratchet.store.audit import AuditRow
 from ratchet.store.partitions import period_s
+from ratchet.store.problems import ScanPlace
 from ratchet.store.pruning import PruningStep, is_needed
 from ratchet.types import (
     STAGE_TRANSITIONS,
     Feedback,
+    Occurrence,
     Outcome,
     Rollout,
     RolloutStatus,
@@ -209,12 +211,13 @@ def test_each_noun_is_kept_as_long_as_it_is_said_and_for_ever_else(store: Store)
             )
             store.spans.put([SpanRecord(span=span(int(days), at), agent="a")])
             store.rollouts.create([over(f"{days}", days)], now=at)
+            store.problems.record([occurrence(f"{days}", at)], "failures", ScanPlace(), {})
 
     fill()
-    tables = ("events", "audit", "feedback", "spans", "rollouts")
+    tables = ("events", "audit", "feedback", "spans", "rollouts", "occurrences")
     for_ever = Retention(audit_days=None, events_days=None)
     assert sweep(store, for_ever) == {"logins": 0}
-    assert [rows_of(store, table) for table in tables] == [4] * 5
+    assert [rows_of(store, table) for table in tables] == [4] * 6
     assert sweep(store, Retention()) == {"logins": 0, "events": 3, "audit": 1}
     assert sweep(store, DAYS_30) == {
         "logins": 0,
@@ -222,11 +225,17 @@ def test_each_noun_is_kept_as_long_as_it_is_said_and_for_ever_else(store: Store)
         "audit": 1,
         "feedback": 2,
         "spans": 2,
+        "occurrences": 2,
         "trace_rows": 0,
         "rollouts": 2,
         "texts": 0,
     }
-    assert [rows_of(store, table) for table in tables] == [1, 2, 2, 2, 2]
+    assert [rows_of(store, table) for table in tables] == [1, 2, 2, 2, 2, 2]
+
+
+def occurrence(id: str, at: float) -> Occurrence:
+    """A failure in a trace that began at a time."""
+    return Occurrence(id=id, trace_id=id, agent="a", kind="error", text="down", at=at)
 
 
 @pytest.mark.parametrize(

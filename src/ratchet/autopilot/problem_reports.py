@@ -32,20 +32,27 @@ def reports(
         only: Only the problem with this id.
     """
     listed = [p for p in store.problems.list(agent, state) if only is None or p.id == only]
-    traces = trace_counts(store, now)
+    traces = trace_counts(store, now - DAYS * DAY_S, now)
     total = traces.get(agent, 0) if agent is not None else sum(traces.values())
     return store.problems.reports(listed, traces, days=DAYS, now=now), total
 
 
-def trace_counts(store: Store, now: float) -> dict[str, int]:
-    """Number of traces of the last DAYS days, by agent; imported trajectories count as traces."""
-    since_ns = int((now - DAYS * DAY_S) * 1e9)
+def trace_counts(store: Store, since: float, now: float) -> dict[str, int]:
+    """Number of traces since a time, by agent; imported trajectories count as traces.
+
+    Args:
+        store: The store.
+        since: Unix seconds.
+        now: Unix seconds.
+    """
+    since_ns = int(since * 1e9)
+    step_ns = max(int((now - since) * 1e9), 1)
     store.trace_index.complete(price)
-    figures, _ = store.trace_index.figures(since_ns, int(DAYS * DAY_S * 1e9), COUNTED)
+    figures, _ = store.trace_index.figures(since_ns, step_ns, COUNTED)
     counts: dict[str, int] = {}
     for sums in figures:
         if sums.step >= 0:  # others are of the first day, before its time
             counts[sums.agent] = counts.get(sums.agent, 0) + sums.traces
-    for agent, rollouts in store.recordings.imported_since(now - DAYS * DAY_S).items():
+    for agent, rollouts in store.recordings.imported_since(since).items():
         counts[agent] = counts.get(agent, 0) + rollouts
     return counts

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ratchet.autopilot.freezing import freeze_fixed
 from ratchet.autopilot.problem_reports import DAYS, trace_counts
 from ratchet.store import Store
+from ratchet.store.problems import DAY_S
 from ratchet.types import FrozenSet, Problem, ProblemState, Release, Run
 
 _RELEASES: dict[str, tuple[ProblemState, str]] = {
@@ -63,7 +64,8 @@ def settle(store: Store, now: float) -> list[Problem]:
 
 
 def _frozen(store: Store, problem: Problem, run: Run, now: float) -> FrozenSet | None:
-    (report,) = store.problems.reports([problem], trace_counts(store, now), days=DAYS, now=now)
+    traces = trace_counts(store, now - DAYS * DAY_S, now)
+    (report,) = store.problems.reports([problem], traces, days=DAYS, now=now)
     return freeze_fixed(store, problem, run, loss=report.weight, now=now)
 
 

@@ -13,6 +13,7 @@ import typer
 from rich.text import Text
 
 from ratchet.autopilot.live_scores import live_scores
+from ratchet.autopilot.problem_names import AT_ONCE, name_problems
 from ratchet.autopilot.problem_reports import DAYS, reports
 from ratchet.autopilot.problem_scan import LOW, Scanned, scan
 from ratchet.autopilot.problem_work import find_problem
@@ -28,6 +29,7 @@ from ratchet.cli.console import (
     project_in,
     short,
     table,
+    wait_for,
 )
 from ratchet.cli.errors import err
 from ratchet.cli.keys import StoreUrl, open_store
@@ -268,6 +270,51 @@ def _print_next(found: Problem) -> None:
         )
     elif found.state == "ignored":
         out.print(f"Open it again: ratchet problems reopen {found.id[:6]}.", style="dim")
+
+
+@problems.command()
+def name(
+    ids: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[ID]...", help="Starts of ids; by default the worst ten."),
+    ] = None,
+    folder: Folder = Path("."),
+    json: Json = False,
+) -> None:
+    """Let the coach write the titles: one request for ten problems.
+
+    Examples:
+
+      ratchet problems name
+
+      ratchet problems name 3f2a9c
+    """
+    project = project_in(folder)
+    now = time.time()
+    with project.open_store() as opened:
+        if ids:
+            wanted = [find_problem(opened, id) for id in ids]
+        else:
+            found, _ = reports(opened, now=now)
+            wanted = [r.problem for r in found if r.problem.state in NEEDS_WORK][:AT_ONCE]
+        named = (
+            wait_for(
+                name_problems(
+                    project, opened, wanted, now, lambda text: err.print(text, markup=False)
+                ),
+                quiet=json,
+                paid_by=project,
+            )
+            if wanted
+            else []
+        )
+    if json:
+        print_json({"problems": named})
+        return
+    if not wanted:
+        out.print("There is no problem to name: ratchet problems looks for some.")
+    for problem in named:
+        out.print(f"{problem.id[:6]}  {problem.title}", markup=False)
 
 
 @problems.command()

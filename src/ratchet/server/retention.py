@@ -180,6 +180,10 @@ class Pruner:
             "feedback": (retention.feedback_days, pruning.feedback),
             "rollouts": (retention.rollouts_days, pruning.rollouts),
             "spans": (retention.spans_days, self._spans),
+            "occurrences": (
+                _shortest(retention.rollouts_days, retention.spans_days),
+                pruning.occurrences,
+            ),
             "trace_rows": (retention.spans_days, pruning.trace_rows),
             "journal": (retention.journal_days, pruning.journal),
             "candidates": (retention.candidates_days, pruning.candidates),

@@ -30,6 +30,7 @@ from ratchet.store.tables import (
     feedback,
     journal,
     keys,
+    occurrences,
     rollouts,
     runs,
     scores,
@@ -111,6 +112,13 @@ class Pruning:
         """Delete feedback older than a moment; arguments as for `events`."""
         # Senders set the times: rows after one from the future may still be old.
         return self._log(feedback, feedback.c.created_at, before, after, limit, in_order=False)
+
+    def occurrences(self, before: float, after: int = 0, limit: int = 500) -> PruningStep:
+        """Delete occurrences of problems older than a moment; arguments as for `events`.
+
+        They quote traces, so they go with those. The problem and its history stay.
+        """
+        return self._log(occurrences, occurrences.c.at, before, after, limit, in_order=False)
 
     def rollouts(self, before: float, after: int = 0, limit: int = 500) -> PruningStep:
         """Delete rollouts that ended before a moment, with their attempts, spans, transitions

@@ -22,11 +22,12 @@ from ratchet.autopilot.cycle.releasing import (
     withdraw_request,
 )
 from ratchet.autopilot.live_scores import live_scores
-from ratchet.autopilot.problem_reports import reports
+from ratchet.autopilot.problem_reports import DAYS, reports, trace_counts
 from ratchet.autopilot.problem_scan import scan
 from ratchet.autopilot.project import Project
 from ratchet.observe.agent_names import agent_name
 from ratchet.store import Store
+from ratchet.store.problems import DAY_S
 from ratchet.types import (
     NEEDS_WORK,
     ActionKind,
@@ -96,7 +97,7 @@ class ProjectParts:
         newest = await self.traffic.newest(policy.window)
         sentence = noticed(policy, [outcome for outcome in newest if outcome.at > since])
         worst = await self._worst_problem()
-        if not sentence and (worst is None or worst.weight <= policy.max_bad):
+        if not sentence and (worst is None or not self._is_too_often(worst, since)):
             return None
         if worst is None:
             return Noticed(sentence=sentence)
@@ -105,6 +106,14 @@ class ProjectParts:
             f" {worst.problem.title}"
         )
         return Noticed(sentence=f"{sentence} {of_problem}".strip(), problem_id=worst.problem.id)
+
+    def _is_too_often(self, worst: ProblemReport, since: float) -> bool:
+        """Whether a problem alone is more than `max_bad` of the traces since a time."""
+        policy, now = self.project.config.autopilot, self.clock()
+        since = max(since, now - DAYS * DAY_S)
+        traces = trace_counts(self.store, since, now).get(self.agent, 0)
+        often = self.store.problems.traces_since(worst.problem.id, since)
+        return traces >= policy.min_traces and often * worst.loss > policy.max_bad * traces
 
     async def _worst_problem(self) -> ProblemReport | None:
         """The worst problem of the agent that nobody works on, once new traces are looked at."""
