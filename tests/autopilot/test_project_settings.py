@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from ratchet.autopilot.changeable import CHANGEABLE
-from ratchet.autopilot.config import read_config
+from ratchet.autopilot.changeable import ABOUT, CHANGEABLE, SHOWN
+from ratchet.autopilot.config import Config, read_config
 from ratchet.autopilot.cycle.source_files import SourceFiles
 from ratchet.autopilot.project_settings import change_setting, read_settings
 from ratchet.types import ConfigError, Conflict, InputError
@@ -142,6 +143,15 @@ def test_only_numbers_switches_and_choices_are_open(tmp_path: Path) -> None:
     # Two texts, which the schema checks: hours of a day, and a time zone of the machine.
     texts = {key for key, kind in kinds.items() if kind not in ("number", "boolean", "choice")}
     assert texts == {"autopilot.hours", "autopilot.time_zone"}
+
+
+def test_every_shown_key_has_a_sentence_and_no_sentence_is_left_over() -> None:
+    for section in SHOWN:
+        model: Any = Config
+        for part in section.split("."):
+            model = model.model_fields[part].annotation
+        assert set(ABOUT[section]) == set(model.model_fields)
+        assert all(sentence.endswith(".") for sentence in ABOUT[section].values())
 
 
 def test_an_unknown_key_names_the_nearest(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import msgspec
 from pydantic import BaseModel
 
-from ratchet.autopilot.changeable import CHANGEABLE, SHOWN, what_follows, why_fixed
+from ratchet.autopilot.changeable import ABOUT, CHANGEABLE, SHOWN, what_follows, why_fixed
 from ratchet.autopilot.config import Config
 from ratchet.autopilot.sections import parse_sections
 from ratchet.autopilot.setting_edit import with_value
@@ -33,6 +33,8 @@ class ProjectSetting(msgspec.Struct, frozen=True, kw_only=True):
     """One key of `ratchet.toml`."""
 
     name: str
+    about: str
+    """What it says, in a sentence."""
     value: Any
     """The value in force; the default where the file says nothing."""
     default: Any
@@ -304,6 +306,7 @@ def _section(config: Config, name: str, data: bytes) -> SettingsSection:
         settings.append(
             ProjectSetting(
                 name=setting,
+                about=ABOUT[name][setting],
                 value=value,
                 default=defaults[setting],
                 text=text,

@@ -43,13 +43,14 @@ def list_(
     if json:
         print_json(settings)
         return
-    rows = table("setting", "value", "set", *(["changed"] if everything else []))
+    rows = table("setting", "value", "set", "about", *(["changed"] if everything else []))
     for section in settings.sections:
         for setting in section.settings:
             if everything or not setting.fixed:
                 more = [setting.fixed or "here"] if everything else []
                 mark = "yes" if setting.is_set else ""
-                rows.add_row(f"{section.name}.{setting.name}", _said(setting.value), mark, *more)
+                name = f"{section.name}.{setting.name}"
+                rows.add_row(name, _said(setting.value), mark, setting.about, *more)
     print_table(rows)
 
 

@@ -11,6 +11,7 @@ import { counted, line, number, score, short, signed } from "../../lib/format";
 import { ends } from "../../lib/interval";
 import { pathOf } from "../../lib/paths";
 import { Behind, Command, Copy, Facts, Figure, Page, Problem, State, waiting } from "../../ui/basics";
+import { FrozenSets } from "./frozen_sets";
 import { Changes } from "../runs/changes";
 import { Harmed } from "../cycles/harmed";
 import { Outputs } from "./outputs";
@@ -59,6 +60,7 @@ function Shown({ experiment, evidence }: { experiment: Schemas["Experiment"]; ev
       <p>{decision?.sentence || "It has not decided yet."}</p>
       {cycle && <Harmed decisions={cycle.decisions} />}
       {evidence && <Outputs evidence={evidence} experiment={experiment} />}
+      {decision && decision.frozen.length > 0 && <FrozenSets of={decision.frozen} />}
       <h2>What changed</h2>
       <Changes candidate={experiment.candidate_id} since={experiment.baseline_id} />
       {decision && <HowWeKnow experiment={experiment} decision={decision} />}

@@ -37,7 +37,7 @@ export function ProblemPage() {
 }
 
 function Shown({ detail }: { detail: Schemas["ProblemDetail"] }) {
-  const { report, occurrences, transitions } = detail;
+  const { report, occurrences, transitions, frozen_tasks } = detail;
   const { problem } = report;
   const [all, setAll] = useState(false);
   const examples = all ? occurrences : occurrences.slice(0, FIRST);
@@ -86,7 +86,7 @@ function Shown({ detail }: { detail: Schemas["ProblemDetail"] }) {
               ["first seen", <Time key="first" at={problem.first_seen} />],
               ["last seen", <Time key="last" at={problem.last_seen} />],
               ["measured by", problem.evaluator || "no evaluator yet"],
-              ["frozen set", problem.frozen_set ? <code key="set">{short(problem.frozen_set)}</code> : "none: a fix makes one"],
+              ["frozen set", problem.frozen_set ? <FrozenSet key="set" id={problem.frozen_set} tasks={frozen_tasks} /> : "none: a fix makes one"],
               ["fixed by", problem.release_id && <Link key="release" to={pathOf("release", problem.release_id)}>release {short(problem.release_id)}</Link>],
               ["runs", problem.run_ids.length > 0 && problem.run_ids.map((run) => <Link key={run} to={pathOf("run", run)}>{short(run)} </Link>)],
               ["pull requests", problem.requests.length > 0 && problem.requests.map((request) => <div key={request}><Outside to={request} /></div>)],
@@ -109,6 +109,15 @@ function Shown({ detail }: { detail: Schemas["ProblemDetail"] }) {
         </section>
       </aside>
     </div>
+  );
+}
+
+function FrozenSet({ id, tasks }: { id: string; tasks: number | null }) {
+  return (
+    <>
+      <code>{short(id)}</code>, {tasks === null ? "not on this store any more" : counted(tasks, "task")}
+      <Command text={`ratchet frozen show ${short(id)}`} />
+    </>
   );
 }
 

@@ -5,6 +5,7 @@ import { api, Refusal, type Schemas } from "../../api/client";
 import { line } from "../../lib/format";
 import { Empty, Facts, Problem, waiting } from "../../ui/basics";
 import { Ask } from "../../ui/dialog";
+import { toast } from "../../ui/toast";
 
 type Setting = Schemas["ProjectSetting"];
 type Change = Schemas["SettingChange"];
@@ -29,6 +30,7 @@ export function FileSettings() {
     try {
       await write(change.key, change.before, change.digest);
       setChanged(undefined);
+      toast(`${change.key} is as it was before.`);
     } catch (failure) {
       setError(failure);
     }
@@ -67,6 +69,7 @@ export function FileSettings() {
                 of={section.settings.map((setting) => [
                   setting.name,
                   <span key={setting.name} className="row" style={{ alignItems: "baseline" }}>
+                    <span className="muted small" style={{ flexBasis: "100%" }}>{setting.about}</span>
                     {valueOf(setting.value)} {setting.is_set && <span className="badge info">set</span>}
                     {setting.fixed && !whole && <span className="muted small">{setting.fixed}</span>}
                     {!setting.fixed && !file.read_only && (
@@ -125,12 +128,14 @@ function ChangeSetting({ name, setting, digest, write }: { name: string; setting
       title={`Change ${name}?`}
       confirm="Write it to ratchet.toml"
       needs="admin"
+      done={`${name} is saved in ratchet.toml.`}
       ready={differs && check.data !== undefined}
       act={async () => {
         await write(value);
         setTyped(undefined);
       }}
     >
+      <p>{setting.about}</p>
       <label>
         {setting.name}
         {setting.kind === "boolean" || setting.kind === "choice" ? (

@@ -6,6 +6,7 @@ import { line, moment } from "../../lib/format";
 import { Command, Copy, Page, Problem, State, Time, waiting } from "../../ui/basics";
 import { Ask } from "../../ui/dialog";
 import { useSession } from "../../ui/session";
+import { toast } from "../../ui/toast";
 import { FileSettings } from "./file_settings";
 
 const SCOPES = ["read", "runner", "develop", "ingest", "feedback", "admin"] as const;
@@ -41,7 +42,9 @@ function Keys() {
     setError(null);
     try {
       const expires_in_s = days ? Number(days) * 86_400 : undefined;
-      setMade(await api.POST("/v1/keys", { body: { name: name.trim(), scopes: scopes as Schemas["Key"]["scopes"], expires_in_s } }));
+      const answer = await api.POST("/v1/keys", { body: { name: name.trim(), scopes: scopes as Schemas["Key"]["scopes"], expires_in_s } });
+      setMade(answer);
+      toast(`The key ${line(answer.key.name, 60)} is made. Its secret is shown only now.`);
       setName("");
       await queries.invalidateQueries({ queryKey: ["keys"] });
     } catch (failure) {
@@ -84,6 +87,7 @@ function Keys() {
                         title={`Revoke the key ${key.name}?`}
                         confirm="Revoke"
                         danger
+                        done={`The key ${line(key.name, 60)} is revoked.`}
                         act={async () => {
                           await api.DELETE("/v1/keys/{id}", { params: { path: { id: key.id } } });
                           await queries.invalidateQueries({ queryKey: ["keys"] });

@@ -54,6 +54,8 @@ class ProblemDetail(msgspec.Struct, frozen=True):
     """Newest first, at most a hundred, each trace once."""
     transitions: list[ProblemTransition]
     """Changes of its state, oldest first."""
+    frozen_tasks: int | None
+    """Number of tasks of its frozen set; None where it has none."""
 
 
 class NewState(Request, frozen=True, kw_only=True):
@@ -86,7 +88,11 @@ async def get_problem(server: Services, id: str) -> ProblemDetail:
     )
     occurrences = await server.in_thread(server.store.problems.occurrences, problem.id)
     transitions = await server.in_thread(server.store.problems.transitions, problem.id)
-    return ProblemDetail(listed[0], occurrences, transitions)
+    frozen_tasks = None
+    if problem.frozen_set:
+        frozen_set = await server.in_thread(server.store.frozen_sets.get, problem.frozen_set)
+        frozen_tasks = None if frozen_set is None else len(frozen_set.tasks)
+    return ProblemDetail(listed[0], occurrences, transitions, frozen_tasks)
 
 
 @group.route("POST", "/v1/problems/{id}/state", ADMIN, audited=True)
