@@ -331,6 +331,20 @@ def test_only_one_process_looks_at_a_time(store: Store) -> None:
     assert len(look(store)) == 1
 
 
+def test_what_a_killed_look_had_found_is_grouped_by_the_next_one(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    fail(store, range(1, 5), "no order {}")
+    with monkeypatch.context() as patched:
+        patched.setattr("ratchet.autopilot.problem_scan._group", killed)
+        with pytest.raises(KeyboardInterrupt):
+            look(store)
+    assert len(look(store)) == 1
+
+
 def test_a_problem_that_occurs_again_after_its_fix_has_returned(store: Store) -> None:
     fail(store, range(1, 5), "no order {}", at=NOW - 2 * DAY_S)
     (problem,) = look(store, NOW - 2 * DAY_S + 60)

@@ -95,14 +95,16 @@ def test_work_on_a_problem_makes_tasks_of_its_traces_and_ends_with_its_release(
     assert problem["state"] == "proposed", problem
     branch = problem["reason"].split(": ")[1].rstrip(".")
     project.git("merge", "--no-edit", branch)
-    assert project.ratchet("releases").returncode == 0
-    project.json("problems")
+    project.json("problems")  # it sees the merge
     fixed: Any = project.json("problems", "show", id)
     assert fixed["report"]["problem"]["state"] == "fixed"
     frozen: Any = project.json("frozen", "show", fixed["report"]["problem"]["frozen_set"])
     kept = [task["input"] for task in frozen["tasks"]]
     assert len([value for value in kept if value >= 1_000]) == 5  # the failures
     assert 5 < len(kept) <= 20
+    refused = project.ratchet("improve", "--problem", id[:6])
+    assert refused.returncode == 2
+    assert "reopen" in refused.stderr
     with Store.open(f"sqlite:///{project.root}/.ratchet/ratchet.db") as store:
         complain(store, range(100, 104), time.time() + 1)
     again = project.ratchet("problems")

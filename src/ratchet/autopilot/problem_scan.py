@@ -1,7 +1,8 @@
 """Looks through new traces for problems: what failed, and which failures are of one kind.
 
 A scan goes on where the last one ended, whoever made it: the command, the server or the autopilot.
-Killed in the middle, it looks at the last page again and finds the same occurrences.
+Killed in the middle, it looks at the last page again and finds the same occurrences; what was found
+and not grouped is grouped by the next one.
 """
 
 from __future__ import annotations
@@ -31,6 +32,9 @@ LOW = 0.5
 
 POOL = 2_000
 """Most occurrences of an agent that are grouped at once."""
+
+FAILURES, SCORES, GROUPS = "failures", "scores", "groups"
+"""Readers of traces: for what failed, for low scores; and what was grouped last."""
 
 LEASE = "problems"
 LEASE_S = 120.0
@@ -86,7 +90,7 @@ async def scan(
         with store.leases.guard(lease):
             since = now - DAYS * DAY_S
             traces = found = 0
-            agents: set[str] = set()
+            agents = set(store.problems.ungrouped_agents()) if _was_cut_off(store) else set()
             for reader in (None,) if score is None else (None, score):
                 while (page := await _page(store, since, now, reader, low_score)) is not None:
                     traces += page.traces if reader is None else 0
@@ -97,11 +101,19 @@ async def scan(
             begun: list[Problem] = []
             for agent in sorted(agents):
                 begun += _group(store, agent, since, now)
+            if agents:
+                store.problems.record([], GROUPS, ScanPlace(at=now), {})
             settle(store, now)
             returned = _returned(store, now)
     finally:
         store.leases.release(lease)
     return Scanned(traces=traces, occurrences=found, begun=tuple(begun), returned=tuple(returned))
+
+
+def _was_cut_off(store: Store) -> bool:
+    """Whether the last scan ended between finding and grouping."""
+    found_at = max(store.problems.place(reader).at for reader in (FAILURES, SCORES))
+    return store.problems.place(GROUPS).at < found_at
 
 
 class _Page(msgspec.Struct, frozen=True):
@@ -118,7 +130,7 @@ async def _page(
     Who scores has a place of its own: a server looks at traces, but cannot run the project's
     evaluators.
     """
-    reader = "failures" if score is None else "scores"
+    reader = FAILURES if score is None else SCORES
     place = store.problems.place(reader)
     changed = store.recordings.changed(
         place.spans, place.feedback, since_ns=int(since * 1e9), price=price
@@ -126,7 +138,7 @@ async def _page(
     if (changed.spans, changed.feedback) == (place.spans, place.feedback):
         return None
     backgrounds: dict[str, Background] = {}
-    asked: dict[str, tuple[int, str]] = {}
+    asked: dict[str, str] = {}
     agents: set[str] = set()
     found: list[Occurrence] = []
     imported = [o.recording.trace.rollout_id for o in changed.traces if o.imported]
@@ -178,7 +190,7 @@ def _input_text(recording: TraceRecording) -> str:
         return ""
 
 
-def _asked_before(store: Store, observed: ObservedTrace, asked: dict[str, tuple[int, str]]) -> str:
+def _asked_before(store: Store, observed: ObservedTrace, asked: dict[str, str]) -> str:
     """The question of the turn before, as text; `asked` remembers the last of each conversation."""
     trace = observed.recording.trace
     conversation_id = trace.conversation_id
@@ -187,9 +199,9 @@ def _asked_before(store: Store, observed: ObservedTrace, asked: dict[str, tuple[
     before = asked.get(conversation_id)
     if before is None:
         recording = store.recordings.asked_before(conversation_id, trace.start_ns)
-        before = (0, _input_text(recording)) if recording is not None else (0, "")
-    asked[conversation_id] = (trace.start_ns, _input_text(observed.recording))
-    return before[1]
+        before = "" if recording is None else _input_text(recording)
+    asked[conversation_id] = _input_text(observed.recording)
+    return before
 
 
 def _group(store: Store, agent: str, since: float, now: float) -> tuple[Problem, ...]:

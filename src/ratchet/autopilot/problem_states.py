@@ -6,12 +6,12 @@ from ratchet.autopilot.freezing import freeze_fixed
 from ratchet.autopilot.problem_reports import DAYS, trace_counts
 from ratchet.store import Store
 from ratchet.store.problems import DAY_S
-from ratchet.types import FrozenSet, Problem, ProblemState, Release, Run
+from ratchet.types import PROBLEM_TRANSITIONS, FrozenSet, Problem, ProblemState, Release, Run
 
 _RELEASES: dict[str, tuple[ProblemState, str]] = {
     "branched": ("proposed", "Its branch is made: {where}."),
     "proposed": ("proposed", "Its pull request is open: {where}."),
-    "merged": ("fixed", "Its pull request was merged: {where}."),
+    "merged": ("fixed", "It was merged: {where}."),
     "active": ("fixed", "Its release is active."),
     "closed": ("open", "Its pull request was closed without a merge: {where}."),
     "rolled_back": ("open", "Its release was rolled back."),
@@ -45,8 +45,8 @@ def settle(store: Store, now: float) -> list[Problem]:
         target, reason = _standing(run, release)
         if target == "open" and problem.fixed_at:
             target = "returned"
-        if target == problem.state:
-            continue
+        if target not in PROBLEM_TRANSITIONS[problem.state]:
+            continue  # it is there, or what it was fixed by is deleted
         frozen = _frozen(store, problem, run, now) if target == "fixed" else None
         changed.append(
             store.problems.change(

@@ -9,6 +9,7 @@ import msgspec
 from ratchet.autopilot.problem_reports import DAYS
 from ratchet.autopilot.project import Project
 from ratchet.curate import CaptureFilter, capture
+from ratchet.curate.capture import KNOWN
 from ratchet.store import Store
 from ratchet.store.problems import DAY_S
 from ratchet.types import NEEDS_WORK, STAGE_TRANSITIONS, Dataset, InputError, Problem
@@ -59,9 +60,9 @@ def prepare(project: Project, store: Store, problem: Problem, now: float) -> Pro
     Raises:
         InputError: The problem needs no work, or none of its traces can become a task.
     """
-    if problem.state == "ignored":
+    if problem.state in ("ignored", "fixed"):
         raise InputError(
-            f"Problem {problem.id} is ignored: {problem.reason}",
+            f"Problem {problem.id} is {problem.state}: {problem.reason}",
             hint=f"Open it again: ratchet problems reopen {problem.id}.",
         )
     underway = store.runs.get(problem.run_ids[-1]) if problem.state == "learning" else None
@@ -70,7 +71,7 @@ def prepare(project: Project, store: Store, problem: Problem, now: float) -> Pro
         dataset = store.datasets.get(underway.dataset_version)
         return ProblemWork(
             told_of(project, store, problem).with_dataset(f"{dataset.name}@{dataset.version}"),
-            (f"Problem {problem.id}: {problem.title}. Run {underway.id[:8]} goes on.",),
+            (f"Run {underway.id[:8]} goes on with problem {problem.id} ({problem.title}).",),
         )
     dataset, sentences = (
         project.dataset(store=store, needs=())
@@ -78,7 +79,6 @@ def prepare(project: Project, store: Store, problem: Problem, now: float) -> Pro
         else (Dataset(name="problems", tasks=(), splits={}, provenance="captured"), ())
     )
     occurrences = store.problems.occurrences(problem.id, since=now - DAYS * DAY_S, limit=MOST_TASKS)
-    known = {source for task in dataset.tasks for source in task.origin.sources}
     ids = frozenset(occurrence.trace_id for occurrence in occurrences)
     shares = project.config.tasks.split
     captured = capture(
@@ -99,11 +99,22 @@ def prepare(project: Project, store: Store, problem: Problem, now: float) -> Pro
     answered = sum(task.task.expected is not None for task in captured.tasks)
     said = [
         *sentences,
-        f"Problem {problem.id}: {problem.title}. {counted(len(captured.tasks), 'new task')} of its"
+        f"Problem {problem.id} ({problem.title}): {counted(len(captured.tasks), 'new task')} of its"
         f" {counted(len(ids), 'newest trace')}, {answered} with an expected answer.",
     ]
     of_problem = [t for t in captured.dataset.tasks if ids.intersection(t.origin.sources)]
-    if _needs_answers(project) and all(task.expected is None for task in of_problem):
+    is_covered = any(why.startswith(KNOWN) for why in captured.left_out)
+    if not of_problem and not is_covered:
+        reasons = "; ".join(f"{count} × {why}" for why, count in captured.left_out.items())
+        raise InputError(
+            f"No trace of problem {problem.id} can become a task: {reasons or 'there is none'}.",
+            hint="Record inputs, or import tasks: ratchet datasets import.",
+        )
+    if (
+        not is_covered
+        and _needs_answers(project)
+        and all(task.expected is None for task in of_problem)
+    ):
         raise InputError(
             f"None of the {counted(len(of_problem), 'task')} of problem {problem.id} has an"
             " expected answer, which the objective needs: a gain would say nothing about it.",
@@ -112,15 +123,8 @@ def prepare(project: Project, store: Store, problem: Problem, now: float) -> Pro
         )
     if captured.dataset.version != dataset.version:
         store.datasets.put(captured.dataset, now)
-    elif not known & ids and not dataset.tasks:
-        reasons = "; ".join(f"{count} × {why}" for why, count in captured.left_out.items())
-        raise InputError(
-            f"No trace of problem {problem.id} can become a task: {reasons or 'there is none'}.",
-            hint="Record inputs, or import tasks: ratchet datasets import.",
-        )
     name = f"{captured.dataset.name}@{captured.dataset.version}"
-    ready = project.with_dataset(name) if captured.dataset.tasks else project
-    return ProblemWork(told_of(ready, store, problem), tuple(said))
+    return ProblemWork(told_of(project.with_dataset(name), store, problem), tuple(said))
 
 
 def _needs_answers(project: Project) -> bool:

@@ -41,6 +41,9 @@ PASSES_FROM = 0.5
 PROVES = "prove/"
 """Beginning of the purpose of rollouts of experiments."""
 
+KNOWN = "its input is a task already"
+"""Beginning of why a trace became no task when the dataset has its input."""
+
 _REMEMBERED = 2_000
 """Answers that passed, for older failed attempts at the same input."""
 
@@ -298,14 +301,12 @@ class _Search:
     def _meet(self, task: Task, key: bytes, trace: Trace, expected: Any, origin: Origin) -> None:
         """Take the answer of another trace of a task that is there already."""
         if expected is None:
-            self._leave(True, "its input is a task already")
+            self._leave(True, KNOWN)
         elif task.expected is not None:
             same = task.expected == expected
             self._leave(
                 True,
-                "its input is a task already"
-                if same
-                else "its input is a task already, with another expected answer",
+                KNOWN if same else f"{KNOWN}, with another expected answer",
             )
         else:
             sources = tuple(dict.fromkeys((*task.origin.sources, *origin.sources)))

@@ -20,6 +20,14 @@ CLOSE_S = 2.0
 """Seconds that a look may take to end when the server stops: the next one goes on there."""
 
 
+PAUSE_S = 5.0
+"""Longest pause between two pages of traces."""
+
+
+class _ServerStops(Exception):
+    """The server stops: the next look goes on here."""
+
+
 class ProblemScanner:
     """Looks through new traces every minute. Servers of one store take turns.
 
@@ -51,6 +59,8 @@ class ProblemScanner:
         while not await self._pause():
             try:
                 await loop.run_in_executor(self._thread, self._look)
+            except _ServerStops:
+                return
             except LeaseLost:
                 log.info("Another process looks for problems now.")
             except StoreError as error:
@@ -59,7 +69,19 @@ class ProblemScanner:
                 log.exception("Looking for problems failed, and is tried again")
 
     def _look(self) -> None:
-        found = asyncio.run(scan(self._store, now=time.time()))
+        began = time.monotonic()
+
+        def pause(_: int) -> None:
+            """Leave other work three quarters of the time; end soon when the server stops."""
+            nonlocal began
+            until = time.monotonic() + min(3 * (time.monotonic() - began), PAUSE_S)
+            while time.monotonic() < until and not self._closing.is_set():
+                time.sleep(0.05)
+            if self._closing.is_set():
+                raise _ServerStops
+            began = time.monotonic()
+
+        found = asyncio.run(scan(self._store, now=time.time(), on_page=pause))
         for problem in (*found.begun, *found.returned):
             log.info("Problem %s is %s: %s", problem.id, problem.state, problem.title)
 

@@ -104,9 +104,10 @@ class Problems:
 
         self._database.write(work)
 
-    def agents(self) -> builtins.list[str]:
-        """List the agents that have occurrences, sorted."""
-        query = select(occurrences.c.agent).distinct().order_by(occurrences.c.agent)
+    def ungrouped_agents(self) -> builtins.list[str]:
+        """List the agents that have occurrences without a problem, sorted."""
+        unowned = occurrences.c.problem_id == ""
+        query = select(occurrences.c.agent).where(unowned).distinct().order_by(occurrences.c.agent)
         return self._database.read(lambda c: list(c.scalars(query)))
 
     def ungrouped(self, agent: str, since: float, limit: int) -> builtins.list[Occurrence]:

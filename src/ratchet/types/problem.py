@@ -106,7 +106,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     frozen_set: str = ""
     """Id of the frozen set that guards its fix; empty when there is none."""
     version: int = 1
-    """Counts its changes; a writer that has not seen the last one is refused."""
+    """Counts its changes."""
 
 
 class ProblemTransition(msgspec.Struct, frozen=True, kw_only=True):

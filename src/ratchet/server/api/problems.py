@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from ratchet.autopilot.problem_reports import DAYS, reports
+from ratchet.autopilot.problem_scan import FAILURES
 from ratchet.server.agent_limits import BY_QUERY, of_answer
 from ratchet.server.api.fields import Name, Request, ShortText
 from ratchet.server.http_problems import HttpProblem
@@ -73,7 +74,7 @@ async def list_problems(server: Services, query: ProblemQuery) -> ProblemList:
     found, traces = await server.in_thread(
         reports, server.store, now=time.time(), agent=query.agent, state=query.state
     )
-    place = await server.in_thread(server.store.problems.place, "failures")
+    place = await server.in_thread(server.store.problems.place, FAILURES)
     return ProblemList(found, traces, DAYS, place.at)
 
 
