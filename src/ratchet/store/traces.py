@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
-from sqlalchemy import Connection, and_, exists, func, select, text, tuple_
+from sqlalchemy import Connection, Text, and_, exists, func, select, text, tuple_, type_coerce
 
 from ratchet.store.columns import clean
 from ratchet.store.engine import Database, starts_with
@@ -22,7 +22,7 @@ from ratchet.store.tables import rollouts, spans
 from ratchet.store.texts import spans_of
 from ratchet.store.trace_index import TraceIndex
 from ratchet.store.trace_texts import lines_by_trace
-from ratchet.store.usage import OPERATION, Price, cost_of, used_by, why_unmeasured
+from ratchet.store.usage import OPERATION, STREAM, Price, cost_of, used_by, why_unmeasured
 from ratchet.types import Feedback, InputError, Span, total_cost
 from ratchet.types.trace import (
     EVERY,
@@ -178,7 +178,7 @@ class Traces:
             limit: Maximum number of spans, those that started first.
             price: Prices of calls that recorded no cost.
         """
-        read = self._read(trace_id, limit, price, spans_of)
+        read = self._read(trace_id, limit, price, (spans,), spans_of)
         if read is None:
             return None
         trace, ordered = read
@@ -191,7 +191,11 @@ class Traces:
 
         Arguments are those of `get`.
         """
-        read = self._read(trace_id, limit, price, lambda _, rows: [_bones(r, price) for r in rows])
+
+        def bones(_: Connection, rows: Sequence[Any]) -> builtins.list[SpanSkeleton]:
+            return [_bones(row, price) for row in rows]
+
+        read = self._read(trace_id, limit, price, _BONES, bones)
         if read is None:
             return None
         trace, ordered = read
@@ -225,26 +229,24 @@ class Traces:
         trace_id: str,
         limit: int,
         price: Price | None,
+        columns: Sequence[Any],
         convert: Callable[[Connection, Sequence[Any]], builtins.list[Part]],
     ) -> tuple[Trace, builtins.list[Part]] | None:
-        """Summary and converted span rows of a trace, in order of their start."""
+        """Summary and converted rows of a trace's spans, in order of their start."""
 
         def work(connection: Connection) -> tuple[Trace, builtins.list[Part]] | None:
             keys = connection.execute(_keys_of(trace_id))
             parts = summaries(connection, [SummaryKey(*row) for row in keys], price)
             if not parts:
                 return None
-            rows = itertools.chain.from_iterable(
-                connection.execute(
-                    select(spans)
-                    .where(among([key]))
-                    .order_by(spans.c.start_ns, spans.c.seq)
-                    .limit(limit)
-                )
-                for key in parts
-            )
-            ordered = sorted(rows, key=lambda row: (row.start_ns, row.seq))[:limit]
-            return merged_trace(list(parts.values())), convert(connection, ordered)
+            rows: builtins.list[Any] = []
+            for key in parts:
+                query = select(*columns).where(among([key]))
+                ordered = query.order_by(spans.c.start_ns, spans.c.seq).limit(limit)
+                rows += connection.execute(ordered).all()
+            if len(parts) > 1:
+                rows = sorted(rows, key=lambda row: (row.start_ns, row.seq))[:limit]
+            return merged_trace(list(parts.values())), convert(connection, rows)
 
         return self._database.read(work)
 
@@ -340,28 +342,52 @@ def _keys_of(trace_id: str) -> Any:
     return query.where(_HEADS, spans.c.trace_id == clean(trace_id)).limit(1_000)
 
 
+class _Asked(msgspec.Struct, gc=False):
+    """Of the attributes of a span, what its skeleton needs; the others are skipped unread."""
+
+    operation: Any = msgspec.field(default=None, name=OPERATION)
+    stream: Any = msgspec.field(default=None, name=STREAM)
+
+
+_asked = msgspec.json.Decoder(_Asked).decode
+
+_BONES = (
+    spans.c.start_ns,
+    spans.c.seq,
+    spans.c.end_ns,
+    spans.c.span_id,
+    spans.c.parent_id,
+    spans.c.name,
+    spans.c.status,
+    spans.c.message,
+    spans.c.usage,
+    type_coerce(spans.c.attributes, Text),
+)
+
+
 def _bones(row: Any, price: Price | None) -> SpanSkeleton:
-    operation = row.attributes.get(OPERATION)
-    call = used_by(row.span_id, row.parent_id, row.usage).call if row.usage else None
+    start_ns, _, end_ns, span_id, parent_id, name, status, message, usage, attributes = row
+    asked = _asked(attributes)
+    operation = asked.operation if isinstance(asked.operation, str) else ""
+    call = used_by(span_id, parent_id, usage).call if usage else None
     # A span that sums the usage of the calls below it costs nothing itself.
-    is_stated = isinstance(operation, str) and operation
     is_call = call is not None and operation not in SUMS
     cost = cost_of(call, price) if call is not None and is_call else None
     return SpanSkeleton(
-        span_id=row.span_id,
-        parent_id=row.parent_id,
-        name=row.name,
-        operation=operation if is_stated else "chat" if is_call else "step",
-        start_ns=row.start_ns,
-        end_ns=row.end_ns,
+        span_id=span_id,
+        parent_id=parent_id,
+        name=name,
+        operation=operation or ("chat" if is_call else "step"),
+        start_ns=start_ns,
+        end_ns=end_ns,
         # The default itself, so that it is left out of JSON.
-        status="unset" if row.status == "unset" else row.status,
-        message=row.message[:MESSAGE],
+        status="unset" if status == "unset" else status,
+        message=message[:MESSAGE],
         model=call.model if call else "",
         input_tokens=call.input_tokens if call else 0,
         output_tokens=call.output_tokens if call else 0,
         cost_usd=cost,
-        unmeasured=why_unmeasured(call, row.attributes)
+        unmeasured=why_unmeasured(call, {STREAM: asked.stream})
         if call is not None and is_call and cost is None
         else "",
     )

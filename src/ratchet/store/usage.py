@@ -25,6 +25,8 @@ OPERATION = "gen_ai.operation.name"
 GATEWAY = "ratchet.upstream"
 """Attribute that only the gateway's records of calls have."""
 
+STREAM = "gen_ai.request.stream"
+
 LATE = "ratchet.late"
 """Attribute of a call that was recorded after its rollout had ended, whose cost is final."""
 
@@ -281,7 +283,7 @@ def why_unmeasured(call: ModelCall, attributes: Mapping[str, Any]) -> str:
         return "the call broke off before its usage was reported"
     if call.input_tokens or call.output_tokens:
         return "no price of the model is known; [prices] in ratchet.toml sets it"
-    if attributes.get("gen_ai.request.stream") is True:
+    if attributes.get(STREAM) is True:
         return f"the stream reports no usage; it does with {USAGE_OF_STREAMS}"
     return "the call reports no tokens"
 

@@ -270,7 +270,7 @@ class TraceDetail(msgspec.Struct, frozen=True, kw_only=True):
     """Newest first."""
 
 
-class SpanSkeleton(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class SpanSkeleton(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """A span without its attributes and events: what a tree or a timeline shows.
 
     Fields that have their default are left out of JSON: a trace may have 100,000 spans.
