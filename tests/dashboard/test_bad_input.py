@@ -99,7 +99,7 @@ def test_a_store_that_was_written_in_part_is_shown_as_far_as_it_goes(
     server = serve(half)
     page = opened(server.url)
     for path, text in {
-        "/": "The last change",
+        "/": "Answers improved",
         "/runs": "prove",
         f"/runs/{'10' * 16}": "No candidate has been judged yet.",
         "/experiments": "running",

@@ -304,7 +304,6 @@ def test_the_overview_counts_traces_and_says_what_waits(http: httpx2.Client) -> 
     assert agent["active_candidate_id"] == BETTER.id
     assert sum(bucket["traces"] for bucket in agent["series"]) == 3
     assert [each["kind"] for each in found["waiting"]] == ["approval", "branch", "ending_model"]
-    assert found["more"] is False
     assert found["complete_until"] is None
     assert sum(day["known_usd"] for day in found["days"]) >= agent["known_usd"] > 0
     month = http.get("/v1/overview?hours=720").json()

@@ -141,7 +141,7 @@ def test_a_server_killed_amid_indexing_leaves_each_trace_to_be_found_once(
             store.spans.put([SpanRecord(span=span, agent="bot") for span in spans])
 
         def figures() -> int:
-            return sum(each.traces for each in store.trace_index.figures(0, 10**12, 10_000)[0])
+            return sum(each.traces for each in store.trace_index.figures(0, 1))
 
         for indexed in (1, 1_000, 2_000):
             served = serve()

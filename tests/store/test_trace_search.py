@@ -316,26 +316,40 @@ def test_rollouts_are_not_indexed(store: Store) -> None:
 
 def test_sums_are_exact(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     dollars = [0.01 * (n % 7) for n in range(300)]
-    put(store, *(trace(f"t{n}", start=10 * n, usd=dollars[n]) for n in range(300)))
+    put(store, *(trace(f"t{n}", start=180 * n, usd=dollars[n]) for n in range(300)))
     put(store, trace("judged", start=5, usd=100.0), agent="judge")
-    put(store, trace("free", start=1_000, usd=None), agent="other")
+    put(store, trace("free", start=18_000, usd=None, failed="no"), agent="other")
     monkeypatch.setattr(module, "BATCH", 64)
     store.trace_index.complete()
-    sums, more = store.trace_index.figures(0, 1_000 * SECOND, 1_000)
-    assert not more
-    by_step = {(each.agent, each.step): each for each in sums}
+    by_step = {(each.agent, each.step): each for each in store.trace_index.figures(0, 5)}
     assert set(by_step) == {("bot", 0), ("bot", 1), ("bot", 2), ("other", 1)}
     assert math.isclose(by_step["bot", 1].known_usd, sum(dollars[100:200]))
     assert (by_step["bot", 1].traces, by_step["bot", 1].unpriced) == (100, 0)
-    assert (by_step["other", 1].known_usd, by_step["other", 1].unpriced) == (0.0, 1)
-    assert store.trace_index.figures(0, 1_000 * SECOND, 100)[1]
-    later, _ = store.trace_index.figures(1_500 * SECOND, 1_000 * SECOND, 1_000)
+    free = by_step["other", 1]
+    assert (free.traces, free.errors, free.known_usd, free.unpriced) == (1, 1, 0.0, 1)
+    later = store.trace_index.figures(7, 5)
     assert {each.step: each.traces for each in later if each.agent == "bot"} == {
-        -1: 150,
+        -1: 140,
         0: 100,
-        1: 50,
+        1: 60,
     }
     assert {each.day for each in later} == {0}
+    assert store.trace_index.counts_since(180 * 250 * SECOND) == {"bot": 50}
+    assert store.trace_index.counts_since(0) == {"bot": 300, "other": 1}
+
+
+def test_sums_follow_traces_that_change_and_go(store: Store) -> None:
+    put(store, trace("t1", usd=0.5), trace("t2", start=7_200, usd=0.25), trace("t3", start=90_000))
+    store.trace_index.complete()
+    store.feedback.add([Feedback(id="f", kind="thumbs", value=0.5, trace_id="t1")], 1.0)
+    store.trace_index.complete()
+    first, second, _ = sorted(store.trace_index.figures(0, 1), key=lambda sums: sums.step)
+    assert (first.traces, first.known_usd, first.rated, first.worst_sum) == (1, 0.5, 1, 0.5)
+    assert (second.step, second.known_usd, second.rated) == (2, 0.25, 0)
+    store.spans.prune(80_000 * SECOND)
+    store.pruning.trace_rows(80_000.0)
+    (left,) = store.trace_index.figures(0, 1)
+    assert (left.day, left.step, left.traces) == (1, 25, 1)
 
 
 def test_a_price_that_becomes_known_is_counted(store: Store) -> None:
@@ -347,7 +361,7 @@ def test_a_price_that_becomes_known_is_counted(store: Store) -> None:
 
     store.trace_index.reprice(price)
     store.trace_index.complete(price)
-    (sums,) = store.trace_index.figures(0, 1_000 * SECOND, 10)[0]
+    (sums,) = store.trace_index.figures(0, 1)
     assert (sums.known_usd, sums.unpriced) == (0.5, 1)
 
 

@@ -10,9 +10,6 @@ from ratchet.types import ProblemReport, ProblemState
 DAYS = 14
 """Days in which problems are looked for and counted."""
 
-COUNTED = 5_000_000
-"""Most traces that are counted."""
-
 
 def reports(
     store: Store,
@@ -32,27 +29,20 @@ def reports(
         only: Only the problem with this id.
     """
     listed = [p for p in store.problems.list(agent, state) if only is None or p.id == only]
-    traces = trace_counts(store, now - DAYS * DAY_S, now)
+    traces = trace_counts(store, now - DAYS * DAY_S)
     total = traces.get(agent, 0) if agent is not None else sum(traces.values())
     return store.problems.reports(listed, traces, days=DAYS, now=now), total
 
 
-def trace_counts(store: Store, since: float, now: float) -> dict[str, int]:
+def trace_counts(store: Store, since: float) -> dict[str, int]:
     """Number of traces since a time, by agent; imported trajectories count as traces.
 
     Args:
         store: The store.
         since: Unix seconds.
-        now: Unix seconds.
     """
-    since_ns = int(since * 1e9)
-    step_ns = max(int((now - since) * 1e9), 1)
     store.trace_index.complete(price)
-    figures, _ = store.trace_index.figures(since_ns, step_ns, COUNTED)
-    counts: dict[str, int] = {}
-    for sums in figures:
-        if sums.step >= 0:  # others are of the first day, before its time
-            counts[sums.agent] = counts.get(sums.agent, 0) + sums.traces
+    counts = store.trace_index.counts_since(int(since * 1e9))
     for agent, rollouts in store.recordings.imported_since(since).items():
         counts[agent] = counts.get(agent, 0) + rollouts
     return counts

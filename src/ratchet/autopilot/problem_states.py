@@ -64,7 +64,7 @@ def settle(store: Store, now: float) -> list[Problem]:
 
 
 def _frozen(store: Store, problem: Problem, run: Run, now: float) -> FrozenSet | None:
-    traces = trace_counts(store, now - DAYS * DAY_S, now)
+    traces = trace_counts(store, now - DAYS * DAY_S)
     (report,) = store.problems.reports([problem], traces, days=DAYS, now=now)
     return freeze_fixed(store, problem, run, loss=report.weight, now=now)
 

@@ -131,6 +131,12 @@ class Database:
         new = {name: row.excluded[name] for name in values}
         return row.on_conflict_do_update(index_elements=keys, set_=new).inline()
 
+    def adding(self, table: Table, keys: Sequence[str], values: Sequence[str]) -> Insert:
+        """INSERT that adds `values` to those of rows whose `keys` exist."""
+        row = self._dialect_insert(table)
+        sums = {name: table.c[name] + row.excluded[name] for name in values}
+        return row.on_conflict_do_update(index_elements=keys, set_=sums).inline()
+
     def _dialect_insert(self, table: Table) -> _sqlite.Insert | _postgresql.Insert:
         if self.is_sqlite:
             from sqlalchemy.dialects import sqlite as dialect

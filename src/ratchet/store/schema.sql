@@ -235,7 +235,18 @@ CREATE TABLE trace_rows (
 	UNIQUE (trace_id)
 );
 
-CREATE INDEX ix_trace_rows_sums ON trace_rows (place, agent, duration_s, errors, known_usd, unpriced, feedback, worst);
+CREATE TABLE trace_sums (
+	hour BIGINT NOT NULL,
+	agent TEXT NOT NULL,
+	traces BIGINT NOT NULL,
+	errors BIGINT NOT NULL,
+	unpriced BIGINT NOT NULL,
+	rated BIGINT NOT NULL,
+	known_usd FLOAT NOT NULL,
+	worst FLOAT NOT NULL,
+	CONSTRAINT pk_trace_sums PRIMARY KEY (hour, agent)
+)
+ WITHOUT ROWID;
 
 CREATE TABLE stale_traces (
 	seq INTEGER NOT NULL,

@@ -285,11 +285,25 @@ trace_rows = Table(
     _words("error"),
     _words("input"),
     _words("output"),
-    # All that figures over many traces read.
-    Index(
-        "ix_trace_rows_sums",
-        *("place", "agent", "duration_s", "errors", "known_usd", "unpriced", "feedback", "worst"),
-    ),
+)
+
+# Sums over the rows of `trace_rows` by the hour and agent, in the transaction that changes these.
+trace_sums = Table(
+    "trace_sums",
+    metadata,
+    # Of the place, from 1970 on.
+    Column("hour", BigInteger, nullable=False),
+    _words("agent"),
+    Column("traces", BigInteger, nullable=False),
+    # Traces with a failed span, with a call of unknown price, and with feedback that has a value.
+    Column("errors", BigInteger, nullable=False),
+    Column("unpriced", BigInteger, nullable=False),
+    Column("rated", BigInteger, nullable=False),
+    Column("known_usd", Float, nullable=False),
+    # Of the lowest values.
+    Column("worst", Float, nullable=False),
+    PrimaryKeyConstraint("hour", "agent", name="pk_trace_sums"),
+    sqlite_with_rowid=False,
 )
 
 # Live traces whose row does not show all that is stored of them, in order.

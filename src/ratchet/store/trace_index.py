@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import builtins
 import time
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, and_, bindparam, case, delete, exists, func, insert, select, text
+from sqlalchemy import Connection, bindparam, case, delete, exists, func, insert, select, text
 
 from ratchet.store.columns import clean, decode, encode
 from ratchet.store.engine import Database, chunks
@@ -27,7 +28,7 @@ from ratchet.store.search_words import (
     words_in,
 )
 from ratchet.store.summaries import SummaryKey, summaries
-from ratchet.store.tables import spans, stale_traces, trace_rows
+from ratchet.store.tables import spans, stale_traces, trace_rows, trace_sums
 from ratchet.store.trace_texts import TraceLines, TraceTexts, lines_of, texts_by_trace
 from ratchet.store.usage import Price
 from ratchet.types import Feedback
@@ -48,10 +49,17 @@ FACETED = 10_000
 VALUES = 50
 """Values of a facet that are listed, those of the most traces."""
 
-DAY_NS = 86_400 * 10**9
+HOUR_NS = 3_600 * 10**9
 
 # An arbitrary number, the same in every Ratchet: on Postgres one process catches up at a time.
 INDEX_LOCK = 7_236_142_461
+
+_SUMMED = ("traces", "errors", "unpriced", "rated", "known_usd", "worst")
+"""Columns of `trace_sums`, in the order of `AgentFigures`."""
+
+_TO_SUM = tuple(
+    trace_rows.c[name] for name in ("agent", "errors", "unpriced", "known_usd", "worst")
+)
 
 _EARLIEST, _LATEST = -(2**63), 2**63 - 1
 
@@ -89,11 +97,11 @@ class AgentFigures(NamedTuple):
     traces: int
     errors: int
     """Traces with a failed span."""
-    known_usd: float
     unpriced: int
     """Traces with a call whose price is unknown."""
     rated: int
     """Traces with feedback that has a value."""
+    known_usd: float
     worst_sum: float
     """Sum of the lowest value of each of these."""
 
@@ -126,6 +134,7 @@ class TraceIndex:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._is_sqlite = database.is_sqlite
+        self._add_sums = database.adding(trace_sums, ("hour", "agent"), _SUMMED)
 
     def catch_up(self, price: Price | None = None, *, limit: int = BATCH) -> IndexState:
         """Index stale traces, those first that were marked first.
@@ -192,6 +201,7 @@ class TraceIndex:
         if places:
             rows = [_row(places[key], traces[key], texts[key]) for key in texts]
             connection.execute(insert(trace_rows), rows)
+            self._sum_up(connection, rows, 1)
             words = [(places[key], texts[key].words(traces[key])) for key in texts]
             self._add_words(connection, words)
         for chunk in chunks([mark.seq for mark in marks]):
@@ -208,16 +218,46 @@ class TraceIndex:
             rows = [{"place": place, "words": tsvector_text(listed)} for place, listed in words]
         connection.execute(text(statement), rows)
 
+    def _sum_up(
+        self, connection: Connection, rows: Iterable[Mapping[str, Any]], times: int
+    ) -> None:
+        """Add rows to the sums, or with -1 take them out."""
+        sums: dict[tuple[int, str], builtins.list[float]] = {}
+        for row in rows:
+            summed = sums.setdefault((row["place"] // HOUR_NS, row["agent"]), [0] * len(_SUMMED))
+            worst = row["worst"]
+            figures = (
+                1,
+                row["errors"] > 0,
+                row["unpriced"] > 0,
+                worst is not None,
+                row["known_usd"],
+                worst or 0.0,
+            )
+            for number, figure in enumerate(figures):
+                summed[number] += times * figure
+        changes = [
+            {"hour": hour, "agent": agent, **dict(zip(_SUMMED, summed, strict=True))}
+            for (hour, agent), summed in sorted(sums.items())
+        ]
+        if changes:
+            connection.execute(self._add_sums, changes)
+        if times < 0:
+            connection.execute(delete(trace_sums).where(trace_sums.c.traces == 0))
+
     def _remove(self, connection: Connection, column: Any, values: Sequence[Any]) -> int:
         key = "rowid" if self._is_sqlite else "place"
         gone = text(f"DELETE FROM trace_words WHERE {key} = :place")  # noqa: S608
         removed = 0
         for chunk in chunks(values):
-            places = connection.scalars(select(trace_rows.c.place).where(column.in_(chunk))).all()
-            if places:
+            query = select(trace_rows.c.place, *_TO_SUM).where(column.in_(chunk))
+            rows = connection.execute(query).mappings().all()
+            if rows:
+                places = [row["place"] for row in rows]
                 connection.execute(gone, [{"place": place} for place in places])
                 connection.execute(delete(trace_rows).where(trace_rows.c.place.in_(places)))
-            removed += len(places)
+                self._sum_up(connection, rows, -1)
+            removed += len(rows)
         return removed
 
     def remove(self, connection: Connection, places: Sequence[int]) -> int:
@@ -245,7 +285,7 @@ class TraceIndex:
             The traces, and the place after which the next page begins; None after
             the last. A page may be short although there is a next one.
         """
-        phrases = _phrases(criteria)
+        phrases = self._phrases(criteria)
         conditions = _conditions(criteria)
         page: builtins.list[IndexedTrace] = []
         looked_at = 0
@@ -296,78 +336,78 @@ class TraceIndex:
         Args:
             criteria: Filter.
         """
-        phrases = _phrases(criteria)
-        groups = (
-            trace_rows.c.agent,
-            trace_rows.c.models,
-            trace_rows.c.user_id,
-            (trace_rows.c.errors > 0).label("failed"),
-            (trace_rows.c.feedback > 0).label("rated"),
-        )
+        phrases = self._phrases(criteria)
+        row = trace_rows.c
+        query = select(row.agent, row.models, row.user_id, row.errors, row.feedback)
+        conditions = _conditions(criteria)
 
         def work(connection: Connection) -> TraceFacets:
             places = self._places(connection, criteria, phrases, FACETED + 1, None)
-            more = len(places) > FACETED
-            query = select(*groups, func.count()).group_by(*groups)
-            counts = [
-                row
-                for window in chunks(places[:FACETED])
-                for row in connection.execute(
-                    query.where(trace_rows.c.place.in_(window), *_conditions(criteria))
-                )
-            ]
-            return _facets(counts, more)
+            fitting = builtins.list[Any]()
+            for window in chunks(places[:FACETED]):
+                of = query.where(row.place.in_(window), *conditions)
+                fitting += connection.execute(of).all()
+            return _facets(fitting, len(places) > FACETED)
 
         return self._database.read(work)
 
-    def figures(
-        self, since_ns: int, step_ns: int, limit: int
-    ) -> tuple[builtins.list[AgentFigures], bool]:
+    def figures(self, since_h: int, step_h: int) -> builtins.list[AgentFigures]:
         """Sum up live traces by agent and step of time, without Ratchet's own model calls.
 
         Args:
-            since_ns: Start of the first step, Unix time in nanoseconds. Its whole day is summed up.
-            step_ns: Length of a step in nanoseconds.
-            limit: Traces to sum up, the newest ones.
-
-        Returns:
-            The figures, and whether there are more traces than the limit.
+            since_h: Start of the first step, in hours from 1970 on. Its whole day is summed up.
+            step_h: Hours of a step.
         """
-        newest = _newest(since_ns // DAY_NS * DAY_NS, limit).subquery().c
-        after_ns = newest.place - since_ns
-        step = case((after_ns < 0, -1), else_=after_ns // step_ns).label("step")
-        day = (newest.place // DAY_NS).label("day")
-        query = select(
-            newest.agent,
-            step,
-            day,
-            func.count(),
-            func.sum(case((newest.errors > 0, 1), else_=0)),
-            func.sum(newest.known_usd),
-            func.sum(case((newest.unpriced > 0, 1), else_=0)),
-            func.count(newest.worst),
-            func.coalesce(func.sum(newest.worst), 0.0),
-        ).group_by(newest.agent, step, day)
-
-        def work(connection: Connection) -> tuple[builtins.list[AgentFigures], bool]:
-            sums = [
-                AgentFigures(
-                    agent=row[0],
-                    step=int(row[1]),
-                    day=int(row[2]),
-                    traces=int(row[3]),
-                    errors=int(row[4]),
-                    known_usd=float(row[5]),
-                    unpriced=int(row[6]),
-                    rated=int(row[7]),
-                    worst_sum=float(row[8]),
-                )
+        sums = trace_sums.c
+        after_h = sums.hour - since_h
+        step = case((after_h < 0, -1), else_=after_h // step_h).label("step")
+        day = (sums.hour // 24).label("day")
+        query = (
+            select(sums.agent, step, day, *(func.sum(sums[name]) for name in _SUMMED))
+            .where(sums.hour >= since_h // 24 * 24, sums.agent.not_in(sorted(OWN_AGENTS)))
+            .group_by(sums.agent, step, day)
+        )
+        return self._database.read(
+            lambda connection: [
+                # Of whole numbers, Postgres gives sums as decimals.
+                AgentFigures(row[0], *map(int, row[1:7]), *row[7:])
                 for row in connection.execute(query)
             ]
-            counted = sum(each.traces for each in sums)
-            return sums, counted >= limit
+        )
+
+    def counts_since(self, since_ns: int) -> dict[str, int]:
+        """Number of live traces that began at or after a Unix time in nanoseconds, by agent."""
+        whole_h = -(-since_ns // HOUR_NS)
+        row, sums = trace_rows.c, trace_sums.c
+        begun = row.place.between(since_ns, whole_h * HOUR_NS - 1)
+        within = select(row.agent, func.count()).where(begun).group_by(row.agent)
+        whole = select(sums.agent, func.sum(sums.traces)).where(sums.hour >= whole_h)
+
+        def work(connection: Connection) -> dict[str, int]:
+            counts: dict[str, int] = {}
+            for query in (within, whole.group_by(sums.agent)):
+                for agent, number in connection.execute(query):
+                    if agent not in OWN_AGENTS:
+                        counts[agent] = counts.get(agent, 0) + int(number)
+            return counts
 
         return self._database.read(work)
+
+    def _phrases(self, criteria: TraceFilter) -> builtins.list[Phrase] | None:
+        """Phrases of which a trace that fits has all; None where none is known.
+
+        What it is filtered by is among its words, so few traces are looked at for a rare user. On
+        Postgres the words of a name are searched apart, since it keeps 256 places of a word.
+        """
+        named = (criteria.user, criteria.model, criteria.conversation_id)
+        names = [words for name in named if name and (words := words_in(name))]
+        if not self._is_sqlite:
+            names = [[word] for words in names for word in words]
+        known = [Phrase(tuple(words), False) for words in names]
+        if criteria.search is None:
+            return known or None
+        searched = phrases_of(criteria.search)
+        return [*searched, *known] if searched else []
 
     def _places(
         self,
@@ -478,20 +518,6 @@ def _row(place: int, trace: Trace, texts: TraceTexts) -> dict[str, Any]:
     }
 
 
-def _phrases(criteria: TraceFilter) -> builtins.list[Phrase] | None:
-    """What a trace says that fits; None where nothing is known of it.
-
-    Names that it must have are among its words, so few are looked at for a rare one. They are no
-    phrases: Postgres keeps 256 places of a word.
-    """
-    named = (criteria.user, criteria.model, criteria.conversation_id)
-    words = [Phrase((word,), False) for name in named if name for word in words_in(name)]
-    if criteria.search is None:
-        return words or None
-    searched = phrases_of(criteria.search)
-    return [*searched, *words] if searched else []
-
-
 def _conditions(criteria: TraceFilter) -> builtins.list[Any]:
     row = trace_rows.c
     conditions: builtins.list[Any] = []
@@ -528,40 +554,18 @@ def _among(
         yield from connection.execute(fitting.order_by(trace_rows.c.place.desc())).all()
 
 
-def _newest(since_ns: int, limit: int) -> Any:
-    """The newest traces of agents, with their figures."""
-    row = trace_rows.c
-    return (
-        select(
-            row.place, row.agent, row.duration_s, row.errors, row.known_usd, row.unpriced, row.worst
-        )
-        .where(and_(row.place >= since_ns, row.agent.not_in(sorted(OWN_AGENTS))))
-        .order_by(row.place.desc())
-        .limit(limit)
-    )
-
-
-def _facets(counts: Sequence[Any], more: bool) -> TraceFacets:
-    agents: dict[str, int] = {}
-    models: dict[str, int] = {}
-    users: dict[str, int] = {}
-    failed = rated = total = 0
-    for agent, listed, user, has_errors, has_feedback, number in counts:
-        agents[agent] = agents.get(agent, 0) + number
-        for model in decode(listed):
-            models[model] = models.get(model, 0) + number
-        if user:
-            users[user] = users.get(user, 0) + number
-        failed += number if has_errors else 0
-        rated += number if has_feedback else 0
-        total += number
+def _facets(rows: Sequence[Any], more: bool) -> TraceFacets:
+    agents, listed, users, errors, feedback = zip(*rows, strict=True) if rows else ((),) * 5
+    models = Counter[str]()
+    for names, number in Counter(listed).items():
+        models.update(dict.fromkeys(decode(names), number))
     return TraceFacets(
-        agents=_most(agents),
+        agents=_most(Counter(agents)),
         models=_most(models),
-        users=_most(users),
-        failed=failed,
-        feedback=rated,
-        traces=total,
+        users=_most(Counter(user for user in users if user)),
+        failed=sum(number > 0 for number in errors),
+        feedback=sum(number > 0 for number in feedback),
+        traces=len(rows),
         more=more,
     )
 

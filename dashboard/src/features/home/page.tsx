@@ -64,7 +64,6 @@ export function HomePage() {
                 ))}
               </div>
             )}
-            {data.more && <p className="muted small">The newest {counted(data.counted, "trace")} are counted; there are more in this time.</p>}
           </div>
           <aside className="stack" style={{ gap: 14 }}>
             <Needs waiting={data.waiting} />
@@ -114,10 +113,7 @@ function CostPerDay({ overview }: { overview: Schemas["Overview"] }) {
       <div className="score">
         <b>{cost.known ? dollars(cost.perDay) : `≥ ${dollars(cost.perDay)}`}</b>
       </div>
-      <p className="muted small">
-        {overview.more ? `Of the newest ${counted(overview.counted, "trace")}.` : "Of all traces."}
-        {!cost.known && " The price of some calls is not known."}
-      </p>
+      {!cost.known && <p className="muted small">The price of some calls is not known.</p>}
       <Bars label="Cost" unit="dollars" of={cost.days} height={44} />
     </section>
   );

@@ -111,7 +111,7 @@ class ProjectParts:
         """Whether a problem alone is more than `max_bad` of the traces since a time."""
         policy, now = self.project.config.autopilot, self.clock()
         since = max(since, now - DAYS * DAY_S)
-        traces = trace_counts(self.store, since, now).get(self.agent, 0)
+        traces = trace_counts(self.store, since).get(self.agent, 0)
         often = self.store.problems.traces_since(worst.problem.id, since)
         return traces >= policy.min_traces and often * worst.loss > policy.max_bad * traces
 

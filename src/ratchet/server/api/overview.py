@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import defaultdict
 from datetime import UTC, date, datetime
@@ -26,11 +27,11 @@ group = RouteGroup("overview")
 SHORTEST_H = 0.01
 """Shortest time to look at, in hours. The steps of a far shorter one have no length."""
 
-BUCKETS = 28
-"""Steps of the series."""
+BUCKETS = 31
+"""Most steps of the series."""
 
-COUNTED = 100_000
-"""Most traces that are counted and summed up, the newest ones."""
+STEPS_H = (1, 2, 3, 6, 12)
+"""Hours of a step that is shorter than a day; others are whole days."""
 
 DAY_S = 86_400
 """A day of the costs, in UTC."""
@@ -135,10 +136,6 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     """The last changed first."""
     at_work: dict[str, list[LongWait]]
     """By its id, each of these runs that a process is at work on, with what it waits for."""
-    counted: int
-    """Traces that were counted and summed up."""
-    more: bool
-    """Whether there are more traces in this time, older than those counted."""
     days: list[DayCost]
     """Each day of this time that has traces, the oldest first; the first one from its midnight."""
     complete_until: float | None
@@ -154,8 +151,8 @@ class _Kept(msgspec.Struct):
 async def get_overview(server: Services, query: OverviewQuery) -> Overview:
     """Get the state of the loop.
 
-    Every figure is exact as long as `more` is false and `complete_until` is null. An answer may be
-    five seconds old.
+    The time begins with a whole hour, or with a day where it is longer than two weeks. Every figure
+    is exact as long as `complete_until` is null. An answer may be five seconds old.
     """
     if query.hours < SHORTEST_H:
         raise HttpProblem(
@@ -172,23 +169,25 @@ async def get_overview(server: Services, query: OverviewQuery) -> Overview:
 
 def _overview(store: Store, hours: float, now: float) -> Overview:
     # Steps begin at multiples of their length, so that a reload shows the same ones.
-    bucket_s = hours * 3600 / BUCKETS
-    first = int(now / bucket_s) - BUCKETS + 1
-    since = first * bucket_s
+    step_h = _step_h(hours)
+    buckets = math.ceil(hours / step_h)
+    bucket_s = step_h * 3600.0
+    since_h = (int(now // bucket_s) - buckets + 1) * step_h
+    since = since_h * 3600.0
     state = store.trace_index.catch_up(price)
-    figures, more = store.trace_index.figures(int(since * 1e9), int(bucket_s * 1e9), COUNTED)
+    figures = store.trace_index.figures(since_h, step_h)
     cycles = store.cycles.list(limit=200)
     agents: dict[str, AgentOverview] = {}
 
     def agent(name: str) -> AgentOverview:
         if name not in agents:
-            series = [Bucket(at=since + number * bucket_s) for number in range(BUCKETS)]
+            series = [Bucket(at=since + number * bucket_s) for number in range(buckets)]
             agents[name] = AgentOverview(name=name, series=series)
         return agents[name]
 
     for sums in figures:
         if sums.step >= 0:
-            _add(agent(sums.agent), min(sums.step, BUCKETS - 1), sums)
+            _add(agent(sums.agent), min(sums.step, buckets - 1), sums)
     for cycle in reversed(cycles):
         agent(cycle.agent).cycle = msgspec.structs.replace(cycle, progress={})
     for agent_overview in agents.values():
@@ -213,11 +212,15 @@ def _overview(store: Store, hours: float, now: float) -> Overview:
         releases=releases,
         runs=runs,
         at_work={id: waits for id, waits in activity.items() if waits is not None},
-        counted=sum(sums.traces for sums in figures if sums.step >= 0),
-        more=more,
         days=_days(figures),
         complete_until=state.complete_until,
     )
+
+
+def _step_h(hours: float) -> int:
+    """Whole hours of a step: few enough for `BUCKETS` steps."""
+    short = next((step for step in STEPS_H if hours <= step * BUCKETS), None)
+    return short or 24 * math.ceil(hours / 24 / BUCKETS)
 
 
 def _add(agent: AgentOverview, step: int, sums: AgentFigures) -> None:

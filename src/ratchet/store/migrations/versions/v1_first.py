@@ -252,8 +252,15 @@ def _traces() -> None:
         *_floats("worst", nullable=True),
         *_words("name", "error", "input", "output"),
     )
-    figures = ["agent", "duration_s", "errors", "known_usd", "unpriced", "feedback", "worst"]
-    _index("trace_rows", "sums", ["place", *figures])
+    op.create_table(
+        "trace_sums",
+        *_whole("hour", big=True),
+        *_words("agent"),
+        *_whole("traces", "errors", "unpriced", "rated", big=True),
+        *_floats("known_usd", "worst"),
+        sa.PrimaryKeyConstraint("hour", "agent", name="pk_trace_sums"),
+        sqlite_with_rowid=False,
+    )
     op.create_table("stale_traces", _seq(), *_words("trace_id"), *_floats("since"))
     if op.get_bind().dialect.name == "postgresql":
         op.execute("CREATE TABLE trace_words (place BIGINT PRIMARY KEY, words TSVECTOR NOT NULL)")
