@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -73,13 +74,19 @@ def browser() -> Iterator[Any]:
     """The system's Chromium."""
     from playwright import sync_api
 
+    with sync_api.sync_playwright() as playwright, chromium(playwright) as opened:
+        yield opened
+
+
+@contextmanager
+def chromium(playwright: Any) -> Iterator[Any]:
+    """The system's Chromium."""
     path = next((found for name in BROWSERS if (found := shutil.which(name))), None)
     assert path is not None, "make test-dashboard needs Chromium: apt-get install chromium"
-    with sync_api.sync_playwright() as playwright:
-        # A container's root has no sandbox of Chromium's; the pages are our own.
-        opened = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        yield opened
-        opened.close()
+    # A container's root has no sandbox of Chromium's; the pages are our own.
+    opened = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+    yield opened
+    opened.close()
 
 
 @pytest.fixture(scope="session")

@@ -189,7 +189,7 @@ def test_a_key_is_made_shown_once_and_revoked(opened: Opened, serve: Serve, proj
     page = opened(f"{server.url}/settings")
     page.get_by_label("Name").fill("laptop")
     page.get_by_role("button", name="Make a key").click()
-    page.get_by_text("shown only now").wait_for()
+    page.get_by_text("The key of laptop, shown only now").wait_for()
     row = page.get_by_role("table", name="Keys").get_by_role("row").filter(has_text="laptop")
     row.get_by_role("button", name="Revoke …").click()
     page.get_by_role("alertdialog").get_by_role("button", name="Revoke").click()
@@ -317,6 +317,33 @@ def test_a_trace_becomes_a_task_and_is_taken_out_again(
         again = store.datasets.latest(name)
     assert again is not None
     assert again.version == before.version
+
+
+def test_a_task_that_a_person_writes_is_added_and_the_page_says_so(
+    opened: Opened, serve: Serve, project: Path
+) -> None:
+    with Store.open(url_of(project)) as store:
+        name = store.datasets.list()[0].name
+    server = serve(project)
+    page = opened(f"{server.url}/datasets/{name}")
+    page.get_by_role("button", name="Add a task …").click()
+    dialog = page.get_by_role("alertdialog")
+    confirm = dialog.get_by_role("button", name="Save as a new version")
+    assert confirm.is_disabled()
+    dialog.get_by_label("Input").fill("which module reads zip files")
+    dialog.get_by_label("Expected").fill('["zipfile.ZipFile"]')
+    dialog.get_by_label("Split").select_option("val")
+    confirm.click()
+    done = page.get_by_role("status", name="Done")
+    done.get_by_text("The task is added, in a new version.").wait_for()
+    done.get_by_role("button", name="Dismiss").click()
+    done.get_by_text("The task is added").wait_for(state="hidden")
+    with Store.open(url_of(project)) as store:
+        grown = store.datasets.latest(name)
+    assert grown is not None
+    task = grown.tasks[-1]
+    assert (task.input, task.expected) == ("which module reads zip files", ["zipfile.ZipFile"])
+    assert grown.splits[task.id] == "val"
 
 
 def test_a_task_is_edited_and_the_edit_is_taken_back(

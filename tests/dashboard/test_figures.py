@@ -166,7 +166,7 @@ def test_figures_of_live_stages_and_groups_lead_to_their_calls(
     page.wait_for_url("**stage=shadow&group=refunds#calls")
     assert rows(page, "Calls") == 2
     calls.get_by_role("link", name="0.7").first.click()
-    page.get_by_role("heading", name="Rollout mirrored-0").wait_for()
+    page.get_by_role("heading", name="Rollout of task t0").wait_for()
     page.go_back()
     calls.get_by_role("link").first.click()
     page.get_by_role("heading", name="Trace").wait_for()

@@ -7,9 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from ratchet.store import Store
+from ratchet.types import FrozenResult
 from tests.dashboard.conftest import url_of
 from tests.serving import RunningServer
 
@@ -86,6 +88,45 @@ def test_a_problem_is_ignored_with_a_reason_and_reopened(
     dialog.get_by_label("Reason").fill("It was not.")
     dialog.get_by_role("button", name="Reopen it").click()
     page.get_by_role("button", name="Ignore …").wait_for()
+
+
+def test_frozen_sets_of_a_proof_name_their_problems_and_the_tasks_broken_and_fixed(
+    opened: Opened, serve: Serve, project: Path
+) -> None:
+    with Store.open(url_of(project)) as store:
+        problem = store.problems.list()[0]
+        experiment = store.experiments.list(1)[0]
+        held = FrozenResult(
+            set_id="held",
+            problem_id=problem.id,
+            title=problem.title,
+            tasks=20,
+            draws=40,
+            margin=0.32,
+            baseline=0.9,
+            candidate=0.95,
+            e_value=80.0,
+            passed=True,
+            fixed=("q0001", "q0002"),
+        )
+        lost = msgspec.structs.replace(
+            held, set_id="lost", candidate=0.4, passed=False, broken=("q0003",), fixed=()
+        )
+        unrun = msgspec.structs.replace(held, set_id="unrun", draws=0, baseline=None, fixed=())
+        assert experiment.decision is not None
+        decision = msgspec.structs.replace(experiment.decision, frozen=(held, lost, unrun))
+        store.experiments.put(msgspec.structs.replace(experiment, decision=decision))
+    server = serve(project)
+    page = opened(f"{server.url}/experiments/{experiment.id}")
+    table = page.get_by_role("table", name="Frozen sets")
+    rows = table.locator("tbody tr")
+    rows.nth(2).wait_for()
+    for row, words in enumerate((("holds", "2: q0001, q0002"), ("not proved", "1: q0003"))):
+        for said in words:
+            rows.nth(row).get_by_text(said).wait_for()
+    rows.nth(2).get_by_text("not run").wait_for()
+    rows.nth(0).get_by_role("link", name=problem.title).click()
+    page.get_by_role("heading", name=problem.title).wait_for()
 
 
 def test_the_keys_are_shown_when_a_person_asks(opened: Opened, reading: RunningServer) -> None:

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { ago, dollars, duration, number } from "./format";
+import { ago, dollars, duration, number, text } from "./format";
 
 test("durations have the units that a person would say", () => {
   expect([0.0000123, 0.0123, 1.234, 59, 90, 120, 3599.7, 3600, 5400, 6 * 3600, 86_399, 2 * 86_400].map(duration)).toEqual([
@@ -13,6 +13,12 @@ test("a cost that is not known in full says so", () => {
   expect(dollars(null, 0.02)).toBe("≥ $0.02");
   expect(dollars(null)).toBe("not known");
   expect(dollars(0.00001)).toBe("< $0.0001");
+});
+
+test("a list of words stands on one line, and what is within others is indented", () => {
+  expect(text(["os.path", 1, null])).toBe('["os.path", 1, null]');
+  expect(text([])).toBe("[]");
+  expect(text({ path: [1] })).toBe('{\n  "path": [\n    1\n  ]\n}');
 });
 
 test("numbers and times are short", () => {

@@ -84,9 +84,10 @@ export function words(state: string): string {
   return state.replaceAll("_", " ");
 }
 
-/** Any JSON value as text: strings as they are, everything else indented. */
+/** Any JSON value as text: strings as they are, a list of words or numbers on one line, others indented. */
 export function text(value: unknown): string {
   if (typeof value === "string") return value;
+  if (Array.isArray(value) && value.every((each) => each === null || typeof each !== "object")) return `[${value.map((each) => JSON.stringify(each)).join(", ")}]`;
   return value === undefined ? "" : JSON.stringify(value, null, 2);
 }
 

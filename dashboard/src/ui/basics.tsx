@@ -1,7 +1,7 @@
 // Small pieces that every page uses.
 import { Link } from "@tanstack/react-router";
 import { Check, Copy as CopyIcon } from "lucide-react";
-import { type ReactNode, useEffect, useState, useSyncExternalStore } from "react";
+import { Fragment, type ReactNode, useEffect, useState, useSyncExternalStore } from "react";
 import { Refusal } from "../api/client";
 import { ago, moment, words } from "../lib/format";
 import { Mistake } from "../lib/mistake";
@@ -118,7 +118,14 @@ export function Empty({ children, command }: { children: ReactNode; command?: st
 export function Command({ text }: { text: string }) {
   return (
     <span className="command">
-      <code>{text}</code>
+      <code>
+        {text.split(" ").map((word, at) => (
+          <Fragment key={at}>
+            {at > 0 && " "}
+            <span>{word}</span>
+          </Fragment>
+        ))}
+      </code>
       <Copy text={text} label="Copy the command" />
     </span>
   );

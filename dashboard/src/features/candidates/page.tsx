@@ -14,11 +14,15 @@ export function CandidatePage() {
   const candidate = useQuery({ queryKey: ["candidates", id], refetchInterval: false, queryFn: () => api.GET("/v1/candidates/{id}", { params: { path: { id } } }) });
   const data = candidate.data;
   return (
-    <Page title={`Candidate ${short(id)}`} actions={<Command text={`ratchet show ${short(id)}`} />}>
+    <Page
+      title={data ? line(data.reason, 120) || `Candidate ${short(id)}` : "Candidate"}
+      above={`Candidate ${short(id)}`}
+      actions={<Command text={`ratchet show ${short(id)}`} />}
+    >
       {waiting(candidate)}
       {data && (
         <>
-          <p className="verdict">{line(data.reason, 400)}</p>
+          {data.reason.length > 120 && <p>{line(data.reason, 2_000)}</p>}
           <Facts
             of={[
               ["proposed by", data.algorithm],

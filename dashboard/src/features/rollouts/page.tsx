@@ -22,12 +22,20 @@ export function RolloutPage() {
   const data = rollout.data;
   const traces = [...new Set(spans.data?.spans.map((span) => span.trace_id) ?? [])];
   return (
-    <Page title={`Rollout ${short(id)}`} actions={
+    <Page
+      title={data ? `Rollout of task ${line(data.task_id, 80)}` : "Rollout"}
+      above={
+        <>
+          <Link to="/rollouts">Rollouts</Link> · {short(id)}
+        </>
+      }
+      actions={
         <>
           <RunAgain of={{ rollout: id }} show={(made) => void navigate({ search: { rerun: made } })} />
           <Command text={`ratchet show ${short(id)}`} />
         </>
-      }>
+      }
+    >
       {waiting(rollout)}
       {rerun && <Rerun key={rerun} id={rerun} close={() => void navigate({ search: {} })} />}
       {data && (
@@ -51,9 +59,8 @@ export function RolloutPage() {
           )}
           <Facts
             of={[
-              ["task", line(data.task_id, 200)],
               ["candidate", data.candidate_id && <Link key="candidate" to={pathOf("candidate", data.candidate_id)}>{short(data.candidate_id)}</Link>],
-              ["for", line(data.purpose)],
+              ["for", data.purpose && <Purpose key="purpose" of={data.purpose} />],
               ["seed", number(data.seed)],
               ["created", moment(data.created_at)],
               ["attempts", attempts.data?.attempts.map((attempt) => `${attempt.fence}: ${attempt.status}${attempt.error ? ` (${line(attempt.error, 80)})` : ""}`).join("; ")],
@@ -85,5 +92,20 @@ export function RolloutPage() {
         </>
       )}
     </Page>
+  );
+}
+
+/** Whose work rollouts of a purpose are. */
+const MADE_BY: Record<string, string> = { learn: "run", prove: "run", train: "run", shadow: "cycle" };
+
+/** What it was made for, such as "prove/RUN", with a link to the run or cycle. */
+function Purpose({ of }: { of: string }) {
+  const [what = "", id] = of.split("/");
+  const kind = MADE_BY[what];
+  if (!kind || !id) return <>{line(of)}</>;
+  return (
+    <>
+      {line(what, 40)}, in <Link to={pathOf(kind, id)}>{`${kind} ${short(id)}`}</Link>
+    </>
   );
 }

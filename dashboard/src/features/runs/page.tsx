@@ -10,7 +10,7 @@ import { counted, dollars, line, number, score, short, signed } from "../../lib/
 import { ends } from "../../lib/interval";
 import { pathOf } from "../../lib/paths";
 import { awaited } from "../../lib/waits";
-import { Behind, Command, Empty, Facts, Figure, Page, State, waiting } from "../../ui/basics";
+import { Behind, Command, Empty, Facts, Figure, Page, State, Time, waiting } from "../../ui/basics";
 import { Changes } from "./changes";
 import { FrontOf } from "./front";
 import { lineage } from "./tree";
@@ -27,7 +27,16 @@ export function RunPage() {
     refetchInterval: (query) => (query.state.data && OVER[query.state.data.run.stage] ? 30_000 : 2_000),
   });
   return (
-    <Page title={`Run ${short(id)}`} actions={<Command text={`ratchet candidates --run ${short(id)}`} />}>
+    <Page
+      title={run.data ? `Run of ${line(run.data.run.agent, 80)}` : "Run"}
+      above={
+        <>
+          <Link to="/runs">Runs</Link> · {short(id)}
+          {run.data && <>, begun <Time at={run.data.run.created_at} /></>}
+        </>
+      }
+      actions={<Command text={`ratchet candidates --run ${short(id)}`} />}
+    >
       {waiting(run)}
       {run.data && <Shown detail={run.data} />}
     </Page>
@@ -81,11 +90,10 @@ function Shown({ detail }: { detail: Schemas["RunDetail"] }) {
       </div>
       <Facts
         of={[
-          ["agent", line(run.agent)],
           ["dataset", run.dataset_version && <code key="dataset">{short(run.dataset_version)}</code>],
           ["seed", number(run.seed)],
-          ["experiment", run.experiment_id && <Link key="experiment" to={pathOf("experiment", run.experiment_id)}>{short(run.experiment_id)}</Link>],
-          ["release", run.release_id && <Link key="release" to={pathOf("release", run.release_id)}>{short(run.release_id)}</Link>],
+          ["experiment", run.experiment_id && <Link key="experiment" to={pathOf("experiment", run.experiment_id)}>both outputs of each task</Link>],
+          ["release", run.release_id && <Link key="release" to={pathOf("release", run.release_id)}>what it changed, and where it is</Link>],
         ]}
       />
       {detail.notes.map((note, at) => (

@@ -105,6 +105,7 @@ export function TracesPage() {
   });
   const traces = pages.data?.pages.flatMap((page) => page.traces) ?? [];
   const shown = new Set(traces.map((trace) => trace.trace_id));
+  const withUser = traces.some((trace) => trace.user);
   const fresh = newer.data?.traces.filter((trace) => !shown.has(trace.trace_id)).length ?? 0;
   const set = (changed: Filters) => void navigate({ search: (before: Filters) => ({ ...before, ...changed }), replace: true });
 
@@ -226,7 +227,7 @@ export function TracesPage() {
                 <th>input → output</th>
                 <th>agent</th>
                 <th>model</th>
-                <th>user</th>
+                {withUser && <th>user</th>}
                 <th className="num">took</th>
                 <th className="num">spans</th>
                 <th className="num">cost</th>
@@ -235,7 +236,7 @@ export function TracesPage() {
             </thead>
             <tbody>
               {traces.map((trace, place) => (
-                <TraceRow key={trace.trace_id} trace={trace} place={place} current={place === at} chosen={selected.has(trace.trace_id)} choose={choose} />
+                <TraceRow key={trace.trace_id} trace={trace} place={place} current={place === at} chosen={selected.has(trace.trace_id)} withUser={withUser} choose={choose} />
               ))}
             </tbody>
           </table>

@@ -12,10 +12,12 @@ interface Shown {
   /** Whether the keyboard is at this row. */
   current: boolean;
   chosen: boolean;
+  /** Whether the list has a column for users. */
+  withUser: boolean;
   choose: (place: number, to: boolean, isRange: boolean) => void;
 }
 
-export const TraceRow = memo(function TraceRow({ trace, place, current, chosen, choose }: Shown) {
+export const TraceRow = memo(function TraceRow({ trace, place, current, chosen, withUser, choose }: Shown) {
   const name = line(trace.name, 60) || "(no name)";
   return (
     <tr aria-selected={current}>
@@ -41,14 +43,13 @@ export const TraceRow = memo(function TraceRow({ trace, place, current, chosen, 
           trace.output && <span className="muted line">→ {line(trace.output, 300)}</span>
         )}
       </td>
-      <td className="wrap">
-        <div>{line(trace.agent, 60)}</div>
-        <div className="muted small">
-          {name} {trace.rootless && <span className="badge" title="The first span has not been received">no root</span>}
-        </div>
+      <td className="trace-agent">
+        <div className="line">{line(trace.agent, 60)}</div>
+        <div className="muted small line">{name}</div>
+        {trace.rootless && <span className="badge" title="The first span has not been received">no root</span>}
       </td>
       <td className="wrap">{line(trace.models.join(", "), 60)}</td>
-      <td className="wrap">{line(trace.user, 40)}</td>
+      {withUser && <td className="wrap">{line(trace.user, 40)}</td>}
       <td className="num">{duration(trace.duration_s)}</td>
       <td className="num">{number(trace.spans)}</td>
       <td className="num">{dollars(trace.cost_usd, trace.known_usd)}</td>
