@@ -9,8 +9,11 @@ from typing import Any
 
 import msgspec
 import pytest
+from sqlalchemy import update
 
 from ratchet.store import Store
+from ratchet.store.columns import encode
+from ratchet.store.tables import experiments
 from ratchet.types import FrozenResult
 from tests.dashboard.conftest import url_of
 from tests.serving import RunningServer
@@ -115,7 +118,10 @@ def test_frozen_sets_of_a_proof_name_their_problems_and_the_tasks_broken_and_fix
         unrun = msgspec.structs.replace(held, set_id="unrun", draws=0, baseline=None, fixed=())
         assert experiment.decision is not None
         decision = msgspec.structs.replace(experiment.decision, frozen=(held, lost, unrun))
-        store.experiments.put(msgspec.structs.replace(experiment, decision=decision))
+        proved = encode(msgspec.structs.replace(experiment, decision=decision))
+        # Past the store's own way, which decides an experiment once.
+        change = update(experiments).where(experiments.c.id == experiment.id).values(body=proved)
+        store._database.write(lambda connection: connection.execute(change))
     server = serve(project)
     page = opened(f"{server.url}/experiments/{experiment.id}")
     table = page.get_by_role("table", name="Frozen sets")
