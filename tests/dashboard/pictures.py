@@ -39,7 +39,7 @@ def take(project: Path) -> None:
     try:
         with sync_api.sync_playwright() as playwright, chromium(playwright) as browser:
             page = browser.new_page(
-                viewport={"width": 1200, "height": 760},
+                viewport={"width": 1200, "height": 640},
                 color_scheme="light",
                 reduced_motion="reduce",
             )
