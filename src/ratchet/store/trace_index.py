@@ -243,7 +243,10 @@ class TraceIndex:
         if changes:
             connection.execute(self._add_sums, changes)
         if times < 0:
-            connection.execute(delete(trace_sums).where(trace_sums.c.traces == 0))
+            # So that what floating-point sums are off by goes with the last trace.
+            for hours in chunks(sorted({hour for hour, _ in sums})):
+                emptied = trace_sums.c.hour.in_(hours), trace_sums.c.traces == 0
+                connection.execute(delete(trace_sums).where(*emptied))
 
     def _remove(self, connection: Connection, column: Any, values: Sequence[Any]) -> int:
         key = "rowid" if self._is_sqlite else "place"
