@@ -218,9 +218,7 @@ class TraceIndex:
             rows = [{"place": place, "words": tsvector_text(listed)} for place, listed in words]
         connection.execute(text(statement), rows)
 
-    def _sum_up(
-        self, connection: Connection, rows: Iterable[Mapping[str, Any]], times: int
-    ) -> None:
+    def _sum_up(self, connection: Connection, rows: Iterable[Any], times: int) -> None:
         """Add rows to the sums, or with -1 take them out."""
         sums: dict[tuple[int, str], builtins.list[float]] = {}
         for row in rows:
