@@ -169,7 +169,7 @@ def test_figures_of_live_stages_and_groups_lead_to_their_calls(
     page.get_by_role("heading", name="Rollout of task t0").wait_for()
     page.go_back()
     calls.get_by_role("link").first.click()
-    page.get_by_role("heading", name="invoke_agent support").wait_for()
+    page.get_by_role("heading", name="invoke_agent support", level=1).wait_for()
     page.go_back()
     page.go_back()
     groups = groups.last
