@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import os
 import shlex
 import sys
@@ -16,6 +17,7 @@ from typing import Any
 import msgspec
 import typer
 
+from ratchet.autopilot.config import RunSection
 from ratchet.cli.console import one_line, out, print_json
 from ratchet.cli.errors import err
 from ratchet.cli.init_declare import DeclaredParts, Declaring, declared
@@ -58,6 +60,9 @@ from ratchet.wire.recording.recording import CommandRun, Recording, ServiceRun
 
 MOST_PROGRAMS = 8
 """Checks of one wiring, each of which may find another program that it starts."""
+
+PATIENCE = 3
+"""Times the recorded run's seconds that a rollout may take: several run at once."""
 
 NOTHING_DECLARED = DeclaredParts(Changes(), (), False)
 
@@ -387,11 +392,18 @@ def _plan(
         python=_named_python(root, recording),
         prompt_files=parts.files,
         import_per_candidate=parts.import_per_candidate,
+        timeout_s=_timeout_s(recording),
     )
     files = [FileChange(FILE_NAME, "How the agent runs, and what it may do.", content=settings)]
     if not (root / TASKS).exists():
         files.append(FileChange(TASKS, "The tasks to begin with.", content=tasks_text(starters)))
     return make_plan(root, [Changes(tuple(files)), parts.changes], _traces(root, recording))
+
+
+def _timeout_s(recording: Recording) -> float | None:
+    """The time limit of rollouts, where the recorded run took too long for the usual one."""
+    seconds = math.ceil(PATIENCE * recording.seconds)
+    return seconds if seconds > RunSection().timeout_s else None
 
 
 def _paths(root: Path) -> list[str]:
@@ -545,6 +557,7 @@ def _next(root: Path, declaring: Declaring, derived: Derived) -> list[str]:
         return [*steps, f"ratchet eval ({progress})"]
     return [
         *steps,
+        "ratchet eval --split all (without answers it shows latency and cost)",
         f'add tasks with answers to {TASKS} ({{"input": …, "expected": …}}), name an evaluator in'
         f" {FILE_NAME} (see ratchet evaluators list --built-in), then: ratchet eval",
     ]
