@@ -219,8 +219,6 @@ def test_a_program_in_go_is_run_with_the_input_as_a_word(
     assert shop.settings["agent"]["command"] == "./desk {input}"
     assert [prompt["path"] for prompt in said["prompts"]] == ["main.go"]
     assert all(finding["holds"] for finding in said["findings"])
-    shop.ratchet("init", "--undo")
-    assert shop.is_clean
 
 
 def test_a_chat_loop_is_given_the_input_as_a_line(tmp_path: Path, upstream: StubUpstream) -> None:
@@ -240,6 +238,21 @@ def test_a_chat_loop_is_given_the_input_as_a_line(tmp_path: Path, upstream: Stub
     assert shop.settings["agent"]["stdin"] == "{input}\nbye\n"
     written = (shop.root / "ratchet.toml").read_text().splitlines()[0]
     assert "ratchet init --stdin $'Where is my pan?\\nbye' -- " in written
+
+
+def test_a_chat_loop_that_ends_with_its_input_has_answered(
+    tmp_path: Path, upstream: StubUpstream
+) -> None:
+    loop = """
+        from support.agent import ask
+        while True:
+            print("agent:", ask("You answer for the shop, in one word.", input("you: ")))
+    """
+    shop = repository(tmp_path, upstream, {**SHOP, "chat.py": loop})
+    said = shop.init("--stdin", "Where is my pan?", "--", sys.executable, "chat.py")
+    assert all(finding["holds"] for finding in said["findings"])
+    assert shop.ratchet("eval", "--split", "all").returncode == 0  # it needs no evaluator
+    assert ": succeeded" in shop.ratchet("run", "Where is it?").stdout
 
 
 def test_a_run_that_fails_wires_nothing_and_says_why(

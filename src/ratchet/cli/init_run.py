@@ -472,18 +472,18 @@ def _check_recorded(recording: Recording) -> None:
         if isinstance(recording.run, CommandRun)
         else f"It answered with status {recording.response_status}."
     )
+    notes = " ".join(recording.notes)
     if recording.failed:
         tail = recording.stderr_tail.strip()[-1_500:]
         excerpt = f"\nIts last output:\n{tail}" if tail else ""
         raise AgentError(
-            f"The agent's own run failed, so there is nothing to wire. {ended}"
+            f"The agent's own run failed, so there is nothing to wire. {ended} {notes}".rstrip()
             + (f"\nMissing:{lacking}" if lacking else "")
             + excerpt,
             hint="It takes another method: give --method POST, or the body by --data."
             if recording.response_status == HTTPStatus.METHOD_NOT_ALLOWED
             else "Run it by hand until it works, then again: ratchet init",
         )
-    notes = " ".join(recording.notes)
     tail = "\n".join(part for part in (recording.stdout, recording.stderr_tail) if part.strip())
     raise AgentError(
         f"There is nothing to wire. {notes}".rstrip()
@@ -557,7 +557,7 @@ def _next(root: Path, declaring: Declaring, derived: Derived) -> list[str]:
         return [*steps, f"ratchet eval ({progress})"]
     return [
         *steps,
-        "ratchet eval --split all (without answers it shows latency and cost)",
+        "ratchet eval --split all (it shows latency and cost)",
         f'add tasks with answers to {TASKS} ({{"input": …, "expected": …}}), name an evaluator in'
         f" {FILE_NAME} (see ratchet evaluators list --built-in), then: ratchet eval",
     ]
