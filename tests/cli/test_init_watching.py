@@ -454,6 +454,16 @@ def test_without_a_command_the_candidates_are_named_and_none_is_taken(
     assert shop.is_clean
 
 
+def test_a_branch_that_exists_is_refused_before_anything_runs(
+    tmp_path: Path, upstream: StubUpstream
+) -> None:
+    shop = repository(tmp_path, upstream, {"agent.sh": "touch ran\n"})
+    git(shop.root, "branch", "ratchet/init")
+    done = shop.ratchet("init", "--", "sh", "agent.sh", "Where is my pan?")
+    assert "The branch ratchet/init exists" in done.stderr
+    assert not (shop.root / "ran").exists()
+
+
 def test_a_second_wiring_is_refused_with_the_way_back(
     tmp_path: Path, upstream: StubUpstream
 ) -> None:

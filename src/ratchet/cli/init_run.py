@@ -38,6 +38,7 @@ from ratchet.types.wording import counted
 from ratchet.wire.applying import (
     Plan,
     RunTrace,
+    check_branch,
     commit,
     make_plan,
     show,
@@ -94,6 +95,8 @@ def wire_by_watching(
     begun = time.monotonic()
     say = _say_aside if json else _say
     _check_unwired(root)
+    if options.branch is not None and not options.dry_run:
+        check_branch(root, options.branch)
     _check_inputs(run, options.inputs)
     arguments = _arguments(run, options)
     say(f"Running: {one_line(_words_of(run).removeprefix('-- '))}")
