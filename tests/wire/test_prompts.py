@@ -196,6 +196,17 @@ def test_a_template_of_short_labels_alone_is_none_beside_the_system_prompt(tmp_p
     assert prompts(tmp_path, files, [system, telling]) == ["main.py:1", "main.py:3"]
 
 
+def test_a_system_message_that_only_names_its_value_is_none_beside_a_prompt(
+    tmp_path: Path,
+) -> None:
+    asked = "Look at what was done so far, and name the one step that comes next: {goal}"
+    source = f"DONE = 'Previous tasks:\\n{{done}}'\nASK = {asked!r}\n"
+    done = ("system", "Previous tasks:\nThe kettle was filled.")
+    asking = ("user", asked.format(goal="tea"))
+    assert prompts(tmp_path, {"main.py": source}, [done, asking]) == ["main.py:2"]
+    assert prompts(tmp_path, {"main.py": source}, [done]) == ["main.py:1"]
+
+
 def test_a_sentence_that_only_names_the_value_behind_it_is_none_beside_the_system_prompt(
     tmp_path: Path,
 ) -> None:
