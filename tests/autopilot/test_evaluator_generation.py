@@ -131,7 +131,7 @@ def test_what_is_kept_is_written_loads_scores_and_is_not_proposed_again(
     assert [file.name for file in files] == ["generated_evaluators.py", "ratchet.toml"]
     again = Project.find(project.root)
     monkeypatch.syspath_prepend(str(project.root))
-    evaluators: Any = {each.name: each for each in again.evaluators(again.load_agent())}
+    evaluators: Any = {each.name: each for each in again.evaluators()}
     one = evaluators["sum_equals_sum_of_price"]
     verdicts = [asyncio.run(one.score(rollout(n), opened.spans.of)).value for n in (0, 3)]
     assert verdicts == [1.0, 0.0]

@@ -64,16 +64,16 @@ def make_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeProject
 
 def parts(project: Project) -> tuple[Agent, tuple[str, ...]]:
     agent = project.load_agent()
-    return agent, tuple(e.name for e in project.evaluators(agent))
+    return agent, tuple(e.name for e in project.evaluators())
 
 
 def objective(project: Project) -> str:
     agent = project.load_agent()
-    return project.objective(project.evaluators(agent), agent)
+    return project.objective(project.evaluators(), agent)
 
 
 def guardrails(project: Project) -> dict[str, Guardrail]:
-    made = project.guardrails(project.evaluators(project.load_agent()))
+    made = project.guardrails(project.evaluators())
     return {guardrail.metric: guardrail for guardrail in made}
 
 
@@ -265,8 +265,10 @@ def test_a_users_own_evaluator_is_found_beside_the_agent(make_project: MakeProje
 
 
 def test_without_an_evaluator_there_is_nothing_to_improve_by(make_project: MakeProject) -> None:
+    unscored = make_project()
+    assert parts(unscored)[1] == ("latency", "cost")
     with pytest.raises(ConfigError, match="names no evaluator"):
-        parts(make_project())
+        objective(unscored)
     project = make_project(function="rewarded")
     assert parts(project)[1] == ("latency", "cost")
     assert objective(project) == "reward"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -180,6 +181,46 @@ def test_a_command_without_the_sdk_is_run_with_the_input_as_a_word(
     assert all(finding["holds"] for finding in said["findings"])
 
 
+def test_a_program_in_go_is_run_with_the_input_as_a_word(
+    tmp_path: Path, upstream: StubUpstream
+) -> None:
+    if shutil.which("go") is None:
+        pytest.skip("Go is not installed")
+    desk = """
+        package main
+
+        import (
+            "bytes"
+            "encoding/json"
+            "fmt"
+            "net/http"
+            "os"
+        )
+
+        const rules = "You answer for the shop. Say unknown where you don't know."
+
+        func main() {
+            body, _ := json.Marshal(map[string]any{"model": "m", "messages": []map[string]string{
+                {"role": "system", "content": rules}, {"role": "user", "content": os.Args[1]}}})
+            url := os.Getenv("OPENAI_BASE_URL") + "/chat/completions"
+            answer, err := http.Post(url, "application/json", bytes.NewReader(body))
+            if err != nil {
+                panic(err)
+            }
+            var said struct{ Choices []struct{ Message struct{ Content string } } }
+            json.NewDecoder(answer.Body).Decode(&said)
+            fmt.Println(said.Choices[0].Message.Content)
+        }
+    """
+    shop = repository(tmp_path, upstream, {"main.go": desk, ".gitignore": "/desk\n"})
+    environ = {**os.environ, "GOCACHE": str(tmp_path / "go"), "CGO_ENABLED": "0"}
+    subprocess.run(["go", "build", "-o", "desk", "main.go"], cwd=shop.root, env=environ, check=True)
+    said = shop.init("--", "./desk", "Where is my pan?")
+    assert shop.settings["agent"]["command"] == "./desk {input}"
+    assert [prompt["path"] for prompt in said["prompts"]] == ["main.go"]
+    assert all(finding["holds"] for finding in said["findings"])
+
+
 def test_a_chat_loop_is_given_the_input_as_a_line(tmp_path: Path, upstream: StubUpstream) -> None:
     loop = """
         import sys
@@ -197,6 +238,21 @@ def test_a_chat_loop_is_given_the_input_as_a_line(tmp_path: Path, upstream: Stub
     assert shop.settings["agent"]["stdin"] == "{input}\nbye\n"
     written = (shop.root / "ratchet.toml").read_text().splitlines()[0]
     assert "ratchet init --stdin $'Where is my pan?\\nbye' -- " in written
+
+
+def test_a_chat_loop_that_ends_with_its_input_has_answered(
+    tmp_path: Path, upstream: StubUpstream
+) -> None:
+    loop = """
+        from support.agent import ask
+        while True:
+            print("agent:", ask("You answer for the shop, in one word.", input("you: ")))
+    """
+    shop = repository(tmp_path, upstream, {**SHOP, "chat.py": loop})
+    said = shop.init("--stdin", "Where is my pan?", "--", sys.executable, "chat.py")
+    assert all(finding["holds"] for finding in said["findings"])
+    assert shop.ratchet("eval", "--split", "all").returncode == 0  # it needs no evaluator
+    assert ": succeeded" in shop.ratchet("run", "Where is it?").stdout
 
 
 def test_a_run_that_fails_wires_nothing_and_says_why(
@@ -396,6 +452,16 @@ def test_without_a_command_the_candidates_are_named_and_none_is_taken(
     assert "needs the command that runs the agent today" in done.stderr
     assert "support" in done.stderr
     assert shop.is_clean
+
+
+def test_a_branch_that_exists_is_refused_before_anything_runs(
+    tmp_path: Path, upstream: StubUpstream
+) -> None:
+    shop = repository(tmp_path, upstream, {"agent.sh": "touch ran\n"})
+    git(shop.root, "branch", "ratchet/init")
+    done = shop.ratchet("init", "--", "sh", "agent.sh", "Where is my pan?")
+    assert "The branch ratchet/init exists" in done.stderr
+    assert not (shop.root / "ran").exists()
 
 
 def test_a_second_wiring_is_refused_with_the_way_back(

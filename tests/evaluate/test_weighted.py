@@ -38,7 +38,7 @@ def scored(tmp_path: Path, output: str, weights: str) -> Score:
     (tmp_path / "ratchet.toml").write_text(SECTIONS.replace("{weights}", weights))
     project = Project.find(tmp_path)
     agent = project.load_agent()
-    evaluators = project.evaluators(agent)
+    evaluators = project.evaluators()
     assert project.objective(evaluators, agent) == "overall"
     assert evaluators[0].needs_expected
     task = Task("t", "in", expected="yes please")

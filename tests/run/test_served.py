@@ -336,8 +336,18 @@ def test_a_service_that_does_not_start_is_an_error_with_its_last_output(
 ) -> None:
     monkeypatch.setattr(served_process, "START_S", 1.0)
     with pytest.raises(AgentError) as failed:
-        run(service(source), claims("a"))
+        run(service(source, timeout_s=1.0), claims("a"))
     assert said in failed.value.message
+
+
+def test_a_service_may_take_as_long_to_start_as_an_attempt(
+    service: MakeService, claims: Claims, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(served_process, "START_S", 0.01)
+    (outcome,) = run(
+        service("ANSWER = str\ntime.sleep(0.5)\nserve(os.environ['PORT'])"), claims("a")
+    )
+    assert outcome.status == "succeeded"
 
 
 def test_a_port_that_another_program_has_is_named(service: MakeService, claims: Claims) -> None:

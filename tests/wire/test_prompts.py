@@ -196,6 +196,31 @@ def test_a_template_of_short_labels_alone_is_none_beside_the_system_prompt(tmp_p
     assert prompts(tmp_path, files, [system, telling]) == ["main.py:1", "main.py:3"]
 
 
+def test_a_system_message_that_only_names_its_value_is_none_beside_a_prompt(
+    tmp_path: Path,
+) -> None:
+    asked = "Look at what was done so far, and name the one step that comes next: {goal}"
+    source = f"DONE = 'Previous tasks:\\n{{done}}'\nASK = {asked!r}\n"
+    done = ("system", "Previous tasks:\nThe kettle was filled.")
+    asking = ("user", asked.format(goal="tea"))
+    assert prompts(tmp_path, {"main.py": source}, [done, asking]) == ["main.py:2"]
+    assert prompts(tmp_path, {"main.py": source}, [done]) == ["main.py:1"]
+
+
+def test_a_sentence_that_only_names_the_value_behind_it_is_none_beside_the_system_prompt(
+    tmp_path: Path,
+) -> None:
+    system = "You write the files of a small program, one after the other."
+    named = "The plan that we have agreed on is: {plan}"
+    source = f"SYSTEM = {system!r}\nPLAN = {named!r}\n"
+    plan = "a page with a clock, a button that stops it, and a style sheet of its own"
+    sent = [("system", system), ("user", named.format(plan=plan))]
+    assert prompts(tmp_path, {"main.py": source}, sent) == ["main.py:1"]
+    # Most of what is sent is its own text: it asks for something.
+    sent = [("system", system), ("user", named.format(plan="a clock"))]
+    assert prompts(tmp_path, {"main.py": source}, sent) == ["main.py:1", "main.py:2"]
+
+
 def test_the_input_of_the_first_call_is_none_where_other_calls_quote_it(tmp_path: Path) -> None:
     asked = "What are the latest developments in tea, and how can I use them in my kitchen?"
     source = (

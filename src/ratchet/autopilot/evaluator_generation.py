@@ -166,7 +166,7 @@ async def generate_evaluators(
         CoachUnavailable: The coach is to be asked and cannot be.
         SandboxUnavailable: Code is to be tried, and no sandbox is available.
     """
-    evaluators = project.evaluators(agent)
+    evaluators = project.evaluators()
     name = project.objective(evaluators, agent)
     objective = next((evaluator for evaluator in evaluators if evaluator.name == name), None)
     examples = examples_of(store, rollouts, objective)

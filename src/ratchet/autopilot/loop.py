@@ -210,7 +210,7 @@ class _ImproveRun:
             adopt_models(store, agent, named_candidate(project, store, chosen.name))
         self.baseline: Candidate = project.source_candidate(self.agent)
         self.dataset = dataset
-        self.evaluators: tuple[Evaluator, ...] = project.evaluators(self.agent)
+        self.evaluators: tuple[Evaluator, ...] = project.evaluators()
         self.objective = project.objective(self.evaluators, self.agent)
         self.chosen: ChosenCandidate | None = None
         if chosen is not None:

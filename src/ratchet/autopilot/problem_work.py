@@ -130,7 +130,7 @@ def prepare(project: Project, store: Store, problem: Problem, now: float) -> Pro
 def _needs_answers(project: Project) -> bool:
     """Whether the objective compares with an expected answer."""
     agent = project.load_agent()
-    evaluators = project.evaluators(agent)
+    evaluators = project.evaluators()
     objective = project.objective(evaluators, agent)
     return any(e.name == objective and getattr(e, "needs_expected", False) for e in evaluators)
 

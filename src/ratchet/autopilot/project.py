@@ -565,11 +565,11 @@ class Project:
             evaluator.judge.models.redactor = self.redactor()
         return evaluator
 
-    def evaluators(self, agent: AnyAgent) -> tuple[Evaluator, ...]:
+    def evaluators(self) -> tuple[Evaluator, ...]:
         """The evaluators, including those that guardrails need.
 
         Raises:
-            ConfigError: One cannot be created, two share a name, or there is no objective.
+            ConfigError: One cannot be created, or two share a name.
         """
         from ratchet.evaluate import FunctionEvaluator, make_evaluator
         from ratchet.evaluate.weighted import NAME as WEIGHTED
@@ -600,20 +600,21 @@ class Project:
         if self.config.objective.minimise == "tokens":
             needed.append("tokens")
         evaluators.extend(make_evaluator(name) for name in needed if name not in names)
-        if not names and agent.kind != "rollout":
-            raise ConfigError(
-                "ratchet.toml names no evaluator, so there is nothing to improve by.",
-                hint='Add for instance:\n\n[[evaluators]]\nuse = "exact_match"\n\n'
-                "For others: ratchet evaluators list --built-in",
-            )
         return tuple(evaluators)
 
     def objective(self, evaluators: Sequence[Evaluator], agent: AnyAgent) -> str:
         """Name of the evaluator whose score is improved.
 
         Raises:
-            ConfigError: It is not among the evaluators, or its values are not scores in [0, 1].
+            ConfigError: There is none, it is not among the evaluators, or its values are not scores
+                in [0, 1].
         """
+        if not self.config.evaluators and agent.kind != "rollout":
+            raise ConfigError(
+                "ratchet.toml names no evaluator, so there is nothing to improve by.",
+                hint='Add for instance:\n\n[[evaluators]]\nuse = "exact_match"\n\n'
+                "For others: ratchet evaluators list --built-in",
+            )
         selected = self.config.objective.score
         by_name = {evaluator.name: evaluator for evaluator in evaluators}
         if selected is None:

@@ -7,6 +7,7 @@ import shlex
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -211,7 +212,8 @@ def found_in(
     known = [prompt.template for prompt in prompts]
     root = repository_of(project.root)
     program = _program_files(project, root)
-    for prompt, count in source_prompts(root, calls, known, program).items():
+    inputs = [text for rollout in rollouts for text in texts_in(rollout.input)]
+    for prompt, count in source_prompts(root, calls, known, program, inputs).items():
         name = user_prompt_name(project.agent_name, [named.name for named in prompts])
         written = as_written(root, prompt.template) or prompt
         prompts.append(FoundPrompt(name, written.template, count, _shown(project, prompt.place)))
@@ -232,6 +234,13 @@ def found_in(
         if prompt.name not in declared
         and not (declared and _consists_of(prompt.template, declared))
     )[::-1]
+
+
+def texts_in(task_input: Any) -> list[str]:
+    """The texts of a task's input and of its fields."""
+    if isinstance(task_input, Mapping):
+        return [text for value in task_input.values() for text in texts_in(value)]
+    return [] if task_input is None else [str(task_input)]
 
 
 def _written(project: Project, recorded: FoundPrompts, times: Sequence[float]) -> list[FoundPrompt]:

@@ -36,6 +36,7 @@ def source_prompts(
     calls: Iterable[Span],
     others: Sequence[PromptTemplate] = (),
     program: Collection[str] = (),
+    inputs: Sequence[str] = (),
 ) -> dict[SourcePrompt, int]:
     """The literals of a repository that model calls sent, as the gateway can replace them.
 
@@ -47,6 +48,7 @@ def source_prompts(
         others: Prompts that are known; texts that consist of them are left out.
         program: Files that the agent's command names, relative to the root: of equal literals,
             those in them count.
+        inputs: Texts of the tasks' inputs: where one is the instruction, the user's text is none.
 
     Returns:
         The number of texts that each was sent in.
@@ -58,7 +60,7 @@ def source_prompts(
         for call in calls
     ]
     paths = [file.relative_to(root).as_posix() for file in own_files(root)]
-    prompts = sent_sources(root, paths, texts, used=(set(program),)).prompts
+    prompts = sent_sources(root, paths, texts, inputs=inputs, used=(set(program),)).prompts
     longest_first = sorted(prompts, key=lambda source: -source.size)
     counts: Counter[SourcePrompt] = Counter()
     replaced = [

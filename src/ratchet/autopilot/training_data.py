@@ -58,4 +58,4 @@ class _Splits:
 def objective_name(project: Project) -> str:
     """The evaluator that training selects by: the project's objective."""
     agent = project.load_agent()
-    return project.objective(project.evaluators(agent), agent)
+    return project.objective(project.evaluators(), agent)

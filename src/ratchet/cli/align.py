@@ -149,7 +149,7 @@ def _captured(value: Any) -> Any:
 def _named(project: Project, name: str) -> JudgeEvaluator | PreferenceEvaluator:
     from ratchet.evaluate.judges import JudgeEvaluator
 
-    by_name = {e.name: e for e in project.evaluators(project.load_agent())}
+    by_name = {e.name: e for e in project.evaluators()}
     judges = {
         key: e for key, e in by_name.items() if isinstance(e, (JudgeEvaluator, PreferenceEvaluator))
     }

@@ -99,7 +99,7 @@ async def _evaluate(
     check_task_inputs(agent, tasks)
     if sentence := same_for_all(agent, tasks):
         watcher.message(sentence)
-    evaluators = project.evaluators(agent)
+    evaluators = project.evaluators()
     if agent.prompts_in_calls:
         dataset, _ = project.dataset(skip_bad=skip_bad, needs=())
         try:

@@ -82,7 +82,7 @@ def list_(
         return
     project = project_in(folder)
     with project.open_store() as store:
-        evaluators = _evaluators(project)
+        evaluators = project.evaluators()
         vouched = vouched_for(project, evaluators)
         rows = [
             {
@@ -153,7 +153,7 @@ def check(
         project.open_store() as store,
         agent_model(project, lambda sentence: err.print(sentence, style="dim", markup=False)),
     ):
-        evaluators = _evaluators(project)
+        evaluators = project.evaluators()
         cards = wait_for(
             _check(project, store, evaluators, names, seed, quiet=json), quiet=json, paid_by=project
         )
@@ -209,10 +209,6 @@ def show(
     _print_checks(cards[0])
     if plot is not None:
         out.print(f"Plot: {display_path(plot)}", markup=False)
-
-
-def _evaluators(project: Project) -> tuple[Evaluator, ...]:
-    return project.evaluators(project.load_agent())
 
 
 def _selected(evaluators: Sequence[Evaluator], names: Sequence[str] | None) -> list[Evaluator]:

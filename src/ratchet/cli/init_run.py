@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import os
 import shlex
 import sys
@@ -16,6 +17,7 @@ from typing import Any
 import msgspec
 import typer
 
+from ratchet.autopilot.config import RunSection
 from ratchet.cli.console import one_line, out, print_json
 from ratchet.cli.errors import err
 from ratchet.cli.init_declare import DeclaredParts, Declaring, declared
@@ -36,6 +38,7 @@ from ratchet.types.wording import counted
 from ratchet.wire.applying import (
     Plan,
     RunTrace,
+    check_branch,
     commit,
     make_plan,
     show,
@@ -58,6 +61,9 @@ from ratchet.wire.recording.recording import CommandRun, Recording, ServiceRun
 
 MOST_PROGRAMS = 8
 """Checks of one wiring, each of which may find another program that it starts."""
+
+PATIENCE = 3
+"""Times the recorded run's seconds that a rollout may take: several run at once."""
 
 NOTHING_DECLARED = DeclaredParts(Changes(), (), False)
 
@@ -89,6 +95,8 @@ def wire_by_watching(
     begun = time.monotonic()
     say = _say_aside if json else _say
     _check_unwired(root)
+    if options.branch is not None and not options.dry_run:
+        check_branch(root, options.branch)
     _check_inputs(run, options.inputs)
     arguments = _arguments(run, options)
     say(f"Running: {one_line(_words_of(run).removeprefix('-- '))}")
@@ -387,11 +395,18 @@ def _plan(
         python=_named_python(root, recording),
         prompt_files=parts.files,
         import_per_candidate=parts.import_per_candidate,
+        timeout_s=_timeout_s(recording),
     )
     files = [FileChange(FILE_NAME, "How the agent runs, and what it may do.", content=settings)]
     if not (root / TASKS).exists():
         files.append(FileChange(TASKS, "The tasks to begin with.", content=tasks_text(starters)))
     return make_plan(root, [Changes(tuple(files)), parts.changes], _traces(root, recording))
+
+
+def _timeout_s(recording: Recording) -> float | None:
+    """The time limit of rollouts, where the recorded run took too long for the usual one."""
+    seconds = math.ceil(PATIENCE * recording.seconds)
+    return seconds if seconds > RunSection().timeout_s else None
 
 
 def _paths(root: Path) -> list[str]:
@@ -460,18 +475,18 @@ def _check_recorded(recording: Recording) -> None:
         if isinstance(recording.run, CommandRun)
         else f"It answered with status {recording.response_status}."
     )
+    notes = " ".join(recording.notes)
     if recording.failed:
         tail = recording.stderr_tail.strip()[-1_500:]
         excerpt = f"\nIts last output:\n{tail}" if tail else ""
         raise AgentError(
-            f"The agent's own run failed, so there is nothing to wire. {ended}"
+            f"The agent's own run failed, so there is nothing to wire. {ended} {notes}".rstrip()
             + (f"\nMissing:{lacking}" if lacking else "")
             + excerpt,
             hint="It takes another method: give --method POST, or the body by --data."
             if recording.response_status == HTTPStatus.METHOD_NOT_ALLOWED
             else "Run it by hand until it works, then again: ratchet init",
         )
-    notes = " ".join(recording.notes)
     tail = "\n".join(part for part in (recording.stdout, recording.stderr_tail) if part.strip())
     raise AgentError(
         f"There is nothing to wire. {notes}".rstrip()
@@ -545,6 +560,7 @@ def _next(root: Path, declaring: Declaring, derived: Derived) -> list[str]:
         return [*steps, f"ratchet eval ({progress})"]
     return [
         *steps,
+        "ratchet eval --split all (it shows latency and cost)",
         f'add tasks with answers to {TASKS} ({{"input": …, "expected": …}}), name an evaluator in'
         f" {FILE_NAME} (see ratchet evaluators list --built-in), then: ratchet eval",
     ]

@@ -111,7 +111,7 @@ def _moving(
     if margin is not None:
         options["margin"] = margin
     agent = project.load_agent()
-    project.objective(project.evaluators(agent), agent)  # refused before anything is run
+    project.objective(project.evaluators(), agent)  # refused before anything is run
     _check_price(project, to)
     declared = {
         declaration.resource.model

@@ -36,7 +36,7 @@ async def project_server(project: Project) -> AsyncIterator[str]:
     """
     from ratchet.cli.serve import server_settings
     from ratchet.server.background import background_server
-    from ratchet.server.gateway.upstream import Upstream
+    from ratchet.server.gateway.upstream import Upstream, check_upstreams
     from ratchet.store import Store
 
     settings = server_settings(project.config)
@@ -45,6 +45,8 @@ async def project_server(project: Project) -> AsyncIterator[str]:
     elif server := await _running(project, settings.host, settings.port):
         yield server
         return
+    else:
+        check_upstreams(settings.upstreams, (settings.host, settings.port))
     environ = dict(os.environ)
     model = project.agent_model
     if model is not None:

@@ -112,7 +112,7 @@ async def _run(
     if agent.prompts_in_calls and project.has_tasks():
         recall_prompts(store, agent, project.dataset(skip_bad=True, needs=())[0])
     selected = select_candidate(project, store, agent, name)
-    judged = tuple(project.evaluators(agent)) if project.config.evaluators else ()
+    judged = tuple(project.evaluators()) if project.config.evaluators else ()
     queue = f"run-{uuid4().hex}"  # a unique queue: no other runner claims from it
     async with open_runner(
         project, store, agent, queue, watcher.message, take_over=False

@@ -28,11 +28,18 @@ def select_tasks(
     wanted = [name for name in SPLITS if split in (name, "all")]
     if not wanted:
         raise InputError(f"There is no split {split!r}; it is train, val, test or all.")
-    needs = [] if split == "all" else wanted
-    dataset, sentences = project.dataset(skip_bad=skip_bad, needs=needs)
+    dataset, sentences = project.dataset(skip_bad=skip_bad, needs=())
     for sentence in sentences:
         say(sentence)
-    return [task for task in dataset.tasks if dataset.splits[task.id] in wanted][:limit]
+    tasks = [task for task in dataset.tasks if dataset.splits[task.id] in wanted]
+    if not tasks:
+        raise InputError(
+            f"No task of {project.tasks_label} is in the {split} split; it has"
+            f" {counted(len(dataset.tasks), 'task')}.",
+            hint="Run on all of them: --split all. Or add tasks; a task may state its own split:"
+            " train, val or test.",
+        )
+    return tasks[:limit]
 
 
 def select_candidates(

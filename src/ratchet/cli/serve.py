@@ -31,7 +31,7 @@ from ratchet.observe.project_paths import (
     store_url,
 )
 from ratchet.observe.redaction import RedactionRules
-from ratchet.server.gateway.upstream import Upstream, standard_upstreams
+from ratchet.server.gateway.upstream import Upstream, check_upstreams, standard_upstreams
 from ratchet.server.limits import ServerLimits
 from ratchet.server.oidc import OidcSettings
 from ratchet.server.retention import Retention
@@ -82,6 +82,7 @@ def serve(
     root, config = _project_folder(folder)
     apply_prices(config)
     settings = server_settings(config, host, port, tls_cert, tls_key)
+    check_upstreams(settings.upstreams, (settings.host, settings.port))
     settings = msgspec.structs.replace(
         settings,
         adapters=str(root / STATE_NAME / ADAPTERS),

@@ -36,9 +36,7 @@ def try_(
       ratchet evaluators try my_judge 1a2b3c4d --json
     """
     project = project_in(folder)
-    by_name = {
-        configured.name: configured for configured in project.evaluators(project.load_agent())
-    }
+    by_name = {configured.name: configured for configured in project.evaluators()}
     if name not in by_name:
         raise InputError(
             f"There is no evaluator {name!r}.", hint=f"There are {', '.join(by_name)}."

@@ -26,7 +26,7 @@ from ratchet.autopilot import Project, open_runner
 from ratchet.autopilot.agent_model import agent_model
 from ratchet.autopilot.code_sandbox import repository_of
 from ratchet.autopilot.config import read_config
-from ratchet.autopilot.prompt_discovery import declared_in_source, found_in
+from ratchet.autopilot.prompt_discovery import declared_in_source, found_in, texts_in
 from ratchet.autopilot.source_prompts import source_prompts
 from ratchet.bind.discover import SUPPORT
 from ratchet.bind.prompt_names import user_prompt_name
@@ -125,7 +125,7 @@ async def _probe(folder: Path, settings: Path, request: ProbeRequest) -> ProbeAn
         learned: Sequence[str] = ()
         if agent.prompts_in_calls:
             learned = _learned(project, store, agent, first.rollout)
-            prompts_sent = _prompts_sent(project, first.spans, request.prompts)
+            prompts_sent = _prompts_sent(project, first, request.prompts)
             agent.declarations = {
                 name: Declaration(name, prompt, located_by="text")
                 for name, prompt in prompts_sent.items()
@@ -208,14 +208,15 @@ def _denied(act: Act) -> DeniedAct:
 
 
 def _prompts_sent(
-    project: Project, spans: Sequence[Span], recorded: Sequence[str]
+    project: Project, ended: _Ended, recorded: Sequence[str]
 ) -> dict[str, PromptTemplate]:
     """The prompts of a rollout by name, as `ratchet improve` finds them, but from one rollout."""
-    calls = [span for span in spans if is_model_call(span.attributes)]
+    calls = [span for span in ended.spans if is_model_call(span.attributes)]
     sent = dict.fromkeys(text for call in calls for text in system_prompts(call.attributes))
     prompts = _templates(sent, recorded)
     root = repository_of(project.root)
-    for prompt in source_prompts(root, calls, list(prompts.values())):
+    known, inputs = list(prompts.values()), texts_in(ended.rollout.input)
+    for prompt in source_prompts(root, calls, known, inputs=inputs):
         prompts[user_prompt_name("recorded", prompts)] = prompt.template
     return prompts
 

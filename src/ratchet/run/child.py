@@ -47,6 +47,11 @@ class ChildEnd(msgspec.Struct, frozen=True, kw_only=True):
             return f"The command was killed by {_signal_name(-self.code)}."
         return f"The command ended with exit code {self.code}."
 
+    @property
+    def error_text(self) -> str:
+        """The end of standard error."""
+        return self.stderr.decode("utf-8", "replace")
+
     def tail(self) -> str:
         """The last lines of output, as a paragraph for an error message."""
         last = self.stderr[-TAIL_BYTES:] if self.stderr.strip() else self.stdout[-TAIL_BYTES:]

@@ -29,7 +29,7 @@ from ratchet.run.child import ChildEnd, ChildProcess
 from ratchet.run.denials import with_denials
 from ratchet.run.handover import LAST_LINE, Handover
 from ratchet.run.model_hosts import MODEL_RELAY
-from ratchet.run.program_results import OutputFile, last_line, result_of
+from ratchet.run.program_results import OutputFile, ended_with_input, last_line, result_of
 from ratchet.run.reachable import hosts_of
 from ratchet.sandbox.containment import AgentContainment
 from ratchet.sandbox.limits import SandboxFailed
@@ -233,7 +233,7 @@ class CommandExecutor:
                 f"The command printed more than {MAX_OUTPUT_BYTES} bytes on standard output, which"
                 " is for the result; what is for people goes to standard error."
             )
-        elif ended.code:
+        elif ended.code and not (self._handover.stdin and ended_with_input(ended.error_text)):
             status = "crashed" if ended.code < 0 else "failed"
             error = ended.sentence() + ended.tail()
         else:

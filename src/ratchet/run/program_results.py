@@ -51,6 +51,11 @@ def last_line(stdout: bytes) -> object:
     return result_of(stdout.rstrip().rpartition(b"\n")[2])
 
 
+def ended_with_input(stderr: str) -> bool:
+    """Whether a program's error is the end of its input, as of a chat loop that asks for more."""
+    return stderr.rstrip().rpartition("\n")[2].startswith("EOFError")
+
+
 def result_at(body: bytes, path: str) -> object:
     """The result at a dotted path of a response.
 

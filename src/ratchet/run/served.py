@@ -223,6 +223,7 @@ class ServedExecutor:
             log=self._logs / f"service-{number}.log",
             containment=self._containment,
             hosts=hosts_of([self._server, *relayed.values(), *self._variables.values()]),
+            attempt_s=self._timeout_s,
         )
         fixed_in_use = port != fixed and await listens(host, fixed)
         if port == fixed:

@@ -19,7 +19,7 @@ from ratchet.sandbox.inside.process_table import processes
 from ratchet.types import AgentError
 
 START_S = 120.0
-"""Seconds that a service may take until it listens."""
+"""Seconds that a service may take until it listens, unless an attempt may take longer."""
 
 PATIENCE_S = 1.0
 """How long to wait for the end of a process whose connection broke off."""
@@ -41,6 +41,7 @@ class ServedProcess:
         log: File for its output.
         containment: What keeps it from acting outside; None to let it.
         hosts: Hosts that it may reach when it is contained, such as the gateway.
+        attempt_s: Seconds that one attempt may take; its start may take as long.
     """
 
     def __init__(
@@ -52,7 +53,9 @@ class ServedProcess:
         log: Path,
         containment: AgentContainment | None = None,
         hosts: Sequence[tuple[str, int]] = (),
+        attempt_s: float = 0.0,
     ) -> None:
+        self._start_s = max(START_S, attempt_s)
         self._containment = containment
         self._hosts = hosts
         self._contained: Contained | Led | None = None
@@ -111,14 +114,14 @@ class ServedProcess:
         """Wait until it listens at one of these ports; return the port.
 
         Raises:
-            AgentError: It ended, or listens at none of them within START_S.
+            AgentError: It ended, or listens at none of them in time.
             SandboxFailed: It cannot be contained.
         """
         if self._contained is not None:
             await self._contained.opened()
         places = " or ".join(str(port) for port in ports)
         loop = asyncio.get_running_loop()
-        until = loop.time() + START_S
+        until = loop.time() + self._start_s
         with WAITS.on(f"the service to listen on port {places}"):
             while True:
                 for port in ports:
@@ -128,8 +131,9 @@ class ServedProcess:
                     raise AgentError(f"{self.ending()} before it listened.{self.tail()}")
                 if loop.time() > until:
                     raise AgentError(
-                        f"The service did not listen on port {places} within {START_S:g} s."
-                        f"{self.tail()}"
+                        f"The service did not listen on port {places} within"
+                        f" {self._start_s:g} s.{self.tail()}",
+                        hint="If it needs longer: timeout_s under [run] in ratchet.toml.",
                     )
                 await asyncio.sleep(POLL_S)
 

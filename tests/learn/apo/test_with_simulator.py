@@ -70,7 +70,7 @@ def learn(project: Project, store: Store, algorithm: Algorithm, rollouts: int) -
                 train=dataset.split("train"),
                 val=dataset.split("val"),
                 runner=runner,
-                scorer=Scorer(store, project.evaluators(agent)),
+                scorer=Scorer(store, project.evaluators()),
                 store=store,
                 budget=Budget(rollouts=rollouts),
                 coach=coach,

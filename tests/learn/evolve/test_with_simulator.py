@@ -55,7 +55,7 @@ def search(project: Project, store: Store, rollouts: int) -> Finding:
                 train=dataset.split("train"),
                 val=dataset.split("val"),
                 runner=runner,
-                scorer=Scorer(store, project.evaluators(agent)),
+                scorer=Scorer(store, project.evaluators()),
                 store=store,
                 budget=Budget(rollouts=rollouts),
                 coach=coach,

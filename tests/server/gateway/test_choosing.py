@@ -9,6 +9,7 @@ from ratchet.server.gateway.pool import proxy_of
 from ratchet.server.gateway.relay import _pause
 from ratchet.server.gateway.upstream import (
     Upstream,
+    check_upstreams,
     choose_upstream,
     provider_of,
     standard_upstreams,
@@ -251,6 +252,11 @@ ANTHROPIC = ("https://api.anthropic.com/v1", "ANTHROPIC_API_KEY")
         ({"CLAUDE_URL": "http://shop"}, [OPENAI, ("http://shop/v1", "")]),
         # The server's own address, which a live agent uses, is not its upstream.
         ({"OPENAI_BASE_URL": "http://localhost:8765/gateway/a/openai/v1"}, [OPENAI, ANTHROPIC]),
+        # A model's own server may have that port while none of Ratchet's does.
+        (
+            {"OPENAI_BASE_URL": "http://localhost:8765/v1"},
+            [("http://localhost:8765/v1", ""), ANTHROPIC],
+        ),
     ],
 )
 def test_without_upstreams_calls_go_where_the_environment_sends_them(
@@ -260,6 +266,13 @@ def test_without_upstreams_calls_go_where_the_environment_sends_them(
         environ, own=("127.0.0.1", 8765), base_urls=("SHOP_URL", "CLAUDE_URL"), keys=("SHOP_KEY",)
     )
     assert [(each.base_url, each.key_env) for each in upstreams] == [*expected, *OTHERS]
+
+
+def test_a_server_that_would_call_itself_for_a_model_is_refused() -> None:
+    upstreams = standard_upstreams({"OPENAI_BASE_URL": "http://localhost:8765/v1"})
+    with pytest.raises(ConfigError, match=r"http://localhost:8765/v1 has the address of this"):
+        check_upstreams(upstreams, ("127.0.0.1", 8765))
+    check_upstreams(upstreams, ("127.0.0.1", 8766))
 
 
 def test_ollamas_server_is_where_a_named_variable_says() -> None:

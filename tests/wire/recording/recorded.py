@@ -37,7 +37,6 @@ def recorded(
     simulated: bool = False,
     python: str = sys.executable,
     stdin: str | None = None,
-    terminal: bool = False,
     timeout_s: float = 60.0,
     **variables: str,
 ) -> Recording:
@@ -45,7 +44,6 @@ def recorded(
     run = CommandRun(
         argv=(python, *argv) if python else argv,
         stdin=stdin,
-        terminal=terminal,
         variables={"UPSTREAM": upstream, **variables},
     )
     return record(run, root=root, simulated=simulated, say=print, timeout_s=timeout_s)

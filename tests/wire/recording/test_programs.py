@@ -14,7 +14,6 @@ from tests.wire.recording.recorded import functions, project, recorded
 LOOP = """
 import sys
 from asking import ask
-print("terminal" if sys.stdin.isatty() else "pipe")
 while True:
     try:
         line = input("you> ")
@@ -24,19 +23,20 @@ while True:
 """
 
 
-@pytest.mark.parametrize("terminal", [False, True])
-def test_a_chat_loop_gets_its_line_and_then_the_end_of_input(
-    terminal: bool, tmp_path: Path, upstream: str
-) -> None:
+def test_a_chat_loop_gets_its_line_and_then_the_end_of_input(tmp_path: Path, upstream: str) -> None:
     root = project(tmp_path, chat=LOOP)
-    recording = recorded(
-        root, "chat.py", upstream=upstream, stdin="Where is it?", terminal=terminal
-    )
+    recording = recorded(root, "chat.py", upstream=upstream, stdin="Where is it?")
     assert recording.exit_code == 0, recording.stderr_tail
     [call] = recording.calls
     assert call.texts[-1].text == "Where is it?"
-    assert recording.stdout.startswith("terminal" if terminal else "pipe")
     assert call.response in recording.stdout
+
+
+def test_a_program_that_opens_the_terminal_is_told_that_there_is_none(
+    tmp_path: Path, upstream: str
+) -> None:
+    recording = recorded(project(tmp_path, main="open('/dev/tty')"), "main.py", upstream=upstream)
+    assert any("wants a terminal, which rollouts have none of" in note for note in recording.notes)
 
 
 def test_a_command_that_does_not_end_is_ended_with_its_grandchildren(

@@ -72,7 +72,7 @@ def _first(project: Project, name: str, store: Store) -> Dataset:
 def _compares(project: Project) -> bool:
     """Whether the objective compares an answer with an expected one."""
     agent = project.load_agent()
-    evaluators = project.evaluators(agent)
+    evaluators = project.evaluators()
     objective = project.objective(evaluators, agent)
     measure = next((evaluator for evaluator in evaluators if evaluator.name == objective), None)
     return measure is not None and basis_of(measure) == "comparison"

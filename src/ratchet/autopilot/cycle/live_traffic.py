@@ -124,7 +124,7 @@ def live_evaluator(project: Project) -> Evaluator | None:
     name = project.config.autopilot.evaluator
     if not name:
         return None
-    evaluators = project.evaluators(project.load_agent())
+    evaluators = project.evaluators()
     for evaluator in evaluators:
         if evaluator.name == name:
             return evaluator

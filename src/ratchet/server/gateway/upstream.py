@@ -82,7 +82,7 @@ def standard_upstreams(
 
     Args:
         environ: Environment that an agent would have without the gateway.
-        own: Host and port of the server, which is not an upstream of its own.
+        own: Host and port of the server, whose gateway is not an upstream of its own.
         base_urls: Further variables with a base URL, which precede the libraries'.
         keys: Further variables with a key, which precede the libraries'.
 
@@ -95,7 +95,7 @@ def standard_upstreams(
         of_dialect = [name for name in (*base_urls, *BASE_URLS) if dialect_of(name) == dialect]
         for variable in of_dialect:
             base_url = environ.get(variable, "").strip().rstrip("/")
-            if base_url and not _is_at(base_url, own, variable):
+            if base_url and not _is_gateway(base_url, own, variable):
                 operation = operation_path(base_url)
                 base_url = base_url.removesuffix(f"/{operation}") if operation else base_url
                 # Anthropic's libraries add the version themselves.
@@ -111,8 +111,8 @@ def standard_upstreams(
     return tuple(upstreams)
 
 
-def _is_at(url: str, own: tuple[str, int] | None, variable: str) -> bool:
-    """Whether a URL is at the address `own`."""
+def _is_gateway(url: str, own: tuple[str, int] | None, variable: str) -> bool:
+    """Whether a URL is that of the gateway at the address `own`."""
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
@@ -123,9 +123,32 @@ def _is_at(url: str, own: tuple[str, int] | None, variable: str) -> bool:
             f"The value of {variable} is no address of a model provider.",
             hint="Expected is one such as http://localhost:4000/v1. Correct it, or unset it.",
         )
-    if own is None or port != own[1]:
-        return False
-    return host == own[0] or (is_loopback(host) and (is_loopback(own[0]) or own[0] in _ANY))
+    return own is not None and _same_place(host, port, own) and parts.path.startswith("/gateway/")
+
+
+def check_upstreams(upstreams: Iterable[Upstream], own: tuple[str, int]) -> None:
+    """Check that no upstream is the server itself.
+
+    Args:
+        upstreams: The upstreams.
+        own: Host and port of the server.
+
+    Raises:
+        ConfigError: One is.
+    """
+    for upstream in upstreams:
+        parts = urlsplit(upstream.base_url)
+        if parts.hostname and _same_place(parts.hostname, parts.port, own):
+            raise ConfigError(
+                f"The model at {upstream.base_url} has the address of this server itself.",
+                hint="Give the server another port: ratchet serve --port, or [server] port in"
+                " ratchet.toml. It is the model's address in a variable such as OPENAI_BASE_URL.",
+            )
+
+
+def _same_place(host: str, port: int | None, own: tuple[str, int]) -> bool:
+    same_host = host == own[0] or (is_loopback(host) and (is_loopback(own[0]) or own[0] in _ANY))
+    return port == own[1] and same_host
 
 
 _ANY = ("0.0.0.0", "::")  # noqa: S104 - compared, not bound

@@ -1,6 +1,6 @@
 """Writes a plan as one commit or in place, and takes it back."""
 
-from ratchet.wire.applying.commit import BRANCH, Committed, commit
+from ratchet.wire.applying.commit import BRANCH, Committed, check_branch, commit
 from ratchet.wire.applying.plan import Plan, PlannedFile, make_plan, show
 from ratchet.wire.applying.record import Record, RunTrace
 from ratchet.wire.applying.stored import write
@@ -15,6 +15,7 @@ __all__ = [
     "Record",
     "RunTrace",
     "Undone",
+    "check_branch",
     "commit",
     "make_plan",
     "show",

@@ -7,6 +7,7 @@ runs, and the branch appears in one step, so that a kill leaves nothing or the w
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import msgspec
 
@@ -51,9 +52,7 @@ def commit(plan: Plan, branch: str, message: str, *, switch: bool = True) -> Com
     if not plan.files:
         raise InputError("There is nothing to write: the plan is empty.")
     check_unchanged(plan)
-    repository = Repository.open(plan.root)
-    repository.check_idle()
-    _check_name(repository, branch)
+    repository = check_branch(plan.root, branch)
     paths = {repository.prefix + file.path: file.path for file in plan.files}
     ignored = [paths[path] for path in repository.ignored(list(paths))]
     files = [file for file in plan.files if file.path not in ignored]
@@ -115,13 +114,22 @@ def _committed(repository: Repository, plan: Plan, head: str, file: PlannedFile)
     return old
 
 
-def _check_name(repository: Repository, branch: str) -> None:
+def check_branch(root: Path, branch: str) -> Repository:
+    """The repository of a folder, in which a commit can be made to a new branch.
+
+    Raises:
+        InputError: It is no name of a branch.
+        ShipError: It is no git repository, a merge or the like is under way, or the branch exists.
+    """
+    repository = Repository.open(root)
+    repository.check_idle()
     try:
         repository.text("check-ref-format", "--branch", branch)
     except ShipError:
         raise InputError(f"{branch!r} is no name of a branch.") from None
     if repository.commit_of(f"refs/heads/{branch}"):
         raise _exists(branch)
+    return repository
 
 
 def _exists(branch: str) -> ShipError:

@@ -188,7 +188,8 @@ def _prompts_of(
     telling = [
         source
         for source, sent in placed
-        if sent.role == "system" or (says_enough(source.forms[-1]) and not source.is_labels)
+        if (sent.role == "system" or says_enough(source.forms[-1]))
+        and not source.is_labels_in(sent.text)
     ]
     return dict.fromkeys(telling or [source for source, _ in placed])
 

@@ -27,7 +27,8 @@ _COMMENTS = {
     "agent.construct": "Arguments of the class.",
     "agent.allow": "What rollouts may do outside of their own copy of the project.",
     "prompt_files": "Files whose texts are prompts.",
-    "run": "Prompts are read while the agent is imported: each candidate has its own workers.",
+    "run.timeout_s": "Seconds that a rollout may take, and a service its start.",
+    "run.import_per_candidate": "Prompts are read while the agent is imported.",
     "evaluators": "What scores an answer; for others: ratchet evaluators list --built-in",
 }
 
@@ -41,6 +42,7 @@ def settings_text(
     python: str = "",
     prompt_files: Sequence[PromptFile] = (),
     import_per_candidate: bool = False,
+    timeout_s: float | None = None,
 ) -> str:
     """The content of `ratchet.toml`.
 
@@ -52,6 +54,7 @@ def settings_text(
         python: Interpreter of the agent, where it is not found by itself.
         prompt_files: Files whose texts are declared as prompts.
         import_per_candidate: Whether a declared text is read while its module is imported.
+        timeout_s: Seconds that a rollout may take; None for as many as without the key.
     """
     agent: dict[str, Any] = dict(wiring.agent)
     if python and wiring.mode == "entry":
@@ -69,8 +72,13 @@ def settings_text(
     tables: dict[str, Any] = {"agent": agent}
     if prompt_files:
         tables["prompt_files"] = [_prompt_file(file) for file in prompt_files]
+    run: dict[str, Any] = {}
+    if timeout_s is not None:
+        run["timeout_s"] = timeout_s
     if import_per_candidate or prompt_files:
-        tables["run"] = {"import_per_candidate": True}
+        run["import_per_candidate"] = True
+    if run:
+        tables["run"] = run
     if starters.evaluator:
         tables["evaluators"] = [{"use": starters.evaluator}]
     return _HEAD.format(arguments=arguments) + toml_text(tables, _COMMENTS)

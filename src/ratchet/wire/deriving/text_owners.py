@@ -20,7 +20,8 @@ name or a description that is put into them, or one of many words that stand the
 
 LABEL_WORDS: Final = 3
 """Words of the longest label before a value: `Pain points identified:`. Longer ones were
-mostly instructions in the repositories that were tried: `Answer the following question:`."""
+mostly instructions in the repositories that were tried: `Answer the following question:`; but where
+the values are most of what was sent, they name these as well: `The plan that we agreed on is:`."""
 
 LISTED: Final = 3
 """Literals in one slot from which they are a listing, as of agents, tools or columns."""
@@ -71,11 +72,16 @@ class SentSource:
         """Whether it is too long for a name or a description."""
         return sum(len(piece.split()) for piece in self.forms[0]) >= LONG_WORDS
 
-    @property
-    def is_labels(self) -> bool:
-        """Whether it only names the values that are put into it: `Question: {question}`."""
+    def is_labels_in(self, text: str) -> bool:
+        """Whether it only names the values that are put into it: `Question: {question}`.
+
+        Args:
+            text: What was sent of it and its values.
+        """
+        is_mostly_values = not self.is_long and 2 * self.size < len(text)
+        most = LONG_WORDS if is_mostly_values else LABEL_WORDS
         literals = (self.literal, *with_placeholders(self.literal))
-        return any(literal.slots and _is_labels(literal.value) for literal in literals)
+        return any(literal.slots and _is_labels(literal.value, most) for literal in literals)
 
     @property
     def open_ends(self) -> tuple[bool, bool]:
@@ -270,11 +276,11 @@ def pieces_of(literal: Literal) -> tuple[str, ...]:
     return tuple(piece for piece in pieces if piece)
 
 
-def _is_labels(value: str) -> bool:
-    """Whether each line between its slots is empty, or a few words with a colon."""
+def _is_labels(value: str, most: int) -> bool:
+    """Whether each line between its slots is empty, or at most some words with a colon."""
     lines = (line.strip() for piece, _ in parts_of(value) for line in piece.splitlines())
     return all(
-        not any(map(str.isalpha, line)) or (line.endswith(":") and len(line.split()) <= LABEL_WORDS)
+        not any(map(str.isalpha, line)) or (line.endswith(":") and len(line.split()) <= most)
         for line in lines
     )
 

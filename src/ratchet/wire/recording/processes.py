@@ -7,12 +7,11 @@ import os
 import signal
 import socket
 import subprocess
-import termios
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 from urllib.parse import urlsplit
 
 import msgspec
@@ -71,7 +70,6 @@ class Process:
         cwd: Its working folder.
         environ: Its environment.
         stdin: What it reads, before the end of its input.
-        terminal: Whether it gets a pseudo-terminal.
         mark: A text in the environment of all that it starts.
 
     Raises:
@@ -87,30 +85,21 @@ class Process:
         environ: Mapping[str, str],
         mark: str,
         stdin: str | None = None,
-        terminal: bool = False,
     ) -> None:
         self._mark = mark
         self._output = _Tail(), _Tail()
         lines = b"" if stdin is None else (stdin.rstrip("\n") + "\n").encode()
         self._readers: list[threading.Thread] = []
-        streams: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-        primary = secondary = -1
-        if terminal:
-            primary, secondary = os.openpty()
-            settings = termios.tcgetattr(secondary)
-            settings[3] &= ~termios.ECHO
-            termios.tcsetattr(secondary, termios.TCSANOW, settings)
-            streams = dict.fromkeys(("stdin", "stdout", "stderr"), secondary)
-            lines += b"\x04"
         self._watch = watch
         self.process = watch.start(
-            tuple(argv), cwd=cwd, env=dict(environ), start_new_session=True, **streams
+            tuple(argv),
+            cwd=cwd,
+            env=dict(environ),
+            start_new_session=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
         )
-        if terminal:
-            os.close(secondary)
-            self._read(os.fdopen(primary, "rb", 0, closefd=False), self._output[0])
-            os.write(primary, lines)
-            return
         assert self.process.stdout is not None
         assert self.process.stderr is not None
         assert self.process.stdin is not None
@@ -230,7 +219,7 @@ class _Tail:
         self._lock = threading.Lock()
 
     def follow(self, stream: IO[bytes]) -> None:
-        with contextlib.suppress(OSError, ValueError):  # a terminal ends with an error
+        with contextlib.suppress(OSError, ValueError):
             while part := os.read(stream.fileno(), 65_536):
                 with self._lock:
                     self._parts += part

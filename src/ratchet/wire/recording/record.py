@@ -46,7 +46,7 @@ from ratchet.worker.environment import PROVIDER_KEYS
 STDERR_TAIL = 8_000
 STDOUT = 200_000
 
-_WANTS_TERMINAL = re.compile(r"not a (?:tty|terminal)|Inappropriate ioctl", re.IGNORECASE)
+_WANTS_TERMINAL = re.compile(r"not a (?:tty|terminal)|Inappropriate ioctl|/dev/tty", re.IGNORECASE)
 
 PLACEHOLDER = "sk-simulated"
 
@@ -251,7 +251,10 @@ def _notes(
             " functions cannot be watched, so it is run as a command or service."
         )
     if not ended.went_well and _WANTS_TERMINAL.search(ended.stderr + ended.stdout):
-        yield "Its error says that it wants a terminal: record it with one."
+        yield (
+            "Its error says that it wants a terminal, which rollouts have none of: give its input"
+            " by --stdin, or as a word with the option that lets it run from a script."
+        )
     if placeholders:
         names = ", ".join(placeholders)
         yield f"Keys that are not set were placeholders, for the simulated model: {names}."

@@ -7,6 +7,8 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from ratchet.run.program_results import ended_with_input
+
 FrameKind: TypeAlias = Literal["function", "coroutine", "generator", "async_generator", "module"]
 Place: TypeAlias = Literal["project", "home", "temp", "elsewhere"]
 Change: TypeAlias = Literal["created", "changed", "deleted"]
@@ -19,8 +21,6 @@ class CommandRun(msgspec.Struct, frozen=True, kw_only=True):
     argv: tuple[str, ...]
     stdin: str | None = None
     """Lines to give it on standard input, which then ends; None for none."""
-    terminal: bool = False
-    """Whether it gets a pseudo-terminal: for programs that refuse a pipe."""
     variables: Mapping[str, str] = {}
     """Besides the environment of this process."""
 
@@ -229,4 +229,4 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
         """Whether it did not end well."""
         if isinstance(self.run, ServiceRun):
             return not 200 <= self.response_status < 400
-        return self.exit_code != 0
+        return self.exit_code != 0 and not (self.run.stdin and ended_with_input(self.stderr_tail))

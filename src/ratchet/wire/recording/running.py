@@ -38,7 +38,7 @@ class Stage(msgspec.Struct, frozen=True, kw_only=True):
     timeout_s: float
     """Seconds that the command, or the service's answer, may take."""
 
-    def start(self, argv: tuple[str, ...], stdin: str | None, *, terminal: bool) -> Process:
+    def start(self, argv: tuple[str, ...], stdin: str | None) -> Process:
         """Start a program here."""
         return Process(
             self.watch,
@@ -47,7 +47,6 @@ class Stage(msgspec.Struct, frozen=True, kw_only=True):
             environ=self.around.variables,
             mark=str(self.folder),
             stdin=stdin,
-            terminal=terminal,
         )
 
 
@@ -55,7 +54,7 @@ def run_command(run: CommandRun, stage: Stage) -> Ended:
     """Run a command to its end or its time limit."""
     started = time.monotonic()
     try:
-        process = stage.start(run.argv, run.stdin, terminal=run.terminal)
+        process = stage.start(run.argv, run.stdin)
     except OSError as error:
         problem = f"{run.argv[0]} cannot be started: {error.strerror or error}."
         return Ended(code=127, problem=problem)
@@ -79,7 +78,7 @@ def run_service(run: ServiceRun, stage: Stage) -> Ended:
         )
         return Ended(problem=problem)
     started = time.monotonic()
-    process = stage.start(run.serve, None, terminal=False)
+    process = stage.start(run.serve, None)
     answered, problem = Ended(), ""
     try:
         stage.say(f"Started {shlex.join(run.serve)}; waiting for {run.url}.")
