@@ -6,7 +6,6 @@ import asyncio
 import json
 import logging
 import os
-import secrets
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, get_args
@@ -46,12 +45,6 @@ from ratchet.server.gateway.headers import (
     brings_key,
     request_headers,
 )
-from ratchet.server.gateway.mirroring import (
-    MIRROR_ID,
-    MIRROR_OF,
-    CallMirror,
-    shadow_name,
-)
 from ratchet.server.gateway.pool import UpstreamEndpoint, UpstreamPool
 from ratchet.server.gateway.recording import CallRecording
 from ratchet.server.gateway.recording_queue import RecordingQueue, Writer
@@ -64,7 +57,7 @@ from ratchet.server.gateway.relay import (
     UpstreamRequest,
 )
 from ratchet.server.gateway.stripping import ResponseStripper
-from ratchet.server.gateway.substitution import Shadow, Substitute, Substitution
+from ratchet.server.gateway.substitution import Substitute, Substitution
 from ratchet.server.gateway.target import (
     Addressed,
     AttemptGuard,
@@ -88,7 +81,6 @@ from ratchet.server.gateway.upstream import (
 from ratchet.server.http_problems import HttpProblem, Send, problem_of, send_problem
 from ratchet.server.metrics import Metrics
 from ratchet.types import RatchetError
-from ratchet.types.trace import EXPERIMENT
 
 BODY_LIMIT = 33_554_432
 """Default limit of a request body in bytes; images make requests large."""
@@ -162,30 +154,6 @@ class _Request:
         self.send = send
 
 
-class _Mirrored:
-    """A call that is to be mirrored, as the client sent it."""
-
-    __slots__ = ("endpoint", "given", "headers", "id", "model", "plain", "shadow")
-
-    def __init__(
-        self,
-        shadow: Shadow,
-        plain: Content,
-        payload: dict[str, Any],
-        endpoint: UpstreamEndpoint,
-        model: str | None,
-        headers: Sequence[tuple[bytes, bytes]],
-    ) -> None:
-        self.id = secrets.token_hex(8)
-        self.shadow = shadow
-        self.plain = plain
-        self.given = payload
-        self.endpoint = endpoint
-        self.model = model
-        """Name of the model that is sent; None for the client's."""
-        self.headers = headers
-
-
 class Gateway:
     """ASGI application under /gateway/.
 
@@ -236,7 +204,6 @@ class Gateway:
             spool=RecordingSpool(spool) if spool is not None else None,
             metrics=metrics,
         )
-        self._mirror = CallMirror(self._pool, self._recordings)
         self._translator = CallTranslator(self._pool)
         self._names_matter = any(map(is_providers_own, self._pool.upstreams))
         self._substitute = substitute
@@ -268,7 +235,6 @@ class Gateway:
             if missing:
                 _log.warning("%d calls were cut off at shutdown.", len(missing))
                 await asyncio.wait(missing, timeout=1.0)
-        await self._mirror.close()
         await self._recordings.close(min(self._drain_s, RECORD_S))
         await self._pool.close()
 
@@ -380,7 +346,7 @@ class Gateway:
         refused: list[NamedWeights] = []
         first: CallRecording | None = None
         while True:
-            outgoing, recording, streams, mirrored = await self._prepare(request, dialect, body)
+            outgoing, recording, streams = await self._prepare(request, dialect, body)
             # What follows takes as long as the model does, which others need not wait for.
             request.held.release()
             if first is not None:
@@ -401,8 +367,6 @@ class Gateway:
                 await self._load_weights(outgoing, refused)
             except RefusedSettings as refusal:
                 self._translator.note(outgoing, refusal)
-        if mirrored is not None and recording.status < 400:
-            self._mirror.start(self._mirrored(request, dialect, recording.trace_id, mirrored))
 
     async def _load_weights(self, outgoing: UpstreamRequest, refused: list[NamedWeights]) -> None:
         """Load what an upstream does not know; `refused` are the weights it refused so far."""
@@ -436,9 +400,8 @@ class Gateway:
 
     async def _prepare(
         self, request: _Request, dialect: ModelApi, body: Content
-    ) -> tuple[UpstreamRequest, CallRecording, bool, _Mirrored | None]:
-        """The outgoing request, its recording, whether the response is streamed, and what is to be
-        mirrored of it."""
+    ) -> tuple[UpstreamRequest, CallRecording, bool]:
+        """The outgoing request, its recording, and whether the response is streamed."""
         scope, target = request.scope, request.target
         headers: list[tuple[bytes, bytes]] = scope["headers"]
         encoding, parent = "", b""
@@ -465,7 +428,6 @@ class Gateway:
         endpoint, sent = self._choose(request, requested_model)
         attributes: dict[str, Any] = dict(endpoint.attributes)
         context = trace_context(parent) if parent else None
-        mirrored: _Mirrored | None = None
         stripper: ResponseStripper | None = None
         weights: NamedWeights | None = None
         if payload is not None:
@@ -476,10 +438,6 @@ class Gateway:
             if self._substitute is not None:
                 unit = unit_of(payload, conversation, context)
                 substitution = await self._substituted(target, payload, dialect, unit)
-                shadow = None if target.is_attempt else self._substitute.shadow_of(target.agent)
-                if shadow is not None and self._mirror.admits(shadow):
-                    mirrored = _Mirrored(shadow, plain, payload, endpoint, sent, headers)
-                    attributes[MIRROR_ID] = mirrored.id
                 if generates and substitution.adapter is not None and self._adapters is not None:
                     substitution, weights = self._served(request, payload, substitution)
                 changed = substitution.request
@@ -523,71 +481,7 @@ class Gateway:
             model = _model_of(payload)
             outgoing = self._outgoing(endpoint, request, headers, body, stripper, model)
         outgoing.weights = weights
-        return outgoing, recording, payload is not None and payload.get("stream") is True, mirrored
-
-    async def _mirrored(
-        self, request: _Request, dialect: ModelApi, trace_id: str, mirrored: _Mirrored
-    ) -> None:
-        """Send a call again with the candidate's prompts, and record it."""
-        assert self._substitute is not None
-        shadow, payload = mirrored.shadow, mirrored.given
-        try:
-            substitution = await self._substitute.of_candidate(
-                shadow.candidate_id, payload, dialect
-            )
-        except RatchetError as error:
-            _log.warning("A call of %s is not mirrored: %s", request.target, error)
-            return
-        if substitution is None:
-            return
-        changed = substitution.request
-        endpoint, model = mirrored.endpoint, mirrored.model
-        if changed.get("model") != payload.get("model"):  # the candidate's own model
-            endpoint, model = self._choose(request, changed.get("model"))
-        if model is not None:
-            changed = {**changed, "model": model}
-        body = _rewritten(mirrored.plain, payload, _without_model(request, payload, changed))
-        attributes = {
-            **endpoint.attributes,
-            **substitution.attributes,
-            EXPERIMENT: shadow.experiment_id,
-            MIRROR_OF: trace_id,
-            MIRROR_ID: mirrored.id,
-        }
-        headers = [header for header in mirrored.headers if header[0] != b"content-encoding"]
-        recording = CallRecording(
-            GatewayTarget(agent=shadow_name(request.target.agent)),
-            dialect,
-            changed,
-            body,
-            attributes,
-            None,
-            endpoint.sellers,
-        )
-        weights: NamedWeights | None = None
-        if substitution.adapter is not None and self._adapters is not None:
-            if self._adapters.fault(endpoint.upstream, str(model)):
-                return
-            weights = self._adapters.named(endpoint.upstream, substitution.adapter, str(model))
-        while True:
-            try:
-                if endpoint.upstream.dialect != request.provider:
-                    outgoing = await self._translated(endpoint, request, changed, attributes)
-                else:
-                    model = _model_of(changed)
-                    outgoing = self._outgoing(endpoint, request, headers, body, None, model)
-            except HttpProblem as problem:
-                _log.warning("A call of %s is not mirrored: %s", request.target, problem.detail)
-                return
-            outgoing.weights = weights
-            try:
-                await self._mirror.send(outgoing, recording, shadow.experiment_id)
-                return
-            except UnknownWeights:
-                await self._load_weights(outgoing, [])
-                weights = None
-            except RefusedSettings as refusal:
-                self._translator.note(outgoing, refusal)
+        return outgoing, recording, payload is not None and payload.get("stream") is True
 
     def _served(
         self, request: _Request, payload: dict[str, Any], substitution: Substitution
