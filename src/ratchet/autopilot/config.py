@@ -489,42 +489,6 @@ class EvaluatorSection(BaseModel):
         return dict(self.__pydantic_extra__ or {})
 
 
-class ReportCardSection(Section):
-    """[report_card]: what an evaluator must reach to decide, or to advise.
-
-    The keys are those of `evaluate.report_card.CardThresholds`.
-    """
-
-    damage: Share = 0.90
-    damage_low: Share = 0.80
-    damage_advises: Share = 0.70
-    damage_kind: Share = 0.75
-    lenient: Share = 0.10
-    lenient_advises: Share = 0.50
-    harmless: Share = 0.05
-    harmless_advises: Share = 0.15
-    labels: Annotated[int, Field(ge=1)] = 50
-    kappa: Annotated[float, Field(ge=-1, le=1)] = 0.60
-    kappa_advises: Annotated[float, Field(ge=-1, le=1)] = 0.40
-    kappa_low: Annotated[float, Field(ge=-1, le=1)] = 0.40
-    rates: Share = 0.85
-    repeats: Share = 0.05
-    repeats_advises: Share = 0.15
-    padding: Share = 0.05
-    padding_advises: Share = 0.15
-    order: Share = 0.10
-    order_advises: Share = 0.25
-    self_preference: Share = 0.05
-    self_preference_advises: Share = 0.10
-    injection: Share = 0.05
-    injection_advises: Share = 0.20
-    hardening: Share = 0.02
-    hardening_advises: Share = 0.05
-    unscored: Share = 0.02
-    unscored_advises: Share = 0.10
-    copies: Annotated[int, Field(ge=1)] = 20
-
-
 class SubjectToSection(Section):
     """An entry of `subject_to`: a metric that may get worse by no more than its margin."""
 
@@ -702,7 +666,6 @@ class Config(Section):
     tasks: TasksSection = TasksSection()
     evaluators: Several[EvaluatorSection] = ()
     objective: ObjectiveSection = ObjectiveSection()
-    report_card: ReportCardSection = ReportCardSection()
     run: RunSection = RunSection()
     prompt_files: Several[PromptFileSection] = ()
     improve: ImproveSection = ImproveSection()

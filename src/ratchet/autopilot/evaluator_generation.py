@@ -13,7 +13,6 @@ import msgspec
 from ratchet.autopilot.coach import coach_models, open_coach
 from ratchet.autopilot.config import read_config
 from ratchet.autopilot.project import Project
-from ratchet.autopilot.report_cards import card_thresholds
 from ratchet.evaluate.generation import (
     KnownOutput,
     ProposedEvaluator,
@@ -201,13 +200,7 @@ async def generate_evaluators(
                 evaluator.attach(store)
                 card = None
                 if proposal.made_by != "bounds":
-                    card = await make_card(
-                        evaluator,
-                        cases,
-                        spans_of=store.spans.of,
-                        thresholds=card_thresholds(project),
-                        seed=seed,
-                    )
+                    card = await make_card(evaluator, cases, spans_of=store.spans.of, seed=seed)
                 generated.append(Generated(proposal=proposal, card=card))
             except RatchetError as error:
                 generated.append(Generated(proposal=proposal, error=error.message))
