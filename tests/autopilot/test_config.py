@@ -506,9 +506,9 @@ def test_an_agent_is_a_function_or_a_command_or_a_service(tmp_path: Path) -> Non
 def test_several_problems_are_told_at_once(tmp_path: Path) -> None:
     wrong = "".join(f"unknown{i} = 1\n" for i in range(7))
     with pytest.raises(ConfigError) as raised:
-        read(tmp_path, f"{LEAST}[run]\nattempts = 0\n[store]\n{wrong}")
+        read(tmp_path, f"{LEAST}[run]\nattempts = 0\n[ship]\n{wrong}")
     assert "run.attempts" in raised.value.message
-    assert "store.unknown3" in raised.value.message
+    assert "ship.unknown3" in raised.value.message
     assert "(3 more problems.)" in raised.value.message
 
 

@@ -14,6 +14,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from ratchet.autopilot import Project
 from ratchet.autopilot.agent_model import agent_model
 from ratchet.autopilot.evaluator_trial import models_asked
+from ratchet.autopilot.project_evaluators import project_evaluators
+from ratchet.autopilot.project_tasks import project_dataset
 from ratchet.autopilot.report_cards import (
     announced_card,
     cases_in,
@@ -212,7 +214,7 @@ def show(
 
 
 def _evaluators(project: Project) -> tuple[Evaluator, ...]:
-    return project.evaluators(project.load_agent())
+    return project_evaluators(project, project.load_agent())
 
 
 def _selected(evaluators: Sequence[Evaluator], names: Sequence[str] | None) -> list[Evaluator]:
@@ -247,7 +249,7 @@ async def _check(
 ) -> list[ReportCard]:
     tasks: Sequence[Task] = ()
     if project.has_tasks():
-        tasks = tasks_to_measure_with(project.dataset(skip_bad=True)[0])
+        tasks = tasks_to_measure_with(project_dataset(project, skip_bad=True)[0])
     cases = cases_in(store, tasks)
     if not cases:
         raise InputError(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from ratchet.autopilot import Project
 from ratchet.autopilot.models_in_calls import adopt_models
+from ratchet.autopilot.project_tasks import project_dataset
 from ratchet.run.program import AnyAgent
 from ratchet.store import Store
 from ratchet.types import SPLITS, Candidate, InputError, Release, Task
@@ -29,7 +30,7 @@ def select_tasks(
     if not wanted:
         raise InputError(f"There is no split {split!r}; it is train, val, test or all.")
     needs = [] if split == "all" else wanted
-    dataset, sentences = project.dataset(skip_bad=skip_bad, needs=needs)
+    dataset, sentences = project_dataset(project, skip_bad=skip_bad, needs=needs)
     for sentence in sentences:
         say(sentence)
     return [task for task in dataset.tasks if dataset.splits[task.id] in wanted][:limit]
