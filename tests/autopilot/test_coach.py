@@ -11,7 +11,7 @@ import pytest
 from tests.llm.endpoint import Endpoint, answer, error
 
 from ratchet.autopilot.coach import coach_identity, open_coach
-from ratchet.autopilot.config import CoachSection
+from ratchet.autopilot.learning_sections import CoachSection
 from ratchet.llm import STEP, Coach, CoachUnavailable, Message, Reply
 from ratchet.observe.redaction import RedactionRules, Redactor
 from ratchet.store import Store

@@ -5,11 +5,9 @@ from __future__ import annotations
 import difflib
 from pathlib import Path
 
-import msgspec
 import pytest
 
-from ratchet.autopilot.config import Config, ReportCardSection, read_config
-from ratchet.evaluate.report_card import CardThresholds
+from ratchet.autopilot.config import Config, read_config
 from ratchet.types import ConfigError
 
 LEAST = '[agent]\nentry = "module:function"\n'
@@ -62,36 +60,6 @@ def test_what_is_left_out_has_its_default(tmp_path: Path) -> None:
         },
         "evaluators": (),
         "objective": {"evaluator": None, "minimise": None, "subject_to": ()},
-        "report_card": {
-            "damage": 0.9,
-            "damage_low": 0.8,
-            "damage_advises": 0.7,
-            "damage_kind": 0.75,
-            "lenient": 0.1,
-            "lenient_advises": 0.5,
-            "harmless": 0.05,
-            "harmless_advises": 0.15,
-            "labels": 50,
-            "kappa": 0.6,
-            "kappa_advises": 0.4,
-            "kappa_low": 0.4,
-            "rates": 0.85,
-            "repeats": 0.05,
-            "repeats_advises": 0.15,
-            "padding": 0.05,
-            "padding_advises": 0.15,
-            "order": 0.1,
-            "order_advises": 0.25,
-            "self_preference": 0.05,
-            "self_preference_advises": 0.1,
-            "injection": 0.05,
-            "injection_advises": 0.2,
-            "hardening": 0.02,
-            "hardening_advises": 0.05,
-            "unscored": 0.02,
-            "unscored_advises": 0.1,
-            "copies": 20,
-        },
         "run": {
             "executor": "auto",
             "concurrency": None,
@@ -538,9 +506,9 @@ def test_an_agent_is_a_function_or_a_command_or_a_service(tmp_path: Path) -> Non
 def test_several_problems_are_told_at_once(tmp_path: Path) -> None:
     wrong = "".join(f"unknown{i} = 1\n" for i in range(7))
     with pytest.raises(ConfigError) as raised:
-        read(tmp_path, f"{LEAST}[run]\nattempts = 0\n[store]\n{wrong}")
+        read(tmp_path, f"{LEAST}[run]\nattempts = 0\n[ship]\n{wrong}")
     assert "run.attempts" in raised.value.message
-    assert "store.unknown3" in raised.value.message
+    assert "ship.unknown3" in raised.value.message
     assert "(3 more problems.)" in raised.value.message
 
 
@@ -566,7 +534,3 @@ def test_what_is_no_text_is_refused(tmp_path: Path) -> None:
 def test_a_byte_order_mark_and_windows_line_ends_do_no_harm(tmp_path: Path) -> None:
     text = b"\xef\xbb\xbf" + LEAST.replace("\n", "\r\n").encode()
     assert read(tmp_path, text).agent.entry == "module:function"
-
-
-def test_the_limits_of_report_cards_are_those_of_the_checks() -> None:
-    assert ReportCardSection().model_dump() == msgspec.to_builtins(CardThresholds())

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from ratchet.autopilot.config import AgentSection, SandboxSection, read_config
+from ratchet.autopilot.agent_section import AgentSection
+from ratchet.autopilot.config import read_config
 from ratchet.autopilot.containment import (
     NOT_CONTAINED,
     allowance,
@@ -16,6 +17,7 @@ from ratchet.autopilot.containment import (
     containment_of,
     host_and_port,
 )
+from ratchet.autopilot.learning_sections import SandboxSection
 from ratchet.sandbox import containment
 from ratchet.sandbox.limits import SandboxUnavailable
 from ratchet.types import ConfigError

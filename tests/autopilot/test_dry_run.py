@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from ratchet.autopilot.algorithms import ALGORITHMS, make_algorithm
-from ratchet.autopilot.config import TRAINS_WEIGHTS
 from ratchet.autopilot.dry_run import DryRunLab, NoRunner, dry_run
+from ratchet.autopilot.learning_sections import TRAINS_WEIGHTS
 from ratchet.evaluate import Scorer
 from ratchet.learn import Budget, BudgetExhausted, Finding, Lab, LabSettings
 from ratchet.store import Store

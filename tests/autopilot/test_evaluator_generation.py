@@ -18,6 +18,8 @@ from ratchet.autopilot.evaluator_generation import (
     known_rollouts,
     write_evaluators,
 )
+from ratchet.autopilot.project_evaluators import project_evaluators
+from ratchet.autopilot.project_tasks import project_dataset
 from ratchet.evaluate.generation import ProposedEvaluator
 from ratchet.store import Store
 from ratchet.types import ConfigError, Feedback, InputError, Label, Rollout
@@ -94,7 +96,7 @@ def test_what_tells_good_outputs_from_bad_ones_is_found_and_measured(
 
 
 def test_no_output_of_a_test_task_is_read(project: Project, opened: Store) -> None:
-    sealed = {task.id for task in project.dataset()[0].split("test")}
+    sealed = {task.id for task in project_dataset(project)[0].split("test")}
     assert sealed
     read = {each.task_id for each in known_rollouts(project, opened)}
     assert read == {f"t{n}" for n in range(60)} - sealed
@@ -131,7 +133,7 @@ def test_what_is_kept_is_written_loads_scores_and_is_not_proposed_again(
     assert [file.name for file in files] == ["generated_evaluators.py", "ratchet.toml"]
     again = Project.find(project.root)
     monkeypatch.syspath_prepend(str(project.root))
-    evaluators: Any = {each.name: each for each in again.evaluators()}
+    evaluators: Any = {each.name: each for each in project_evaluators(again)}
     one = evaluators["sum_equals_sum_of_price"]
     verdicts = [asyncio.run(one.score(rollout(n), opened.spans.of)).value for n in (0, 3)]
     assert verdicts == [1.0, 0.0]

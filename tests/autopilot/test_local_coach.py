@@ -11,7 +11,7 @@ import pytest
 from tests.local_models import GROUP
 
 from ratchet.autopilot.coach import LOCAL_TOKENS, open_coach
-from ratchet.autopilot.config import CoachSection
+from ratchet.autopilot.learning_sections import CoachSection
 from ratchet.llm import Coach, Message, Reply
 from ratchet.models import LocalModel, ModelUnavailable
 from ratchet.observe.redaction import RedactionRules, Redactor

@@ -12,6 +12,9 @@ from pathlib import Path
 import pytest
 
 from ratchet.autopilot import Project
+from ratchet.autopilot.guardrails import guardrails_of
+from ratchet.autopilot.project_evaluators import objective_of, project_evaluators
+from ratchet.autopilot.project_tasks import project_dataset
 from ratchet.bind import registry
 from ratchet.cli.selection import select_tasks
 from ratchet.llm import Usage, dollars
@@ -64,16 +67,16 @@ def make_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeProject
 
 def parts(project: Project) -> tuple[Agent, tuple[str, ...]]:
     agent = project.load_agent()
-    return agent, tuple(e.name for e in project.evaluators())
+    return agent, tuple(e.name for e in project_evaluators(project))
 
 
 def objective(project: Project) -> str:
     agent = project.load_agent()
-    return project.objective(project.evaluators(), agent)
+    return objective_of(project.config, project_evaluators(project), agent)
 
 
 def guardrails(project: Project) -> dict[str, Guardrail]:
-    made = project.guardrails(project.evaluators())
+    made = guardrails_of(project.config, project_evaluators(project))
     return {guardrail.metric: guardrail for guardrail in made}
 
 
@@ -165,8 +168,8 @@ def test_the_dataset_is_read_with_the_files_own_keys(
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "mine.jsonl").write_text("\n".join([*lines, "bad"]))
     with pytest.raises(InputError, match=r"mine.jsonl:201"):
-        project.dataset()
-    dataset, bad = project.dataset(skip_bad=True)
+        project_dataset(project)
+    dataset, bad = project_dataset(project, skip_bad=True)
     assert (dataset.name, len(dataset.tasks), len(bad)) == ("mine", 200, 1)
     assert len(dataset.split("train")) > 80
     by_answer = {(t.expected, dataset.splits[t.id]) for t in dataset.tasks}
@@ -186,7 +189,7 @@ def test_the_split_that_a_task_states_is_its_split(
     make_project: MakeProject, tmp_path: Path, shares: str
 ) -> None:
     stating(tmp_path, "test", "Validation", "train", "test", "dev", None, "holdout")
-    dataset, _ = make_project(shares).dataset()
+    dataset, _ = project_dataset(make_project(shares))
     assert [dataset.splits[task.id] for task in dataset.tasks][:5] == [
         "test",
         "val",
@@ -202,7 +205,7 @@ def test_a_task_that_learning_used_is_no_test_task_though_it_states_that(
 ) -> None:
     stating(tmp_path, "train", "val", "test", "test")
     project = make_project()
-    dataset, _ = project.dataset()
+    dataset, _ = project_dataset(project)
     with project.open_store() as store:
         store.datasets.put(dataset, 1.0)
         store.runs.put(
@@ -219,7 +222,7 @@ def test_a_task_that_learning_used_is_no_test_task_though_it_states_that(
         stating(tmp_path, "test", "test", "train", "test", "val", "test")
         file = tmp_path / "tasks.jsonl"
         file.write_text(file.read_text() + '{"input": "Question B?", "split": "test"}\n')
-        after, _ = project.dataset(store=store)
+        after, _ = project_dataset(project, store=store)
     assert [after.splits[task.id] for task in after.tasks] == [
         "train",
         "val",
@@ -242,13 +245,13 @@ def test_only_the_splits_that_are_asked_for_need_tasks(
     stating(tmp_path, "val", "val", "val")
     assert len(selected("val")) == len(selected("all")) == 3
     with pytest.raises(InputError, match=r"No task of tasks\.jsonl is in the train split"):
-        make_project(shares).dataset()
+        project_dataset(make_project(shares))
     with pytest.raises(InputError, match=r"No task of tasks\.jsonl is in the test split"):
         selected("test")
     stating(tmp_path, None)
     assert len(selected("all")) == 1
     with pytest.raises(InputError, match=r"No task is in|are too few"):
-        make_project(shares).dataset()
+        project_dataset(make_project(shares))
 
 
 def test_latency_and_cost_are_always_measured(make_project: MakeProject) -> None:

@@ -11,7 +11,7 @@ import pytest
 from tests.autopilot.live_traces import START_S, begin, record
 
 import ratchet
-from ratchet.autopilot.config import LiveSection
+from ratchet.autopilot.cycle_sections import LiveSection
 from ratchet.autopilot.shadow import SWITCHED_OFF, Mirror, MirrorBounds, Mirrored, ShadowStage
 from ratchet.evaluate import evaluator
 from ratchet.run import Runner

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 from ratchet.autopilot import Project
+from ratchet.autopilot.project_tasks import project_dataset
 from ratchet.autopilot.training_data import training_splits
 
 QUESTIONS = [
@@ -28,7 +29,7 @@ def project(folder: Path, tasks: bool = True) -> Project:
 
 def test_an_input_has_the_split_of_the_task_that_it_resembles(tmp_path: Path) -> None:
     opened = project(tmp_path)
-    dataset, _ = opened.dataset()
+    dataset, _ = project_dataset(opened)
     split_of = training_splits(opened)
     inputs = [task.input for task in dataset.tasks]
     said = [dataset.splits[task.id] for task in dataset.tasks]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
+from ratchet.autopilot.project_tasks import project_dataset
 from ratchet.store import Store
 from ratchet.types import Candidate, Dataset, PromptTemplate, Task
 from tests.curate.ranked_results import drawn, ran, tasks_of
@@ -154,13 +155,13 @@ def test_what_was_accepted_is_what_the_next_improve_learns_from(make_project: Ma
 
     opened = Opened.find(project.root)
     with opened.open_store() as store:
-        dataset, said = opened.dataset(store=store, needs=())
+        dataset, said = project_dataset(opened, store=store, needs=())
         assert len(dataset.tasks) == 10
         assert dataset.version == store.datasets.named("tasks").version
     assert f"The tasks are tasks@{dataset.version[:8]}, made of tasks.jsonl. Refined:" in said[0]
 
     project.write("tasks.jsonl", "\n".join(lines[1:]) + "\n")
     with opened.open_store() as store:
-        dataset, said = opened.dataset(store=store, needs=())
+        dataset, said = project_dataset(opened, store=store, needs=())
     assert len(dataset.tasks) == 11, "the file was changed, and counts again"
     assert 'is not used. To use it: dataset = "tasks" under [tasks].' in said[0]

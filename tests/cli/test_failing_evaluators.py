@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ratchet.evaluate import sql
-from ratchet.evaluate.report_card import CardThresholds, make_card, make_cases
+from ratchet.evaluate.report_card import make_card, make_cases
 from ratchet.store import Store
 from ratchet.types import Task
 from tests.cli.conftest import CONFIG, INLINE, MakeProject, Project
@@ -148,7 +148,6 @@ def test_sql_decides_on_a_database_of_ten_rows_whatever_the_seed(tmp_path: Path,
             made,
             make_cases([], (), tasks),
             spans_of=lambda _: [],
-            thresholds=CardThresholds(),
             seed=seed,
         )
     )
@@ -171,7 +170,6 @@ def test_what_sql_cannot_tell_on_a_small_database_names_the_option_that_helps(
             made,
             make_cases([], (), tasks),
             spans_of=lambda _: [],
-            thresholds=CardThresholds(),
         )
     )
     assert card.verdict in ("advises", "rejected")

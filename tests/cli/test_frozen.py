@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ratchet.autopilot import Project as RatchetProject
+from ratchet.autopilot.project_tasks import project_dataset
 from ratchet.types import FrozenSet, Task
 from tests.cli.conftest import MakeProject, Project
 
@@ -97,7 +98,7 @@ def test_an_improvement_runs_the_frozen_sets_and_the_pull_request_says_what_they
     )  # fmt: skip
     with own.open_store() as store:
         store.frozen_sets.put(kept)
-        splits = own.dataset(store=store)[0].splits
+        splits = project_dataset(own, store=store)[0].splits
     assert {splits[f"t{number}"] for number in range(20)} == {"train"}
     done = project.ratchet("improve")
     assert done.returncode == 0, done.stderr

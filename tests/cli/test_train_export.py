@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from ratchet.autopilot.project_tasks import project_dataset
 from ratchet.types import Feedback
 from tests.cli.conftest import MakeProject, Project
 from tests.weights.recorded import add_rollout, asked
@@ -16,7 +17,7 @@ def recorded(make_project: MakeProject) -> Project:
 
     project = make_project()
     opened = Opened.find(project.root)
-    dataset, _ = opened.dataset()
+    dataset, _ = project_dataset(opened)
     with opened.open_store() as store:
         for split in ("train", "val", "test"):
             task = dataset.split(split)[0]  # type: ignore[arg-type]

@@ -21,7 +21,6 @@ from ratchet.evaluate import (
     regex,
 )
 from ratchet.evaluate.report_card import (
-    CardThresholds,
     Case,
     cached_card,
     make_card,
@@ -29,6 +28,7 @@ from ratchet.evaluate.report_card import (
     may_decide,
 )
 from ratchet.evaluate.report_card.cut import verdicts_of
+from ratchet.evaluate.report_card.thresholds import DAMAGE_KIND
 from ratchet.store import Store
 from ratchet.types import CardCheck, Label, ReportCard, Rollout, Task
 from tests.evaluate.conftest import ended
@@ -68,7 +68,7 @@ def card_of(
     if not isinstance(made, FunctionEvaluator):
         made = FunctionEvaluator(evaluator, name="judged", trusted=True)
     cases = make_cases(sums() if rollouts is None else rollouts, given)
-    options = {"thresholds": CardThresholds(), "spans_of": lambda _: [], **options}
+    options = {"spans_of": lambda _: [], **options}
     return asyncio.run(make_card(made, cases, **options))
 
 
@@ -210,7 +210,7 @@ def test_a_comparison_is_not_blamed_for_an_agent_that_is_never_right() -> None:
 
 def test_expected_patterns_are_not_taken_for_outputs() -> None:
     rollouts = [ended("unknown", f"^{n}\\d+$", id=f"r{n}", input=n) for n in range(4)]
-    card = card_of(regex(), rollouts, thresholds=CardThresholds(copies=2))
+    card = card_of(regex(), rollouts, copies=2)
     assert card.verdict == "decides"
     assert check(card, "damage").verdict == "insufficient"
 
@@ -267,13 +267,13 @@ def test_the_same_seed_makes_the_same_card_but_for_the_speed() -> None:
 
 
 def test_a_stored_card_is_found_again_on_the_same_data_only(sqlite_store: Store) -> None:
-    cases, limits = make_cases(sums()), CardThresholds()
+    cases = make_cases(sums())
     card = card_of(numeric())
     sqlite_store.report_cards.put(card)
     listed = msgspec.structs.replace(card, outputs=())
-    assert cached_card(sqlite_store, numeric(), cases, thresholds=limits) == listed
-    assert cached_card(sqlite_store, numeric(), cases[1:], thresholds=limits) is None
-    assert cached_card(sqlite_store, numeric(tolerance=1), cases, thresholds=limits) is None
+    assert cached_card(sqlite_store, numeric(), cases) == listed
+    assert cached_card(sqlite_store, numeric(), cases[1:]) is None
+    assert cached_card(sqlite_store, numeric(tolerance=1), cases) is None
 
 
 def test_a_card_names_the_outputs_that_its_figures_were_computed_from(sqlite_store: Store) -> None:
@@ -321,7 +321,7 @@ def test_what_an_opinion_may_do_at_best_is_known_before_it_is_asked(
     count: int, vouched: bool, best: str
 ) -> None:
     opinion = FunctionEvaluator(right_sum, name="x")
-    assert may_decide(opinion, count, vouched=vouched, thresholds=CardThresholds()) == best
+    assert may_decide(opinion, count, vouched=vouched) == best
 
 
 def test_the_cut_of_graded_scores_is_chosen_on_other_labels() -> None:
@@ -361,7 +361,7 @@ def test_a_judge_with_both_rates_at_95_percent_is_not_rejected_for_a_constant(co
             Label(id=r.id, rollout_id=r.id, value=float(r.output.endswith("right")))
             for r in rollouts[:count]
         ]
-        card = card_of(opinion, rollouts, given, thresholds=CardThresholds(copies=1))
+        card = card_of(opinion, rollouts, given, copies=1)
         names = {each.name: each.verdict for each in card.checks}
         assert "beats a constant" not in names
         rejected += "rejected" in {names["kappa"], names["true positive rate"]}
@@ -375,7 +375,7 @@ def test_few_copies_are_not_enough_to_say() -> None:
     few = check(card_of(misses_most, sums(8)), "damage: numbers")
     assert few.low is not None
     assert few.high is not None
-    assert few.low < CardThresholds().damage_kind < few.high
+    assert few.low < DAMAGE_KIND < few.high
     assert few.verdict == "insufficient"
     assert "not enough to say" in few.detail
 
@@ -426,7 +426,7 @@ def test_outputs_that_nobody_can_use_are_tried() -> None:
 def test_an_evaluator_is_measured_with_expected_answers_before_there_is_an_output() -> None:
     tasks = [Task(id=f"t{n}", input=n, expected=f"{NAMES[n % 10]} {n}") for n in range(30)]
     cases = make_cases([], (), tasks)
-    options: dict[str, Any] = {"spans_of": lambda _: [], "thresholds": CardThresholds()}
+    options: dict[str, Any] = {"spans_of": lambda _: []}
     card = asyncio.run(make_card(exact_match(), cases, **options))
     assert (card.verdict, card.rollouts, card.outputs) == ("decides", 0, ())
     assert check(card, "damage").n > 50

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from ratchet.autopilot import Project
+from ratchet.autopilot.project_evaluators import objective_of, project_evaluators
 from ratchet.types import ConfigError, Rollout, Score, Task
 
 SECTIONS = """
@@ -38,8 +39,8 @@ def scored(tmp_path: Path, output: str, weights: str) -> Score:
     (tmp_path / "ratchet.toml").write_text(SECTIONS.replace("{weights}", weights))
     project = Project.find(tmp_path)
     agent = project.load_agent()
-    evaluators = project.evaluators()
-    assert project.objective(evaluators, agent) == "overall"
+    evaluators = project_evaluators(project)
+    assert objective_of(project.config, evaluators, agent) == "overall"
     assert evaluators[0].needs_expected
     task = Task("t", "in", expected="yes please")
     rollout = Rollout.of(task, "c", scope=(), seed_parts=(), queue="q", purpose="", max_attempts=1)

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from ratchet.autopilot.project import Project
+from ratchet.autopilot.project_evaluators import project_evaluator
 from ratchet.cli.demo import example_folder
 from ratchet.worker.evaluator import FunctionEvaluator
 from tests import interpreters
@@ -48,7 +49,7 @@ def score(name: str, output: str, task: dict[str, Any]) -> float:
     """By the example's own evaluator, whose files are found from any folder."""
     project = Project.find(example_folder(name))
     section = project.config.evaluators[0]
-    evaluator = project.evaluator(section.use, section.options, name=None)
+    evaluator = project_evaluator(project, section.use, section.options, name=None)
     assert isinstance(evaluator, FunctionEvaluator)
     graded = verdict(evaluator, ended(output, task["expected"]))
     assert graded.value is not None, graded

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import text
 
-from ratchet.server import retention
+from ratchet.server import background_loop, retention
 from ratchet.server.metrics import Metrics
 from ratchet.server.retention import DAY_S, LARGEST, SMALLEST, Pruner, Retention, next_limit
 from ratchet.store import Store
@@ -423,7 +423,7 @@ def test_it_ends_at_once_between_steps_and_does_not_wait_for_one_that_hangs(
     monkeypatch.setattr(retention, "FIRST_S", 0.0)
     monkeypatch.setattr(retention, "PAUSES_S", (3600.0, 3600.0))
     monkeypatch.setattr(retention, "LARGEST", SMALLEST)
-    monkeypatch.setattr(retention, "CLOSE_S", 0.01)
+    monkeypatch.setattr(background_loop, "CLOSE_S", 0.01)
     with Store.open(sqlite_url) as store:
         store.events.add([("k", n) for n in range(1_000)], now=1.0)
 

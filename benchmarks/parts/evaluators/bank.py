@@ -34,7 +34,7 @@ from pathlib import Path
 from typing import Any
 
 from ratchet.evaluate import FunctionEvaluator
-from ratchet.evaluate.report_card import CardThresholds, make_card, make_cases
+from ratchet.evaluate.report_card import make_card, make_cases
 from ratchet.types import Label, ReportCard, Rollout
 
 if __package__ in (None, ""):  # run as a file, or imported by name from benchmarks/evaluators.py
@@ -119,7 +119,6 @@ def cards_of(
                 planted.evaluator,
                 data[planted.kind],
                 spans_of=lambda _: [],
-                thresholds=CardThresholds(),
                 seed=seed,
             )
         )

@@ -32,7 +32,7 @@ import bank_planted as planted
 from bank import labels_of
 
 from ratchet.evaluate import make_evaluator
-from ratchet.evaluate.report_card import CardThresholds, make_card, make_cases
+from ratchet.evaluate.report_card import make_card, make_cases
 from ratchet.types import ReportCard, Rollout, Span
 
 TASKS = 120
@@ -316,7 +316,7 @@ def card_of(use: str, seed: int, tasks: int) -> ReportCard:
             make_evaluator(use, options),
             make_cases(rollouts, labels),
             spans_of=lambda id: spans.get(id, []),
-            thresholds=CardThresholds(copies=5 if use in SLOW else 20),
+            copies=5 if use in SLOW else 20,
             seed=seed,
         )
     )

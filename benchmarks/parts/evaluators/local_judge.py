@@ -17,7 +17,7 @@ import msgspec
 
 from ratchet.evaluate import make_evaluator
 from ratchet.evaluate.judges.realign import agreement
-from ratchet.evaluate.report_card import CardThresholds, make_card, make_cases
+from ratchet.evaluate.report_card import make_card, make_cases
 from ratchet.types import Label, ReportCard, Rollout
 
 FACTS = (
@@ -116,7 +116,7 @@ async def _card(evaluator: Any, labelled: list[tuple[Rollout, float]]) -> Report
         evaluator,
         make_cases([rollout for rollout, _ in labelled], labels),
         spans_of=lambda _: [],
-        thresholds=CardThresholds(copies=1),
+        copies=1,
         limit_s=300.0,
     )
     for check in card.checks:

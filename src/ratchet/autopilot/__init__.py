@@ -5,8 +5,9 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ratchet.autopilot.config import Config, ServerConfig, read_config, read_server_config
+from ratchet.autopilot.config import Config, read_config
 from ratchet.autopilot.project import Project
+from ratchet.autopilot.server_sections import ServerConfig, read_server_config
 
 if TYPE_CHECKING:
     from ratchet.autopilot.loop import improve

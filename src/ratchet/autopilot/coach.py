@@ -15,7 +15,7 @@ import msgspec
 from pydantic import ValidationError
 
 from ratchet.autopilot.agent_model import in_thread
-from ratchet.autopilot.config import CoachSection
+from ratchet.autopilot.learning_sections import CoachSection
 from ratchet.learn import Algorithm
 from ratchet.llm import (
     ChatClient,

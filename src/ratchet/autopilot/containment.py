@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from ratchet.types import ConfigError
 
 if TYPE_CHECKING:
-    from ratchet.autopilot.config import AgentAllowSection, AgentSection, SandboxSection
+    from ratchet.autopilot.agent_section import AgentAllowSection, AgentSection
+    from ratchet.autopilot.learning_sections import SandboxSection
     from ratchet.sandbox.containment import AgentContainment, Allowance
 
 NOT_CONTAINED = (

@@ -9,7 +9,15 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import AfterValidator, Field, model_validator
 
-from ratchet.autopilot.sections import Level, Positive, Section, Several, Share
+from ratchet.autopilot.sections import (
+    EnvironmentVariable,
+    Level,
+    Name,
+    Positive,
+    Section,
+    Several,
+    Share,
+)
 
 Weekday: TypeAlias = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
 Count = Annotated[int, Field(ge=1)]
@@ -50,7 +58,7 @@ class AutopilotSection(Section):
     min_traces: Count = 50
     max_bad: Share = 0.2
     low_score: Share = 0.5
-    dataset: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,100}$")] = "live"
+    dataset: Name = "live"
     min_tasks: Count = 60
     max_tasks: Count = 500
     cooldown_hours: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 24.0
@@ -120,6 +128,15 @@ class WatchSection(Section):
 class NotifySection(Section):
     """[notify]: where people are told."""
 
-    url_env: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] | None = None
+    url_env: EnvironmentVariable | None = None
     format: Literal["json", "slack"] = "json"
     timeout_s: Positive = 10.0
+
+
+class LiveSection(Section):
+    """[live]: which live calls are repeated for a candidate, and at what cost."""
+
+    mirror: bool | Share = False
+    per_minute: Positive = 60.0
+    dollars: Positive = 5.0
+    rerun: bool = False

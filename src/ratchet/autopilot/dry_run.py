@@ -9,7 +9,7 @@ something.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NoReturn
 
 from ratchet.learn import Algorithm, Budget, Evaluation, Lab, Proposal
@@ -55,11 +55,6 @@ class DryRunLab(Lab):
     async def spans(self, evaluation: Evaluation) -> list[Span]:
         """No spans: nothing has run."""
         return []
-
-    async def first(self, event: str, pending: Mapping[str, asyncio.Future[Any]]) -> str:
-        """What ends first, without recording it."""
-        finished, _ = await asyncio.wait(pending.values(), return_when=asyncio.FIRST_COMPLETED)
-        return next(name for name, future in pending.items() if future in finished)
 
     def judged(self, proposal: Proposal) -> None:
         """Do nothing."""

@@ -13,7 +13,8 @@ import msgspec
 from ratchet.autopilot.coach import coach_models, open_coach
 from ratchet.autopilot.config import read_config
 from ratchet.autopilot.project import Project
-from ratchet.autopilot.report_cards import card_thresholds
+from ratchet.autopilot.project_evaluators import objective_of, project_evaluator, project_evaluators
+from ratchet.autopilot.project_tasks import project_dataset
 from ratchet.evaluate.generation import (
     KnownOutput,
     ProposedEvaluator,
@@ -74,7 +75,7 @@ def known_rollouts(project: Project, store: Store, *, most: int = ROLLOUTS) -> l
         store: Its store.
         most: Maximum number.
     """
-    dataset, _ = project.dataset(skip_bad=True)
+    dataset, _ = project_dataset(project, skip_bad=True)
     sealed = {task.id for task in dataset.split("test")}
     rollouts: list[Rollout] = []
     cursor = None
@@ -166,8 +167,8 @@ async def generate_evaluators(
         CoachUnavailable: The coach is to be asked and cannot be.
         SandboxUnavailable: Code is to be tried, and no sandbox is available.
     """
-    evaluators = project.evaluators()
-    name = project.objective(evaluators, agent)
+    evaluators = project_evaluators(project)
+    name = objective_of(project.config, evaluators, agent)
     objective = next((evaluator for evaluator in evaluators if evaluator.name == name), None)
     examples = examples_of(store, rollouts, objective)
     existing = [(section.use, section.options) for section in project.config.evaluators]
@@ -201,13 +202,7 @@ async def generate_evaluators(
                 evaluator.attach(store)
                 card = None
                 if proposal.made_by != "bounds":
-                    card = await make_card(
-                        evaluator,
-                        cases,
-                        spans_of=store.spans.of,
-                        thresholds=card_thresholds(project),
-                        seed=seed,
-                    )
+                    card = await make_card(evaluator, cases, spans_of=store.spans.of, seed=seed)
                 generated.append(Generated(proposal=proposal, card=card))
             except RatchetError as error:
                 generated.append(Generated(proposal=proposal, error=error.message))
@@ -267,7 +262,7 @@ def _renamed(proposal: ProposedEvaluator, taken_names: set[str]) -> ProposedEval
 def _evaluator(project: Project, proposal: ProposedEvaluator, pool: SandboxPool) -> Any:
     if proposal.source:
         return contained_evaluator(proposal, pool)
-    return project.evaluator(proposal.use, proposal.options, name=proposal.name)
+    return project_evaluator(project, proposal.use, proposal.options, name=proposal.name)
 
 
 def write_evaluators(root: Path, accepted: Sequence[ProposedEvaluator]) -> list[Path]:

@@ -8,6 +8,8 @@ import msgspec
 
 from ratchet.autopilot.problem_reports import DAYS
 from ratchet.autopilot.project import Project
+from ratchet.autopilot.project_evaluators import objective_of, project_evaluators
+from ratchet.autopilot.project_tasks import project_dataset
 from ratchet.curate import CaptureFilter, capture
 from ratchet.curate.capture import KNOWN
 from ratchet.store import Store
@@ -74,7 +76,7 @@ def prepare(project: Project, store: Store, problem: Problem, now: float) -> Pro
             (f"Run {underway.id[:8]} goes on with problem {problem.id} ({problem.title}).",),
         )
     dataset, sentences = (
-        project.dataset(store=store, needs=())
+        project_dataset(project, store=store, needs=())
         if project.has_tasks()
         else (Dataset(name="problems", tasks=(), splits={}, provenance="captured"), ())
     )
@@ -130,8 +132,8 @@ def prepare(project: Project, store: Store, problem: Problem, now: float) -> Pro
 def _needs_answers(project: Project) -> bool:
     """Whether the objective compares with an expected answer."""
     agent = project.load_agent()
-    evaluators = project.evaluators()
-    objective = project.objective(evaluators, agent)
+    evaluators = project_evaluators(project)
+    objective = objective_of(project.config, evaluators, agent)
     return any(e.name == objective and getattr(e, "needs_expected", False) for e in evaluators)
 
 

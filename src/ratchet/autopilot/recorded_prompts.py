@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 import msgspec
 
@@ -11,7 +10,7 @@ from ratchet.bind.discover import Discovery
 from ratchet.bind.prompt_names import proposal_names
 from ratchet.bind.speakers import discover_by_speaker, speakers_of
 from ratchet.observe.prompt_uses import RecordedCalls
-from ratchet.observe.system_prompts import system_prompts, was_cut
+from ratchet.observe.system_prompts import was_cut
 from ratchet.types import PromptTemplate, Span
 
 
@@ -28,22 +27,17 @@ class FoundPrompts(msgspec.Struct, frozen=True):
     """How often each was found: its proposals are in the order of `prompts`."""
 
 
-def find_prompts(
-    spans: Iterable[Span],
-    agent: str = "",
-    texts_of: Callable[[Mapping[str, Any]], list[str]] = system_prompts,
-) -> FoundPrompts:
+def find_prompts(spans: Iterable[Span], agent: str) -> FoundPrompts:
     """Find the prompts in the spans of rollouts or of live traffic.
 
     Args:
         spans: All spans of their traces, in any order: the agents around the calls tell who speaks.
-        agent: Name of the system, the first part of each prompt's name; empty for none.
-        texts_of: The prompts in a span's attributes.
+        agent: Name of the system, the first part of each prompt's name.
 
     Returns:
         The prompts; the same for the same spans in any order.
     """
-    calls = RecordedCalls(spans, texts_of)
+    calls = RecordedCalls(spans)
     uses = calls.uses()
     uncut = [use for use in uses if not was_cut(use.text)]
     discovery = discover_by_speaker(uncut)

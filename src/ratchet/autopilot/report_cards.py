@@ -11,14 +11,8 @@ import msgspec
 from ratchet.autopilot.project import Project
 from ratchet.autopilot.run_spending import announced
 from ratchet.evaluate import Evaluator, FunctionEvaluator, basis_of, broken, is_failure
-from ratchet.evaluate.report_card import (
-    CardThresholds,
-    Case,
-    cached_card,
-    make_card,
-    make_cases,
-    may_decide,
-)
+from ratchet.evaluate.report_card import Case, cached_card, make_card, make_cases, may_decide
+from ratchet.evaluate.report_card.thresholds import LABELS
 from ratchet.learn import Evaluation
 from ratchet.store import Store
 from ratchet.types import ConfigError, Dataset, ReportCard, Task
@@ -35,11 +29,6 @@ class Trust(msgspec.Struct, frozen=True):
     sentence: str
     card: str = ""
     """Id of the report card; empty when nothing was measured."""
-
-
-def card_thresholds(project: Project) -> CardThresholds:
-    """The thresholds of [report_card]."""
-    return msgspec.convert(project.config.report_card.model_dump(), CardThresholds)
 
 
 def vouched_for(project: Project, evaluators: Sequence[Evaluator]) -> frozenset[str]:
@@ -89,9 +78,8 @@ async def report_card(
         seed: Selects outputs and places of damage.
         on_probe: Called with the number of scores that were made, and of all.
     """
-    limits = card_thresholds(project)
     vouched = evaluator.name in vouched_for(project, evaluators)
-    stored = cached_card(store, evaluator, cases, thresholds=limits, seed=seed, vouched=vouched)
+    stored = cached_card(store, evaluator, cases, seed=seed, vouched=vouched)
     if stored is not None:
         return store.report_cards.get(stored.id) or stored
     if isinstance(evaluator, FunctionEvaluator):
@@ -100,7 +88,6 @@ async def report_card(
         evaluator,
         cases,
         spans_of=store.spans.of,
-        thresholds=limits,
         seed=seed,
         vouched=vouched,
         now=time.time(),
@@ -121,14 +108,13 @@ def check_objective(
     evaluator = _named(evaluators, objective)
     if evaluator is None:
         return
-    limits = card_thresholds(project)
     vouched = objective in vouched_for(project, evaluators)
     if vouched or basis_of(evaluator) != "opinion" or _is_judge(evaluator):
         return
     labels = sum(case.labelled_right is not None for case in cases_in(store))
-    best = may_decide(evaluator, labels, vouched=vouched, thresholds=limits)
+    best = may_decide(evaluator, labels, vouched=vouched)
     if best != "decides":
-        missing = limits.labels - labels
+        missing = LABELS - labels
         reads = bool(getattr(evaluator, "reads_expected", False))
         compares = "is an opinion" if reads else "does not compare with the expected answer"
         raise _refusal(
@@ -230,7 +216,7 @@ async def trust_objective(
         return Trust("decides", f"The evaluator {objective!r} decides: it measures a quantity.")
     cases = cases_in(store, tasks_to_measure_with(dataset))
     labels = sum(case.labelled_right is not None for case in cases)
-    if basis == "opinion" and labels < card_thresholds(project).labels:
+    if basis == "opinion" and labels < LABELS:
         check_objective(project, store, evaluators, objective)
         if _is_judge(evaluator):
             ground = "a gain by it is promoted only if people's labels of random pairs prove it"

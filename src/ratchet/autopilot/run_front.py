@@ -18,7 +18,7 @@ from typing import Literal
 import msgspec
 
 from ratchet.autopilot.earlier_runs import earlier_runs
-from ratchet.autopilot.project import LATENCY_FLOOR_S
+from ratchet.autopilot.guardrails import LATENCY_FLOOR_S
 from ratchet.learn.candidate_stats import interval
 from ratchet.learn.work import FAILURES
 from ratchet.stats.front import Point, front

@@ -18,6 +18,9 @@ VERDICTS = ("check/", "test/")
 COACH_GONE = "coach-gone"
 """Key in the journal of why learning lost its coach."""
 
+LABELS = "pairs-to-label"
+"""Key in the journal of the rollouts that people label for its experiment, pair by pair."""
+
 CHOSEN = "chosen"
 """Key in the journal of what a person chose to have proved: the candidate, and its margin."""
 

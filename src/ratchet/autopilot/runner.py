@@ -11,8 +11,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from ratchet._waiting import WAITS
+from ratchet.autopilot.agent_section import AgentSection
 from ratchet.autopilot.code_sandbox import source_code, with_sandbox
-from ratchet.autopilot.config import AgentSection
 from ratchet.autopilot.containment import SHARED, check_executor, containment_of
 from ratchet.autopilot.import_binding import warning
 from ratchet.autopilot.models_in_calls import models_in_calls

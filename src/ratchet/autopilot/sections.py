@@ -16,6 +16,12 @@ from ratchet.types import ConfigError
 Share = Annotated[float, Field(ge=0, le=1)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Level = Annotated[float, Field(gt=0, le=0.5)]
+Url = Annotated[str, Field(pattern=r"^https?://[^\s]+$")]
+KeyVariable = Annotated[str, Field(pattern=r"^([A-Za-z_][A-Za-z0-9_]*)?$")]
+Price = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+ModelName = Annotated[str, Field(min_length=1, max_length=200)]
+EnvironmentVariable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,100}$")]
 T = TypeVar("T")
 Several = Annotated[tuple[T, ...], Field(strict=False)]
 """A TOML list; its items are validated strictly."""

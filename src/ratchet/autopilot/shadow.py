@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from ratchet.autopilot.config import LiveSection
+from ratchet.autopilot.cycle_sections import LiveSection
 from ratchet.autopilot.live_outcomes import TIMEOUT_S
 from ratchet.autopilot.recorded_rollout import (
     Unusable,

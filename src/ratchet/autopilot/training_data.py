@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ratchet.autopilot.project import Project
+from ratchet.autopilot.project_evaluators import objective_of, project_evaluators
+from ratchet.autopilot.project_tasks import project_dataset
 from ratchet.curate.split import input_key, split_tasks
 from ratchet.types import Dataset, Split, Task
 from ratchet.weights.selection import SplitOf
@@ -19,7 +21,7 @@ def training_splits(project: Project) -> SplitOf:
     """
     if not project.has_tasks():
         return lambda inputs: ["train"] * len(inputs)
-    dataset, _ = project.dataset(skip_bad=True, needs=())
+    dataset, _ = project_dataset(project, skip_bad=True, needs=())
     return _Splits(dataset, near_duplicates=project.config.tasks.near_duplicates)
 
 
@@ -58,4 +60,4 @@ class _Splits:
 def objective_name(project: Project) -> str:
     """The evaluator that training selects by: the project's objective."""
     agent = project.load_agent()
-    return project.objective(project.evaluators(), agent)
+    return objective_of(project.config, project_evaluators(project), agent)

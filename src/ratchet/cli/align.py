@@ -11,6 +11,7 @@ import msgspec
 import typer
 
 from ratchet.autopilot import Project
+from ratchet.autopilot.project_evaluators import project_evaluators
 from ratchet.cli.console import (
     Folder,
     Json,
@@ -149,7 +150,7 @@ def _captured(value: Any) -> Any:
 def _named(project: Project, name: str) -> JudgeEvaluator | PreferenceEvaluator:
     from ratchet.evaluate.judges import JudgeEvaluator
 
-    by_name = {e.name: e for e in project.evaluators()}
+    by_name = {e.name: e for e in project_evaluators(project)}
     judges = {
         key: e for key, e in by_name.items() if isinstance(e, (JudgeEvaluator, PreferenceEvaluator))
     }

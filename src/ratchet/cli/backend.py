@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import typer
@@ -141,51 +142,6 @@ class StoreBackend:
         self.store.feedback.add([item], time.time())
 
 
-class MissingStoreBackend:
-    """A store that does not exist yet; reading does not create it.
-
-    Args:
-        file: Its path.
-    """
-
-    def __init__(self, file: str) -> None:
-        self.label = display_path(file)
-
-    def traces(
-        self, filters: TraceFilter = EVERY, *, sort: Sort, limit: int, cursor: str | None = None
-    ) -> tuple[list[Trace], str | None]:
-        """See `Backend`."""
-        return [], None
-
-    def mark(self) -> int:
-        """See `Backend`."""
-        return 0
-
-    def after(self, mark: int, filters: TraceFilter) -> tuple[list[Trace], int]:
-        """See `Backend`."""
-        return [], mark
-
-    def trace(self, id: str) -> TraceDetail | None:
-        """See `Backend`."""
-        return None
-
-    def conversations(self, agent: str | None, limit: int) -> tuple[list[Conversation], str | None]:
-        """See `Backend`."""
-        return [], None
-
-    def conversation(self, id: str) -> ConversationLog | None:
-        """See `Backend`."""
-        return None
-
-    def give_feedback(self, item: Feedback) -> None:
-        """Refuse: there is nothing to give feedback on.
-
-        Raises:
-            InputError: Always.
-        """
-        raise InputError(f"There is no store yet at {self.label}.")
-
-
 class ServerBackend:
     """Reads from a server."""
 
@@ -262,7 +218,9 @@ def open_backend(
     url, _ = store_in(folder, store)
     file = parse(url).database if url.startswith("sqlite:") else None
     if not (make or file is None or Path(file).exists() or has_records(url)):
-        yield MissingStoreBackend(file)
+        # Reading does not create the store.
+        with TemporaryDirectory() as empty, Store.open(f"sqlite:///{empty}/empty.db") as nothing:
+            yield StoreBackend(nothing, label=display_path(file))
         return
     with open_store(folder, store) as opened:
         yield StoreBackend(opened, label=display_path(file) if file is not None else "the store")

@@ -104,7 +104,7 @@ def demo(
     project = project_in(root)
     outcome = improve_project(project, seed=seed, ship=True, skip_bad=False, quiet=False)
     metric = project.config.evaluators[0].use
-    png = show_plot(project, outcome, metric, project.state / f"score-seed-{seed}.png")
+    png = show_plot(outcome, metric, project.state / f"score-seed-{seed}.png")
     if png is not None:
         out.print(f"[dim]The same plot as an image: {display_path(png)}[/]")
     print_outcome(outcome)

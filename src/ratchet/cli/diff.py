@@ -11,6 +11,7 @@ import typer
 from rich.markup import escape
 from rich.text import Text
 
+from ratchet.autopilot.project_tasks import project_dataset
 from ratchet.autopilot.prompt_discovery import recall_prompts
 from ratchet.cli.console import Folder, Json, out, print_json, project_in, short
 from ratchet.cli.selection import select_candidate
@@ -43,7 +44,7 @@ def diff(
     agent = project.load_agent()
     with project.open_store() as store:
         if agent.prompts_in_calls:
-            recall_prompts(store, agent, project.dataset(skip_bad=True, needs=())[0])
+            recall_prompts(store, agent, project_dataset(project, skip_bad=True, needs=())[0])
         old = select_candidate(project, store, agent, before)
         new = select_candidate(project, store, agent, after)
         if before == "source":  # of which the other may name more

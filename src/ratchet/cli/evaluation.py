@@ -13,6 +13,8 @@ from ratchet.autopilot import Project, open_runner
 from ratchet.autopilot.agent_model import agent_model
 from ratchet.autopilot.batch import Batch, evaluate_batch
 from ratchet.autopilot.failed_rollout import failure_of
+from ratchet.autopilot.project_evaluators import project_evaluators
+from ratchet.autopilot.project_tasks import project_dataset
 from ratchet.autopilot.prompt_discovery import discover_prompts
 from ratchet.autopilot.task_inputs import check_task_inputs, same_for_all
 from ratchet.cli.console import (
@@ -99,9 +101,9 @@ async def _evaluate(
     check_task_inputs(agent, tasks)
     if sentence := same_for_all(agent, tasks):
         watcher.message(sentence)
-    evaluators = project.evaluators()
+    evaluators = project_evaluators(project)
     if agent.prompts_in_calls:
-        dataset, _ = project.dataset(skip_bad=skip_bad, needs=())
+        dataset, _ = project_dataset(project, skip_bad=skip_bad, needs=())
         try:
             await discover_prompts(project, store, agent, dataset, watcher.message)
         except AgentError as error:

@@ -14,6 +14,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from ratchet.autopilot import Project
 from ratchet.autopilot.agent_model import agent_model
 from ratchet.autopilot.evaluator_trial import models_asked
+from ratchet.autopilot.project_evaluators import project_evaluators
+from ratchet.autopilot.project_tasks import project_dataset
 from ratchet.autopilot.report_cards import (
     announced_card,
     cases_in,
@@ -82,7 +84,7 @@ def list_(
         return
     project = project_in(folder)
     with project.open_store() as store:
-        evaluators = project.evaluators()
+        evaluators = project_evaluators(project)
         vouched = vouched_for(project, evaluators)
         rows = [
             {
@@ -153,7 +155,7 @@ def check(
         project.open_store() as store,
         agent_model(project, lambda sentence: err.print(sentence, style="dim", markup=False)),
     ):
-        evaluators = project.evaluators()
+        evaluators = project_evaluators(project)
         cards = wait_for(
             _check(project, store, evaluators, names, seed, quiet=json), quiet=json, paid_by=project
         )
@@ -243,7 +245,7 @@ async def _check(
 ) -> list[ReportCard]:
     tasks: Sequence[Task] = ()
     if project.has_tasks():
-        tasks = tasks_to_measure_with(project.dataset(skip_bad=True)[0])
+        tasks = tasks_to_measure_with(project_dataset(project, skip_bad=True)[0])
     cases = cases_in(store, tasks)
     if not cases:
         raise InputError(

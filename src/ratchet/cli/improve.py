@@ -161,7 +161,7 @@ def improve_project(
         return outcome_of(store, run)
 
 
-def show_plot(project: Project, outcome: RunOutcome, metric: str, path: Path) -> Path | None:
+def show_plot(outcome: RunOutcome, metric: str, path: Path) -> Path | None:
     """Plot the score over trials in the terminal and write it as a PNG; None without trials."""
     if not outcome.proposals:
         return None

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 import typer
 
-from ratchet.autopilot.config import RunSection
+from ratchet.autopilot.learning_sections import RunSection
 from ratchet.cli.console import one_line, out, print_json
 from ratchet.cli.errors import err
 from ratchet.cli.init_declare import DeclaredParts, Declaring, declared

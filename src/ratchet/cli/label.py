@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from ratchet.autopilot.run_outcome import LABELS
 from ratchet.cli.console import Folder, Json, one_line, out, print_json, short
 from ratchet.cli.errors import err
 from ratchet.cli.keys import StoreUrl, open_store
@@ -30,9 +31,6 @@ KEYS = "y right, n wrong, 0-5 in between, t steps, s skip, u undo, q quit"
 
 NEWEST = 5_000
 """Number of the newest rollouts that are considered."""
-
-PAIRS = "pairs-to-label"
-"""Key in a run's journal of the rollouts that its experiment needs labels of."""
 
 
 def label(
@@ -232,7 +230,7 @@ def _of_experiment(store: Store, start: str) -> list[LabelCase]:
         what = "Several experiments have" if matches else "No experiment has"
         raise InputError(f"{what} an id that begins with {start!r}.", hint="See: ratchet status.")
     experiment = matches[0]
-    pairs = store.journal.get(experiment.run_id, PAIRS)
+    pairs = store.journal.get(experiment.run_id, LABELS)
     if pairs is None or experiment.decision is not None:
         state = "is decided" if experiment.decision else "needs none yet"
         raise InputError(f"Experiment {short(experiment.id)} takes no labels: it {state}.")

@@ -10,8 +10,11 @@ import typer
 
 from ratchet.autopilot import Project
 from ratchet.autopilot.agent_model import agent_model, in_thread
+from ratchet.autopilot.agent_section import AgentModelSection
 from ratchet.autopilot.asked_models import TASKS, asked_models, only_model
-from ratchet.autopilot.config import AgentModelSection, Config
+from ratchet.autopilot.config import Config
+from ratchet.autopilot.project_evaluators import objective_of, project_evaluators
+from ratchet.autopilot.project_tasks import project_dataset
 from ratchet.cli.console import (
     DatasetOption,
     Folder,
@@ -111,7 +114,8 @@ def _moving(
     if margin is not None:
         options["margin"] = margin
     agent = project.load_agent()
-    project.objective(project.evaluators(), agent)  # refused before anything is run
+    evaluators = project_evaluators(project)
+    objective_of(project.config, evaluators, agent)  # refused before anything is run
     _check_price(project, to)
     declared = {
         declaration.resource.model
@@ -177,7 +181,7 @@ async def _asked(project: Project, skip_bad: bool, quiet: bool) -> Counter[str]:
 
     async with in_thread(agent_model(project, say)):
         with project.open_store() as store:
-            dataset, _ = project.dataset(skip_bad=skip_bad, store=store)
+            dataset, _ = project_dataset(project, skip_bad=skip_bad, store=store)
             agent = project.load_agent()
             models = await asked_models(project, store, agent, dataset, say)
     say(f"It asks for {', '.join(models)}.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ratchet.autopilot import Project
+from ratchet.autopilot.project_tasks import project_dataset
 from ratchet.store import Store
 from ratchet.types import Dataset, NotFound
 
@@ -21,7 +22,7 @@ def find_dataset(project: Project, store: Store, name: str) -> Dataset:
     except NotFound:
         if name != Path(project.config.tasks.file).stem:
             raise
-    dataset, _ = project.dataset(needs=())
+    dataset, _ = project_dataset(project, needs=())
     return dataset
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from ratchet.autopilot.config import read_server_config
+from ratchet.autopilot.server_sections import read_server_config
 from ratchet.observe.project_paths import FILE_NAME, folder_with_config
 from ratchet.observe.redaction import RedactionRules, Redactor, redactor_of
 

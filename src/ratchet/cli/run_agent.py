@@ -15,6 +15,8 @@ from rich.markup import escape
 from ratchet.autopilot import Project, open_runner
 from ratchet.autopilot.agent_model import agent_model
 from ratchet.autopilot.batch import Batch, evaluate_batch
+from ratchet.autopilot.project_evaluators import project_evaluators
+from ratchet.autopilot.project_tasks import project_dataset
 from ratchet.autopilot.prompt_discovery import recall_prompts
 from ratchet.autopilot.task_inputs import check_task_inputs, same_for_all
 from ratchet.cli.console import (
@@ -110,9 +112,9 @@ async def _run(
     if said := same_for_all(agent, tasks):
         watcher.message(said)
     if agent.prompts_in_calls and project.has_tasks():
-        recall_prompts(store, agent, project.dataset(skip_bad=True, needs=())[0])
+        recall_prompts(store, agent, project_dataset(project, skip_bad=True, needs=())[0])
     selected = select_candidate(project, store, agent, name)
-    judged = tuple(project.evaluators()) if project.config.evaluators else ()
+    judged = tuple(project_evaluators(project)) if project.config.evaluators else ()
     queue = f"run-{uuid4().hex}"  # a unique queue: no other runner claims from it
     async with open_runner(
         project, store, agent, queue, watcher.message, take_over=False

@@ -13,17 +13,13 @@ import msgspec
 
 from ratchet._private_files import make_folder
 from ratchet.autopilot import Project
+from ratchet.autopilot.agent_section import AgentSection
 from ratchet.autopilot.code_sandbox import source_code, with_sandbox
-from ratchet.autopilot.config import (
-    AgentSection,
-    Config,
-    RunSection,
-    SandboxSection,
-    apply_prices,
-    read_config,
-)
+from ratchet.autopilot.config import Config, read_config
 from ratchet.autopilot.containment import SHARED, check_executor, containment_of
+from ratchet.autopilot.learning_sections import RunSection, SandboxSection
 from ratchet.autopilot.runner import program_executor
+from ratchet.autopilot.server_sections import apply_prices
 from ratchet.observe.project_paths import FILE_NAME, folder_with_config, prepare_state
 from ratchet.observe.redaction import RedactionRules, Redactor, redactor_of
 from ratchet.run import Executor, Kind, executor_for

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from ratchet.autopilot import Project
 from ratchet.autopilot.models_in_calls import adopt_models
+from ratchet.autopilot.project_tasks import project_dataset
 from ratchet.run.program import AnyAgent
 from ratchet.store import Store
 from ratchet.types import SPLITS, Candidate, InputError, Release, Task
@@ -28,7 +29,7 @@ def select_tasks(
     wanted = [name for name in SPLITS if split in (name, "all")]
     if not wanted:
         raise InputError(f"There is no split {split!r}; it is train, val, test or all.")
-    dataset, sentences = project.dataset(skip_bad=skip_bad, needs=())
+    dataset, sentences = project_dataset(project, skip_bad=skip_bad, needs=())
     for sentence in sentences:
         say(sentence)
     tasks = [task for task in dataset.tasks if dataset.splits[task.id] in wanted]

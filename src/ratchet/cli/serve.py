@@ -12,14 +12,9 @@ from typing import Annotated
 import msgspec
 import typer
 
-from ratchet.autopilot.config import (
-    Config,
-    ServerConfig,
-    apply_prices,
-    read_config,
-    read_server_config,
-)
+from ratchet.autopilot.config import Config, read_config
 from ratchet.autopilot.live_prompt_files import LivePromptFiles
+from ratchet.autopilot.server_sections import ServerConfig, apply_prices, read_server_config
 from ratchet.autopilot.trainable import ADAPTERS
 from ratchet.cli.console import Folder, Json
 from ratchet.cli.errors import err

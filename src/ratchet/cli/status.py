@@ -12,7 +12,6 @@ from ratchet.autopilot.explaining_runs import at_work
 from ratchet.autopilot.run_outcome import RunOutcome, outcome_of
 from ratchet.cli.console import Folder, Json, number, out, print_json, project_in, short, table
 from ratchet.cli.run_outcome import costs_text
-from ratchet.store import Store
 from ratchet.types import FINAL_CYCLE_STATES, STAGE_TRANSITIONS, Stage
 
 NEXT: dict[Stage, str] = {
@@ -52,7 +51,7 @@ def status(folder: Folder = Path("."), json: Json = False) -> None:
         summary = store.summary()
         run = store.runs.latest()
         outcome = outcome_of(store, run) if run else None
-        learning = _learning(store, outcome) if outcome else {}
+        learning = _learning(outcome) if outcome else {}
         now = time.time()
         waits = store.activity.waits(run.id, now) if run else None
         cycles = [
@@ -99,7 +98,7 @@ def _first_step(project: Project) -> str:
     )
 
 
-def _learning(store: Store, outcome: RunOutcome) -> dict[str, Any]:
+def _learning(outcome: RunOutcome) -> dict[str, Any]:
     finding = outcome.finding or {}
     proposals = outcome.proposals
     return {

@@ -100,16 +100,12 @@ def _cut_rings(
         stack.append(at)
 
 
-def tree_lines(
-    trees: SpanForest, *, folded: bool = True, most: int = MAX_LINES, deepest: int = MAX_DEPTH
-) -> Iterator[TreeLine]:
+def tree_lines(trees: SpanForest, *, folded: bool = True) -> Iterator[TreeLine]:
     """The lines of a tree, from the top.
 
     Args:
         trees: The linked spans.
         folded: Summarise steps that are repeated, too deep or too many.
-        most: Maximum number of lines, when folded.
-        deepest: Maximum number of levels, when folded.
     """
     spans, notes = trees.spans, trees.notes
     entries = _entries(trees, trees.roots, folded)
@@ -123,11 +119,11 @@ def tree_lines(
             continue
         what, is_last = entry
         # Levels beyond the deepest share one indentation, so that lines stay short.
-        last = (*above, is_last) if len(above) < deepest else above
+        last = (*above, is_last) if len(above) < MAX_DEPTH else above
         if isinstance(what, str):
             yield TreeLine(len(stack) - 1, last, None, what)
             continue
-        if folded and line_count >= most:
+        if folded and line_count >= MAX_LINES:
             yield TreeLine(
                 0,
                 (True,),
@@ -140,7 +136,7 @@ def tree_lines(
         below = trees.children[what]
         if not below:
             continue
-        if folded and len(stack) >= deepest:
+        if folded and len(stack) >= MAX_DEPTH:
             number = _below(trees, what)
             yield TreeLine(
                 len(stack), (*last, True), None, f"… {counted(number, 'more step')} below"

@@ -9,6 +9,7 @@ import typer
 
 from ratchet.autopilot.agent_model import agent_model
 from ratchet.autopilot.evaluator_trial import models_asked, try_evaluator
+from ratchet.autopilot.project_evaluators import project_evaluators
 from ratchet.cli.console import Folder, Json, number, out, print_json, project_in, short, wait_for
 from ratchet.cli.errors import err
 from ratchet.types import InputError
@@ -36,7 +37,7 @@ def try_(
       ratchet evaluators try my_judge 1a2b3c4d --json
     """
     project = project_in(folder)
-    by_name = {configured.name: configured for configured in project.evaluators()}
+    by_name = {configured.name: configured for configured in project_evaluators(project)}
     if name not in by_name:
         raise InputError(
             f"There is no evaluator {name!r}.", hint=f"There are {', '.join(by_name)}."

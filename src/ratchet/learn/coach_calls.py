@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 import msgspec
@@ -29,16 +29,14 @@ class CoachQuestion(msgspec.Struct, frozen=True):
     """The request of a coach call."""
 
     messages: tuple[Message, ...]
-    schema: Mapping[str, Any] | None = None
     temperature: float | None = None
-    max_tokens: int | None = None
     model: str | None = None
 
     @property
     def digest(self) -> str:
         """Content hash; equal for identical requests."""
         request = [[m.role, m.content] for m in self.messages]
-        return content_hash([request, self.schema, self.temperature, self.max_tokens, self.model])
+        return content_hash([request, self.temperature, self.model])
 
 
 class PendingCoachCalls:
@@ -114,9 +112,7 @@ async def ask_and_charge(
                 coach,
                 question.messages,
                 kind="coach",
-                schema=question.schema,
                 temperature=question.temperature,
-                max_tokens=question.max_tokens,
                 model=question.model,
             )
     except BaseException:

@@ -10,6 +10,7 @@ concurrent work ends.
 from __future__ import annotations
 
 import asyncio
+import copy
 import random
 import time
 from collections import Counter
@@ -76,7 +77,6 @@ class Lab:
         clock: Monotonic time in seconds, for the budget.
         record: Called with each reply of a model that was paid for, and who asked.
         account: The account that pays, too, such as a command's.
-        parent: The parent lab, if this one is a part of it.
         only: Names of the resources that may change; all by default.
     """
 
@@ -105,15 +105,12 @@ class Lab:
         clock: Callable[[], float] = time.monotonic,
         record: Callable[[str, Reply], None] | None = None,
         account: Account | None = None,
-        parent: Lab | None = None,
         only: Collection[str] | None = None,
     ) -> None:
+        self._root: Lab = self
+        """The outermost lab: parts are copies of it, and share what is not set in `part`."""
         self.baseline = baseline
-        self.targets = {
-            name: resource
-            for name, resource in baseline.resources.items()
-            if only is None or name in only
-        }
+        self.targets = _among(baseline, only)
         """The baseline's resources that an algorithm may change, by name."""
         self.train = tuple(train)
         self._train_ids = {task.id for task in self.train}
@@ -121,27 +118,21 @@ class Lab:
         self._ledger: BudgetLedger = BudgetLedger(
             budget,
             now=clock(),
-            parent=parent._ledger if parent else None,
             record=record,
             within=account,
         )
-        self._whole = parent
-        self.source_id: str = baseline.id if parent is None else parent.source_id
+        self.source_id: str = baseline.id
         """Id of the agent as it is, from which the outermost lab starts."""
-        seed = f"{work.seed}/{work.part}" if work.part else work.seed
-        self.rng = random.Random(seed)  # noqa: S311 - reproducible, not secret
+        self.rng = random.Random(work.seed)  # noqa: S311 - reproducible, not secret
         self.seed = work.seed
         self._work = work
         self._runner = runner
         self._scorer = scorer
         self._store = store
         self._coach = coach
-        self._journal: RunJournal = (
-            parent._journal if parent else RunJournal(store.journal, work.run_id)
-        )
-        own = Verdicts(store, work.run_id, checks, tests)
-        self._verdicts: Verdicts = parent._verdicts if parent else own
-        self._calls: PendingCoachCalls = parent._calls if parent else PendingCoachCalls()
+        self._journal = RunJournal(store.journal, work.run_id)
+        self._verdicts = Verdicts(store, work.run_id, checks, tests)
+        self._calls = PendingCoachCalls()
         self._on_rollout = on_rollout
         self._on_proposal = on_proposal
         self._on_note = on_note
@@ -158,12 +149,12 @@ class Lab:
         """Why the coach's last unusable answer could not be used."""
         self._is_usable = False
         """Whether an answer of the coach could be used."""
-        self._stats: dict[str, CandidateStats] = {} if parent is None else parent._stats
+        self._stats: dict[str, CandidateStats] = {}
         self.guidelines = guidelines
         """What the owner tells the coach."""
-        self.attempts: list[TriedChange] = [] if parent is None else parent.attempts
+        self.attempts: list[TriedChange] = []
         """What every algorithm of the run has tried so far, oldest first."""
-        self.asked: set[FailureKey] = set() if parent is None else parent.asked
+        self.asked: set[FailureKey] = set()
         """Sets of failures that the run's coach was asked about."""
 
     async def __aenter__(self) -> Lab:
@@ -335,7 +326,7 @@ class Lab:
         )
 
     def _note_end(self, kind: str, ended: float) -> None:
-        self._root._ended.append((kind, ended))
+        self._ended.append((kind, ended))
 
     def _pay_judges(self, rollouts: Sequence[str], live: Cost) -> None:
         """Journal what judges of new rollouts cost; a resumed run pays what the first one paid."""
@@ -389,9 +380,7 @@ class Lab:
         messages: Sequence[Message],
         *,
         step: str,
-        schema: Mapping[str, Any] | None = None,
         temperature: float | None = None,
-        max_tokens: int | None = None,
         model: str | None = None,
     ) -> Reply:
         """Call the coach. A call that was paid for before is answered from the journal.
@@ -401,16 +390,14 @@ class Lab:
         Args:
             messages: The conversation so far. It must contain no data of held-out tasks.
             step: Name of the call, unique in the run and stable across resumption.
-            schema: JSON schema for the answer; the parsed value is the reply's `data`.
             temperature: Sampling temperature.
-            max_tokens: Token limit of the answer.
             model: Model of the ensemble by name; by default the ensemble selects one.
 
         Raises:
             BudgetExhausted: The dollars or coach calls are spent; no call was made.
             CoachUnavailable: No coach is configured, or it cannot be reached.
         """
-        question = CoachQuestion(tuple(messages), schema, temperature, max_tokens, model)
+        question = CoachQuestion(tuple(messages), temperature, model)
         reply = await self._answer(question, step)
         texts = [message.content for message in messages]
         own = texts_of(self.baseline.resources).values()
@@ -480,8 +467,8 @@ class Lab:
 
     def _announce_mark(self, marks: str) -> None:
         """Report once that proposals with marks of redaction are refused."""
-        if marks not in self._root._announced:
-            self._root._announced.add(marks)
+        if marks not in self._announced:
+            self._announced.add(marks)
             self.note(
                 f"A proposal is refused: it holds {marks} in place of a value that the coach was"
                 " not shown. A value that it may be shown can be listed in allow under [redaction]."
@@ -540,9 +527,9 @@ class Lab:
 
         Proposal numbers of a part continue those of the parts before it.
         """
-        if self._whole is not None:
-            number = max(self._whole._judged, proposal.number)
-            self._whole.judged(msgspec.structs.replace(proposal, number=number))
+        if self is not self._root:
+            number = max(self._root._judged, proposal.number)
+            self._root.judged(msgspec.structs.replace(proposal, number=number))
             return
         self._judged = proposal.number + 1
         tried = self._stats.get(proposal.candidate_id)
@@ -583,21 +570,19 @@ class Lab:
 
     def note(self, text: str) -> None:
         """Journal and report a sentence on what is being done and why."""
-        root = self._root
-        self._append(f"note/{root._notes:06d}", text)
-        root._notes += 1
-        if root._on_note:
-            root._on_note(text)
+        self._append(f"note/{self._root._notes:06d}", text)
+        self._root._notes += 1
+        if self._on_note:
+            self._on_note(text)
 
     def _announce_unpriced(self, cost: Cost) -> None:
         """Report once per model that its price is unknown; journaled."""
-        root = self._root
-        for model in sorted(cost.unpriced.keys() - root._announced):
-            root._announced.add(model)
-            sentence = unpriced_sentence(model, root.budget)
+        for model in sorted(cost.unpriced.keys() - self._announced):
+            self._announced.add(model)
+            sentence = unpriced_sentence(model, self._root.budget)
             self._append(f"unpriced/{model}", sentence)
-            if root._on_note:
-                root._on_note(sentence)
+            if self._on_note:
+                self._on_note(sentence)
 
     def unusable(self, step: str, why: str) -> None:
         """Journal why a coach's answer could not be made into a candidate.
@@ -612,11 +597,6 @@ class Lab:
     def usable(self) -> None:
         """Record that an answer of the coach could be used, if only to change nothing."""
         self._root._is_usable = True
-
-    @property
-    def _root(self) -> Lab:
-        """The outermost lab."""
-        return self if self._whole is None else self._whole._root
 
     def may_continue(self, step: str) -> bool:
         """Whether the budget allows another step; journaled, so a step's answer never changes.
@@ -657,24 +637,15 @@ class Lab:
             val: Subset of the val tasks; all by default.
             is_last: Whether its result is final: not compared again with this lab's baseline.
         """
-        start = baseline or self.baseline
-        part = Lab(
-            msgspec.structs.replace(self._work, part=f"{self._work.part}{name}/"),
-            baseline=start,
-            train=self.train if train is None else train,
-            val=self.val if val is None else val,
-            runner=self._runner,
-            scorer=self._scorer,
-            store=self._store,
-            budget=budget or Budget(),
-            coach=self._coach,
-            on_rollout=self._on_rollout,
-            redactor=self._redactor,
-            guidelines=self.guidelines,
-            clock=self._clock,
-            parent=self,
-            only=self.targets.keys() if only is None else only,
-        )
+        part = copy.copy(self)
+        part._work = msgspec.structs.replace(self._work, part=f"{self._work.part}{name}/")
+        part.baseline = baseline or self.baseline
+        part.targets = _among(part.baseline, self.targets if only is None else only)
+        part.train = self.train if train is None else tuple(train)
+        part._train_ids = {task.id for task in part.train}
+        part.val = self.val if val is None else tuple(val)
+        part._ledger = BudgetLedger(budget or Budget(), now=self._clock(), parent=self._ledger)
+        part.rng = random.Random(f"{self.seed}/{part._work.part}")  # noqa: S311 - as above
         part.is_last = self.is_last and is_last
         return part
 
@@ -690,7 +661,7 @@ class Lab:
         order = list(tasks)
         self.rng.shuffle(order)
         tried = self._stats.get(self.baseline.id)
-        if self._whole is None or tried is None:
+        if self is self._root or tried is None:
             return order
         # As with comparisons, the journal records which tasks had been run at the first time.
         tried_ids = [task.id for task in order if task.id in tried.values]
@@ -740,3 +711,9 @@ class Lab:
 
     def _append(self, key: str, body: Any) -> Any:
         return self._journal.append(key, body)
+
+
+def _among(candidate: Candidate, only: Collection[str] | None) -> dict[str, Resource]:
+    """The candidate's resources of these names, or all."""
+    resources = candidate.resources
+    return {name: resources[name] for name in resources if only is None or name in only}

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar, overload
 
 from ratchet.observe.capture import capture, readable
-from ratchet.observe.step import SpanTemplate, Step, wrap
+from ratchet.observe.span_template import SpanTemplate
+from ratchet.observe.step import Step, wrap
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import msgspec
@@ -36,15 +36,9 @@ class RecordedCalls:
 
     Args:
         spans: Spans of whole traces, in any order.
-        texts_of: The prompts in a span's attributes.
     """
 
-    def __init__(
-        self,
-        spans: Iterable[Span] = (),
-        texts_of: Callable[[Mapping[str, Any]], list[str]] = system_prompts,
-    ) -> None:
-        self._texts_of = texts_of
+    def __init__(self, spans: Iterable[Span] = ()) -> None:
         self._steps: dict[tuple[str, str], _Step] = {}
         self._calls: list[_Call] = []
         self._runs: list[_Call] = []
@@ -59,7 +53,7 @@ class RecordedCalls:
         agent = agent_name if isinstance(agent_name, str) else ""
         around = (agent or span.name) if operation in _AGENTS else ""
         self._steps[span.trace_id, span.span_id] = _Step(span.parent_id, around)
-        prompts = tuple(self._texts_of(span.attributes))
+        prompts = tuple(system_prompts(span.attributes))
         if prompts:
             tools = frozenset(_tool_names(span.attributes.get(names.TOOL_DEFINITIONS)))
             call = _Call(span.trace_id, span.span_id, agent, prompts, tools)

@@ -7,7 +7,8 @@ import numbers
 from typing import Any
 
 from ratchet.observe.collector import current_collector
-from ratchet.observe.step import SpanTemplate, Step
+from ratchet.observe.span_template import SpanTemplate
+from ratchet.observe.step import Step
 from ratchet.types import REWARD_CALL, REWARD_SPAN, REWARD_VALUE, InputError, Score
 
 _REWARD = SpanTemplate(REWARD_SPAN, "step")

@@ -32,7 +32,7 @@ from ratchet._live_calls import LiveCall
 from ratchet.observe.capture import capture, readable, shorten
 from ratchet.observe.conversations import CONVERSATION
 from ratchet.observe.ids import new_span_id, new_trace_id
-from ratchet.observe.step import LIVE_CALL, SpanTemplate
+from ratchet.observe.span_template import LIVE_CALL, SpanTemplate
 from ratchet.observe.step_kinds import KINDS
 from ratchet.observe.thread_context import STARTED_IN
 from ratchet.types import Span, SpanEvent

@@ -131,10 +131,12 @@ class BodyBudget:
 class HeldBody:
     """The memory of one request's body."""
 
-    __slots__ = ("_budget", "_seen", "taken")
+    __slots__ = ("_budget", "_seen", "decoding", "taken")
 
     def __init__(self, budget: BodyBudget) -> None:
         self._budget = budget
+        self.decoding = budget.decoding
+        """Held while a large body is decoded."""
         self._seen = 0
         self.taken = 0
         """Bytes that it has of the budget."""

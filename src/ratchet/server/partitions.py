@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
+from ratchet.server.background_loop import BackgroundLoop
 from ratchet.store import Store
 from ratchet.types import StoreError
 
@@ -14,7 +15,7 @@ EVERY_S = 900.0
 """Seconds between two checks; the shortest period is four times as long."""
 
 
-class PartitionKeeper:
+class PartitionKeeper(BackgroundLoop):
     """Makes partitions of live spans before their periods begin.
 
     Without it spans are stored all the same, in the default partition.
@@ -25,24 +26,17 @@ class PartitionKeeper:
     """
 
     def __init__(self, store: Store, period_s: float) -> None:
+        super().__init__("ratchet-partitions")
         self._store = store
         self._period_s = period_s
-        self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Make the partitions, then check again and again in the background."""
         await self._ahead()
-        self._task = asyncio.create_task(self._run())
-
-    async def close(self) -> None:
-        """Stop."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait({self._task})
+        await super().start()
 
     async def _run(self) -> None:
-        while True:
-            await asyncio.sleep(EVERY_S)
+        while not await self._pause(EVERY_S):
             await self._ahead()
 
     async def _ahead(self) -> None:

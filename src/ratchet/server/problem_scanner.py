@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from concurrent.futures import ThreadPoolExecutor
 
 from ratchet.autopilot.problem_scan import scan
+from ratchet.server.background_loop import BackgroundLoop
 from ratchet.store import Store
 from ratchet.types import LeaseLost, StoreError
 
@@ -15,9 +15,6 @@ log = logging.getLogger("ratchet")
 
 EVERY_S = 60.0
 """Seconds between two looks."""
-
-CLOSE_S = 2.0
-"""Seconds that a look may take to end when the server stops: the next one goes on there."""
 
 
 PAUSE_S = 5.0
@@ -28,7 +25,7 @@ class _ServerStops(Exception):
     """The server stops: the next look goes on here."""
 
 
-class ProblemScanner:
+class ProblemScanner(BackgroundLoop):
     """Looks through new traces every minute. Servers of one store take turns.
 
     Args:
@@ -36,27 +33,12 @@ class ProblemScanner:
     """
 
     def __init__(self, store: Store) -> None:
+        super().__init__("ratchet-problems")
         self._store = store
-        self._closing = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="ratchet-problems")
-
-    async def start(self) -> None:
-        """Start looking in the background."""
-        self._task = asyncio.create_task(self._run())
-
-    async def close(self) -> None:
-        """Stop."""
-        self._closing.set()
-        if self._task is not None:
-            _, running = await asyncio.wait({self._task}, timeout=CLOSE_S)
-            for task in running:
-                task.cancel()
-        self._thread.shutdown(wait=False, cancel_futures=True)
 
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
-        while not await self._pause():
+        while not await self._pause(EVERY_S):
             try:
                 await loop.run_in_executor(self._thread, self._look)
             except _ServerStops:
@@ -84,12 +66,3 @@ class ProblemScanner:
         found = asyncio.run(scan(self._store, now=time.time(), on_page=pause))
         for problem in (*found.begun, *found.returned):
             log.info("Problem %s is %s: %s", problem.id, problem.state, problem.title)
-
-    async def _pause(self) -> bool:
-        """Sleep; return whether the server closed meanwhile."""
-        try:
-            async with asyncio.timeout(EVERY_S):
-                await self._closing.wait()
-        except TimeoutError:
-            return False
-        return True

@@ -6,11 +6,11 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import msgspec
 
+from ratchet.server.background_loop import BackgroundLoop
 from ratchet.server.limits import Clock
 from ratchet.server.metrics import Metrics
 from ratchet.store import Store
@@ -36,9 +36,6 @@ a lock."""
 
 PAUSES_S = (0.02, 0.2)
 """Shortest and longest pause between steps, in seconds."""
-
-CLOSE_S = 2.0
-"""Seconds that a running step may take to finish at shutdown."""
 
 Prune = Callable[[int, int], PruningStep]
 """Runs a step: takes the last row of the previous step and the most rows to delete."""
@@ -74,7 +71,7 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True):
 KEEP_ALL = Retention()
 
 
-class Pruner:
+class Pruner(BackgroundLoop):
     """Periodically sweeps the store and deletes expired rows.
 
     Several servers of a store may each run one; they yield to one another.
@@ -94,27 +91,12 @@ class Pruner:
         metrics: Metrics | None = None,
         clock: Clock = time.time,
     ) -> None:
+        super().__init__("ratchet-retention")
         self._store = store
         self._retention = retention
         self._metrics = metrics
         self._clock = clock
         self._limit = SMALLEST
-        self._closing = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="ratchet-retention")
-
-    async def start(self) -> None:
-        """Start sweeping in the background."""
-        self._task = asyncio.create_task(self._run())
-
-    async def close(self) -> None:
-        """Stop; a running step may finish within a bounded time."""
-        self._closing.set()
-        if self._task is not None:
-            _, running = await asyncio.wait({self._task}, timeout=CLOSE_S)
-            for task in running:
-                task.cancel()
-        self._thread.shutdown(wait=False, cancel_futures=True)
 
     async def sweep(self) -> dict[str, int]:
         """Delete every row that has expired.
@@ -161,15 +143,6 @@ class Pruner:
         took_s = loop.time() - begun
         self._limit = next_limit(self._limit, took_s)
         return step, took_s
-
-    async def _pause(self, seconds: float) -> bool:
-        """Sleep; return whether the server closed meanwhile."""
-        try:
-            async with asyncio.timeout(seconds):
-                await self._closing.wait()
-        except TimeoutError:
-            return False
-        return True
 
     def _nouns(self) -> Iterator[tuple[str, Prune]]:
         """Nouns that have a retention period, each with the function that runs a step."""

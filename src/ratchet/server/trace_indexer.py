@@ -7,6 +7,7 @@ import logging
 import time
 
 from ratchet.llm import price
+from ratchet.server.background_loop import BackgroundLoop
 from ratchet.store import Store
 from ratchet.store.trace_index import IndexState
 from ratchet.types import StoreError
@@ -23,7 +24,7 @@ AFTER_ERROR_S = 5.0
 """Seconds until the store is tried again."""
 
 
-class TraceIndexer:
+class TraceIndexer(BackgroundLoop):
     """Indexes traces whose spans or feedback changed.
 
     Args:
@@ -31,23 +32,13 @@ class TraceIndexer:
     """
 
     def __init__(self, store: Store) -> None:
+        super().__init__("ratchet-trace-index")
         self._store = store
-        self._task: asyncio.Task[None] | None = None
-
-    async def start(self) -> None:
-        """Begin."""
-        self._task = asyncio.create_task(self._run())
-
-    async def close(self) -> None:
-        """Stop; what is not indexed yet stays marked."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait({self._task})
 
     async def _run(self) -> None:
         last: int | None = None
-        is_repriced = False
-        while True:
+        is_repriced, wait_s = False, 0.0
+        while not await self._pause(wait_s):
             begun = time.monotonic()
             try:
                 if not is_repriced:
@@ -56,9 +47,9 @@ class TraceIndexer:
                 state = await asyncio.to_thread(self._store.trace_index.catch_up, price)
             except StoreError as error:
                 log.warning("Traces were not indexed, which is tried again: %s", error)
-                await asyncio.sleep(AFTER_ERROR_S)
+                wait_s = AFTER_ERROR_S
                 continue
-            await asyncio.sleep(pause_s(state, last, time.monotonic() - begun))
+            wait_s = pause_s(state, last, time.monotonic() - begun)
             last = state.newest_mark
 
 

@@ -19,7 +19,6 @@ from ratchet.store.usage import Price
 from ratchet.types import Span
 from ratchet.types.trace import (
     EVERY,
-    MIRRORED,
     OWN_AGENTS,
     ObservedTrace,
     Trace,
@@ -189,7 +188,7 @@ class Recordings:
             traces = {
                 key: trace
                 for key, trace in summaries(connection, wanted, price).items()
-                if trace.agent not in OWN_AGENTS and not trace.agent.endswith(MIRRORED)
+                if trace.agent not in OWN_AGENTS
             }
             by_key = recordings_of(connection, traces)
             spans_by_key = _all_spans(connection, list(by_key))

@@ -23,9 +23,6 @@ CALLS = frozenset({"chat", "text_completion", "generate_content", "embeddings"})
 OWN_AGENTS = frozenset({"coach", "judge"})
 """Agent names of Ratchet's own model calls. Their traces are no use of an agent."""
 
-MIRRORED = ".shadow"
-"""Ending of the name of an agent whose model calls the gateway mirrors to a candidate."""
-
 
 CANDIDATE = "ratchet.candidate_id"
 EXPERIMENT = "ratchet.experiment_id"

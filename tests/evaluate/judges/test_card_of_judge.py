@@ -13,7 +13,7 @@ import pytest
 
 from ratchet.evaluate import make_evaluator
 from ratchet.evaluate.judges import JudgeEvaluator
-from ratchet.evaluate.report_card import CardThresholds, make_card, make_cases
+from ratchet.evaluate.report_card import make_card, make_cases
 from ratchet.store import Store
 from ratchet.types import BudgetExhausted, CardCheck, Label, ReportCard, Rollout, Span
 from tests.evaluate.conftest import ended
@@ -59,7 +59,7 @@ def card_of(
     """A card of real outputs alone; copies of them take many calls."""
     cases = make_cases(rooms() if rollouts is None else rollouts, given)
     options = {
-        "thresholds": CardThresholds(copies=2),
+        "copies": 2,
         "spans_of": lambda _: [],
         "limit_s": 0.0,
         **options,
@@ -176,7 +176,7 @@ def test_repeats_ask_a_judge_anew_and_find_one_that_guesses() -> None:
         options = {"model": "m", "base_url": endpoint.url, "key_env": "", "criteria": [ELM]}
         judge = make_evaluator("judge", options)
         assert isinstance(judge, JudgeEvaluator)
-        card = card_of(judge, thresholds=CardThresholds(copies=8), limit_s=math.inf)
+        card = card_of(judge, copies=8, limit_s=math.inf)
     found = check(card, "repeats")
     assert found.value is not None
     assert found.value >= 0.5

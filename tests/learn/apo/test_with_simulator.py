@@ -13,6 +13,8 @@ import msgspec
 import pytest
 
 from ratchet.autopilot.project import Project
+from ratchet.autopilot.project_evaluators import project_evaluators
+from ratchet.autopilot.project_tasks import project_dataset
 from ratchet.evaluate import Scorer
 from ratchet.learn import Algorithm, Budget, Finding, Lab, LabSettings
 from ratchet.learn.apo import APO
@@ -52,7 +54,7 @@ class Learned(msgspec.Struct):
 def learn(project: Project, store: Store, algorithm: Algorithm, rollouts: int) -> Learned:
     """A whole search, over HTTP."""
     agent = project.load_agent()
-    dataset, _ = project.dataset()
+    dataset, _ = project_dataset(project)
     baseline = project.source_candidate(agent)
 
     async def search() -> Learned:
@@ -70,7 +72,7 @@ def learn(project: Project, store: Store, algorithm: Algorithm, rollouts: int) -
                 train=dataset.split("train"),
                 val=dataset.split("val"),
                 runner=runner,
-                scorer=Scorer(store, project.evaluators()),
+                scorer=Scorer(store, project_evaluators(project)),
                 store=store,
                 budget=Budget(rollouts=rollouts),
                 coach=coach,

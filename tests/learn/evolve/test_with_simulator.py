@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from ratchet.autopilot.project import Project
+from ratchet.autopilot.project_evaluators import project_evaluators
+from ratchet.autopilot.project_tasks import project_dataset
 from ratchet.evaluate import Scorer
 from ratchet.learn import Budget, Finding, Lab, LabSettings
 from ratchet.learn.evolve import Evolve
@@ -41,7 +43,7 @@ def project(tmp_path: Path, simulator: SimulatorThread, monkeypatch: pytest.Monk
 
 def search(project: Project, store: Store, rollouts: int) -> Finding:
     agent = project.load_agent()
-    dataset, _ = project.dataset()
+    dataset, _ = project_dataset(project)
 
     async def work() -> Finding:
         executor = AsyncExecutor(agent, slots=16, timeout_s=60)
@@ -55,7 +57,7 @@ def search(project: Project, store: Store, rollouts: int) -> Finding:
                 train=dataset.split("train"),
                 val=dataset.split("val"),
                 runner=runner,
-                scorer=Scorer(store, project.evaluators()),
+                scorer=Scorer(store, project_evaluators(project)),
                 store=store,
                 budget=Budget(rollouts=rollouts),
                 coach=coach,

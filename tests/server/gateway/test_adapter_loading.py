@@ -20,9 +20,8 @@ from multidict import CIMultiDict
 from ratchet._http import httpx2
 from ratchet.autopilot.adapters import AdapterFolder, served_name
 from ratchet.server.gateway.adapter_loading import RETRY_S, AdapterLoader
-from ratchet.server.gateway.mirroring import MIRROR_OF
 from ratchet.server.gateway.pool import UpstreamEndpoint, UpstreamPool
-from ratchet.server.gateway.substitution import PromptSubstituter, Shadow
+from ratchet.server.gateway.substitution import PromptSubstituter
 from ratchet.server.gateway.upstream import Upstream
 from ratchet.server.metrics import Metrics
 from ratchet.types import Adapter, Model
@@ -282,21 +281,3 @@ def test_the_server_of_a_project_loads_the_projects_adapters(
         process.send_signal(signal.SIGTERM)
     assert answer.json()["model"] == setting.name
     assert 'ratchet_gateway_adapters_total{outcome="loaded"} 1.0' in metrics
-
-
-def test_a_mirrored_call_goes_to_the_candidates_weights(
-    world: World, open_site: Callable[..., Site], upstream: StubUpstream, tmp_path: Path
-) -> None:
-    setting = Setting(world, upstream, tmp_path)
-
-    class Mirrors(PromptSubstituter):
-        def shadow_of(self, agent: str) -> Shadow | None:
-            return Shadow("e1", setting.candidate.id, 1.0)
-
-    setting.site = open_site(
-        setting.upstream, substitute=Mirrors(world.store), adapters=setting.loader
-    )
-    assert setting.call().json()["model"] == "m"
-    mirrored = next(one.attributes for one in setting.site.spans(2) if MIRROR_OF in one.attributes)
-    assert mirrored["gen_ai.request.model"] == setting.name
-    assert mirrored["http.response.status_code"] == 200

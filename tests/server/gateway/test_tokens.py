@@ -396,9 +396,6 @@ class Renames:
     async def __call__(self, target: Any, request: Any, dialect: Any, unit: Any) -> Substitution:
         return Substitution({**request, "model": "adapter-7"})
 
-    def shadow_of(self, agent: str) -> None:
-        return None
-
 
 def test_the_candidates_model_chooses_its_own_upstream_and_leaves_embeddings(
     disk: Store, open_site: Callable[..., Site], upstream: StubUpstream

@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from ratchet.server.gateway import Upstream
 from ratchet.server.gateway.substitution import PromptSubstituter
 from ratchet.store import Store
-from ratchet.types import Activation, AgentSettings, Candidate, Model, Rollout, TrafficSplit
+from ratchet.types import Activation, AgentSettings, Candidate, Model, Rollout
 from tests.server.gateway.conftest import Site
 from tests.server.gateway.other_providers import (
     Anthropic,
@@ -897,30 +897,6 @@ def test_an_attempts_call_that_cannot_be_translated_is_refused(
     claude.answers = [message(text("Hi!"))]
     answer = client.chat.completions.create(model=GPT, messages=messages)
     assert answer.choices[0].message.content == "Hi!"
-
-
-def test_a_call_is_mirrored_at_another_provider(
-    both_providers: tuple[Site, StubUpstream], disk: Store, claude: Anthropic
-) -> None:
-    site, own = both_providers
-    to = moved(disk)
-    disk.agents.put(AgentSettings(name="agent", mirror=1.0), 2.0)
-    disk.traffic.put(
-        TrafficSplit(agent="agent", experiment_id="e", candidate_id=to.id, enrolled=0.0)
-    )
-    refusal = {"error": {"type": "invalid_request_error", "message": "temperature: not here"}}
-    claude.answers = [(400, refusal, {}), message(text("Hi from Claude!"))]
-    own.answers(completion("Hi!"))
-    answer = openai_client(site).chat.completions.create(
-        model=GPT, messages=[{"role": "user", "content": "Hello"}], temperature=0.5
-    )
-    assert answer.choices[0].message.content == "Hi!"
-    site.spans(2)
-    (mirrored,) = disk.spans.live("agent.shadow", 10)[0]
-    assert mirrored.attributes["gen_ai.provider.name"] == "anthropic"
-    assert mirrored.attributes["ratchet.translation.left_out"] == ["temperature"]
-    assert "Hi from Claude!" in mirrored.attributes["gen_ai.output.messages"]
-    assert mirrored.status == "ok"
 
 
 def test_a_client_that_calls_its_provider_by_itself_gets_another_providers_model(

@@ -6,6 +6,8 @@ import msgspec
 
 from ratchet.autopilot.cycle.parts import Captured
 from ratchet.autopilot.project import Project
+from ratchet.autopilot.project_evaluators import objective_of, project_evaluators
+from ratchet.autopilot.project_tasks import project_dataset
 from ratchet.curate import CaptureFilter, capture
 from ratchet.evaluate import basis_of
 from ratchet.store import Store
@@ -65,15 +67,15 @@ def capture_tasks(project: Project, store: Store, cycle: Cycle, now: float) -> C
 def _first(project: Project, name: str, store: Store) -> Dataset:
     if not project.has_tasks():
         return Dataset(name=name, tasks=(), splits={}, provenance="captured")
-    own, _ = project.dataset(store=store)
+    own, _ = project_dataset(project, store=store)
     return Dataset(name=name, tasks=own.tasks, splits=own.splits, provenance="captured")
 
 
 def _compares(project: Project) -> bool:
     """Whether the objective compares an answer with an expected one."""
     agent = project.load_agent()
-    evaluators = project.evaluators()
-    objective = project.objective(evaluators, agent)
+    evaluators = project_evaluators(project)
+    objective = objective_of(project.config, evaluators, agent)
     measure = next((evaluator for evaluator in evaluators if evaluator.name == objective), None)
     return measure is not None and basis_of(measure) == "comparison"
 

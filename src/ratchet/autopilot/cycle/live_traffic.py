@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from ratchet.autopilot.cycle.mirroring import CandidateMirror
 from ratchet.autopilot.live_outcomes import LiveOutcomes
 from ratchet.autopilot.project import Project
+from ratchet.autopilot.project_evaluators import project_evaluators
 from ratchet.bind.recognise import Recogniser
 from ratchet.evaluate import Evaluator
 from ratchet.prove import ShadowPair
@@ -124,7 +125,7 @@ def live_evaluator(project: Project) -> Evaluator | None:
     name = project.config.autopilot.evaluator
     if not name:
         return None
-    evaluators = project.evaluators()
+    evaluators = project_evaluators(project)
     for evaluator in evaluators:
         if evaluator.name == name:
             return evaluator

@@ -37,7 +37,7 @@ from ratchet.types import (
     ProblemReport,
     TrafficSplit,
 )
-from ratchet.types.trace import MIRRORED, OWN_AGENTS
+from ratchet.types.trace import OWN_AGENTS
 
 AGENT_VARIABLE = "RATCHET_AGENT"
 
@@ -53,11 +53,7 @@ def live_agent(project: Project, store: Store) -> str:
         return agent_name(configured)
     entry = project.config.agent.entry
     usual = agent_name(entry) if entry else project.agent_name
-    live_names = [
-        name
-        for name in store.spans.agents()
-        if name not in OWN_AGENTS and not name.endswith(MIRRORED)
-    ]
+    live_names = [name for name in store.spans.agents() if name not in OWN_AGENTS]
     return live_names[0] if len(live_names) == 1 else usual
 
 

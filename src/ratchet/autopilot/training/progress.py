@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable
 
+from ratchet.autopilot.watcher import Watcher
 from ratchet.learn import Finding, Proposal
 from ratchet.types import Rollout
 from ratchet.types.wording import counted
@@ -14,23 +15,7 @@ EVERY_S = 5.0
 """Interval of the printed rollout count, in seconds."""
 
 
-class Progress:
-    """Ignores all events; subclasses override methods."""
-
-    def rollout(self, rollout: Rollout) -> None:
-        """A rollout ended, or was found cached."""
-
-    def proposal(self, proposal: Proposal) -> None:
-        """A candidate was judged."""
-
-    def message(self, text: str) -> None:
-        """A message for the user."""
-
-    def found(self, finding: Finding) -> None:
-        """Learning has ended."""
-
-
-class StderrProgress(Progress):
+class StderrProgress(Watcher):
     """Prints each new best candidate, and the rollout count at intervals.
 
     Args:

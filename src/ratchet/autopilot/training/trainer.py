@@ -22,13 +22,14 @@ import msgspec
 from ratchet._version import __version__
 from ratchet.autopilot.agent_model import in_thread
 from ratchet.autopilot.coach import open_coach, uses_coach
-from ratchet.autopilot.config import CoachSection
 from ratchet.autopilot.dry_run import DryRunLab, NoRunner, dry_run
+from ratchet.autopilot.learning_sections import CoachSection
 from ratchet.autopilot.trainable import ServedModel
 from ratchet.autopilot.training.agents import trainable
 from ratchet.autopilot.training.items import Items
-from ratchet.autopilot.training.progress import Progress, StderrProgress
+from ratchet.autopilot.training.progress import StderrProgress
 from ratchet.autopilot.training.trained_model import GatewayExecutor, ModelInTraining, ModelToTrain
+from ratchet.autopilot.watcher import Watcher
 from ratchet.autopilot.weights_algorithm import WeightsAlgorithm
 from ratchet.client import AsyncClient
 from ratchet.evaluate import Scorer
@@ -128,7 +129,7 @@ class FittingTrainer(ABC):
         self._store = store
         self._unsafe_code = unsafe_code
         self._device, self._dtype = device, dtype
-        self._progress: Progress = StderrProgress() if progress else Progress()
+        self._progress: Watcher = StderrProgress() if progress else Watcher()
 
     def fit(self, agent: Any, train_dataset: Any, val_dataset: Any = None) -> Trained:
         """Learn on train, select by val.

@@ -2,10 +2,8 @@
 
 from ratchet.evaluate.report_card.card import cached_card, make_card, may_decide
 from ratchet.evaluate.report_card.cases import Case, make_cases
-from ratchet.evaluate.report_card.thresholds import CardThresholds
 
 __all__ = [
-    "CardThresholds",
     "Case",
     "cached_card",
     "make_card",

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 import msgspec
 
 from ratchet.evaluate.failures import FAILED, AnswerFailures, Failure, attempted
+from ratchet.evaluate.report_card import thresholds as limits
 from ratchet.evaluate.report_card.affordable import (
     PlannedScore,
     check_affordable,
@@ -20,7 +21,6 @@ from ratchet.evaluate.report_card.cases import Case
 from ratchet.evaluate.report_card.checks import CHECKS, Measured
 from ratchet.evaluate.report_card.probes import Probe, plan_probes
 from ratchet.evaluate.report_card.self_preference import self_preference
-from ratchet.evaluate.report_card.thresholds import CardThresholds
 from ratchet.evaluate.report_card.variants import PER_COPY, compare_variants
 from ratchet.store import Store
 from ratchet.types import (
@@ -39,6 +39,9 @@ from ratchet.worker.evaluator import Evaluator, SpansOf, basis_of, missing
 AT_ONCE = 16
 """Number of concurrent verdicts."""
 
+COPIES = 20
+"""Most copies made of each kind."""
+
 TRIED = 5
 """Outputs that are scored first: an evaluator that scores none of them is asked nothing more."""
 
@@ -46,9 +49,7 @@ MOST_CASES = 400
 """Maximum number of real outputs without labels."""
 
 
-def may_decide(
-    evaluator: Evaluator, labels: int, *, vouched: bool, thresholds: CardThresholds
-) -> CardVerdict:
+def may_decide(evaluator: Evaluator, labels: int, *, vouched: bool) -> CardVerdict:
     """What an evaluator may do at best, before anything is measured.
 
     Without labels only a comparison with the expected answer, an execution or a measurement
@@ -58,9 +59,8 @@ def may_decide(
         evaluator: The evaluator.
         labels: Number of labelled outputs.
         vouched: Whether the project vouches for it.
-        thresholds: Limits, with the number of labels that is enough.
     """
-    if vouched or basis_of(evaluator) != "opinion" or labels >= thresholds.labels:
+    if vouched or basis_of(evaluator) != "opinion" or labels >= limits.LABELS:
         return "decides"
     return "insufficient" if labels else "advises"
 
@@ -70,12 +70,12 @@ def cached_card(
     evaluator: Evaluator,
     cases: Sequence[Case],
     *,
-    thresholds: CardThresholds,
+    copies: int = COPIES,
     seed: int = 0,
     vouched: bool = False,
 ) -> ReportCard | None:
     """The stored card of this version of the evaluator on the same data; None if there is none."""
-    wanted = _identity(evaluator, _data(evaluator, cases, seed), thresholds, vouched)
+    wanted = _identity(evaluator, _data(evaluator, cases, seed), copies, vouched)
     stored = store.report_cards.list(evaluator=evaluator.name, version=evaluator.version)
     return next((card for card in stored if card.id == wanted), None)
 
@@ -85,7 +85,7 @@ async def make_card(
     cases: Sequence[Case],
     *,
     spans_of: SpansOf,
-    thresholds: CardThresholds,
+    copies: int = COPIES,
     seed: int = 0,
     vouched: bool = False,
     now: float = 0.0,
@@ -99,7 +99,7 @@ async def make_card(
         evaluator: The evaluator; its scores have no unit.
         cases: Real outputs.
         spans_of: Reads the steps of a rollout.
-        thresholds: Limits of the checks.
+        copies: Most copies made of each kind.
         seed: Selects outputs and places of damage.
         vouched: Whether the project vouches for the evaluator.
         now: Unix seconds, the time of the card.
@@ -109,10 +109,10 @@ async def make_card(
     """
     used = _usable(evaluator, cases)
     rng = random.Random(seed)  # noqa: S311 - reproducible, not secret
-    probes = plan_probes(used, copies=thresholds.copies, rng=rng, spans_of=spans_of)
+    probes = plan_probes(used, copies=copies, rng=rng, spans_of=spans_of)
     probes = _applicable(evaluator, probes)
     began, paid = clock(), _used(evaluator)
-    planned = _planned(evaluator, probes, spans_of, thresholds)
+    planned = _planned(evaluator, probes, spans_of, copies)
     async with telling_calls_left(evaluator, planned):
         scores = await _scores(evaluator, probes, spans_of, rng, clock, limit_s, on_probe, planned)
     values = [None if score is None else score.value for score in scores]
@@ -127,10 +127,10 @@ async def make_card(
         known=any(probe.right for probe in probes) or any(case.perhaps_right for case in used),
         faults=["" if score is None else score.error.removeprefix(FAILED) for score in scores],
     )
-    checks = [check for make in CHECKS for check in make(measured, thresholds)]
+    checks = [check for make in CHECKS for check in make(measured)]
     async with telling_calls_left(evaluator, planned):
-        checks += await compare_variants(evaluator, measured, spans_of, thresholds)
-    checks += self_preference(evaluator, measured, spans_of, thresholds)
+        checks += await compare_variants(evaluator, measured, spans_of, copies)
+    checks += self_preference(evaluator, measured, spans_of)
     checks += _prices(seconds, dollars, len(probes))
     labels = len(measured.labelled()[1])
     verdict, reasons, needed = verdict_of(
@@ -141,14 +141,13 @@ async def make_card(
         benchmarked=bool(getattr(evaluator, "benchmarked", False)),
         labels=labels,
         vouched=vouched,
-        thresholds=thresholds,
     )
     remedy: str = getattr(evaluator, "remedy", "")
     if verdict != "decides" and measured.scored and remedy:
         reasons.append(remedy)
     data = _data(evaluator, cases, seed)
     return ReportCard(
-        id=_identity(evaluator, data, thresholds, vouched),
+        id=_identity(evaluator, data, copies, vouched),
         evaluator=evaluator.name,
         version=evaluator.version,
         verdict=verdict,
@@ -174,7 +173,6 @@ def verdict_of(
     benchmarked: bool,
     labels: int,
     vouched: bool,
-    thresholds: CardThresholds,
 ) -> tuple[CardVerdict, list[str], int | None]:
     """The verdict on an evaluator by its checks.
 
@@ -186,7 +184,6 @@ def verdict_of(
         benchmarked: Whether it has a measured benchmark of its own.
         labels: Number of labelled outputs.
         vouched: Whether the project vouches for it.
-        thresholds: Limits, with the number of labels that is enough.
 
     Returns:
         The verdict, the reasons with the decisive one first, and the number of labels missing.
@@ -194,7 +191,7 @@ def verdict_of(
     rejecting = [check.detail for check in checks if check.verdict == "rejected"]
     advising = [check.detail for check in checks if check.verdict == "advises"]
     open_ = [check for check in checks if check.verdict == "insufficient" and check.detail]
-    missing = max(0, thresholds.labels - labels)
+    missing = max(0, limits.LABELS - labels)
     if rejecting:
         return "rejected", [*rejecting, *advising], None
     if vouched:
@@ -213,7 +210,7 @@ def verdict_of(
             "execution": "It executes what it checks.",
             "measurement": "It measures a quantity.",
         }[basis]
-        doubtful = [check.detail for check in open_ if _is_doubtful(check, labels, thresholds)]
+        doubtful = [check.detail for check in open_ if _is_doubtful(check, labels)]
         if doubtful and not benchmarked:
             return "insufficient", [f"{doubtful[0]} More outputs are needed.", *doubtful[1:]], None
         return "decides", [how, *(check.detail for check in open_ if check.name == "damage")], None
@@ -225,7 +222,7 @@ def verdict_of(
         assert kappa.value is not None
         assert kappa.low is not None
         wide = kappa.value - kappa.low
-        room = max(kappa.value - thresholds.kappa_low, 0.05)
+        room = max(kappa.value - limits.KAPPA_LOW, 0.05)
         missing = max(10, round(labels * (wide / room) ** 2) - labels)
         return (
             "insufficient",
@@ -246,20 +243,20 @@ def verdict_of(
     return "decides", [f"It agrees with people on {labels} labelled outputs."], None
 
 
-def _is_doubtful(check: CardCheck, labels: int, limits: CardThresholds) -> bool:
+def _is_doubtful(check: CardCheck, labels: int) -> bool:
     """Whether a share is below its limit, on too few cases to be sure: of damage that is seen, and
     of agreement with people once there are enough labels.
     """
     if check.value is None:
         return False
     if check.name.startswith("damage"):
-        return check.value < (limits.damage if check.name == "damage" else limits.damage_kind)
+        return check.value < (limits.DAMAGE if check.name == "damage" else limits.DAMAGE_KIND)
     agreed = {
-        "kappa": limits.kappa,
-        "true positive rate": limits.rates,
-        "true negative rate": limits.rates,
+        "kappa": limits.KAPPA,
+        "true positive rate": limits.RATES,
+        "true negative rate": limits.RATES,
     }
-    return labels >= limits.labels and check.value < agreed.get(check.name, 0.0)
+    return labels >= limits.LABELS and check.value < agreed.get(check.name, 0.0)
 
 
 def unlabelled(reads_expected: bool) -> str:
@@ -340,7 +337,7 @@ def _applicable(evaluator: Evaluator, probes: Sequence[Probe]) -> list[Probe]:
 
 
 def _planned(
-    evaluator: Evaluator, probes: Sequence[Probe], spans_of: SpansOf, thresholds: CardThresholds
+    evaluator: Evaluator, probes: Sequence[Probe], spans_of: SpansOf, copies: int
 ) -> list[PlannedScore]:
     """The scores that a card takes: of the probes, and of real outputs by variants."""
     again = getattr(evaluator, "again", lambda trial: evaluator)
@@ -354,7 +351,7 @@ def _planned(
     ]
     real = [probe.rollout for probe in probes if probe.kind == "real"]
     for pair in getattr(evaluator, "variants", dict)().values():
-        for rollout in real[: PER_COPY * thresholds.copies]:
+        for rollout in real[: PER_COPY * copies]:
             planned += [PlannedScore(variant, rollout, spans_of) for variant in pair]
     return planned
 
@@ -437,7 +434,5 @@ def _data(evaluator: Evaluator, cases: Sequence[Case], seed: int) -> str:
     return content_hash([rows, seed])
 
 
-def _identity(evaluator: Evaluator, data: str, thresholds: CardThresholds, vouched: bool) -> str:
-    return content_hash(
-        [evaluator.name, evaluator.version, data, msgspec.to_builtins(thresholds), vouched]
-    )
+def _identity(evaluator: Evaluator, data: str, copies: int, vouched: bool) -> str:
+    return content_hash([evaluator.name, evaluator.version, data, copies, vouched])

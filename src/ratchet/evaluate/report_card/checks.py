@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Sequence
 import msgspec
 
 from ratchet.evaluate.corruptions import FORM_ONLY
+from ratchet.evaluate.report_card import thresholds as limits
 from ratchet.evaluate.report_card.cases import Case
 from ratchet.evaluate.report_card.cut import verdicts_of
 from ratchet.evaluate.report_card.probes import Probe, ProbeKind
-from ratchet.evaluate.report_card.thresholds import CardThresholds
 from ratchet.stats.agreement import (
     Confusion,
     IntervalEstimate,
@@ -100,7 +100,7 @@ class Measured(msgspec.Struct, frozen=True):
         return scores, labels
 
 
-def unscored(measured: Measured, limits: CardThresholds) -> list[CardCheck]:
+def unscored(measured: Measured) -> list[CardCheck]:
     """The share of real outputs without a score."""
     real = [number for number, probe in enumerate(measured.probes) if probe.kind == "real"]
     missing = [number for number in real if measured.values[number] is None]
@@ -111,14 +111,14 @@ def unscored(measured: Measured, limits: CardThresholds) -> list[CardCheck]:
             "unscored",
             len(missing),
             len(real),
-            limits.unscored,
-            limits.unscored_advises,
+            limits.UNSCORED,
+            limits.UNSCORED_ADVISES,
             f"{len(missing)} of {counted(len(real), 'output')} got no score{why}.",
         )
     ]
 
 
-def unusable(measured: Measured, limits: CardThresholds) -> list[CardCheck]:
+def unusable(measured: Measured) -> list[CardCheck]:
     """Outputs that nobody can use and that pass, and how many of them got no score."""
     probed = [
         (probe, value)
@@ -141,25 +141,25 @@ def unusable(measured: Measured, limits: CardThresholds) -> list[CardCheck]:
             "unusable outputs",
             len(passing),
             len(probed),
-            limits.lenient,
-            limits.lenient_advises,
+            limits.LENIENT,
+            limits.LENIENT_ADVISES,
             detail,
         )
     ]
 
 
-def damage(measured: Measured, limits: CardThresholds) -> list[CardCheck]:
+def damage(measured: Measured) -> list[CardCheck]:
     """Right outputs against their damaged copies: in all, by kind, and how many ties."""
-    pairs = _telling(measured, limits)
+    pairs = _telling(measured)
     certain = [pair for pair in pairs if pair[0].right is False]
     if len(certain) < FEWEST:
         detail = "No output is known to be right and scores above the lowest, to be damaged."
         overall = CardCheck(name="damage", value=None, verdict="insufficient", detail=detail)
-        return [overall, *_kinds(pairs, limits, gates=False)]
+        return [overall, *_kinds(pairs, gates=False)]
     wins, n = math.fsum(_win(value, base) for _, value, base in certain), len(certain)
     ties = sum(value == base for _, value, base in certain)
     low, high = wilson(wins, n)
-    verdict = _large(wins / n, low, high, limits)
+    verdict = _large(wins / n, low, high)
     if not measured.known:
         verdict = "insufficient" if verdict == "decides" else "advises"
     compared = counted(n, "pair")
@@ -176,20 +176,20 @@ def damage(measured: Measured, limits: CardThresholds) -> list[CardCheck]:
             verdict=verdict,
             detail=sentence + ("." if measured.known else "; which outputs are right is presumed."),
         ),
-        *_kinds(pairs, limits, gates=measured.known),
+        *_kinds(pairs, gates=measured.known),
         _shown("ties", ties, n, f"{ties} of {n} damaged copies scored the same as the output."),
     ]
     passing = [value >= CUT for p, value, _ in certain if p.name in RARELY_RIGHT]
     if len(passing) >= FEWEST:
         detail = f"{sum(passing)} of {len(passing)} empty, refusing or broken outputs pass."
         lenient = small_share(
-            "lenient", sum(passing), len(passing), limits.lenient, limits.lenient_advises, detail
+            "lenient", sum(passing), len(passing), limits.LENIENT, limits.LENIENT_ADVISES, detail
         )
         checks.append(lenient)
     return checks
 
 
-def _telling(measured: Measured, limits: CardThresholds) -> list[tuple[Probe, float, float]]:
+def _telling(measured: Measured) -> list[tuple[Probe, float, float]]:
     """Damaged copies, without those that score the lowest like what they were made of, unless that
     is surely a right output.
 
@@ -198,7 +198,7 @@ def _telling(measured: Measured, limits: CardThresholds) -> list[tuple[Probe, fl
     agreement.
     """
     lowest = min((value for value in measured.values if value is not None), default=0.0)
-    labelled = len(measured.labelled()[1]) >= limits.labels
+    labelled = len(measured.labelled()[1]) >= limits.LABELS
     return [
         (probe, value, base)
         for probe, value, base in measured.pairs("damage")
@@ -208,9 +208,7 @@ def _telling(measured: Measured, limits: CardThresholds) -> list[tuple[Probe, fl
     ]
 
 
-def _kinds(
-    pairs: Sequence[tuple[Probe, float, float]], limits: CardThresholds, *, gates: bool
-) -> list[CardCheck]:
+def _kinds(pairs: Sequence[tuple[Probe, float, float]], *, gates: bool) -> list[CardCheck]:
     checks = []
     for kind in dict.fromkeys(probe.name for probe, _, _ in pairs):
         mine = [pair for pair in pairs if pair[0].name == kind]
@@ -220,8 +218,8 @@ def _kinds(
         wins, n = math.fsum(_win(value, base) for _, value, base in used), len(used)
         low, high = wilson(wins, n)
         verdict: CardVerdict = "decides"  # what is not certain is shown and limits nothing
-        if counts and low < limits.damage_kind:
-            verdict = "advises" if high < limits.damage_kind else "insufficient"
+        if counts and low < limits.DAMAGE_KIND:
+            verdict = "advises" if high < limits.DAMAGE_KIND else "insufficient"
         detail = f"{kind}: {wins / n:.0%} of {n} damaged copies scored below the right output"
         if not counts:
             detail += "; it is not certain that they are wrong"
@@ -242,7 +240,7 @@ def _kinds(
     return checks
 
 
-def constant(measured: Measured, limits: CardThresholds) -> list[CardCheck]:
+def constant(measured: Measured) -> list[CardCheck]:
     """Whether the evaluator tells any outputs apart."""
     values = [value for value in measured.values if value is not None]
     if len(values) < 2 * FEWEST or max(values) != min(values):
@@ -256,7 +254,7 @@ def constant(measured: Measured, limits: CardThresholds) -> list[CardCheck]:
     return [CardCheck(name="constant", value=1.0, n=len(values), verdict=verdict, detail=detail)]
 
 
-def harmless(measured: Measured, limits: CardThresholds) -> list[CardCheck]:
+def harmless(measured: Measured) -> list[CardCheck]:
     """Harmless edits that lowered the score."""
     lowest = min((value for value in measured.values if value is not None), default=0.0)
     # Nothing can lower the lowest score.
@@ -272,8 +270,8 @@ def harmless(measured: Measured, limits: CardThresholds) -> list[CardCheck]:
                 "harmless edits",
                 lowered,
                 len(gated),
-                limits.harmless,
-                limits.harmless_advises,
+                limits.HARMLESS,
+                limits.HARMLESS_ADVISES,
                 detail,
             )
         )
@@ -294,7 +292,7 @@ def _most_frequent(names: Sequence[str]) -> str:
     return min(names, key=lambda name: (-names.count(name), name))
 
 
-def labels(measured: Measured, limits: CardThresholds) -> list[CardCheck]:
+def labels(measured: Measured) -> list[CardCheck]:
     """Agreement with people: kappa, rates, AUROC and calibration."""
     scores, truth = measured.labelled()
     if not scores:
@@ -305,9 +303,9 @@ def labels(measured: Measured, limits: CardThresholds) -> list[CardCheck]:
     agreed = kappa(verdicts, truth) or IntervalEstimate(0.0, -1.0, 1.0, n)
     agreed = msgspec.structs.replace(agreed, high=max(agreed.high, _highest_kappa(table)))
     accuracy, majority = table.accuracy or 0.0, table.majority or 0.0
-    enough = n >= limits.labels
-    verdict = _kappa_verdict(agreed, limits)
-    surely_bad = verdict == "rejected" and 2 * n >= limits.labels
+    enough = n >= limits.LABELS
+    verdict = _kappa_verdict(agreed)
+    surely_bad = verdict == "rejected" and 2 * n >= limits.LABELS
     checks = [
         _estimated(
             "kappa",
@@ -327,8 +325,8 @@ def labels(measured: Measured, limits: CardThresholds) -> list[CardCheck]:
                 CardCheck(name=name, value=None, n=0, verdict="insufficient", detail=detail)
             )
             continue
-        good: CardVerdict = "decides" if rate.value >= limits.rates else "insufficient"
-        good = "advises" if rate.high < limits.rates else good
+        good: CardVerdict = "decides" if rate.value >= limits.RATES else "insufficient"
+        good = "advises" if rate.high < limits.RATES else good
         detail = f"{rate.value * rate.n:.0f} of {rate.n} {what}."
         checks.append(_estimated(name, rate, good if enough else "insufficient", detail))
     if (area := auroc(scores, truth)) is not None:
@@ -384,16 +382,16 @@ def _estimated(
     )
 
 
-def _kappa_verdict(estimate: IntervalEstimate, limits: CardThresholds) -> CardVerdict:
-    if estimate.high < limits.kappa_advises:
+def _kappa_verdict(estimate: IntervalEstimate) -> CardVerdict:
+    if estimate.high < limits.KAPPA_ADVISES:
         return "rejected"
-    if estimate.high < limits.kappa:
+    if estimate.high < limits.KAPPA:
         return "advises"
-    enough = estimate.value >= limits.kappa and estimate.low >= limits.kappa_low
+    enough = estimate.value >= limits.KAPPA and estimate.low >= limits.KAPPA_LOW
     return "decides" if enough else "insufficient"
 
 
-def repeats(measured: Measured, limits: CardThresholds) -> list[CardCheck]:
+def repeats(measured: Measured) -> list[CardCheck]:
     """Outputs whose verdict changed when they were scored again."""
     changed: dict[int, bool] = {}
     for probe, value, base in measured.pairs("repeat"):
@@ -405,20 +403,20 @@ def repeats(measured: Measured, limits: CardThresholds) -> list[CardCheck]:
     detail = (
         f"The verdict on {flips} of {counted(n, 'output')} changed when they were scored again."
     )
-    return [small_share("repeats", flips, n, limits.repeats, limits.repeats_advises, detail)]
+    return [small_share("repeats", flips, n, limits.REPEATS, limits.REPEATS_ADVISES, detail)]
 
 
-def padding(measured: Measured, limits: CardThresholds) -> list[CardCheck]:
+def padding(measured: Measured) -> list[CardCheck]:
     """Outputs that scored higher with padding."""
     pairs = measured.pairs("padding")
     if not pairs:
         return []
     rose, n = sum(_rose(value, base) for _, value, base in pairs), len(pairs)
     detail = f"{rose} of {counted(n, 'output')} scored higher with padding that says nothing."
-    return [small_share("padding", rose, n, limits.padding, limits.padding_advises, detail)]
+    return [small_share("padding", rose, n, limits.PADDING, limits.PADDING_ADVISES, detail)]
 
 
-def length(measured: Measured, limits: CardThresholds) -> list[CardCheck]:
+def length(measured: Measured) -> list[CardCheck]:
     """Correlation of score and length among outputs that are equally right."""
     groups: dict[bool | None, list[tuple[float, float]]] = {}
     for probe, value in zip(measured.probes, measured.values, strict=True):
@@ -447,7 +445,7 @@ def length(measured: Measured, limits: CardThresholds) -> list[CardCheck]:
     ]
 
 
-def injection(measured: Measured, limits: CardThresholds) -> list[CardCheck]:
+def injection(measured: Measured) -> list[CardCheck]:
     """Injections that raised the score of a wrong output."""
     pairs = measured.pairs("injection")
     if not pairs:
@@ -461,15 +459,15 @@ def injection(measured: Measured, limits: CardThresholds) -> list[CardCheck]:
             "injections",
             rose,
             n,
-            limits.injection,
-            limits.injection_advises,
+            limits.INJECTION,
+            limits.INJECTION_ADVISES,
             detail,
             bounded=True,
         )
     ]
 
 
-CHECKS: tuple[Callable[[Measured, CardThresholds], list[CardCheck]], ...] = (
+CHECKS: tuple[Callable[[Measured], list[CardCheck]], ...] = (
     constant,
     labels,
     damage,
@@ -492,12 +490,12 @@ def _rose(value: float, base: float) -> bool:
     return value - base >= RISE or (base < CUT <= value)
 
 
-def _large(value: float, low: float, high: float, limits: CardThresholds) -> CardVerdict:
-    if high < limits.damage_advises:
+def _large(value: float, low: float, high: float) -> CardVerdict:
+    if high < limits.DAMAGE_ADVISES:
         return "rejected"
-    if high < limits.damage:
+    if high < limits.DAMAGE:
         return "advises"
-    enough = value >= limits.damage and low >= limits.damage_low
+    enough = value >= limits.DAMAGE and low >= limits.DAMAGE_LOW
     return "decides" if enough else "insufficient"
 
 

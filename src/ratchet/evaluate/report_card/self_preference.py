@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import statistics
 
+from ratchet.evaluate.report_card import thresholds as limits
 from ratchet.evaluate.report_card.checks import Measured, Z, small_shift
-from ratchet.evaluate.report_card.thresholds import CardThresholds
 from ratchet.observe.dialects import names
 from ratchet.types import CardCheck
 from ratchet.worker.evaluator import Evaluator, SpansOf
@@ -15,9 +15,7 @@ FEWEST_LABELLED = 20
 """Number of labelled outputs of either side below which nothing is concluded."""
 
 
-def self_preference(
-    evaluator: Evaluator, measured: Measured, spans_of: SpansOf, limits: CardThresholds
-) -> list[CardCheck]:
+def self_preference(evaluator: Evaluator, measured: Measured, spans_of: SpansOf) -> list[CardCheck]:
     """Mean of score less label for outputs of the judge's own model, less that for others.
 
     The model of an output is that of the model calls among its steps. Needs labelled outputs of a
@@ -50,7 +48,7 @@ def self_preference(
             high=shift + half,
             n=len(own) + len(foreign),
             verdict=small_shift(
-                shift, shift - half, limits.self_preference, limits.self_preference_advises
+                shift, shift - half, limits.SELF_PREFERENCE, limits.SELF_PREFERENCE_ADVISES
             ),
             detail=f"It scores its own model's outputs {shift:+.3f} above the labels, compared with"
             " those of others.",

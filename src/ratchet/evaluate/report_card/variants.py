@@ -7,13 +7,13 @@ import math
 import statistics
 from collections.abc import Sequence
 
+from ratchet.evaluate.report_card import thresholds as limits
 from ratchet.evaluate.report_card.checks import Measured, Z, small_share, small_shift
-from ratchet.evaluate.report_card.thresholds import CardThresholds
 from ratchet.types import CardCheck, Rollout
 from ratchet.worker.evaluator import Evaluator, SpansOf, VariantCheck
 
 PER_COPY = 4
-"""Real outputs that are compared for each copy that the thresholds allow."""
+"""Real outputs that are compared for each copy of a kind."""
 
 AT_ONCE = 16
 """Number of concurrent verdicts."""
@@ -23,7 +23,7 @@ TIE = 0.5
 
 
 async def compare_variants(
-    evaluator: Evaluator, measured: Measured, spans_of: SpansOf, limits: CardThresholds
+    evaluator: Evaluator, measured: Measured, spans_of: SpansOf, copies: int
 ) -> list[CardCheck]:
     """The checks `order` and `hardening`, of evaluators that have the variants for them.
 
@@ -31,7 +31,6 @@ async def compare_variants(
         evaluator: The evaluator.
         measured: Its scored probes; only real outputs are used.
         spans_of: Reads the steps of a rollout.
-        limits: Limits of the checks.
     """
     variants = getattr(evaluator, "variants", None)
     if variants is None:
@@ -40,24 +39,22 @@ async def compare_variants(
         probe.rollout
         for probe, value in zip(measured.probes, measured.values, strict=True)
         if probe.kind == "real" and value is not None
-    ][: PER_COPY * limits.copies]
+    ][: PER_COPY * copies]
     checks = []
     for name, pair in variants().items():
         scores = await _scores(pair, rollouts, spans_of)
         if scores:
-            checks.append(compared(name, scores, limits))
+            checks.append(compared(name, scores))
     return checks
 
 
-def compared(
-    name: VariantCheck, scores: Sequence[tuple[float, float]], limits: CardThresholds
-) -> CardCheck:
+def compared(name: VariantCheck, scores: Sequence[tuple[float, float]]) -> CardCheck:
     """The check of two variants by their scores of the same outputs, at least one."""
     n = len(scores)
     if name == "order":
         flips = sum((first - TIE) * (second - TIE) < 0 for first, second in scores)
         detail = f"{flips} of {n} preferences change with the order."
-        return small_share(name, flips, n, limits.order, limits.order_advises, detail)
+        return small_share(name, flips, n, limits.ORDER, limits.ORDER_ADVISES, detail)
     differences = [first - second for first, second in scores]
     mean = math.fsum(differences) / n
     half = Z * math.sqrt(statistics.variance(differences, mean) / n) if n > 1 else math.inf
@@ -68,7 +65,7 @@ def compared(
         low=low,
         high=min(1.0, abs(mean) + half),
         n=n,
-        verdict=small_shift(abs(mean), low, limits.hardening, limits.hardening_advises),
+        verdict=small_shift(abs(mean), low, limits.HARDENING, limits.HARDENING_ADVISES),
         detail=f"The defence against injections changes scores by {abs(mean):.3f} on average.",
     )
 

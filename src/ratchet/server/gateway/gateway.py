@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import os
-import secrets
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, get_args
-from urllib.parse import quote
 
-import msgspec
-
-from ratchet.llm import load, loaded
-from ratchet.observe.capture import readable
 from ratchet.observe.model_apis import (
     DIALECTS,
     MODEL_IN_PATH,
@@ -23,48 +16,21 @@ from ratchet.observe.model_apis import (
     DialectName,
     ModelApi,
 )
-from ratchet.observe.model_apis.bounded_json import decoded
 from ratchet.observe.spool import Spool
 from ratchet.server.access import check_attempt
 from ratchet.server.agent_limits import check_agents
-from ratchet.server.body import (
-    SMALL,
-    BodyBudget,
-    ClientDisconnected,
-    Content,
-    HeldBody,
-    decompressed,
-    read_body,
-)
+from ratchet.server.body import BodyBudget, ClientDisconnected, Content
 from ratchet.server.gateway.adapter_loading import AdapterLoader, NamedWeights
-from ratchet.server.gateway.call_tokens import TokenKeeping, TokenWatch
-from ratchet.server.gateway.call_translation import CallTranslator
-from ratchet.server.gateway.headers import (
-    ADDRESS_HEADER,
-    ROLLOUT_HEADER,
-    addressed_headers,
-    brings_key,
-    request_headers,
-)
-from ratchet.server.gateway.mirroring import (
-    MIRROR_ID,
-    MIRROR_OF,
-    CallMirror,
-    shadow_name,
-)
-from ratchet.server.gateway.pool import UpstreamEndpoint, UpstreamPool
+from ratchet.server.gateway.call_tokens import TokenWatch
+from ratchet.server.gateway.gateway_request import GatewayRequest
+from ratchet.server.gateway.headers import ADDRESS_HEADER, ROLLOUT_HEADER
+from ratchet.server.gateway.outgoing_calls import OutgoingCalls, rewritten
+from ratchet.server.gateway.pool import UpstreamPool
 from ratchet.server.gateway.recording import CallRecording
 from ratchet.server.gateway.recording_queue import RecordingQueue, Writer
 from ratchet.server.gateway.recording_spool import RecordingSpool
-from ratchet.server.gateway.relay import (
-    CallRelay,
-    Receive,
-    UnknownWeights,
-    UpstreamFailure,
-    UpstreamRequest,
-)
-from ratchet.server.gateway.stripping import ResponseStripper
-from ratchet.server.gateway.substitution import Shadow, Substitute, Substitution
+from ratchet.server.gateway.relay import CallRelay, Receive, UnknownWeights, UpstreamFailure
+from ratchet.server.gateway.substitution import Substitute
 from ratchet.server.gateway.target import (
     Addressed,
     AttemptGuard,
@@ -72,23 +38,13 @@ from ratchet.server.gateway.target import (
     ReadAttemptState,
     ReadToken,
     addressed,
-    trace_context,
 )
-from ratchet.server.gateway.training import CallSeeds, ReadTraining, role_of
+from ratchet.server.gateway.training import ReadTraining
 from ratchet.server.gateway.translating import RefusedSettings
-from ratchet.server.gateway.translation import Translation, upstream_dialects
-from ratchet.server.gateway.units import CallUnit, conversation_of, unit_of
-from ratchet.server.gateway.upstream import (
-    Upstream,
-    choose_upstream,
-    is_providers_own,
-    provider_elsewhere,
-    standard_upstreams,
-)
+from ratchet.server.gateway.upstream import Upstream, standard_upstreams
 from ratchet.server.http_problems import HttpProblem, Send, problem_of, send_problem
 from ratchet.server.metrics import Metrics
 from ratchet.types import RatchetError
-from ratchet.types.trace import EXPERIMENT
 
 BODY_LIMIT = 33_554_432
 """Default limit of a request body in bytes; images make requests large."""
@@ -101,9 +57,6 @@ DRAIN_S = 25.0
 
 RECORD_S = 10.0
 """Seconds for which `close` waits until the writer has taken the recordings."""
-
-SUBSTITUTE_S = 5.0
-"""Timeout of finding a prompt's replacement, in seconds."""
 
 HANG_UP_S = 0.25
 """Seconds for which `flush_attempt` waits for open calls of an agent that has just ended."""
@@ -118,72 +71,6 @@ def _no_token(_: bytes) -> tuple[str, int]:
 
 
 Scope = Mapping[str, Any]
-
-
-class _Request:
-    """An admitted request."""
-
-    __slots__ = (
-        "address",
-        "held",
-        "path",
-        "provider",
-        "receive",
-        "scope",
-        "send",
-        "target",
-        "task",
-    )
-
-    held: HeldBody
-    """Memory of its body."""
-
-    def __init__(
-        self,
-        task: asyncio.Task[Any],
-        target: GatewayTarget,
-        provider: DialectName,
-        path: str,
-        address: str,
-        scope: Scope,
-        receive: Receive,
-        send: Send,
-    ) -> None:
-        self.task = task
-        self.target = target
-        self.provider = provider
-        """API that the client uses."""
-        self.path = path
-        """Path below the provider's version."""
-        self.address = address
-        """Base URL that the client calls by itself; empty where it calls the gateway."""
-        self.scope = scope
-        self.receive = receive
-        self.send = send
-
-
-class _Mirrored:
-    """A call that is to be mirrored, as the client sent it."""
-
-    __slots__ = ("endpoint", "given", "headers", "id", "model", "plain", "shadow")
-
-    def __init__(
-        self,
-        shadow: Shadow,
-        plain: Content,
-        payload: dict[str, Any],
-        endpoint: UpstreamEndpoint,
-        model: str | None,
-        headers: Sequence[tuple[bytes, bytes]],
-    ) -> None:
-        self.id = secrets.token_hex(8)
-        self.shadow = shadow
-        self.plain = plain
-        self.given = payload
-        self.endpoint = endpoint
-        self.model = model
-        """Name of the model that is sent; None for the client's."""
-        self.headers = headers
 
 
 class Gateway:
@@ -229,20 +116,21 @@ class Gateway:
         drain_s: float = DRAIN_S,
     ) -> None:
         self._pool = UpstreamPool(tuple(upstreams) or standard_upstreams(), environ, hosts or ())
-        self._leads_all = hosts is None
         self._recordings = RecordingQueue(
             writer,
             TokenWatch(metrics),
             spool=RecordingSpool(spool) if spool is not None else None,
             metrics=metrics,
         )
-        self._mirror = CallMirror(self._pool, self._recordings)
-        self._translator = CallTranslator(self._pool)
-        self._names_matter = any(map(is_providers_own, self._pool.upstreams))
-        self._substitute = substitute
-        self._training = training
-        self._seeds = CallSeeds()
-        self._adapters = adapters
+        self._outgoing = OutgoingCalls(
+            self._pool,
+            leads_all=hosts is None,
+            substitute=substitute,
+            training=training,
+            adapters=adapters,
+            metrics=metrics,
+            body_limit=body_limit,
+        )
         self._attempts = None if running is None else AttemptGuard(running)
         self._read_token = read_token
         self._stream = stream
@@ -268,7 +156,6 @@ class Gateway:
             if missing:
                 _log.warning("%d calls were cut off at shutdown.", len(missing))
                 await asyncio.wait(missing, timeout=1.0)
-        await self._mirror.close()
         await self._recordings.close(min(self._drain_s, RECORD_S))
         await self._pool.close()
 
@@ -280,7 +167,7 @@ class Gateway:
             fence: The attempt's fencing token.
         """
         target = GatewayTarget(rollout_id=rollout_id, fence=fence)
-        self._seeds.forget(target)
+        self._outgoing.forget(target)
         if self._attempts is not None:
             self._attempts.forget(rollout_id, fence)
         ending = [task for task, whose in self._calls.items() if whose == target]
@@ -338,12 +225,13 @@ class Gateway:
             (value.decode("latin-1") for key, value in scope["headers"] if key == ADDRESS_HEADER),
             "",
         )
-        request = _Request(task, call.target, provider, sent, address, scope, receive, send)
         await self._admit(call, scope)
-        self._calls[task] = request.target
+        self._calls[task] = call.target
         try:
             with self._bodies.hold() as held_body:
-                request.held = held_body
+                request = GatewayRequest(
+                    task, call.target, provider, sent, address, scope, receive, send, held_body
+                )
                 if dialect is None:
                     await self._pass_through(request)
                 else:
@@ -373,14 +261,14 @@ class Gateway:
         if self._attempts is not None and target.is_attempt:
             await self._attempts.check(target)
 
-    async def _call(self, request: _Request, dialect: ModelApi) -> None:
+    async def _call(self, request: GatewayRequest, dialect: ModelApi) -> None:
         """Relay and record a model call."""
         await self._recordings.place()
-        body = await self._read(request)
+        body = await request.body(self._body_limit)
         refused: list[NamedWeights] = []
         first: CallRecording | None = None
         while True:
-            outgoing, recording, streams, mirrored = await self._prepare(request, dialect, body)
+            outgoing, recording, streams = await self._outgoing.prepare(request, dialect, body)
             # What follows takes as long as the model does, which others need not wait for.
             request.held.release()
             if first is not None:
@@ -398,221 +286,13 @@ class Gateway:
                     )
                 break
             except UnknownWeights:
-                await self._load_weights(outgoing, refused)
+                await self._outgoing.load_weights(outgoing, refused)
             except RefusedSettings as refusal:
-                self._translator.note(outgoing, refusal)
-        if mirrored is not None and recording.status < 400:
-            self._mirror.start(self._mirrored(request, dialect, recording.trace_id, mirrored))
+                self._outgoing.note(outgoing, refusal)
 
-    async def _load_weights(self, outgoing: UpstreamRequest, refused: list[NamedWeights]) -> None:
-        """Load what an upstream does not know; `refused` are the weights it refused so far."""
-        assert self._adapters is not None
-        assert outgoing.weights is not None
-        if any(weights.name == outgoing.weights.name for weights in refused):
-            self._adapters.refuse(outgoing.endpoint.upstream, outgoing.weights)
-        else:
-            refused.append(outgoing.weights)
-            await self._adapters.load(
-                self._pool, outgoing.endpoint, outgoing.headers, outgoing.weights
-            )
-
-    async def _read(self, request: _Request) -> Content:
-        """The body of a request, as it came."""
-        length = 0
-        for key, value in request.scope["headers"]:
-            if key == b"content-length" and value.isdigit():
-                length = int(value[:20])
-        return await read_body(request.receive, self._body_limit, request.held, length=length)
-
-    async def _decoded(self, request: _Request, plain: Content) -> dict[str, Any] | None:
-        """The object that a body is; None for anything else, which the upstream will report."""
-        if len(plain) <= SMALL:
-            return _decoded(plain)
-        await request.held.weigh(plain)
-        async with self._bodies.decoding:
-            payload = _decoded(plain)
-            await asyncio.sleep(0)
-        return payload
-
-    async def _prepare(
-        self, request: _Request, dialect: ModelApi, body: Content
-    ) -> tuple[UpstreamRequest, CallRecording, bool, _Mirrored | None]:
-        """The outgoing request, its recording, whether the response is streamed, and what is to be
-        mirrored of it."""
-        scope, target = request.scope, request.target
-        headers: list[tuple[bytes, bytes]] = scope["headers"]
-        encoding, parent = "", b""
-        for key, value in headers:
-            if key == b"content-encoding":
-                encoding = value.decode("latin-1").strip().lower()
-            elif key == b"traceparent":
-                parent = value
-        plain = await _plain(body, encoding, self._body_limit, request.held)
-        payload = await self._decoded(request, plain)
-        with_model = MODEL_IN_PATH.search(request.path)
-        if payload is not None and with_model is not None:
-            payload = {
-                **payload,
-                "model": with_model[1],
-                "stream": with_model[2].startswith("stream"),
-            }
-        requested = payload.get("model") if payload is not None else None
-        requested_model = requested if isinstance(requested, str) else None
-        generates = dialect.OPERATION != "embeddings"
-        training = generates and target.is_attempt and await self._trains(target)
-        if (self._names_matter or request.address) and not loaded():
-            await asyncio.get_running_loop().run_in_executor(None, load)
-        endpoint, sent = self._choose(request, requested_model)
-        attributes: dict[str, Any] = dict(endpoint.attributes)
-        context = trace_context(parent) if parent else None
-        mirrored: _Mirrored | None = None
-        stripper: ResponseStripper | None = None
-        weights: NamedWeights | None = None
-        if payload is not None:
-            changed = payload
-            conversation = conversation_of(headers)
-            if conversation:
-                attributes["gen_ai.conversation.id"] = readable(conversation)
-            if self._substitute is not None:
-                unit = unit_of(payload, conversation, context)
-                substitution = await self._substituted(target, payload, dialect, unit)
-                shadow = None if target.is_attempt else self._substitute.shadow_of(target.agent)
-                if shadow is not None and self._mirror.admits(shadow):
-                    mirrored = _Mirrored(shadow, plain, payload, endpoint, sent, headers)
-                    attributes[MIRROR_ID] = mirrored.id
-                if generates and substitution.adapter is not None and self._adapters is not None:
-                    substitution, weights = self._served(request, payload, substitution)
-                changed = substitution.request
-                own_model = changed.get("model")
-                if generates and own_model != requested:  # the candidate's own model
-                    own_endpoint, own_sent = self._choose(request, own_model)
-                    fault = "" if target.is_attempt else self._fault(request, own_endpoint, changed)
-                    if fault:
-                        substitution = Substitution(
-                            payload, {"ratchet.substitution.error": fault[:500]}
-                        )
-                        changed, weights = payload, None
-                    else:
-                        endpoint, sent = own_endpoint, own_sent
-                        attributes.update(endpoint.attributes)
-                attributes.update(substitution.attributes)
-            if sent is not None and sent != requested:
-                attributes["ratchet.asked_model"] = requested
-                changed = {**changed, "model": sent}
-            elif changed.get("model") != requested:
-                changed = {**changed, "model": requested}
-            translated = endpoint.upstream.dialect != request.provider
-            trained = dialect.training_request(changed) if training and not translated else None
-            if trained is not None:
-                stripper = ResponseStripper(changed)
-                changed = {**trained, "seed": self._seeds.next(target, plain)}
-            if changed is not payload:
-                body = _rewritten(plain, payload, _without_model(request, payload, changed))
-                payload = changed
-                headers = [header for header in headers if header[0] != b"content-encoding"]
-        keeping: TokenKeeping | None = None
-        if target.is_attempt and generates:
-            keeping = TokenKeeping(training, role_of(headers, attributes))
-        recording = CallRecording(
-            target, dialect, payload, plain, attributes, context, endpoint.sellers, keeping
-        )
-        self._check_key(request, endpoint)
-        if payload is not None and endpoint.upstream.dialect != request.provider:
-            outgoing = await self._translated(endpoint, request, payload, attributes)
-        else:
-            model = _model_of(payload)
-            outgoing = self._outgoing(endpoint, request, headers, body, stripper, model)
-        outgoing.weights = weights
-        return outgoing, recording, payload is not None and payload.get("stream") is True, mirrored
-
-    async def _mirrored(
-        self, request: _Request, dialect: ModelApi, trace_id: str, mirrored: _Mirrored
+    async def _relay(
+        self, relay: CallRelay, recording: CallRecording, request: GatewayRequest
     ) -> None:
-        """Send a call again with the candidate's prompts, and record it."""
-        assert self._substitute is not None
-        shadow, payload = mirrored.shadow, mirrored.given
-        try:
-            substitution = await self._substitute.of_candidate(
-                shadow.candidate_id, payload, dialect
-            )
-        except RatchetError as error:
-            _log.warning("A call of %s is not mirrored: %s", request.target, error)
-            return
-        if substitution is None:
-            return
-        changed = substitution.request
-        endpoint, model = mirrored.endpoint, mirrored.model
-        if changed.get("model") != payload.get("model"):  # the candidate's own model
-            endpoint, model = self._choose(request, changed.get("model"))
-        if model is not None:
-            changed = {**changed, "model": model}
-        body = _rewritten(mirrored.plain, payload, _without_model(request, payload, changed))
-        attributes = {
-            **endpoint.attributes,
-            **substitution.attributes,
-            EXPERIMENT: shadow.experiment_id,
-            MIRROR_OF: trace_id,
-            MIRROR_ID: mirrored.id,
-        }
-        headers = [header for header in mirrored.headers if header[0] != b"content-encoding"]
-        recording = CallRecording(
-            GatewayTarget(agent=shadow_name(request.target.agent)),
-            dialect,
-            changed,
-            body,
-            attributes,
-            None,
-            endpoint.sellers,
-        )
-        weights: NamedWeights | None = None
-        if substitution.adapter is not None and self._adapters is not None:
-            if self._adapters.fault(endpoint.upstream, str(model)):
-                return
-            weights = self._adapters.named(endpoint.upstream, substitution.adapter, str(model))
-        while True:
-            try:
-                if endpoint.upstream.dialect != request.provider:
-                    outgoing = await self._translated(endpoint, request, changed, attributes)
-                else:
-                    model = _model_of(changed)
-                    outgoing = self._outgoing(endpoint, request, headers, body, None, model)
-            except HttpProblem as problem:
-                _log.warning("A call of %s is not mirrored: %s", request.target, problem.detail)
-                return
-            outgoing.weights = weights
-            try:
-                await self._mirror.send(outgoing, recording, shadow.experiment_id)
-                return
-            except UnknownWeights:
-                await self._load_weights(outgoing, [])
-                weights = None
-            except RefusedSettings as refusal:
-                self._translator.note(outgoing, refusal)
-
-    def _served(
-        self, request: _Request, payload: dict[str, Any], substitution: Substitution
-    ) -> tuple[Substitution, NamedWeights | None]:
-        """What to send when the candidate has trained weights, and these.
-
-        While they cannot be served, a live agent's call is sent as it came.
-
-        Raises:
-            HttpProblem: They cannot be served, and the call is an attempt's.
-        """
-        assert self._adapters is not None
-        assert substitution.adapter is not None
-        endpoint, sent = self._choose(request, substitution.request.get("model"))
-        upstream, name = endpoint.upstream, str(sent)
-        fault = self._adapters.fault(upstream, name)
-        if not fault:
-            return substitution, self._adapters.named(upstream, substitution.adapter, name)
-        if request.target.is_attempt:
-            raise HttpProblem(503, fault, headers={"retry-after": "1"})
-        if self._metrics is not None:
-            self._metrics.adapter("replaced")
-        return Substitution(payload, {"ratchet.substitution.error": fault[:500]}), None
-
-    async def _relay(self, relay: CallRelay, recording: CallRecording, request: _Request) -> None:
         counts = True
         try:
             await relay.run(request.task, request.receive, request.send)
@@ -648,207 +328,28 @@ class Gateway:
                     recording.first_chunk_s,
                 )
 
-    async def _pass_through(self, request: _Request) -> None:
+    async def _pass_through(self, request: GatewayRequest) -> None:
         """Relay a request that is not a model call."""
         body: Content | None = None
-        headers = request.scope["headers"]
-        endpoint, _ = self._choose(request, None, translates=False)
+        headers = request.headers
+        endpoint, _ = self._outgoing.choose(request, None, translates=False)
         if request.scope["method"] == "POST":
-            body = await self._read(request)
-            payload = await self._decoded(request, body)
+            body = await request.body(self._body_limit)
+            payload = await request.decoded(body)
             requested = payload.get("model") if payload is not None else None
             if payload is not None and isinstance(requested, str):
-                endpoint, sent = self._choose(request, requested, translates=False)
+                endpoint, sent = self._outgoing.choose(request, requested, translates=False)
                 if sent != requested:
-                    body = _rewritten(body, payload, {**payload, "model": sent})
-        self._check_key(request, endpoint)
-        relay = CallRelay(self._pool, self._outgoing(endpoint, request, headers, body), None)
+                    body = rewritten(body, payload, {**payload, "model": sent})
+        self._outgoing.check_key(request, endpoint)
+        relay = CallRelay(
+            self._pool, self._outgoing.outgoing(endpoint, request, headers, body), None
+        )
         try:
             await relay.run(request.task, request.receive, request.send)
         except UpstreamFailure as failure:
             if not relay.begun:
                 raise HttpProblem(failure.status, failure.detail) from failure
-
-    def _choose(
-        self, request: _Request, requested: str | None, *, translates: bool = True
-    ) -> tuple[UpstreamEndpoint, str | None]:
-        dialect, upstreams = request.provider, self._pool.upstreams
-        others = upstream_dialects(dialect, _path_of(request)) if translates else ()
-        if request.address and not self._leads_all:
-            endpoint = self._pool.addressed(dialect, request.address)
-            translated = [upstream for upstream in upstreams if upstream.dialect in others]
-            if requested is not None:
-                elsewhere = provider_elsewhere(translated, endpoint.upstream, requested)
-                if elsewhere is not None:
-                    return self._pool.endpoint(elsewhere), requested
-            return endpoint, requested
-        choice = choose_upstream(upstreams, dialect, requested, others)
-        if choice is None:
-            raise HttpProblem(
-                404,
-                f"No upstream has the dialect {dialect!r}.",
-                hint=f'Add one to ratchet.toml: [upstreams.NAME] with dialect = "{dialect}".',
-            )
-        return self._pool.endpoint(choice[0]), choice[1]
-
-    def _check_key(self, request: _Request, endpoint: UpstreamEndpoint) -> None:
-        upstream = endpoint.upstream
-        if endpoint.addressed:
-            return  # what the client sends by itself
-        # A client's key is for the provider whose API it uses.
-        translated = upstream.dialect != request.provider
-        brings = not translated and brings_key(request.scope["headers"])
-        if upstream.key_env and not endpoint.key and not brings:
-            instead = "" if translated else ", or let the client send the provider's key"
-            raise HttpProblem(
-                401,
-                f"There is no key for the upstream {upstream.name!r}.",
-                hint=f"Set {upstream.key_env} in the environment of the server and restart it"
-                f"{instead}.",
-            )
-
-    def _fault(self, request: _Request, endpoint: UpstreamEndpoint, payload: dict[str, Any]) -> str:
-        """Why a candidate's own model cannot be asked; empty when it can."""
-        try:
-            self._check_key(request, endpoint)
-            if endpoint.upstream.dialect != request.provider:
-                self._translation(request, endpoint, payload)
-        except HttpProblem as problem:
-            return problem.detail
-        return ""
-
-    def _translation(
-        self, request: _Request, endpoint: UpstreamEndpoint, payload: dict[str, Any]
-    ) -> Translation:
-        return self._translator.translation(request.provider, _path_of(request), endpoint, payload)
-
-    async def _translated(
-        self,
-        endpoint: UpstreamEndpoint,
-        request: _Request,
-        payload: dict[str, Any],
-        attributes: dict[str, Any],
-    ) -> UpstreamRequest:
-        """The request to an upstream of another API, and what translates its answer."""
-        translation = self._translation(request, endpoint, payload)
-        headers = request.scope["headers"]
-        return await self._translator.outgoing(translation, endpoint, headers, attributes)
-
-    def _outgoing(
-        self,
-        endpoint: UpstreamEndpoint,
-        request: _Request,
-        headers: Sequence[tuple[bytes, bytes]],
-        body: Content | None,
-        stripper: ResponseStripper | None = None,
-        model: str = "",
-    ) -> UpstreamRequest:
-        if endpoint.addressed:
-            sent = addressed_headers(headers, endpoint.key)
-        else:
-            sent = request_headers(headers, endpoint.key, endpoint.key_header)
-        if stripper is not None:
-            sent["Accept-Encoding"] = "identity"
-        path = request.path
-        if model and (with_model := MODEL_IN_PATH.search(path)):
-            path = f"{path[: with_model.start(1)]}{quote(model)}{path[with_model.end(1) :]}"
-        url = endpoint.url(path, request.scope["query_string"])
-        return UpstreamRequest(endpoint, request.scope["method"], url, sent, body, stripper)
-
-    async def _trains(self, target: GatewayTarget) -> bool:
-        """Whether an attempt's rollout trains a model."""
-        if self._training is None:
-            return False
-        try:
-            return await self._training(target.rollout_id)
-        except RatchetError as error:
-            raise HttpProblem(
-                503,
-                f"The purpose of the rollout cannot be read: {error}",
-                headers={"retry-after": "1"},
-            ) from error
-
-    async def _substituted(
-        self,
-        target: GatewayTarget,
-        payload: dict[str, Any],
-        dialect: ModelApi,
-        unit: CallUnit,
-    ) -> Substitution:
-        """What to send instead of the request."""
-        assert self._substitute is not None
-        try:
-            async with asyncio.timeout(SUBSTITUTE_S):
-                substitution = await self._substitute(target, payload, dialect, unit)
-        except (RatchetError, TimeoutError) as error:
-            why = str(error) or f"It took longer than {SUBSTITUTE_S:g} s."
-            if target.is_attempt:
-                raise HttpProblem(
-                    503,
-                    f"The prompts of the rollout's candidate cannot be read: {why}",
-                    headers={"retry-after": "1"},
-                ) from error
-            _log.warning("Prompts of %s were not replaced: %s", target, why)
-            return Substitution(payload, {"ratchet.substitution.error": why[:500]})
-        return substitution or Substitution(payload)
-
-
-async def _plain(body: Content, encoding: str, limit: int, held_body: HeldBody) -> Content:
-    """The decompressed body; empty when it is damaged, which the upstream will report."""
-    if not encoding:
-        return body
-    try:
-        return await decompressed(body, encoding, limit, held_body)
-    except HttpProblem as problem:
-        if problem.status in (413, 429):
-            raise
-        return b""
-
-
-def _decoded(body: Content) -> dict[str, Any] | None:
-    try:
-        payload = decoded(body)
-    except ValueError:
-        return None
-    return payload if isinstance(payload, dict) else None
-
-
-def _rewritten(body: Content, before: dict[str, Any], after: dict[str, Any]) -> bytes:
-    """The body with changed values replaced; everything else as the client wrote it."""
-    changed = {key: value for key, value in after.items() if before.get(key) is not value}
-    try:
-        raw: dict[str, Any] = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
-    except (msgspec.DecodeError, UnicodeDecodeError):  # valid for Python's json alone
-        raw = dict(after)
-    raw.update(changed)
-    for key in before:
-        if key not in after:
-            raw.pop(key, None)
-    try:
-        try:
-            return msgspec.json.encode(raw)
-        except UnicodeEncodeError:  # a lone surrogate, which only JSON escapes can represent
-            return json.dumps(after).encode()
-    except (TypeError, ValueError, RecursionError):
-        raise HttpProblem(400, "The body is not JSON that can be rewritten.") from None
-
-
-def _without_model(
-    request: _Request, payload: dict[str, Any], changed: dict[str, Any]
-) -> dict[str, Any]:
-    """The request as it is in the body, where the model's name is not if it is in the path."""
-    if MODEL_IN_PATH.search(request.path) is None:
-        return changed
-    return {**changed, "model": payload["model"], "stream": payload["stream"]}
-
-
-def _path_of(request: _Request) -> str:
-    return request.path.removeprefix("v1/")
-
-
-def _model_of(changed: dict[str, Any] | None) -> str:
-    model = changed.get("model") if changed is not None else None
-    return model if isinstance(model, str) else ""
 
 
 def _nothing(path: str) -> HttpProblem:

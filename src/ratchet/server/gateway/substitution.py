@@ -54,15 +54,6 @@ class Substitution(msgspec.Struct, frozen=True):
     """Trained weights that the request names as its model; None when it names others."""
 
 
-class Shadow(NamedTuple):
-    """A shadow stage at the gateway: a canary in which nobody is enrolled."""
-
-    experiment_id: str
-    candidate_id: str
-    share: float
-    """Share of live calls to mirror, in [0, 1]."""
-
-
 class Substitute(Protocol):
     """Replaces prompts in a request before it is sent."""
 
@@ -84,18 +75,6 @@ class Substitute(Protocol):
         Raises:
             RatchetError: The store cannot be read. A call of an attempt then fails, since it would
                 run with the wrong prompt; a live agent's call is sent unchanged.
-        """
-
-    def shadow_of(self, agent: str) -> Shadow | None:
-        """The shadow stage of a live agent, as read last; None without one."""
-
-    async def of_candidate(
-        self, candidate_id: str, request: dict[str, Any], dialect: ModelApi
-    ) -> Substitution | None:
-        """The request with a candidate's prompts; None when it has none of them.
-
-        Raises:
-            RatchetError: The store cannot be read.
         """
 
 
@@ -203,7 +182,6 @@ class PromptSubstituter:
         )
         self._clock = clock
         self._choosers: OrderedDict[str, tuple[LiveVersions, LiveChooser]] = OrderedDict()
-        self._shadows: dict[str, Shadow] = {}
         # Keyed by content hash, so immutable.
         self._template = functools.lru_cache(maxsize=4_096)(self._read_template)
         self._candidate = functools.lru_cache(maxsize=1_024)(store.candidates.get)
@@ -245,19 +223,6 @@ class PromptSubstituter:
             raise RatchetError(
                 f"Prompts could not be replaced: {type(error).__name__}: {error}"[:500]
             ) from error
-
-    def shadow_of(self, agent: str) -> Shadow | None:
-        """The shadow stage of a live agent, as read last; None without one."""
-        return self._shadows.get(agent)
-
-    async def of_candidate(
-        self, candidate_id: str, request: dict[str, Any], dialect: ModelApi
-    ) -> Substitution | None:
-        """The request with a candidate's prompts; None when it has none of them."""
-        substitution = await _replaced(
-            await self._replacements_of.get(candidate_id), request, dialect
-        )
-        return None if substitution is None or substitution.request is request else substitution
 
     async def _of_attempt(self, target: GatewayTarget) -> _Replacements | None:
         """Replacements for a rollout's call; None when nothing is to be replaced."""
@@ -304,19 +269,11 @@ class PromptSubstituter:
 
     def _read_agent(self, name: str) -> _AgentSettings:
         settings = self._store.agents.settings(name)
-        self._note_shadow(name, settings.mirror)
         if not settings.substitute:
             return _AgentSettings(False, None)
         chooser = self._choosers.get(name)
         versions = self._store.traffic.versions(name, chooser[0].tag if chooser else "")
         return _AgentSettings(True, chooser[0] if versions is None and chooser else versions)
-
-    def _note_shadow(self, agent: str, share: float | None) -> None:
-        split = self._store.traffic.split(agent) if share else None
-        if split is None or split.enrolled > 0 or not share:
-            self._shadows.pop(agent, None)
-        else:
-            self._shadows[agent] = Shadow(split.experiment_id, split.candidate_id, share)
 
     def _read_replacements(self, candidate_id: str) -> _Replacements:
         candidate: Candidate = self._candidate(candidate_id)
