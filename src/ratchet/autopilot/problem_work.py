@@ -162,8 +162,8 @@ def _description(store: Store, problem: Problem) -> str:
         lines.append(f"- asked: {occurrence.input[:300]}")
         if occurrence.output:
             lines.append(f"  answered: {occurrence.output[:300]}")
-        if occurrence.detail:
-            lines.append(f"  what was wrong: {occurrence.detail[:300]}")
+        if occurrence.wrong:
+            lines.append(f"  what was wrong: {occurrence.wrong[:300]}")
     return "\n".join(lines)
 
 

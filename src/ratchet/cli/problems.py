@@ -13,7 +13,8 @@ import typer
 from rich.text import Text
 
 from ratchet.autopilot.live_scores import live_scores
-from ratchet.autopilot.problem_names import AT_ONCE, name_problems
+from ratchet.autopilot.problem_names import name_problems, unnamed
+from ratchet.autopilot.problem_readings import MOST, ReadTraces, problems_coach, read_failures
 from ratchet.autopilot.problem_reports import DAYS, reports
 from ratchet.autopilot.problem_scan import LOW, Scanned, scan
 from ratchet.autopilot.problem_work import find_problem
@@ -267,7 +268,7 @@ def _print_example(example: Occurrence, now: float) -> None:
     for name, text in (
         ("asked", example.input),
         ("answered", example.output),
-        ("wrong", example.detail),
+        ("wrong", example.wrong),
     ):
         if text:
             out.print(Text(f"  {name:9}{one_line(text, 400)}"))
@@ -287,10 +288,56 @@ def _print_next(found: Problem) -> None:
 
 
 @problems.command()
+def read(
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Most traces.")] = MOST,
+    agent: Annotated[str | None, typer.Option(help="Only of this agent.")] = None,
+    folder: Folder = Path("."),
+    json: Json = False,
+) -> None:
+    """Let the coach read failing traces and say what went wrong, ten a request.
+
+    What it says decides which traces are one problem. Each trace is read once.
+
+    Examples:
+
+      ratchet problems read
+
+      ratchet problems read --limit 200
+    """
+    project = project_in(folder)
+    with project.open_store() as opened:
+        _scan(opened, folder, None, time.time())
+
+        async def work() -> ReadTraces:
+            async with problems_coach(project, opened, _say) as coach:
+                return await read_failures(coach, opened, _say, agent=agent, limit=limit)
+
+        done = wait_for(work(), quiet=json, paid_by=project)
+        _scan(opened, folder, None, time.time())
+    if json:
+        print_json(done)
+        return
+    if not done.calls:
+        out.print("There is no failing trace that the coach has not read.")
+        return
+    out.print(
+        f"Read {counted(done.traces, 'failing trace')} in {counted(done.calls, 'call')},"
+        f" {format_dollars(done.cost_usd)}. See the problems: ratchet problems."
+    )
+
+
+def _say(sentence: str) -> None:
+    err.print(sentence, markup=False)
+
+
+@problems.command()
 def name(
     ids: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[ID]...", help="Starts of ids; by default the worst ten."),
+        typer.Argument(
+            metavar="[ID]...",
+            help="Starts of ids; by default those of the worst ten it did not name.",
+        ),
     ] = None,
     folder: Folder = Path("."),
     json: Json = False,
@@ -306,22 +353,13 @@ def name(
     project = project_in(folder)
     now = time.time()
     with project.open_store() as opened:
-        if ids:
-            wanted = [find_problem(opened, id) for id in ids]
-        else:
-            found, _ = reports(opened, now=now)
-            wanted = [r.problem for r in found if r.problem.state in NEEDS_WORK][:AT_ONCE]
-        named = (
-            wait_for(
-                name_problems(
-                    project, opened, wanted, now, lambda text: err.print(text, markup=False)
-                ),
-                quiet=json,
-                paid_by=project,
-            )
-            if wanted
-            else []
-        )
+        wanted = [find_problem(opened, id) for id in ids] if ids else unnamed(opened, now)
+
+        async def work() -> list[Problem]:
+            async with problems_coach(project, opened, _say) as coach:
+                return await name_problems(coach, opened, wanted, now, _say)
+
+        named = wait_for(work(), quiet=json, paid_by=project) if wanted else []
     if json:
         print_json({"problems": named})
         return

@@ -64,6 +64,7 @@ from ratchet.types.problem import (
     ProblemReport,
     ProblemState,
     ProblemTransition,
+    Reading,
 )
 from ratchet.types.prompt_file import PromptFile, RenderedFile, RenderedFiles
 from ratchet.types.prompt_use import PromptUse
@@ -229,6 +230,7 @@ __all__ = [
     "PullRequest",
     "PullRequestState",
     "RatchetError",
+    "Reading",
     "Release",
     "ReleaseState",
     "RenderedFile",

@@ -22,6 +22,7 @@ from ratchet.autopilot.cycle.releasing import (
     withdraw_request,
 )
 from ratchet.autopilot.live_scores import live_scores
+from ratchet.autopilot.problem_readings import look
 from ratchet.autopilot.problem_reports import DAYS, reports, trace_counts
 from ratchet.autopilot.problem_scan import scan
 from ratchet.autopilot.project import Project
@@ -119,6 +120,7 @@ class ProjectParts:
         """The worst problem of the agent that nobody works on, once new traces are looked at."""
         score, low_score = live_scores(self.project, self.store)
         await scan(self.store, now=self.clock(), score=score, low_score=low_score)
+        await look(self.project, self.store, self.say, agent=self.agent)
         found, _ = reports(self.store, now=self.clock(), agent=self.agent)
         return next((r for r in found if r.problem.state in NEEDS_WORK and r.occurrences), None)
 

@@ -104,6 +104,8 @@ class Profile(msgspec.Struct):
 
     members: int = 0
     shares: dict[str, float] = {}
+    is_message: bool = False
+    """Whether its terms are those of messages."""
 
     def add(self, terms: Iterable[str]) -> None:
         """Count an occurrence."""
@@ -119,7 +121,8 @@ class Profile(msgspec.Struct):
         if len(self.shares) <= PROFILE_TERMS:
             return self
         kept = sorted(self.shares, key=lambda term: (-self.shares[term], term))[:PROFILE_TERMS]
-        return Profile(self.members, {term: self.shares[term] for term in kept})
+        shares = {term: self.shares[term] for term in kept}
+        return Profile(self.members, shares, self.is_message)
 
     def topic(self, weight: Weight, most: int = 3) -> tuple[str, ...]:
         """The words that are most typical of it."""

@@ -9,6 +9,7 @@ from ratchet.curate.problems.resemblance import (
     Profile,
     Weight,
     cosine,
+    masked,
     message_terms,
     question_terms,
 )
@@ -24,6 +25,8 @@ TYPICAL = 0.5
 
 def compared(occurrence: Occurrence) -> frozenset[str]:
     """The terms of an occurrence."""
+    if occurrence.mistake:
+        return message_terms(masked(occurrence.mistake))
     if occurrence.is_message:
         return message_terms(occurrence.text)
     return question_terms(occurrence.text, occurrence.acts)
@@ -35,8 +38,8 @@ def title_of(
     occurrences: Sequence[Occurrence],
     profile: Profile,
     weight: Weight,
-) -> str:
-    """The title of a problem.
+) -> tuple[str, bool]:
+    """The title of a problem, and whether a coach wrote it.
 
     Args:
         kind: Its kind.
@@ -53,6 +56,14 @@ def title_of(
             o.id,
         ),
     )
+    if typical.mistake:
+        return typical.mistake, True
+    return _made_of(kind, place, typical, profile, weight), False
+
+
+def _made_of(
+    kind: ProblemKind, place: str, typical: Occurrence, profile: Profile, weight: Weight
+) -> str:
     said = _short(typical.detail)
     tools = [
         term.removeprefix(ACT)
