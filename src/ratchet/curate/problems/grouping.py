@@ -195,7 +195,8 @@ def _problem(key: Key, cluster: _Cluster, weight: Weight, now: float) -> Problem
     title, is_named = title_of(kind, place, cluster.members, cluster.profile, weight)
     first = min(cluster.members, key=lambda member: (member.at, member.id))
     return Problem(
-        id=content_hash(["problem", agent, kind, place, first.id])[:12],
+        # With what a coach named: what it read may have begun another problem before.
+        id=content_hash(["problem", agent, kind, place, first.id, first.mistake])[:12],
         agent=agent,
         kind=kind,
         place=place,
