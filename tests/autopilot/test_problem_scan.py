@@ -103,7 +103,7 @@ def test_a_problem_keeps_its_id_over_days_and_counts_them(store: Store) -> None:
     (second,) = look(store)
     assert second.id == first.id
     (report,), traces = reports(store, now=NOW)
-    assert (report.occurrences, traces) == (7, 7)
+    assert (report.traces, traces) == (7, 7)
     assert report.share == 1.0
     assert (report.days[-2], report.days[-1]) == (4, 3)
     assert second.last_seen > first.last_seen
@@ -116,7 +116,7 @@ def test_a_second_look_finds_nothing_new_and_counts_nothing_twice(store: Store) 
     assert (looked.traces, looked.occurrences) == (0, 0)
     fail(store, [5], "no order {}")
     look(store)
-    assert reports(store, now=NOW)[0][0].occurrences == 5
+    assert reports(store, now=NOW)[0][0].traces == 5
 
 
 def test_an_error_that_the_agent_recovered_from_weighs_less_than_a_failure(store: Store) -> None:

@@ -58,7 +58,7 @@ def test_problems_are_listed_shown_ignored_and_reopened(make_project: MakeProjec
     listed: Any = project.json("problems")
     (report,) = listed["problems"]
     id = report["problem"]["id"]
-    assert (report["occurrences"], listed["traces"]) == (5, 12)
+    assert (report["traces"], listed["traces"]) == (5, 12)
     text = project.ratchet("problems").stdout
     assert f"ratchet improve --problem {id[:6]}" in text
     shown = project.ratchet("problems", "show", id[:4]).stdout

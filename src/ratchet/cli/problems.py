@@ -14,7 +14,7 @@ from rich.text import Text
 
 from ratchet.autopilot.live_scores import live_scores
 from ratchet.autopilot.problem_names import name_problems, unnamed
-from ratchet.autopilot.problem_readings import MOST, ReadTraces, problems_coach, read_failures
+from ratchet.autopilot.problem_readings import MOST, ask_coach, problems_coach
 from ratchet.autopilot.problem_reports import DAYS, reports
 from ratchet.autopilot.problem_scan import LOW, Scanned, scan
 from ratchet.autopilot.problem_work import find_problem
@@ -37,6 +37,7 @@ from ratchet.cli.errors import err
 from ratchet.cli.keys import StoreUrl, open_store
 from ratchet.observe.project_paths import folder_with_config
 from ratchet.store import Store
+from ratchet.store.problems import DAY_S
 from ratchet.types import (
     NEEDS_WORK,
     Conflict,
@@ -108,19 +109,25 @@ def list_(
         scanned = _scan(opened, folder, store, now)
         wanted: ProblemState | None = None if state == "all" else state
         found, traces = reports(opened, now=now, agent=agent, state=wanted)
+        since = now - DAYS * DAY_S
+        loose = opened.problems.in_no_problem(agent, since)
+        unread = opened.problems.unread_count(agent, since)
     if state is None:
         found = [r for r in found if r.problem.state not in ("fixed", "ignored")]
     if json:
-        print_json({"problems": found[:limit], "total": len(found), "traces": traces, "days": DAYS})
+        told = {"problems": found[:limit], "total": len(found), "traces": traces, "days": DAYS}
+        print_json({**told, "in_no_problem": loose, "unread": unread})
         return
     for problem in scanned.returned:
         out.print(Text(f"Returned: {problem.id[:6]}  {one_line(problem.title, 90)}", style="red"))
     if not found:
         out.print(_none(traces, agent, state), markup=False)
+        _print_loose(loose, unread)
         return
     _print_list(found[:limit], traces, now)
     if len(found) > limit:
         out.print(f"{len(found) - limit} more: --limit {len(found)}.", style="dim")
+    _print_loose(loose, unread)
     worst = next((r.problem for r in found if r.problem.state in NEEDS_WORK), None)
     if worst is not None:
         out.print(
@@ -159,6 +166,19 @@ def _scan(opened: Store, folder: Path, url: str | None, now: float) -> Scanned:
     return scanned
 
 
+def _print_loose(loose: int, unread: int) -> None:
+    """Say how many failing traces are in no problem, and how many a coach has not read."""
+    if loose:
+        verb = "is" if loose == 1 else "are"
+        out.print(f"{counted(loose, 'failing trace')} {verb} in no problem yet.", style="dim")
+    if unread:
+        out.print(
+            f"The coach can read {counted(unread, 'failing trace')} and say what went wrong:"
+            " ratchet problems read.",
+            style="dim",
+        )
+
+
 def _none(traces: int, agent: str | None, state: str | None) -> str:
     if not traces:
         of = f" of {agent}" if agent else ""
@@ -172,18 +192,20 @@ def _none(traces: int, agent: str | None, state: str | None) -> str:
 
 def _print_list(found: Sequence[ProblemReport], traces: int, now: float) -> None:
     out.print(f"{counted(traces, 'trace')} in the last {DAYS} days.", style="dim")
+    agents = {report.problem.agent for report in found}
     rows = table(
-        "problem", "what goes wrong", "kind", "state", "traces", "share", f"{DAYS} days", "last",
-        "cost", right=("traces", "share", "cost"),
+        "problem", "what goes wrong", *(["agent"] if len(agents) > 1 else []), "kind", "state",
+        "traces", "share", f"{DAYS} days", "last", "cost", right=("traces", "share", "cost"),
     )  # fmt: skip
     for report in found:
         problem = report.problem
         rows.add_row(
             Text(problem.id[:6]),
             Text(one_line(problem.title, 90)),
+            *([Text(problem.agent)] if len(agents) > 1 else []),
             Text(KIND_WORDS[problem.kind]),
             Text(problem.state, style="red" if problem.state == "returned" else ""),
-            Text(str(report.occurrences)),
+            Text(str(report.traces)),
             Text(f"{100 * report.share:.1f} %"),
             Text(trend(report.days)),
             Text(format_recent_time(int(problem.last_seen * 1e9), now)),
@@ -206,19 +228,25 @@ def trend(days: Sequence[int]) -> str:
 
 @problems.command()
 def show(
-    problem: Id, folder: Folder = Path("."), store: StoreUrl = None, json: Json = False
+    problem: Id,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Most traces.")] = EXAMPLES,
+    folder: Folder = Path("."),
+    store: StoreUrl = None,
+    json: Json = False,
 ) -> None:
     """Show a problem: what fails, in which traces, and what became of it.
 
     Examples:
 
       ratchet problems show 3f2a9c
+
+      ratchet problems show 3f2a9c --limit 50
     """
     now = time.time()
     with open_store(folder, store) as opened:
         found = find_problem(opened, problem)
         report = reports(opened, now=now, agent=found.agent, only=found.id)[0][0]
-        examples = opened.problems.occurrences(found.id, limit=EXAMPLES)
+        examples = opened.problems.occurrences(found.id, limit=limit)
         transitions = opened.problems.transitions(found.id)
     if json:
         print_json({"report": report, "occurrences": examples, "transitions": transitions})
@@ -228,7 +256,7 @@ def show(
         f"{found.id}  {KIND_WORDS[found.kind]}  agent {found.agent}  {found.state}", markup=False
     )
     out.print(
-        f"{counted(report.occurrences, 'trace')} of the last {DAYS} days"
+        f"{counted(report.traces, 'trace')} of the last {DAYS} days"
         f" ({100 * report.share:.1f} % of traffic), loss {report.loss:.2f},"
         f" {format_dollars(report.cost_usd)}  {trend(report.days)}",
         markup=False,
@@ -256,6 +284,8 @@ def show(
         )
     for example in examples:
         _print_example(example, now)
+    if len(examples) < report.traces:
+        out.print(f"\nMore of its traces: --limit {report.traces}.", style="dim")
     _print_next(found)
 
 
@@ -296,7 +326,8 @@ def read(
 ) -> None:
     """Let the coach read failing traces and say what went wrong, ten a request.
 
-    What it says decides which traces are one problem. Each trace is read once.
+    What it says decides which traces are one problem. Each trace is read once. Then it names those
+    of the worst ten problems that it has not named.
 
     Examples:
 
@@ -307,13 +338,9 @@ def read(
     project = project_in(folder)
     with project.open_store() as opened:
         _scan(opened, folder, None, time.time())
-
-        async def work() -> ReadTraces:
-            async with problems_coach(project, opened, _say) as coach:
-                return await read_failures(coach, opened, _say, agent=agent, limit=limit)
-
-        done = wait_for(work(), quiet=json, paid_by=project)
-        _scan(opened, folder, None, time.time())
+        done = wait_for(
+            ask_coach(project, opened, _say, agent=agent, limit=limit), quiet=json, paid_by=project
+        )
     if json:
         print_json(done)
         return

@@ -1,4 +1,4 @@
-"""Looks through new traces for problems while a server runs."""
+"""Looks through new traces for problems while a server runs, and lets a coach read them."""
 
 from __future__ import annotations
 
@@ -6,10 +6,16 @@ import asyncio
 import logging
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
 
-from ratchet.autopilot.problem_scan import scan
+from ratchet.autopilot.problem_scan import READINGS, scan
+from ratchet.autopilot.project import Project
+from ratchet.server.http_problems import HttpProblem
+from ratchet.server.project_commands import ProjectCommands
 from ratchet.store import Store
-from ratchet.types import LeaseLost, StoreError
+from ratchet.store.problems import ScanPlace
+from ratchet.types import LeaseLost, RatchetError, StoreError
 
 log = logging.getLogger("ratchet")
 
@@ -23,6 +29,9 @@ CLOSE_S = 2.0
 PAUSE_S = 5.0
 """Longest pause between two pages of traces."""
 
+COACH_S = 3_600.0
+"""Seconds that the coach may take in all."""
+
 
 class _ServerStops(Exception):
     """The server stops: the next look goes on here."""
@@ -33,10 +42,16 @@ class ProblemScanner:
 
     Args:
         store: The store.
+        project: Folder of the project whose coach may read; None for no project.
+        commands: Runs its commands.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(
+        self, store: Store, project: Path | None = None, commands: ProjectCommands | None = None
+    ) -> None:
         self._store = store
+        self._project = project
+        self._commands = commands
         self._closing = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="ratchet-problems")
@@ -52,6 +67,7 @@ class ProblemScanner:
             _, running = await asyncio.wait({self._task}, timeout=CLOSE_S)
             for task in running:
                 task.cancel()
+            await asyncio.gather(*running, return_exceptions=True)  # it may have a command to stop
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     async def _run(self) -> None:
@@ -59,6 +75,8 @@ class ProblemScanner:
         while not await self._pause():
             try:
                 await loop.run_in_executor(self._thread, self._look)
+                if await loop.run_in_executor(self._thread, self._may_ask):
+                    await self._ask_coach()
             except _ServerStops:
                 return
             except LeaseLost:
@@ -84,6 +102,30 @@ class ProblemScanner:
         found = asyncio.run(scan(self._store, now=time.time(), on_page=pause))
         for problem in (*found.begun, *found.returned):
             log.info("Problem %s is %s: %s", problem.id, problem.state, problem.title)
+
+    def _may_ask(self) -> bool:
+        """Whether the project has a coach, and something that it may read or name."""
+        from ratchet.autopilot.coach import coach_models
+        from ratchet.autopilot.problem_readings import is_due
+
+        if self._project is None or self._commands is None:
+            return False
+        try:
+            models = coach_models(Project.find(self._project).config.coach)
+        except RatchetError:  # a file that is being written; commands say what is wrong with it
+            return False
+        return bool(models) and is_due(self._store)
+
+    async def _ask_coach(self) -> None:
+        assert self._commands is not None
+        now = ScanPlace(at=time.time())
+        await asyncio.to_thread(self._store.problems.read, {}, READINGS, now)
+        try:
+            await self._commands.run(
+                ["problems", "read", "--json"], dict[str, Any], seconds=COACH_S
+            )
+        except HttpProblem as problem:
+            log.warning("The coach does not look at problems: %s", problem)
 
     async def _pause(self) -> bool:
         """Sleep; return whether the server closed meanwhile."""

@@ -410,7 +410,7 @@ class Problems:
         """
         since = now - days * DAY_S
         reports = [self._report(problem, traces, since, days) for problem in listed]
-        return sorted(reports, key=lambda r: (-r.weight, -r.occurrences, r.problem.id))
+        return sorted(reports, key=lambda r: (-r.weight, -r.traces, r.problem.id))
 
     def _report(
         self, problem: Problem, traces: Mapping[str, int], since: float, days: int
@@ -433,7 +433,7 @@ class Problems:
         count = len(rows)
         return ProblemReport(
             problem=problem,
-            occurrences=count,
+            traces=count,
             share=min(count / max(traces.get(problem.agent, 0), 1), 1.0),
             loss=sum(row.loss for row in rows) / count if count else 0.0,
             days=tuple(by_day),

@@ -152,8 +152,8 @@ class ProblemReport(msgspec.Struct, frozen=True, kw_only=True):
     """A problem with what it costs."""
 
     problem: Problem
-    occurrences: int
-    """Number of traces in the window."""
+    traces: int
+    """Number of its traces in the window."""
     share: float
     """Share of the agent's traces in the window, from 0 to 1."""
     loss: float

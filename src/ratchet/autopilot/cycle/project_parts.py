@@ -122,7 +122,7 @@ class ProjectParts:
         await scan(self.store, now=self.clock(), score=score, low_score=low_score)
         await look(self.project, self.store, self.say, agent=self.agent)
         found, _ = reports(self.store, now=self.clock(), agent=self.agent)
-        return next((r for r in found if r.problem.state in NEEDS_WORK and r.occurrences), None)
+        return next((r for r in found if r.problem.state in NEEDS_WORK and r.traces), None)
 
     def active(self) -> Activation | None:
         """See `Parts`."""
