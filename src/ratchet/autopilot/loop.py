@@ -799,7 +799,7 @@ class _ImproveRun:
             tests=release_tests(self.project),
             agent_entry=self.agent.spec.entry,
             notes=release_notes(self.store, self.run),
-            **text_options(self.project, experiment.id, self.dataset),
+            **text_options(self.project, self.store, self.run, experiment.id, self.dataset),
         )
         return self._released(release, experiment.decision)
 

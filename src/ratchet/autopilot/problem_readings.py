@@ -152,7 +152,7 @@ async def read_failures(
         since = time.time() - DAYS * DAY_S
         known = store.problems.mistakes(batch[0].agent, since)[:MISTAKES]
         reply = await ask_paid(coach, _messages(store, batch, known), kind="coach", schema=_SCHEMA)
-        cost = None if None in (read.cost_usd, reply.cost_usd) else read.cost_usd + reply.cost_usd
+        cost = _sum(read.cost_usd, reply.cost_usd)
         if reply.problem:
             say(f"The coach's readings cannot be used: {reply.problem}")
             read = ReadTraces(read.traces, read.calls + 1, cost)
@@ -211,6 +211,10 @@ async def look(
     except (BudgetExhausted, CoachUnavailable, ModelUnavailable) as error:
         store.problems.read({}, READINGS, ScanPlace(at=time.time()))
         say(f"The coach does not look at problems: {error}")
+
+
+def _sum(first: float | None, second: float | None) -> float | None:
+    return None if first is None or second is None else first + second
 
 
 def _messages(store: Store, batch: Sequence[Occurrence], known: Sequence[str]) -> list[Message]:

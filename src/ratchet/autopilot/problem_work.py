@@ -6,6 +6,7 @@ import time
 
 import msgspec
 
+from ratchet.autopilot.live_agent import live_agent
 from ratchet.autopilot.problem_reports import DAYS
 from ratchet.autopilot.project import Project
 from ratchet.curate import CaptureFilter, capture
@@ -58,8 +59,17 @@ def prepare(project: Project, store: Store, problem: Problem, now: float) -> Pro
         now: Unix seconds.
 
     Raises:
-        InputError: The problem needs no work, or none of its traces can become a task.
+        InputError: The problem needs no work, is another agent's, or none of its traces can become
+            a task.
     """
+    agent = live_agent(project, store)
+    if problem.agent != agent:
+        raise InputError(
+            f"Problem {problem.id} is of the agent {problem.agent!r}, and this project's is"
+            f" {agent!r}.",
+            hint="Work on it in that agent's project. If it is this one's, name it in"
+            f' ratchet.toml: agent = "{problem.agent}" under [autopilot].',
+        )
     if problem.state in ("ignored", "fixed"):
         raise InputError(
             f"Problem {problem.id} is {problem.state}: {problem.reason}",

@@ -446,7 +446,7 @@ class Project:
         """The dataset of the task file, or what commands have made of it since: its newest version.
 
         A version is of the file if one that it was made from has the file's tasks. Once the file is
-        changed, it counts again.
+        changed, it counts again, with what was captured since.
         """
         from ratchet.autopilot.task_roles import without_learned
 
@@ -472,9 +472,12 @@ class Project:
         if not related:
             return own, ()
         latest_name = f"{latest.name}@{latest.version[:8]}"
-        return own, (
+        changed, kept = _with_captured(own, latest)
+        kept_too = f" but for {counted(kept, 'task')} captured from live traffic" if kept else ""
+        return without_learned(changed, roles), (
             f"{self.config.tasks.file} was changed since {latest_name} was made of it, so that"
-            f' version is not used. To use it: dataset = "{latest.name}" under [tasks].',
+            f" version is not used{kept_too}. To use it: dataset ="
+            f' "{latest.name}" under [tasks].',
         )
 
     def has_store(self) -> bool:
@@ -758,3 +761,29 @@ class Project:
             "improve": msgspec.to_builtins(config.improve.model_dump(exclude={"seed"})),
             "checks": config.checks.model_dump(),
         }
+
+
+def _with_captured(own: Dataset, latest: Dataset) -> tuple[Dataset, int]:
+    """The tasks of a file with those captured for a version of it, and the number of the latter."""
+    from ratchet.curate.split import input_key
+
+    ids = {task.id for task in own.tasks}
+    inputs = {input_key(task.input) for task in own.tasks}
+    captured = [
+        task
+        for task in latest.tasks
+        if task.origin.made == "captured"
+        and task.id not in ids
+        and input_key(task.input) not in inputs
+    ]
+    if not captured:
+        return own, 0
+    merged = msgspec.structs.replace(
+        own,
+        tasks=(*own.tasks, *captured),
+        splits={**own.splits, **{task.id: latest.splits[task.id] for task in captured}},
+        reason=f"The task file was changed; {counted(len(captured), 'captured task')} stay.",
+    )
+    if merged.version == latest.version:
+        return latest, len(captured)
+    return msgspec.structs.replace(merged, parent=latest.version), len(captured)

@@ -105,7 +105,7 @@ def list_(
     if context.invoked_subcommand is not None:
         return
     now = time.time()
-    with open_store(folder, store) as opened:
+    with open_store(folder, store, must_exist=True) as opened:
         scanned = _scan(opened, folder, store, now)
         wanted: ProblemState | None = None if state == "all" else state
         found, traces = reports(opened, now=now, agent=agent, state=wanted)
@@ -243,11 +243,12 @@ def show(
       ratchet problems show 3f2a9c --limit 50
     """
     now = time.time()
-    with open_store(folder, store) as opened:
+    with open_store(folder, store, must_exist=True) as opened:
         found = find_problem(opened, problem)
         report = reports(opened, now=now, agent=found.agent, only=found.id)[0][0]
         examples = opened.problems.occurrences(found.id, limit=limit)
         transitions = opened.problems.transitions(found.id)
+        works = bool(found.run_ids) and opened.activity.waits(found.run_ids[-1], now) is not None
     if json:
         print_json({"report": report, "occurrences": examples, "transitions": transitions})
         return
@@ -286,7 +287,7 @@ def show(
         _print_example(example, now)
     if len(examples) < report.traces:
         out.print(f"\nMore of its traces: --limit {report.traces}.", style="dim")
-    _print_next(found)
+    _print_next(found, works)
 
 
 def _print_example(example: Occurrence, now: float) -> None:
@@ -304,17 +305,30 @@ def _print_example(example: Occurrence, now: float) -> None:
             out.print(Text(f"  {name:9}{one_line(text, 400)}"))
 
 
-def _print_next(found: Problem) -> None:
+def _print_next(found: Problem, works: bool) -> None:
+    """Say what a person can do next.
+
+    Args:
+        found: The problem.
+        works: Whether a process works at its newest run.
+    """
+    id = found.id[:6]
+    steps = {
+        "open": f"Work on it: ratchet improve --problem {id}. Leave it: ratchet problems ignore"
+        f" {id} --reason …",
+        "learning": "A run works on it: ratchet status."
+        if works
+        else f"Its run was interrupted, and nothing works on it. Go on: ratchet improve --problem"
+        f" {id}.",
+        "proposed": "Look at what is proposed, then merge or close it: ratchet problems reads"
+        " which. Try another: ratchet improve --problem " + f"{id}.",
+        "fixed": f"It returns if it occurs again. Not fixed: ratchet problems reopen {id}.",
+        "ignored": f"Open it again: ratchet problems reopen {id}.",
+    }
     out.print()
-    if found.state in NEEDS_WORK:
-        out.print(
-            f"Work on it: ratchet improve --problem {found.id[:6]}. Leave it: ratchet problems"
-            f" ignore {found.id[:6]} --reason …",
-            style="dim",
-            markup=False,
-        )
-    elif found.state == "ignored":
-        out.print(f"Open it again: ratchet problems reopen {found.id[:6]}.", style="dim")
+    out.print(
+        steps["open" if found.state == "returned" else found.state], style="dim", markup=False
+    )
 
 
 @problems.command()
@@ -453,7 +467,7 @@ def _decide(
     if state == "ignored" and not reason.strip():
         raise InputError("Say why the problem is ignored: --reason.")
     now = time.time()
-    with open_store(folder, store) as opened:
+    with open_store(folder, store, must_exist=True) as opened:
         found = find_problem(opened, prefix)
         if found.state == state:
             raise Conflict(f"Problem {found.id[:6]} is {state} already: {found.reason}")

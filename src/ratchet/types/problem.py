@@ -95,7 +95,17 @@ class Occurrence(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def wrong(self) -> str:
         """What a person reads of what went wrong: the coach's word, or else what was recorded."""
-        return (self.reading.wrong if self.reading is not None else "") or self.detail
+        said = self.reading.wrong if self.reading is not None else ""
+        match self.kind:
+            case "retry":
+                sign = "The user asked again."
+            case "abandonment":
+                sign = "The user left without an answer."
+            case "negative_feedback":
+                sign = f"The user rated the answer {1.0 - self.loss:.2f} of 1."
+            case _:
+                sign = ""
+        return said or self.detail or sign
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Awaitable, Callable
 from typing import Any, ClassVar
 
@@ -26,7 +25,6 @@ from ratchet.autopilot.problem_readings import look
 from ratchet.autopilot.problem_reports import DAYS, reports, trace_counts
 from ratchet.autopilot.problem_scan import scan
 from ratchet.autopilot.project import Project
-from ratchet.observe.agent_names import agent_name
 from ratchet.store import Store
 from ratchet.store.problems import DAY_S
 from ratchet.types import (
@@ -38,28 +36,6 @@ from ratchet.types import (
     ProblemReport,
     TrafficSplit,
 )
-from ratchet.types.trace import MIRRORED, OWN_AGENTS
-
-AGENT_VARIABLE = "RATCHET_AGENT"
-
-
-def live_agent(project: Project, store: Store) -> str:
-    """Name of the project's agent in its live traces.
-
-    [autopilot] agent; or RATCHET_AGENT; or the entry of an agent in Python, or else the name at the
-    gateway. If there are no traces of that name, and those of one other live agent, it is that one.
-    """
-    configured = project.config.autopilot.agent or os.environ.get(AGENT_VARIABLE)
-    if configured:
-        return agent_name(configured)
-    entry = project.config.agent.entry
-    usual = agent_name(entry) if entry else project.agent_name
-    live_names = [
-        name
-        for name in store.spans.agents()
-        if name not in OWN_AGENTS and not name.endswith(MIRRORED)
-    ]
-    return live_names[0] if len(live_names) == 1 else usual
 
 
 class ProjectParts:

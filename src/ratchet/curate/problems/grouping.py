@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 import msgspec
@@ -12,11 +12,16 @@ from ratchet.curate.problems.resemblance import (
     Profile,
     Weight,
     cosine,
+    masked,
+    message_terms,
     message_weight,
     profile_cosine,
+    question_terms,
     question_weight,
+    with_blanks,
+    words_of,
 )
-from ratchet.curate.problems.titles import compared, title_of
+from ratchet.curate.problems.titles import title_of
 from ratchet.types import Occurrence, Problem, ProblemKind, content_hash
 
 ALIKE_MESSAGES = 0.6
@@ -98,7 +103,7 @@ def group(
         }
         known = {id: profile for id, profile in own.items() if profile.shares}
         general = next((id for id in own if id not in known), None)
-        terms = {occurrence.id: compared(occurrence) for occurrence in alike}
+        terms = _message_terms(alike, known.values()) if is_message else _question_terms(alike)
         weight = (
             message_weight(terms.values(), known.values())
             if is_message
@@ -125,7 +130,7 @@ def group(
             elif rest.traces >= max(FEWEST, GENERAL * background.texts):
                 clusters.append(rest)
         for cluster in clusters:
-            problem = _problem(key, cluster, weight, now)
+            problem = _problem(key, cluster, terms, weight, now)
             begun.append(problem)
             changed[problem.id] = cluster.profile
             problem_of.update((member.id, problem.id) for member in cluster.members)
@@ -190,9 +195,28 @@ class _Sorting(NamedTuple):
         return merged
 
 
-def _problem(key: Key, cluster: _Cluster, weight: Weight, now: float) -> Problem:
+def _message_terms(
+    alike: Sequence[Occurrence], known: Iterable[Profile]
+) -> dict[str, frozenset[str]]:
+    """What is compared of messages, by occurrence: what a coach says, or else a program."""
+    said = [words_of(masked(each.mistake) or each.text) for each in alike]
+    blanked = with_blanks(said, (term for profile in known for term in profile.shares))
+    return {each.id: message_terms(words) for each, words in zip(alike, blanked, strict=True)}
+
+
+def _question_terms(alike: Sequence[Occurrence]) -> dict[str, frozenset[str]]:
+    return {each.id: question_terms(each.text, each.acts) for each in alike}
+
+
+def _problem(
+    key: Key,
+    cluster: _Cluster,
+    terms: Mapping[str, frozenset[str]],
+    weight: Weight,
+    now: float,
+) -> Problem:
     agent, kind, place, _ = key
-    title, is_named = title_of(kind, place, cluster.members, cluster.profile, weight)
+    title, is_named = title_of(kind, place, cluster.members, terms, cluster.profile, weight)
     first = min(cluster.members, key=lambda member: (member.at, member.id))
     return Problem(
         # With what a coach named: what it read may have begun another problem before.

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ratchet.curate.problems.resemblance import (
     ACT,
     Profile,
     Weight,
     cosine,
-    masked,
-    message_terms,
-    question_terms,
 )
+from ratchet.curate.problems.symptoms import CORRECTED
 from ratchet.types import Occurrence, ProblemKind
 
 DETAIL = 90
@@ -23,19 +21,11 @@ TYPICAL = 0.5
 """Share of a problem's traces that call a tool which its title names."""
 
 
-def compared(occurrence: Occurrence) -> frozenset[str]:
-    """The terms of an occurrence."""
-    if occurrence.mistake:
-        return message_terms(masked(occurrence.mistake))
-    if occurrence.is_message:
-        return message_terms(occurrence.text)
-    return question_terms(occurrence.text, occurrence.acts)
-
-
 def title_of(
     kind: ProblemKind,
     place: str,
     occurrences: Sequence[Occurrence],
+    terms: Mapping[str, frozenset[str]],
     profile: Profile,
     weight: Weight,
 ) -> tuple[str, bool]:
@@ -45,13 +35,14 @@ def title_of(
         kind: Its kind.
         place: Where it fails.
         occurrences: At least one.
+        terms: What is compared of them, by id.
         profile: Theirs.
         weight: Weights of their terms.
     """
     typical = max(
         occurrences,
         key=lambda o: (
-            cosine(compared(o), profile, weight),
+            cosine(terms[o.id], profile, weight),
             -o.at,
             o.id,
         ),
@@ -91,6 +82,8 @@ def _made_of(
         case "negative_feedback":
             if place:
                 return f"Users correct {place}"
+            if typical.detail.startswith(CORRECTED):
+                return f"Users correct answers{about}"
             if typical.detail:
                 return f"Users complain: {said}"
             return f"Users dislike answers{about}"
