@@ -106,11 +106,11 @@ export function bundleName(settings: Settings): string {
 }
 
 /**
- * A valid agent name: Latin letters, digits, `.`, `_` and `-`, at most 100 characters. Where letters of another script are
- * left out, a hash of them keeps two names apart, as in Python.
+ * A valid agent name: Latin letters without accents, digits, `.`, `_` and `-`, at most 100 characters. Where letters of
+ * another script are left out, a hash of them keeps two names apart, as in Python.
  */
 export function agentName(name: string): string {
-  const text = [...name].slice(0, 500).join("");
+  const text = [...name].slice(0, 500).join("").normalize("NFKD").replace(/\p{M}/gu, "");
   const made = text.replace(/[^A-Za-z0-9._-]+/g, "-").slice(0, 100).replace(/^-+|-+$/g, "");
   const lost = text.replace(/[\p{ASCII}]|[^\p{L}\p{N}]/gu, "");
   if (!lost) return made || "agent";
