@@ -132,6 +132,8 @@ def prepare(project: Project, store: Store, problem: Problem, now: float) -> Pro
             " right answers: ratchet label --traces.",
         )
     if captured.dataset.version != dataset.version:
+        if dataset.tasks:  # what it was made of tells later whether the task file has changed
+            store.datasets.put(dataset, now)
         store.datasets.put(captured.dataset, now)
     name = f"{captured.dataset.name}@{captured.dataset.version}"
     return ProblemWork(told_of(project.with_dataset(name), store, problem), tuple(said))

@@ -77,9 +77,10 @@ def question_terms(text: str, acts: Iterable[str]) -> frozenset[str]:
 BLANK = "_"
 """Stands for the word of a message that differs from one occurrence to the next."""
 
-VALUES = 4
+VALUES = 8
 """Different words at one place of messages that are equal otherwise, from which it is a blank.
-Fewer may be different errors."""
+Fewer may be different errors: `benchmarks/problems.py` has messages that differ in one of four
+fields, each a problem of its own."""
 
 SHORT = range(3, 13)
 """Numbers of words of a message that may have a blank: of a longer one a word weighs little."""
