@@ -21,7 +21,7 @@ from ratchet.observe.step_text import RETURNED, cut, steps_of
 from ratchet.observe.system_prompts import system_prompts
 from ratchet.store import Store
 from ratchet.store.problems import DAY_S, ScanPlace
-from ratchet.types import BudgetExhausted, Occurrence, Reading, Span
+from ratchet.types import BudgetExhausted, Occurrence, Span, TraceReading
 from ratchet.types.wording import counted
 
 AT_ONCE = 10
@@ -245,7 +245,7 @@ def _transcript(occurrence: Occurrence, spans: Sequence[Span]) -> str:
     return cut("\n".join([f"asked: {asked}", *shown, f"answered: {answered}"]), TRACE)
 
 
-def _readings(batch: Sequence[Occurrence], reply: Reply) -> dict[str, Reading]:
+def _readings(batch: Sequence[Occurrence], reply: Reply) -> dict[str, TraceReading]:
     """By occurrence; empty for a trace of which the coach says nothing."""
     said = {entry["trace"]: entry for entry in reply.data["readings"]}
     part = None if reply.cost_usd is None else reply.cost_usd / len(batch)
@@ -253,7 +253,7 @@ def _readings(batch: Sequence[Occurrence], reply: Reply) -> dict[str, Reading]:
     for number, occurrence in enumerate(batch, 1):
         entry = said.get(number, {"wrong": "", "mistake": ""})
         wrong, mistake = (" ".join(entry[name].split()) for name in ("wrong", "mistake"))
-        readings[occurrence.id] = Reading(
+        readings[occurrence.id] = TraceReading(
             wrong=wrong or mistake,
             mistake=mistake[:MISTAKE],
             model=reply.model,

@@ -26,7 +26,7 @@ from ratchet.types import (
     ProblemReport,
     ProblemState,
     ProblemTransition,
-    Reading,
+    TraceReading,
 )
 
 DAY_S = 86_400.0
@@ -36,7 +36,7 @@ EXAMPLES = 5
 
 _decode = msgspec.json.Decoder(Problem).decode
 _decode_occurrence = msgspec.json.Decoder(Occurrence).decode
-_decode_reading = msgspec.json.Decoder(Reading).decode
+_decode_reading = msgspec.json.Decoder(TraceReading).decode
 _decode_transition = msgspec.json.Decoder(ProblemTransition).decode
 
 
@@ -199,7 +199,7 @@ class Problems:
         named.pop("", None)
         return [mistake for mistake, _ in named.most_common()]
 
-    def read(self, readings: Mapping[str, Reading], reader: str, place: ScanPlace) -> None:
+    def read(self, readings: Mapping[str, TraceReading], reader: str, place: ScanPlace) -> None:
         """Store what a coach says of occurrences, in one transaction.
 
         They are to be grouped anew. An open problem that nobody worked on and that they leave empty

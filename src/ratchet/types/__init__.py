@@ -64,7 +64,7 @@ from ratchet.types.problem import (
     ProblemReport,
     ProblemState,
     ProblemTransition,
-    Reading,
+    TraceReading,
 )
 from ratchet.types.prompt_file import PromptFile, RenderedFile, RenderedFiles
 from ratchet.types.prompt_use import PromptUse
@@ -230,7 +230,6 @@ __all__ = [
     "PullRequest",
     "PullRequestState",
     "RatchetError",
-    "Reading",
     "Release",
     "ReleaseState",
     "RenderedFile",
@@ -255,6 +254,7 @@ __all__ = [
     "StoreError",
     "SubgroupResult",
     "Task",
+    "TraceReading",
     "TrafficSplit",
     "Transition",
     "Value",

@@ -40,7 +40,7 @@ NEEDS_WORK: frozenset[ProblemState] = frozenset({"open", "returned"})
 """States in which nobody works on the problem yet."""
 
 
-class Reading(msgspec.Struct, frozen=True, kw_only=True):
+class TraceReading(msgspec.Struct, frozen=True, kw_only=True):
     """What a coach that read a failing trace says of it."""
 
     wrong: str = ""
@@ -84,7 +84,7 @@ class Occurrence(msgspec.Struct, frozen=True, kw_only=True):
     """Unix seconds."""
     problem_id: str = ""
     """The problem that it belongs to; empty while it resembles too few others."""
-    reading: Reading | None = None
+    reading: TraceReading | None = None
     """What the coach says of the trace; None when it has not read it."""
 
     @property
