@@ -137,7 +137,7 @@ async def _measure(seed: int, count: int, noise: float) -> dict[str, Any]:
         worst = reports(store, now=now)[0][:TOP]
         for report in worst:
             print(
-                f"  seed {seed}: {report.occurrences:4d}  {report.share:.3f} ×"
+                f"  seed {seed}: {report.traces:4d}  {report.share:.3f} ×"
                 f" {report.loss:.2f}  {report.problem.state:9} {report.problem.title[:90]}",
                 file=sys.stderr,
             )
@@ -167,7 +167,7 @@ def _named(store: Store, plant_of: dict[str, str], now: float) -> dict[str, str]
     named: dict[str, tuple[int, str]] = {}
     for report in reports(store, now=now)[0][:TOP]:
         if plant := _plant(store, report.problem.id, plant_of):
-            of_plant = report.occurrences, report.problem.id
+            of_plant = report.traces, report.problem.id
             named[plant] = max(named.get(plant, (0, "")), of_plant)
     return {plant: id for plant, (_, id) in named.items()}
 

@@ -105,10 +105,16 @@ export function bundleName(settings: Settings): string {
   return `${settings.agent}-${hash.slice(0, 8)}.json`;
 }
 
-/** A valid agent name: letters, digits, `.`, `_` and `-`, at most 100 characters. */
+/**
+ * A valid agent name: Latin letters without accents, digits, `.`, `_` and `-`, at most 100 characters. Where letters of
+ * another script are left out, a hash of them keeps two names apart, as in Python.
+ */
 export function agentName(name: string): string {
-  const made = name.slice(0, 500).replace(/[^A-Za-z0-9._-]+/g, "-").slice(0, 100);
-  return made.replace(/^-+|-+$/g, "") || "agent";
+  const text = [...name].slice(0, 500).join("").normalize("NFKD").replace(/\p{M}/gu, "");
+  const made = text.replace(/[^A-Za-z0-9._-]+/g, "-").slice(0, 100).replace(/^-+|-+$/g, "");
+  const lost = text.replace(/[\p{ASCII}]|[^\p{L}\p{N}]/gu, "");
+  if (!lost) return made || "agent";
+  return `${made.slice(0, 93) || "agent"}-${createHash("sha256").update(lost).digest("hex").slice(0, 6)}`;
 }
 
 function addressOf(given: string): string {

@@ -18,6 +18,7 @@ from ratchet.types import (
     Conflict,
     Feedback,
     Problem,
+    ProblemReport,
     Release,
     Run,
     Score,
@@ -103,7 +104,7 @@ def test_a_problem_keeps_its_id_over_days_and_counts_them(store: Store) -> None:
     (second,) = look(store)
     assert second.id == first.id
     (report,), traces = reports(store, now=NOW)
-    assert (report.occurrences, traces) == (7, 7)
+    assert (report.traces, traces) == (7, 7)
     assert report.share == 1.0
     assert (report.days[-2], report.days[-1]) == (4, 3)
     assert second.last_seen > first.last_seen
@@ -116,7 +117,7 @@ def test_a_second_look_finds_nothing_new_and_counts_nothing_twice(store: Store) 
     assert (looked.traces, looked.occurrences) == (0, 0)
     fail(store, [5], "no order {}")
     look(store)
-    assert reports(store, now=NOW)[0][0].occurrences == 5
+    assert reports(store, now=NOW)[0][0].traces == 5
 
 
 def test_an_error_that_the_agent_recovered_from_weighs_less_than_a_failure(store: Store) -> None:
@@ -417,3 +418,29 @@ def test_the_state_follows_from_the_run_and_its_release(
     assert settled.state == state
     assert bool(settled.fixed_at) is (state == "fixed")
     assert settle(store, NOW) == []
+
+
+PRODUCTS = ("lamp", "chair", "table", "stool", "shelf", "mirror", "carpet", "vase")
+
+
+def test_short_errors_that_differ_in_one_word_are_one_problem_tomorrow_too(store: Store) -> None:
+    for number, product in enumerate(PRODUCTS * 2, 1):
+        record(store, number, "q", error=f"no product {product}", at=NOW - 7_200 + number)
+    for number in range(31, 35):
+        record(store, number, "q", error="the archive is locked", at=NOW - 7_200 + number)
+    counts = {report.problem.title: report.traces for report in report_after_look(store)}
+    assert sorted(counts.values()) == [4, 16], counts
+    for number, product in enumerate(("sofa", "sofa", "sofa", "desk"), 41):
+        record(store, number, "q", error=f"no product {product}", at=NOW - 3_600 + number)
+    assert sorted(report.traces for report in report_after_look(store)) == [4, 20]
+
+
+def test_two_or_three_words_at_one_place_may_be_different_errors(store: Store) -> None:
+    for number, word in enumerate(("declined", "expired", "stolen") * 4, 1):
+        record(store, number, "q", error=f"the card was {word}", at=NOW - 7_200 + number)
+    assert [report.traces for report in report_after_look(store)] == [4, 4, 4]
+
+
+def report_after_look(store: Store) -> list[ProblemReport]:
+    look(store)
+    return reports(store, now=NOW)[0]

@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from ratchet.autopilot.project import Project as AutopilotProject
 from ratchet.store import Store
 from ratchet.types import Feedback
 from tests.autopilot.live_traces import record
@@ -58,7 +59,7 @@ def test_problems_are_listed_shown_ignored_and_reopened(make_project: MakeProjec
     listed: Any = project.json("problems")
     (report,) = listed["problems"]
     id = report["problem"]["id"]
-    assert (report["occurrences"], listed["traces"]) == (5, 12)
+    assert (report["traces"], listed["traces"]) == (5, 12)
     text = project.ratchet("problems").stdout
     assert f"ratchet improve --problem {id[:6]}" in text
     shown = project.ratchet("problems", "show", id[:4]).stdout
@@ -136,3 +137,45 @@ def test_the_coach_writes_titles_and_one_that_is_unusable_changes_nothing(
         assert "keeps its title" in again.stderr
     shown: Any = project.json("problems", "show", id)
     assert shown["report"]["problem"]["title"] == "Answers are too low"
+
+
+def test_a_problem_of_another_agent_in_the_store_is_refused_and_lists_name_agents(
+    make_project: MakeProject,
+) -> None:
+    project = make_project()
+    store = with_failures(project)
+    for number in range(200, 204):
+        record(store, number, "q", error="no key", agent="other", at=time.time() - 60)
+    store.close()
+    listed = project.ratchet("problems")
+    assert "other" in listed.stdout
+    found: Any = project.json("problems", "--agent", "other")
+    refused = project.ratchet("improve", "--problem", found["problems"][0]["problem"]["id"])
+    assert refused.returncode == 2
+    assert "'other'" in refused.stderr
+    assert "[autopilot]" in refused.stderr
+
+
+def test_a_wrong_store_is_no_new_one(make_project: MakeProject) -> None:
+    project = make_project()
+    wrong = project.ratchet("problems", "--store", "sqlite:///typo.db")
+    assert wrong.returncode == 2
+    assert "There is no store" in wrong.stderr
+    assert not (project.root / "typo.db").exists()
+
+
+def test_captured_tasks_stay_when_the_task_file_changes(make_project: MakeProject) -> None:
+    project = make_project()
+    with_failures(project).close()
+    listed: Any = project.json("problems")
+    id = listed["problems"][0]["problem"]["id"]
+    assert project.ratchet("improve", "--problem", id, "--no-ship").returncode == 0
+    with (project.root / "tasks.jsonl").open("a") as file:
+        file.write('{"id": "new", "input": 77777, "expected": 1}\n')
+    project.commit()
+    with Store.open(f"sqlite:///{project.root}/.ratchet/ratchet.db") as store:
+        dataset, sentences = AutopilotProject.find(project.root).dataset(store=store)
+    captured = [task for task in dataset.tasks if task.origin.made == "captured"]
+    assert len(captured) == 5
+    assert {"new"} < {task.id for task in dataset.tasks}
+    assert "5 tasks captured from live traffic" in " ".join(sentences)

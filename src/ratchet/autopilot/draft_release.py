@@ -62,7 +62,7 @@ def draft_release(project: Project, store: Store) -> Release:
         agent_entry=agent.spec.entry,
         notes=release_notes(store, run),
         draft=True,
-        **text_options(project, experiment.id, dataset),
+        **text_options(project, store, run, experiment.id, dataset),
     )
     stored_release = store.releases.get(release.id)
     if stored_release is not None:

@@ -33,8 +33,8 @@ LOW = 0.5
 POOL = 2_000
 """Most occurrences of an agent that are grouped at once."""
 
-FAILURES, SCORES, GROUPS = "failures", "scores", "groups"
-"""Readers of traces: for what failed, for low scores; and what was grouped last."""
+FAILURES, SCORES, READINGS, GROUPS = "failures", "scores", "readings", "groups"
+"""Readers of traces: for what failed, for low scores, the coach; and what was grouped last."""
 
 LEASE = "problems"
 LEASE_S = 120.0
@@ -90,7 +90,7 @@ async def scan(
         with store.leases.guard(lease):
             since = now - DAYS * DAY_S
             traces = found = 0
-            agents = set(store.problems.ungrouped_agents()) if _was_cut_off(store) else set()
+            agents = set(store.problems.ungrouped_agents()) if _is_ungrouped(store) else set()
             for reader in (None,) if score is None else (None, score):
                 while (page := await _page(store, since, now, reader, low_score)) is not None:
                     traces += page.traces if reader is None else 0
@@ -110,9 +110,9 @@ async def scan(
     return Scanned(traces=traces, occurrences=found, begun=tuple(begun), returned=tuple(returned))
 
 
-def _was_cut_off(store: Store) -> bool:
-    """Whether the last scan ended between finding and grouping."""
-    found_at = max(store.problems.place(reader).at for reader in (FAILURES, SCORES))
+def _is_ungrouped(store: Store) -> bool:
+    """Whether something was found or read that no scan has grouped."""
+    found_at = max(store.problems.place(reader).at for reader in (FAILURES, SCORES, READINGS))
     return store.problems.place(GROUPS).at < found_at
 
 

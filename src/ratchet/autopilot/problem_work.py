@@ -6,6 +6,7 @@ import time
 
 import msgspec
 
+from ratchet.autopilot.live_agent import live_agent
 from ratchet.autopilot.problem_reports import DAYS
 from ratchet.autopilot.project import Project
 from ratchet.autopilot.project_evaluators import objective_of, project_evaluators
@@ -60,8 +61,17 @@ def prepare(project: Project, store: Store, problem: Problem, now: float) -> Pro
         now: Unix seconds.
 
     Raises:
-        InputError: The problem needs no work, or none of its traces can become a task.
+        InputError: The problem needs no work, is another agent's, or none of its traces can become
+            a task.
     """
+    agent = live_agent(project, store)
+    if problem.agent != agent:
+        raise InputError(
+            f"Problem {problem.id} is of the agent {problem.agent!r}, and this project's is"
+            f" {agent!r}.",
+            hint="Work on it in that agent's project. If it is this one's, name it in"
+            f' ratchet.toml: agent = "{problem.agent}" under [autopilot].',
+        )
     if problem.state in ("ignored", "fixed"):
         raise InputError(
             f"Problem {problem.id} is {problem.state}: {problem.reason}",
@@ -124,6 +134,8 @@ def prepare(project: Project, store: Store, problem: Problem, now: float) -> Pro
             " right answers: ratchet label --traces.",
         )
     if captured.dataset.version != dataset.version:
+        if dataset.tasks:  # what it was made of tells later whether the task file has changed
+            store.datasets.put(dataset, now)
         store.datasets.put(captured.dataset, now)
     name = f"{captured.dataset.name}@{captured.dataset.version}"
     return ProblemWork(told_of(project.with_dataset(name), store, problem), tuple(said))
@@ -164,8 +176,8 @@ def _description(store: Store, problem: Problem) -> str:
         lines.append(f"- asked: {occurrence.input[:300]}")
         if occurrence.output:
             lines.append(f"  answered: {occurrence.output[:300]}")
-        if occurrence.detail:
-            lines.append(f"  what was wrong: {occurrence.detail[:300]}")
+        if occurrence.wrong:
+            lines.append(f"  what was wrong: {occurrence.wrong[:300]}")
     return "\n".join(lines)
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import msgspec
+
 from ratchet.autopilot.project import Project
 from ratchet.autopilot.task_roles import TaskRoles, without_learned
 from ratchet.curate import read_tasks, split_tasks
-from ratchet.curate.split import groups_of
+from ratchet.curate.split import groups_of, input_key
 from ratchet.curate.usual_split import SHARES, usual_split
 from ratchet.prove.alpha import level
 from ratchet.prove.tasks_needed import tasks_needed
@@ -110,7 +112,7 @@ def _current(
     """The dataset of the task file, or what commands have made of it since: its newest version.
 
     A version is of the file if one that it was made from has the file's tasks. Once the file is
-    changed, it counts again.
+    changed, it counts again, with what was captured since.
     """
     latest = store.datasets.latest(own.name)
     if latest is None or not latest.parent:
@@ -133,10 +135,37 @@ def _current(
     if not related:
         return own, ()
     latest_name = f"{latest.name}@{latest.version[:8]}"
-    return own, (
+    changed, kept = _with_captured(own, latest)
+    kept_too = f" but for {counted(kept, 'task')} captured from live traffic" if kept else ""
+    return without_learned(changed, roles), (
         f"{project.config.tasks.file} was changed since {latest_name} was made of it, so that"
-        f' version is not used. To use it: dataset = "{latest.name}" under [tasks].',
+        f" version is not used{kept_too}. To use it: dataset ="
+        f' "{latest.name}" under [tasks].',
     )
+
+
+def _with_captured(own: Dataset, latest: Dataset) -> tuple[Dataset, int]:
+    """The tasks of a file with those captured for a version of it, and the number of the latter."""
+    ids = {task.id for task in own.tasks}
+    inputs = {input_key(task.input) for task in own.tasks}
+    captured = [
+        task
+        for task in latest.tasks
+        if task.origin.made == "captured"
+        and task.id not in ids
+        and input_key(task.input) not in inputs
+    ]
+    if not captured:
+        return own, 0
+    merged = msgspec.structs.replace(
+        own,
+        tasks=(*own.tasks, *captured),
+        splits={**own.splits, **{task.id: latest.splits[task.id] for task in captured}},
+        reason=f"The task file was changed; {counted(len(captured), 'captured task')} stay.",
+    )
+    if merged.version == latest.version:
+        return latest, len(captured)
+    return msgspec.structs.replace(merged, parent=latest.version), len(captured)
 
 
 def _stored_dataset(project: Project, name: str, store: Store, needs: Sequence[Split]) -> Dataset:

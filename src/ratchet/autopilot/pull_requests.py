@@ -17,7 +17,7 @@ from ratchet.ship.forges import ForgeSettings
 from ratchet.ship.forges.branch import evidence_file
 from ratchet.ship.live_proof import LiveProof
 from ratchet.store import Store
-from ratchet.types import Cycle, Dataset, LiveStage, RatchetError, Release
+from ratchet.types import Cycle, Dataset, LiveStage, RatchetError, Release, Run
 
 
 class TextOptions(TypedDict):
@@ -26,10 +26,14 @@ class TextOptions(TypedDict):
     evidence_shown: str
     server_url: str
     traces: dict[str, str]
+    problem: str
 
 
-def text_options(project: Project, experiment_id: str, dataset: Dataset) -> TextOptions:
-    """What the text of a release says of its evidence and of its tasks' traces."""
+def text_options(
+    project: Project, store: Store, run: Run, experiment_id: str, dataset: Dataset
+) -> TextOptions:
+    """What the text of a release says of its evidence, its tasks' traces and its problem."""
+    worked_on = [p for p in store.problems.list() if run.id in p.run_ids]
     section = project.config.ship
     return {
         "evidence_shown": evidence_file(experiment_id) if section.evidence else "",
@@ -39,6 +43,9 @@ def text_options(project: Project, experiment_id: str, dataset: Dataset) -> Text
             for task in dataset.tasks
             if task.origin.made == "captured" and task.origin.sources
         },
+        "problem": f"Problem {worked_on[0].id[:6]} of live traffic: {worked_on[0].title}"
+        if worked_on
+        else "",
     }
 
 

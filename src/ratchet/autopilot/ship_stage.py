@@ -61,7 +61,7 @@ def ship_candidate(work: ImproveRun) -> Release:
         tests=release_tests(work.project),
         agent_entry=work.agent.spec.entry,
         notes=release_notes(work.store, work.run),
-        **text_options(work.project, experiment.id, work.dataset),
+        **text_options(work.project, work.store, work.run, experiment.id, work.dataset),
     )
     return _released(work, release, experiment.decision)
 

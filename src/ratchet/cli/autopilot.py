@@ -80,8 +80,8 @@ def _say(sentence: str) -> None:
 @autopilot.command()
 def status(folder: Folder = Path("."), json: Json = False) -> None:
     """Show what the autopilot does, why it waits, and what comes next."""
-    from ratchet.autopilot.cycle.project_parts import live_agent
     from ratchet.autopilot.cycle.status import status_of
+    from ratchet.autopilot.live_agent import live_agent
 
     project = project_in(folder)
     with project.open_store() as store:
@@ -222,7 +222,7 @@ def _command(
     reason: str,
     cycle: Cycle | None,
 ) -> OperatorCommand:
-    from ratchet.autopilot.cycle.project_parts import live_agent
+    from ratchet.autopilot.live_agent import live_agent
 
     return OperatorCommand(
         verb=verb,
@@ -236,7 +236,7 @@ def _command(
 
 
 def _selected(project: Project, store: Store, prefix: str | None) -> Cycle:
-    from ratchet.autopilot.cycle.project_parts import live_agent
+    from ratchet.autopilot.live_agent import live_agent
 
     underway = store.cycles.underway(live_agent(project, store))
     if underway is None:

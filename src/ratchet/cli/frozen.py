@@ -53,10 +53,19 @@ def list_sets(folder: Folder = Path("."), json: Json = False) -> None:
         print_json({"frozen_sets": sets})
         return
     if not sets:
-        out.print("No problem has been fixed yet, so no set is frozen.")
+        out.print(
+            "No set is frozen: a problem leaves one when a release fixes it and some of its traces"
+            " are tasks."
+        )
         return
     rows = table(
-        "set", "problem", "tasks", "loss", "corrections", "frozen", right=("tasks", "loss")
+        "set",
+        "problem",
+        "tasks",
+        "share × loss",
+        "corrections",
+        "frozen",
+        right=("tasks", "share × loss"),
     )
     for frozen_set in sets:
         rows.add_row(

@@ -18,6 +18,7 @@ from ratchet.cli.errors import err
 from ratchet.observe.project_paths import FILE_NAME, folder_with_config, prepare_state, store_url
 from ratchet.store import Store
 from ratchet.store.local_agents import open_with_agents
+from ratchet.store.location import exists
 from ratchet.types import SCOPES, InputError, Key
 
 StoreUrl = Annotated[
@@ -137,16 +138,25 @@ def revoke(
     out.print(f"Revoked {revoked.name!r} ({revoked.id}).", markup=False)
 
 
-def open_store(folder: Path, url: str | None) -> Store:
+def open_store(folder: Path, url: str | None, *, must_exist: bool = False) -> Store:
     """Open the store at a URL, or that of the project that the folder belongs to.
 
     As for `ratchet serve`, a folder without a `ratchet.toml` is its own project.
 
+    Args:
+        folder: The folder.
+        url: The store's URL; None for the project's.
+        must_exist: Refuse the URL of a file that does not exist: a command that only reads makes
+            no empty store for a wrong name.
+
     Raises:
         ConfigError: `ratchet.toml` is malformed.
+        InputError: There is no such file.
         StoreError: The store cannot be opened.
     """
     address, root = store_in(folder, url)
+    if url is not None and must_exist and not exists(url):
+        raise InputError(f"There is no store at {url}.", hint="Check the URL after --store.")
     if root is not None:
         prepare_state(root)
     return open_with_agents(address, prompt_files=None if root is None else LivePromptFiles(root))

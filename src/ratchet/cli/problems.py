@@ -13,7 +13,8 @@ import typer
 from rich.text import Text
 
 from ratchet.autopilot.live_scores import live_scores
-from ratchet.autopilot.problem_names import AT_ONCE, name_problems
+from ratchet.autopilot.problem_names import name_problems, unnamed
+from ratchet.autopilot.problem_readings import MOST, ask_coach, problems_coach
 from ratchet.autopilot.problem_reports import DAYS, reports
 from ratchet.autopilot.problem_scan import LOW, Scanned, scan
 from ratchet.autopilot.problem_work import find_problem
@@ -36,6 +37,7 @@ from ratchet.cli.errors import err
 from ratchet.cli.keys import StoreUrl, open_store
 from ratchet.observe.project_paths import folder_with_config
 from ratchet.store import Store
+from ratchet.store.problems import DAY_S
 from ratchet.types import (
     NEEDS_WORK,
     Conflict,
@@ -103,23 +105,29 @@ def list_(
     if context.invoked_subcommand is not None:
         return
     now = time.time()
-    with open_store(folder, store) as opened:
+    with open_store(folder, store, must_exist=True) as opened:
         scanned = _scan(opened, folder, store, now)
         wanted: ProblemState | None = None if state == "all" else state
         found, traces = reports(opened, now=now, agent=agent, state=wanted)
+        since = now - DAYS * DAY_S
+        loose = opened.problems.in_no_problem(agent, since)
+        unread = opened.problems.unread_count(agent, since)
     if state is None:
         found = [r for r in found if r.problem.state not in ("fixed", "ignored")]
     if json:
-        print_json({"problems": found[:limit], "total": len(found), "traces": traces, "days": DAYS})
+        told = {"problems": found[:limit], "total": len(found), "traces": traces, "days": DAYS}
+        print_json({**told, "in_no_problem": loose, "unread": unread})
         return
     for problem in scanned.returned:
         out.print(Text(f"Returned: {problem.id[:6]}  {one_line(problem.title, 90)}", style="red"))
     if not found:
         out.print(_none(traces, agent, state), markup=False)
+        _print_loose(loose, unread)
         return
     _print_list(found[:limit], traces, now)
     if len(found) > limit:
         out.print(f"{len(found) - limit} more: --limit {len(found)}.", style="dim")
+    _print_loose(loose, unread)
     worst = next((r.problem for r in found if r.problem.state in NEEDS_WORK), None)
     if worst is not None:
         out.print(
@@ -158,6 +166,19 @@ def _scan(opened: Store, folder: Path, url: str | None, now: float) -> Scanned:
     return scanned
 
 
+def _print_loose(loose: int, unread: int) -> None:
+    """Say how many failing traces are in no problem, and how many a coach has not read."""
+    if loose:
+        verb = "is" if loose == 1 else "are"
+        out.print(f"{counted(loose, 'failing trace')} {verb} in no problem yet.", style="dim")
+    if unread:
+        out.print(
+            f"The coach can read {counted(unread, 'failing trace')} and say what went wrong:"
+            " ratchet problems read.",
+            style="dim",
+        )
+
+
 def _none(traces: int, agent: str | None, state: str | None) -> str:
     if not traces:
         of = f" of {agent}" if agent else ""
@@ -171,18 +192,20 @@ def _none(traces: int, agent: str | None, state: str | None) -> str:
 
 def _print_list(found: Sequence[ProblemReport], traces: int, now: float) -> None:
     out.print(f"{counted(traces, 'trace')} in the last {DAYS} days.", style="dim")
+    agents = {report.problem.agent for report in found}
     rows = table(
-        "problem", "what goes wrong", "kind", "state", "traces", "share", f"{DAYS} days", "last",
-        "cost", right=("traces", "share", "cost"),
+        "problem", "what goes wrong", *(["agent"] if len(agents) > 1 else []), "kind", "state",
+        "traces", "share", f"{DAYS} days", "last", "cost", right=("traces", "share", "cost"),
     )  # fmt: skip
     for report in found:
         problem = report.problem
         rows.add_row(
             Text(problem.id[:6]),
             Text(one_line(problem.title, 90)),
+            *([Text(problem.agent)] if len(agents) > 1 else []),
             Text(KIND_WORDS[problem.kind]),
             Text(problem.state, style="red" if problem.state == "returned" else ""),
-            Text(str(report.occurrences)),
+            Text(str(report.traces)),
             Text(f"{100 * report.share:.1f} %"),
             Text(trend(report.days)),
             Text(format_recent_time(int(problem.last_seen * 1e9), now)),
@@ -205,20 +228,27 @@ def trend(days: Sequence[int]) -> str:
 
 @problems.command()
 def show(
-    problem: Id, folder: Folder = Path("."), store: StoreUrl = None, json: Json = False
+    problem: Id,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Most traces.")] = EXAMPLES,
+    folder: Folder = Path("."),
+    store: StoreUrl = None,
+    json: Json = False,
 ) -> None:
     """Show a problem: what fails, in which traces, and what became of it.
 
     Examples:
 
       ratchet problems show 3f2a9c
+
+      ratchet problems show 3f2a9c --limit 50
     """
     now = time.time()
-    with open_store(folder, store) as opened:
+    with open_store(folder, store, must_exist=True) as opened:
         found = find_problem(opened, problem)
         report = reports(opened, now=now, agent=found.agent, only=found.id)[0][0]
-        examples = opened.problems.occurrences(found.id, limit=EXAMPLES)
+        examples = opened.problems.occurrences(found.id, limit=limit)
         transitions = opened.problems.transitions(found.id)
+        works = bool(found.run_ids) and opened.activity.waits(found.run_ids[-1], now) is not None
     if json:
         print_json({"report": report, "occurrences": examples, "transitions": transitions})
         return
@@ -227,7 +257,7 @@ def show(
         f"{found.id}  {KIND_WORDS[found.kind]}  agent {found.agent}  {found.state}", markup=False
     )
     out.print(
-        f"{counted(report.occurrences, 'trace')} of the last {DAYS} days"
+        f"{counted(report.traces, 'trace')} of the last {DAYS} days"
         f" ({100 * report.share:.1f} % of traffic), loss {report.loss:.2f},"
         f" {format_dollars(report.cost_usd)}  {trend(report.days)}",
         markup=False,
@@ -255,7 +285,9 @@ def show(
         )
     for example in examples:
         _print_example(example, now)
-    _print_next(found)
+    if len(examples) < report.traces:
+        out.print(f"\nMore of its traces: --limit {report.traces}.", style="dim")
+    _print_next(found, works)
 
 
 def _print_example(example: Occurrence, now: float) -> None:
@@ -267,30 +299,86 @@ def _print_example(example: Occurrence, now: float) -> None:
     for name, text in (
         ("asked", example.input),
         ("answered", example.output),
-        ("wrong", example.detail),
+        ("wrong", example.wrong),
     ):
         if text:
             out.print(Text(f"  {name:9}{one_line(text, 400)}"))
 
 
-def _print_next(found: Problem) -> None:
+def _print_next(found: Problem, works: bool) -> None:
+    """Say what a person can do next.
+
+    Args:
+        found: The problem.
+        works: Whether a process works at its newest run.
+    """
+    id = found.id[:6]
+    steps = {
+        "open": f"Work on it: ratchet improve --problem {id}. Leave it: ratchet problems ignore"
+        f" {id} --reason …",
+        "learning": "A run works on it: ratchet status."
+        if works
+        else f"Its run was interrupted, and nothing works on it. Go on: ratchet improve --problem"
+        f" {id}.",
+        "proposed": "Look at what is proposed, then merge or close it: ratchet problems reads"
+        " which. Try another: ratchet improve --problem " + f"{id}.",
+        "fixed": f"It returns if it occurs again. Not fixed: ratchet problems reopen {id}.",
+        "ignored": f"Open it again: ratchet problems reopen {id}.",
+    }
     out.print()
-    if found.state in NEEDS_WORK:
-        out.print(
-            f"Work on it: ratchet improve --problem {found.id[:6]}. Leave it: ratchet problems"
-            f" ignore {found.id[:6]} --reason …",
-            style="dim",
-            markup=False,
+    out.print(
+        steps["open" if found.state == "returned" else found.state], style="dim", markup=False
+    )
+
+
+@problems.command()
+def read(
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Most traces.")] = MOST,
+    agent: Annotated[str | None, typer.Option(help="Only of this agent.")] = None,
+    folder: Folder = Path("."),
+    json: Json = False,
+) -> None:
+    """Let the coach read failing traces and say what went wrong, ten a request.
+
+    What it says decides which traces are one problem. Each trace is read once. Then it names those
+    of the worst ten problems that it has not named.
+
+    Examples:
+
+      ratchet problems read
+
+      ratchet problems read --limit 200
+    """
+    project = project_in(folder)
+    with project.open_store() as opened:
+        _scan(opened, folder, None, time.time())
+        done = wait_for(
+            ask_coach(project, opened, _say, agent=agent, limit=limit), quiet=json, paid_by=project
         )
-    elif found.state == "ignored":
-        out.print(f"Open it again: ratchet problems reopen {found.id[:6]}.", style="dim")
+    if json:
+        print_json(done)
+        return
+    if not done.calls:
+        out.print("There is no failing trace that the coach has not read.")
+        return
+    out.print(
+        f"Read {counted(done.traces, 'failing trace')} in {counted(done.calls, 'call')},"
+        f" {format_dollars(done.cost_usd)}. See the problems: ratchet problems."
+    )
+
+
+def _say(sentence: str) -> None:
+    err.print(sentence, markup=False)
 
 
 @problems.command()
 def name(
     ids: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[ID]...", help="Starts of ids; by default the worst ten."),
+        typer.Argument(
+            metavar="[ID]...",
+            help="Starts of ids; by default those of the worst ten it did not name.",
+        ),
     ] = None,
     folder: Folder = Path("."),
     json: Json = False,
@@ -306,22 +394,13 @@ def name(
     project = project_in(folder)
     now = time.time()
     with project.open_store() as opened:
-        if ids:
-            wanted = [find_problem(opened, id) for id in ids]
-        else:
-            found, _ = reports(opened, now=now)
-            wanted = [r.problem for r in found if r.problem.state in NEEDS_WORK][:AT_ONCE]
-        named = (
-            wait_for(
-                name_problems(
-                    project, opened, wanted, now, lambda text: err.print(text, markup=False)
-                ),
-                quiet=json,
-                paid_by=project,
-            )
-            if wanted
-            else []
-        )
+        wanted = [find_problem(opened, id) for id in ids] if ids else unnamed(opened, now)
+
+        async def work() -> list[Problem]:
+            async with problems_coach(project, opened, _say) as coach:
+                return await name_problems(coach, opened, wanted, now, _say)
+
+        named = wait_for(work(), quiet=json, paid_by=project) if wanted else []
     if json:
         print_json({"problems": named})
         return
@@ -388,7 +467,7 @@ def _decide(
     if state == "ignored" and not reason.strip():
         raise InputError("Say why the problem is ignored: --reason.")
     now = time.time()
-    with open_store(folder, store) as opened:
+    with open_store(folder, store, must_exist=True) as opened:
         found = find_problem(opened, prefix)
         if found.state == state:
             raise Conflict(f"Problem {found.id[:6]} is {state} already: {found.reason}")

@@ -41,7 +41,7 @@ from ratchet.learn.budget_scheduler import (
 from ratchet.learn.lab import Lab
 from ratchet.learn.work import Evaluation, mean, require_scores
 from ratchet.llm.hosted_model import HOSTED_MODEL
-from ratchet.types import InputError
+from ratchet.types import InputError, Task
 from ratchet.types.wording import counted
 
 SURVEYED = 24
@@ -100,7 +100,7 @@ class Auto:
         require_tasks(lab)
         records = self._possible(lab)
         plan = self._plan(lab, len(records))
-        runs = await lab.evaluate(lab.baseline, lab.train[: plan.survey])
+        runs = await lab.evaluate(lab.baseline, _surveyed(lab.train, plan.survey))
         own = await lab.evaluate(lab.baseline, lab.val[: plan.val])
         require_scores(own, "val")
         if is_solved([*runs, *own]) and await solves_all(lab, lab.baseline):
@@ -196,6 +196,21 @@ class Auto:
                 record.targets = (most,)
             # Half prior, half evidence: attribution errs.
             record.weight *= 0.5 + math.fsum(shares.get(name, 0.0) for name in record.targets)
+
+
+def _surveyed(tasks: Sequence[Task], count: int) -> list[Task]:
+    """The tasks of the survey: those captured from live traffic first, at most half, then others.
+
+    What was captured for a problem stands at the end of a dataset, where a survey of the first
+    tasks would not see its failures.
+    """
+    captured = [task for task in reversed(tasks) if task.origin.made == "captured"]
+    chosen = {task.id for task in captured[: count // 2]}
+    for task in tasks:
+        if len(chosen) == count:
+            break
+        chosen.add(task.id)
+    return [task for task in tasks if task.id in chosen]
 
 
 async def _blame_shares(lab: Lab, low: Sequence[Evaluation]) -> dict[str, float]:

@@ -12,6 +12,9 @@ from ratchet.types import Span
 MAX_STEP = 4_000
 """Maximum characters of one step."""
 
+RETURNED = "- tool returns: "
+"""Beginning of a step that is what a tool returned."""
+
 _NOT_STEPS = frozenset({"invoke_agent", "create_agent", "invoke_workflow"})
 
 
@@ -112,7 +115,7 @@ def _called(name: Any, arguments: Any) -> str:
 
 
 def _returned(result: Any) -> str:
-    return f"- tool returns: {_plain(result)}"
+    return f"{RETURNED}{_plain(result)}"
 
 
 def _plain(value: Any) -> str:
@@ -121,8 +124,8 @@ def _plain(value: Any) -> str:
         decoded = decoded_json(value)
         if decoded is None:
             return value
-        value = decoded
-    return value if isinstance(value, str) else text_of(value)
+        return _plain(decoded)  # what a tool returns may be JSON in a JSON string
+    return text_of(value)
 
 
 def entries_in(value: Any) -> list[dict[str, Any]]:

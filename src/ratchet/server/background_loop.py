@@ -33,6 +33,7 @@ class BackgroundLoop(ABC):
             _, running = await asyncio.wait({self._task}, timeout=CLOSE_S)
             for task in running:
                 task.cancel()
+            await asyncio.gather(*running, return_exceptions=True)  # it may have work to undo
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     @abstractmethod

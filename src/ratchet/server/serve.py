@@ -165,6 +165,8 @@ def make_app(store: Store, settings: ServeSettings, environ: Mapping[str, str]) 
     metrics.watch("body_bytes", "Bytes of large request bodies.", lambda: bodies.held)
     metrics.watch("pending_spans", "Spans that wait to be stored.", lambda: spans.pending)
     metrics.watch("open_streams", "Open streams of all callers.", lambda: gatekeeper.open_streams)
+    project = Path(settings.project) if settings.project else None
+    commands = None if project is None else ProjectCommands(project, public_environ)
     services = Services(
         store,
         gatekeeper=gatekeeper,
@@ -181,13 +183,11 @@ def make_app(store: Store, settings: ServeSettings, environ: Mapping[str, str]) 
             metrics=metrics,
         ),
         pruner=Pruner(store, settings.retention, metrics=metrics),
-        project=Path(settings.project) if settings.project else None,
-        commands=ProjectCommands(Path(settings.project), public_environ)
-        if settings.project
-        else None,
+        project=project,
+        commands=commands,
         oidc=_oidc(store, settings.oidc, environ),
         background=(
-            ProblemScanner(store),
+            ProblemScanner(store, project, commands),
             PartitionKeeper(store, period_s(settings.retention.spans_days)),
             TraceIndexer(store),
             *([AutopilotProcess(settings.autopilot, public_environ)] if settings.autopilot else []),

@@ -62,6 +62,7 @@ def pull_request(
     notes: Sequence[str] = (),
     server_url: str = "",
     traces: Mapping[str, str] | None = None,
+    problem: str = "",
 ) -> str:
     """The pull request as Markdown: what a reviewer needs, then details that are folded.
 
@@ -82,6 +83,7 @@ def pull_request(
         notes: Further sentences.
         server_url: Address of the server that has the rollouts; or empty.
         traces: The live trace that a task was captured from, by the task's id.
+        problem: The problem of live traffic that it is for; or empty.
     """
     names = candidate.changed_from(baseline)
     proved = decision.verdict == "promote"
@@ -97,7 +99,7 @@ def pull_request(
         title,
         *([] if proved else [_not_proved(decision)]),
         f"This branch, {code(branch)}, changes the values below{of} and nothing else.",
-        *_failures(improved_tasks(content, server_url, traces)),
+        *_failures(improved_tasks(content, server_url, traces), problem),
         "## What changes",
         *(_change(name, baseline, candidate) for name in names),
         *proof_section(decision),
@@ -135,9 +137,10 @@ def folded(summary: str, *paragraphs: str) -> str:
     return f"<details>\n<summary>{summary}</summary>\n\n{inner}\n\n</details>"
 
 
-def _failures(tasks: Sequence[ImprovedTask]) -> list[str]:
+def _failures(tasks: Sequence[ImprovedTask], problem: str) -> list[str]:
+    said = ["## What failed", *([plain(problem)] if problem else [])]
     if not tasks:
-        return []
+        return said if problem else []
     live = any(task.trace for task in tasks)
     head = ["task that gained most", "before", "after", "rollouts", *(["live trace"] * live)]
     rows = [
@@ -145,7 +148,7 @@ def _failures(tasks: Sequence[ImprovedTask]) -> list[str]:
         for task in tasks
     ]
     lines = [f"| {' | '.join(cells)} |" for cells in (head, *rows)]
-    return ["## What failed", "\n".join([lines[0], "|---" * len(head) + "|", *lines[1:]])]
+    return [*said, "\n".join([lines[0], "|---" * len(head) + "|", *lines[1:]])]
 
 
 def request_text(text: str) -> tuple[str, str]:

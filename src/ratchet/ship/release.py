@@ -49,6 +49,7 @@ def ship(
     evidence_shown: str = "",
     server_url: str = "",
     traces: Mapping[str, str] | None = None,
+    problem: str = "",
     draft: bool = False,
 ) -> Release:
     """Make the branch of a promoted candidate, or find the existing one.
@@ -75,6 +76,7 @@ def ship(
         evidence_shown: Path of the evidence file in the pull request; by default its own.
         server_url: Address of the server that has the rollouts, for links in the pull request.
         traces: The live trace that a task was captured from, by the task's id.
+        problem: The problem of live traffic that it is for; or empty.
         draft: Whether it is a draft of what was not proved.
 
     Raises:
@@ -149,6 +151,7 @@ def ship(
         notes=[*notes, *filter(None, [unchecked])],
         server_url=server_url,
         traces=traces,
+        problem=problem,
     )
     write_text_file(text_path, text)
     # The second reference protects the commit when the branch is deleted or squashed.

@@ -43,6 +43,16 @@ def redacted(url: URL) -> str:
     return safe_url.render_as_string(hide_password=True)
 
 
+def exists(url: str) -> bool:
+    """Whether the file of a SQLite store exists; True for a server's store.
+
+    Raises:
+        StoreError: As for `parse`.
+    """
+    parsed = parse(url)
+    return parsed.get_backend_name() != "sqlite" or Path(str(parsed.database)).exists()
+
+
 def _sqlite(url: URL) -> URL:
     if not url.database or url.database == ":memory:" or url.host:
         raise StoreError(

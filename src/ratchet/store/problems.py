@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import builtins
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, and_, func, insert, select, update
+from sqlalchemy import Connection, and_, delete, func, insert, select, true, update
 
 from ratchet.store.columns import encode
 from ratchet.store.engine import Database, chunks, starts_with
@@ -25,6 +26,7 @@ from ratchet.types import (
     ProblemReport,
     ProblemState,
     ProblemTransition,
+    TraceReading,
 )
 
 DAY_S = 86_400.0
@@ -34,6 +36,7 @@ EXAMPLES = 5
 
 _decode = msgspec.json.Decoder(Problem).decode
 _decode_occurrence = msgspec.json.Decoder(Occurrence).decode
+_decode_reading = msgspec.json.Decoder(TraceReading).decode
 _decode_transition = msgspec.json.Decoder(ProblemTransition).decode
 
 
@@ -113,7 +116,7 @@ class Problems:
     def ungrouped(self, agent: str, since: float, limit: int) -> builtins.list[Occurrence]:
         """Return an agent's newest occurrences without a problem, oldest first."""
         query = (
-            select(occurrences.c.body)
+            select(occurrences.c.body, occurrences.c.reading)
             .where(
                 occurrences.c.agent == agent,
                 occurrences.c.problem_id == "",
@@ -122,8 +125,107 @@ class Problems:
             .order_by(occurrences.c.at.desc(), occurrences.c.seq.desc())
             .limit(limit)
         )
+        rows = self._database.read(lambda c: c.execute(query).all())
+        return [_occurrence(row) for row in reversed(rows)]
+
+    def in_no_problem(self, agent: str | None, since: float) -> int:
+        """Return the number of failing traces since a time that are in no problem."""
+        inside = select(occurrences.c.trace_id).where(
+            occurrences.c.problem_id != "", occurrences.c.at >= since
+        )
+        query = select(func.count(occurrences.c.trace_id.distinct())).where(
+            _of(agent), occurrences.c.at >= since, occurrences.c.trace_id.not_in(inside)
+        )
+        return self._database.read(lambda c: c.execute(query).scalar()) or 0
+
+    # ---- what a coach reads
+
+    def unread_count(self, agent: str | None, since: float) -> int:
+        """Return the number of failing traces that a coach may read; see `unread`."""
+        query = select(func.count(occurrences.c.trace_id.distinct())).where(
+            *self._may_be_read(agent, since)
+        )
+        return self._database.read(lambda c: c.execute(query).scalar()) or 0
+
+    def unread(self, agent: str | None, since: float, limit: int) -> builtins.list[Occurrence]:
+        """Return what failed in traces that a coach may read: of each trace the worst.
+
+        They are those of which no program says what failed, which nobody works on, and which were
+        not read before. The newest come first.
+
+        Args:
+            agent: Only of this agent.
+            since: Unix seconds.
+            limit: Number of traces.
+        """
+        conditions = self._may_be_read(agent, since)
+        newest = (
+            select(occurrences.c.trace_id)
+            .where(*conditions)
+            .group_by(occurrences.c.trace_id)
+            .order_by(func.max(occurrences.c.at).desc(), occurrences.c.trace_id)
+            .limit(limit)
+        )
+        query = (
+            select(occurrences.c.body, occurrences.c.reading)
+            .where(*conditions, occurrences.c.trace_id.in_(newest))
+            .order_by(occurrences.c.at.desc(), occurrences.c.loss.desc(), occurrences.c.seq)
+        )
+        rows = self._database.read(lambda c: c.execute(query).all())
+        worst: dict[str, Occurrence] = {}
+        for row in rows:
+            occurrence = _occurrence(row)
+            worst.setdefault(occurrence.trace_id, occurrence)
+        return builtins.list(worst.values())
+
+    def _may_be_read(self, agent: str | None, since: float) -> builtins.list[Any]:
+        untouched = [problem.id for problem in self.list(agent, "open") if not problem.run_ids]
+        is_read = select(occurrences.c.trace_id).where(occurrences.c.reading > "")
+        return [
+            _of(agent),
+            occurrences.c.at >= since,
+            occurrences.c.reading == "",
+            occurrences.c.problem_id.in_(["", *untouched]),
+            occurrences.c.trace_id.not_in(is_read),
+        ]
+
+    def mistakes(self, agent: str, since: float) -> builtins.list[str]:
+        """Return the mistakes that a coach named in an agent's traces, most frequent first."""
+        query = select(occurrences.c.reading).where(
+            _of(agent), occurrences.c.at >= since, occurrences.c.reading > ""
+        )
         rows = self._database.read(lambda c: c.execute(query).scalars().all())
-        return [_decode_occurrence(body) for body in reversed(rows)]
+        named = Counter(_decode_reading(body).mistake for body in rows)
+        named.pop("", None)
+        return [mistake for mistake, _ in named.most_common()]
+
+    def read(self, readings: Mapping[str, TraceReading], reader: str, place: ScanPlace) -> None:
+        """Store what a coach says of occurrences, in one transaction.
+
+        They are to be grouped anew. An open problem that nobody worked on and that they leave empty
+        is deleted.
+
+        Args:
+            readings: By occurrence.
+            reader: Who read.
+            place: When.
+        """
+
+        def work(connection: Connection) -> None:
+            left = set()
+            for id, reading in readings.items():
+                mine = occurrences.c.id == id
+                problem_id = select(occurrences.c.problem_id).where(mine)
+                left.add(connection.execute(problem_id).scalar())
+                connection.execute(
+                    update(occurrences).where(mine).values(reading=encode(reading), problem_id="")
+                )
+            filled = select(occurrences.c.problem_id).where(occurrences.c.problem_id.in_(left))
+            emptied = left - {"", None} - set(connection.scalars(filled.distinct()))
+            connection.execute(delete(problems).where(problems.c.id.in_(emptied)))
+            connection.execute(self._upsert_scan, [{"agent": f" {reader}", "body": encode(place)}])
+
+        self._database.write(work)
 
     def profiles(self, agent: str) -> dict[str, str]:
         """Return what occurrences are compared with, by problem, as `assign` stored it."""
@@ -276,15 +378,15 @@ class Problems:
     ) -> builtins.list[Occurrence]:
         """Return a problem's occurrences, newest first, each trace once."""
         query = (
-            select(occurrences.c.body)
+            select(occurrences.c.body, occurrences.c.reading)
             .where(occurrences.c.problem_id == id, occurrences.c.at >= since)
             .order_by(occurrences.c.at.desc(), occurrences.c.seq.desc())
             .limit(limit)
         )
-        rows = self._database.read(lambda c: c.execute(query).scalars().all())
+        rows = self._database.read(lambda c: c.execute(query).all())
         by_trace: dict[str, Occurrence] = {}
-        for body in rows:
-            occurrence = msgspec.structs.replace(_decode_occurrence(body), problem_id=id)
+        for row in rows:
+            occurrence = msgspec.structs.replace(_occurrence(row), problem_id=id)
             by_trace.setdefault(occurrence.trace_id, occurrence)
         return builtins.list(by_trace.values())
 
@@ -308,7 +410,7 @@ class Problems:
         """
         since = now - days * DAY_S
         reports = [self._report(problem, traces, since, days) for problem in listed]
-        return sorted(reports, key=lambda r: (-r.weight, -r.occurrences, r.problem.id))
+        return sorted(reports, key=lambda r: (-r.weight, -r.traces, r.problem.id))
 
     def _report(
         self, problem: Problem, traces: Mapping[str, int], since: float, days: int
@@ -331,7 +433,7 @@ class Problems:
         count = len(rows)
         return ProblemReport(
             problem=problem,
-            occurrences=count,
+            traces=count,
             share=min(count / max(traces.get(problem.agent, 0), 1), 1.0),
             loss=sum(row.loss for row in rows) / count if count else 0.0,
             days=tuple(by_day),
@@ -354,6 +456,17 @@ def _row(problem: Problem) -> dict[str, Any]:
     }
 
 
+def _of(agent: str | None) -> Any:
+    return true() if agent is None else occurrences.c.agent == agent
+
+
+def _occurrence(row: Any) -> Occurrence:
+    occurrence = _decode_occurrence(row.body)
+    if not row.reading:
+        return occurrence
+    return msgspec.structs.replace(occurrence, reading=_decode_reading(row.reading))
+
+
 def _occurrence_row(occurrence: Occurrence) -> dict[str, Any]:
     return {
         "id": occurrence.id,
@@ -363,5 +476,6 @@ def _occurrence_row(occurrence: Occurrence) -> dict[str, Any]:
         "at": occurrence.at,
         "loss": occurrence.loss,
         "cost_usd": occurrence.cost_usd,
+        "reading": None if occurrence.is_message else "",
         "body": encode(occurrence),
     }

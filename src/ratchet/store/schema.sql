@@ -496,6 +496,7 @@ CREATE TABLE occurrences (
 	at FLOAT NOT NULL,
 	loss FLOAT NOT NULL,
 	cost_usd FLOAT,
+	reading TEXT,
 	body TEXT NOT NULL,
 	PRIMARY KEY (seq),
 	UNIQUE (id)

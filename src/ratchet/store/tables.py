@@ -570,11 +570,14 @@ occurrences = Table(
     Column("at", Float, nullable=False),
     Column("loss", Float, nullable=False),
     Column("cost_usd", Float),
+    Column("reading", CleanText),
     Column("body", CleanText, nullable=False),
     Index("ix_occurrences_problem", "problem_id", "at"),
     Index("ix_occurrences_agent", "agent", "at"),
     Index("ix_occurrences_trace", "trace_id"),
 )
+"""`reading` is what a coach says of the trace, as JSON: empty while it is to be read, null where a
+program said what failed."""
 
 # Append-only: how each problem came to its state.
 problem_transitions = Table(

@@ -64,6 +64,7 @@ from ratchet.types.problem import (
     ProblemReport,
     ProblemState,
     ProblemTransition,
+    TraceReading,
 )
 from ratchet.types.prompt_file import PromptFile, RenderedFile, RenderedFiles
 from ratchet.types.prompt_use import PromptUse
@@ -253,6 +254,7 @@ __all__ = [
     "StoreError",
     "SubgroupResult",
     "Task",
+    "TraceReading",
     "TrafficSplit",
     "Transition",
     "Value",

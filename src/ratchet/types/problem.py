@@ -40,6 +40,19 @@ NEEDS_WORK: frozenset[ProblemState] = frozenset({"open", "returned"})
 """States in which nobody works on the problem yet."""
 
 
+class TraceReading(msgspec.Struct, frozen=True, kw_only=True):
+    """What a coach that read a failing trace says of it."""
+
+    wrong: str = ""
+    """What went wrong in this trace, in a sentence; empty when the coach saw nothing wrong."""
+    mistake: str = ""
+    """The mistake in words that fit other traces with it, too."""
+    model: str = ""
+    """The model that read it."""
+    cost_usd: float | None = None
+    """The trace's part of what the call cost, in dollars; None when its price is unknown."""
+
+
 class Occurrence(msgspec.Struct, frozen=True, kw_only=True):
     """One trace in which something failed."""
 
@@ -71,6 +84,28 @@ class Occurrence(msgspec.Struct, frozen=True, kw_only=True):
     """Unix seconds."""
     problem_id: str = ""
     """The problem that it belongs to; empty while it resembles too few others."""
+    reading: TraceReading | None = None
+    """What the coach says of the trace; None when it has not read it."""
+
+    @property
+    def mistake(self) -> str:
+        """The mistake that the coach named; empty for none."""
+        return self.reading.mistake if self.reading is not None else ""
+
+    @property
+    def wrong(self) -> str:
+        """What a person reads of what went wrong: the coach's word, or else what was recorded."""
+        said = self.reading.wrong if self.reading is not None else ""
+        match self.kind:
+            case "retry":
+                sign = "The user asked again."
+            case "abandonment":
+                sign = "The user left without an answer."
+            case "negative_feedback":
+                sign = f"The user rated the answer {1.0 - self.loss:.2f} of 1."
+            case _:
+                sign = ""
+        return said or self.detail or sign
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,6 +118,8 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     place: str = ""
     title: str
     """What goes wrong, in a few words."""
+    is_named: bool = False
+    """Whether a coach wrote the title."""
     state: ProblemState = "open"
     reason: str = ""
     """Why it is in its state, in one sentence."""
@@ -125,8 +162,8 @@ class ProblemReport(msgspec.Struct, frozen=True, kw_only=True):
     """A problem with what it costs."""
 
     problem: Problem
-    occurrences: int
-    """Number of traces in the window."""
+    traces: int
+    """Number of its traces in the window."""
     share: float
     """Share of the agent's traces in the window, from 0 to 1."""
     loss: float

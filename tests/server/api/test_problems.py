@@ -26,7 +26,7 @@ def test_problems_are_listed_worst_first_and_people_decide_about_them(
         listed: Any = http.get("/v1/problems").json()
         assert (listed["traces"], listed["days"]) == (10, 14)
         assert listed["scanned_at"] > 0
-        assert [each["occurrences"] for each in listed["problems"]] == [5, 3]
+        assert [each["traces"] for each in listed["problems"]] == [5, 3]
         assert [each["share"] for each in listed["problems"]] == [0.5, 0.3]
         assert http.get("/v1/problems?agent=other").json()["problems"] == []
         id = listed["problems"][1]["problem"]["id"]

@@ -335,8 +335,9 @@ def test_a_token_of_an_attempt_puts_all_spans_to_it_and_none_to_another() -> Non
         ({"service.name": "bot"}, "bot"),
         ({"service.name": "bot", "gen_ai.agent.name": "mine"}, "mine"),
         ({"service.name": "unknown_service:python"}, "unknown_service-python"),
-        ({"service.name": " ümlaut / x "}, "mlaut-x"),
-        ({"service.name": "é"}, "unknown"),
+        ({"service.name": " ümlaut / x "}, "umlaut-x"),
+        ({"service.name": "é"}, "e"),
+        ({"service.name": "!?"}, "unknown"),
         ({"service.name": ""}, "unknown"),
         ({"service.name": 5}, "unknown"),
         ({"service.name": "a" * 300}, "a" * 100),
@@ -390,3 +391,10 @@ def test_dialects_are_read_on_the_way() -> None:
     ]
     structured = only(request(span({"gen_ai.input.messages": [{"role": "user", "parts": []}]})))
     assert structured.attributes["gen_ai.input.messages"] == '[{"role":"user","parts":[]}]'
+
+
+def test_names_in_another_script_stay_apart() -> None:
+    names = [agent_name(name) for name in ("客服", "销售", "bot-客服", "бот", "bot")]
+    assert len(set(names)) == 5
+    assert names[0].startswith("agent-")
+    assert [agent_name(name) for name in names] == names

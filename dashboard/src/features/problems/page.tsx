@@ -52,7 +52,7 @@ function Shown({ detail }: { detail: Schemas["ProblemDetail"] }) {
         </div>
         <section className="box">
           <div className="figures">
-            <Figure label={`of traffic, ${counted(report.occurrences, "trace")}`}>{shareOf(report.share)}</Figure>
+            <Figure label={`of traffic, ${counted(report.traces, "trace")}`}>{shareOf(report.share)}</Figure>
             <Figure label="mean loss, 0 to 1">{number(report.loss, 2)}</Figure>
             <Figure label="spent on them">{dollars(report.cost_usd)}</Figure>
             <div className="figure" style={{ flex: "1 1 200px" }}>

@@ -20,7 +20,7 @@ export function ProblemRow({ of, withAgent }: { of: Schemas["ProblemReport"]; wi
         <div className="muted small">
           {withAgent && <>{line(problem.agent, 40)} · </>}
           {kindOf(problem.kind)}
-          {problem.place && <> in {line(problem.place, 60)}</>} · {counted(of.occurrences, "trace")}
+          {problem.place && <> in {line(problem.place, 60)}</>} · {counted(of.traces, "trace")}
           {of.cost_usd !== null && <>, {dollars(of.cost_usd)}</>} · last <Time at={problem.last_seen} />, first <Time at={problem.first_seen} />
         </div>
       </div>

@@ -29,8 +29,9 @@ def project_autopilot(
     """
     from ratchet.autopilot.cycle.autopilot import Autopilot
     from ratchet.autopilot.cycle.live_traffic import ProjectTraffic
-    from ratchet.autopilot.cycle.project_parts import ProjectParts, live_agent
+    from ratchet.autopilot.cycle.project_parts import ProjectParts
     from ratchet.autopilot.cycle.source_files import SourceFiles
+    from ratchet.autopilot.live_agent import live_agent
 
     files = SourceFiles(project.root)
     agent = live_agent(project, store)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Awaitable, Callable
 from typing import Any, ClassVar
 
@@ -22,10 +21,10 @@ from ratchet.autopilot.cycle.releasing import (
     withdraw_request,
 )
 from ratchet.autopilot.live_scores import live_scores
+from ratchet.autopilot.problem_readings import look
 from ratchet.autopilot.problem_reports import DAYS, reports, trace_counts
 from ratchet.autopilot.problem_scan import scan
 from ratchet.autopilot.project import Project
-from ratchet.observe.agent_names import agent_name
 from ratchet.store import Store
 from ratchet.store.problems import DAY_S
 from ratchet.types import (
@@ -37,24 +36,6 @@ from ratchet.types import (
     ProblemReport,
     TrafficSplit,
 )
-from ratchet.types.trace import OWN_AGENTS
-
-AGENT_VARIABLE = "RATCHET_AGENT"
-
-
-def live_agent(project: Project, store: Store) -> str:
-    """Name of the project's agent in its live traces.
-
-    [autopilot] agent; or RATCHET_AGENT; or the entry of an agent in Python, or else the name at the
-    gateway. If there are no traces of that name, and those of one other live agent, it is that one.
-    """
-    configured = project.config.autopilot.agent or os.environ.get(AGENT_VARIABLE)
-    if configured:
-        return agent_name(configured)
-    entry = project.config.agent.entry
-    usual = agent_name(entry) if entry else project.agent_name
-    live_names = [name for name in store.spans.agents() if name not in OWN_AGENTS]
-    return live_names[0] if len(live_names) == 1 else usual
 
 
 class ProjectParts:
@@ -115,8 +96,9 @@ class ProjectParts:
         """The worst problem of the agent that nobody works on, once new traces are looked at."""
         score, low_score = live_scores(self.project, self.store)
         await scan(self.store, now=self.clock(), score=score, low_score=low_score)
+        await look(self.project, self.store, self.say, agent=self.agent)
         found, _ = reports(self.store, now=self.clock(), agent=self.agent)
-        return next((r for r in found if r.problem.state in NEEDS_WORK and r.occurrences), None)
+        return next((r for r in found if r.problem.state in NEEDS_WORK and r.traces), None)
 
     def active(self) -> Activation | None:
         """See `Parts`."""

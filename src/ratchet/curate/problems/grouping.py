@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 import msgspec
@@ -12,11 +12,16 @@ from ratchet.curate.problems.resemblance import (
     Profile,
     Weight,
     cosine,
+    masked,
+    message_terms,
     message_weight,
     profile_cosine,
+    question_terms,
     question_weight,
+    with_blanks,
+    words_of,
 )
-from ratchet.curate.problems.titles import compared, title_of
+from ratchet.curate.problems.titles import title_of
 from ratchet.types import Occurrence, Problem, ProblemKind, content_hash
 
 ALIKE_MESSAGES = 0.6
@@ -53,8 +58,8 @@ class Grouped(msgspec.Struct, frozen=True):
 class _Cluster:
     """Occurrences of one problem; its profile is empty when they have no words in common."""
 
-    def __init__(self, members: Sequence[Occurrence] = ()) -> None:
-        self.profile = Profile()
+    def __init__(self, is_message: bool, members: Sequence[Occurrence] = ()) -> None:
+        self.profile = Profile(is_message=is_message)
         self.members = list(members)
 
     @property
@@ -81,7 +86,8 @@ def group(
     """
     by_key: dict[Key, list[Occurrence]] = {}
     for occurrence in occurrences:
-        key = occurrence.agent, occurrence.kind, occurrence.place, occurrence.is_message
+        is_message = occurrence.is_message or bool(occurrence.mistake)
+        key = occurrence.agent, occurrence.kind, occurrence.place, is_message
         by_key.setdefault(key, []).append(occurrence)
     problem_of: dict[str, str] = {}
     begun: list[Problem] = []
@@ -91,17 +97,19 @@ def group(
         own = {
             problem.id: profiles[problem.id]
             for problem in problems
-            if [problem.agent, problem.kind, problem.place] == place and problem.id in profiles
+            if [problem.agent, problem.kind, problem.place] == place
+            and problem.id in profiles
+            and profiles[problem.id].is_message == is_message
         }
         known = {id: profile for id, profile in own.items() if profile.shares}
         general = next((id for id in own if id not in known), None)
-        terms = {occurrence.id: compared(occurrence) for occurrence in alike}
+        terms = _message_terms(alike, known.values()) if is_message else _question_terms(alike)
         weight = (
             message_weight(terms.values(), known.values())
             if is_message
             else question_weight(terms.values(), known.values(), background)
         )
-        sorting = _Sorting(weight, ALIKE_MESSAGES if is_message else ALIKE_QUESTIONS, terms)
+        sorting = _Sorting(weight, is_message, terms)
         left: list[Occurrence] = []
         for occurrence in alike:
             nearest = sorting.nearest(occurrence, known)
@@ -114,13 +122,15 @@ def group(
         clusters = sorting.clusters(left)
         if not is_message:
             inside = {member.id for cluster in clusters for member in cluster.members}
-            rest = _Cluster([occurrence for occurrence in left if occurrence.id not in inside])
+            rest = _Cluster(
+                False, [occurrence for occurrence in left if occurrence.id not in inside]
+            )
             if general is not None:
                 problem_of.update((member.id, general) for member in rest.members)
             elif rest.traces >= max(FEWEST, GENERAL * background.texts):
                 clusters.append(rest)
         for cluster in clusters:
-            problem = _problem(key, cluster, weight, now)
+            problem = _problem(key, cluster, terms, weight, now)
             begun.append(problem)
             changed[problem.id] = cluster.profile
             problem_of.update((member.id, problem.id) for member in cluster.members)
@@ -131,9 +141,14 @@ class _Sorting(NamedTuple):
     """How occurrences of one key are compared."""
 
     weight: Weight
-    alike: float
+    is_message: bool
     terms: dict[str, frozenset[str]]
     """By occurrence."""
+
+    @property
+    def alike(self) -> float:
+        """Cosine from which two are of one problem."""
+        return ALIKE_MESSAGES if self.is_message else ALIKE_QUESTIONS
 
     def nearest(self, occurrence: Occurrence, profiles: Mapping[Id, Profile]) -> Id | None:
         """The profile that an occurrence resembles most, if it resembles one."""
@@ -153,12 +168,12 @@ class _Sorting(NamedTuple):
         clusters: dict[int, _Cluster] = {}
         for _ in range(2):
             seeds = {at: cluster.profile for at, cluster in clusters.items() if cluster.members}
-            clusters = {at: _Cluster() for at in seeds}
+            clusters = {at: _Cluster(self.is_message) for at in seeds}
             for occurrence in occurrences:
                 at = self.nearest(occurrence, seeds)
                 if at is None:
                     at = len(clusters)
-                    clusters[at] = _Cluster()
+                    clusters[at] = _Cluster(self.is_message)
                     seeds[at] = clusters[at].profile
                 clusters[at].members.append(occurrence)
                 clusters[at].profile.add(self.terms[occurrence.id])
@@ -180,15 +195,37 @@ class _Sorting(NamedTuple):
         return merged
 
 
-def _problem(key: Key, cluster: _Cluster, weight: Weight, now: float) -> Problem:
+def _message_terms(
+    alike: Sequence[Occurrence], known: Iterable[Profile]
+) -> dict[str, frozenset[str]]:
+    """What is compared of messages, by occurrence: what a coach says, or else a program."""
+    said = [words_of(masked(each.mistake) or each.text) for each in alike]
+    blanked = with_blanks(said, (term for profile in known for term in profile.shares))
+    return {each.id: message_terms(words) for each, words in zip(alike, blanked, strict=True)}
+
+
+def _question_terms(alike: Sequence[Occurrence]) -> dict[str, frozenset[str]]:
+    return {each.id: question_terms(each.text, each.acts) for each in alike}
+
+
+def _problem(
+    key: Key,
+    cluster: _Cluster,
+    terms: Mapping[str, frozenset[str]],
+    weight: Weight,
+    now: float,
+) -> Problem:
     agent, kind, place, _ = key
+    title, is_named = title_of(kind, place, cluster.members, terms, cluster.profile, weight)
     first = min(cluster.members, key=lambda member: (member.at, member.id))
     return Problem(
-        id=content_hash(["problem", agent, kind, place, first.id])[:12],
+        # With what a coach named: what it read may have begun another problem before.
+        id=content_hash(["problem", agent, kind, place, first.id, first.mistake])[:12],
         agent=agent,
         kind=kind,
         place=place,
-        title=title_of(kind, place, cluster.members, cluster.profile, weight),
+        title=title,
+        is_named=is_named,
         first_seen=first.at,
         last_seen=max(member.at for member in cluster.members),
         changed_at=now,

@@ -13,7 +13,7 @@ import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import TypeAlias
 
@@ -74,10 +74,52 @@ def question_terms(text: str, acts: Iterable[str]) -> frozenset[str]:
     return frozenset([*words_of(text), *(f"{ACT}{tool}" for tool in acts)])
 
 
-def message_terms(text: str) -> frozenset[str]:
-    """What is compared of a message: its words, and its pairs of neighbouring words."""
-    words = words_of(text)
+BLANK = "_"
+"""Stands for the word of a message that differs from one occurrence to the next."""
+
+VALUES = 8
+"""Different words at one place of messages that are equal otherwise, from which it is a blank.
+Fewer may be different errors: `benchmarks/problems.py` has messages that differ in one of four
+fields, each a problem of its own."""
+
+SHORT = range(3, 13)
+"""Numbers of words of a message that may have a blank: of a longer one a word weighs little."""
+
+
+def message_terms(words: Sequence[str]) -> frozenset[str]:
+    """What is compared of a message: its words, and its pairs of neighbouring words.
+
+    Of a message with a blank, only which one it is: it is equal to others, or another.
+    """
+    if BLANK in words:
+        return frozenset([" ".join(words)])
     return frozenset([*words, *(f"{first} {second}" for first, second in pairwise(words))])
+
+
+def with_blanks(messages: Sequence[Sequence[str]], known: Iterable[str]) -> list[Sequence[str]]:
+    """Messages with a blank in place of the one word in which many of them differ.
+
+    Args:
+        messages: The words of each.
+        known: Terms of known problems: a message that fits one with a blank has that blank.
+    """
+    values: dict[str, set[str]] = {}
+    for words in messages:
+        for at, blanked in _blanked(words):
+            values.setdefault(blanked, set()).add(words[at])
+    blanks = {blanked for blanked, found in values.items() if len(found) >= VALUES}
+    blanks.update(term for term in known if BLANK in term.split())
+    return [
+        next((blanked.split() for _, blanked in _blanked(words) if blanked in blanks), words)
+        for words in messages
+    ]
+
+
+def _blanked(words: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """A message with each word blanked in turn."""
+    if len(words) in SHORT:
+        for at in range(len(words)):
+            yield at, " ".join([*words[:at], BLANK, *words[at + 1 :]])
 
 
 class Background(msgspec.Struct):
@@ -104,6 +146,8 @@ class Profile(msgspec.Struct):
 
     members: int = 0
     shares: dict[str, float] = {}
+    is_message: bool = False
+    """Whether its terms are those of messages."""
 
     def add(self, terms: Iterable[str]) -> None:
         """Count an occurrence."""
@@ -119,7 +163,8 @@ class Profile(msgspec.Struct):
         if len(self.shares) <= PROFILE_TERMS:
             return self
         kept = sorted(self.shares, key=lambda term: (-self.shares[term], term))[:PROFILE_TERMS]
-        return Profile(self.members, {term: self.shares[term] for term in kept})
+        shares = {term: self.shares[term] for term in kept}
+        return Profile(self.members, shares, self.is_message)
 
     def topic(self, weight: Weight, most: int = 3) -> tuple[str, ...]:
         """The words that are most typical of it."""

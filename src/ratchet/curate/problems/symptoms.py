@@ -58,6 +58,9 @@ LOSSES: dict[ProblemKind, float] = {
 RECOVERED = 0.25
 """Loss of an error after which the agent still answered."""
 
+CORRECTED = "Corrected to "
+"""Beginning of the detail of a correction without a comment."""
+
 _ERROR = re.compile(r"(?:\w*error|\w*exception|traceback)\b", re.IGNORECASE)
 """How a result begins that is an error."""
 
@@ -309,7 +312,7 @@ def _complaint(item: Feedback, facts: _Facts) -> _Symptom:
     fields = _differing_fields(item.content, facts.output) if item.kind == "correction" else ""
     loss = 1.0 if item.value is None else 1.0 - item.value
     said = item.comment or (
-        f"Corrected to {as_text(item.content)}" if item.kind == "correction" else ""
+        f"{CORRECTED}{as_text(item.content)}" if item.kind == "correction" else ""
     )
     return _Symptom(
         kind="negative_feedback",

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ratchet.curate.problems.resemblance import (
     ACT,
     Profile,
     Weight,
     cosine,
-    message_terms,
-    question_terms,
 )
+from ratchet.curate.problems.symptoms import CORRECTED
 from ratchet.types import Occurrence, ProblemKind
 
 DETAIL = 90
@@ -22,37 +21,40 @@ TYPICAL = 0.5
 """Share of a problem's traces that call a tool which its title names."""
 
 
-def compared(occurrence: Occurrence) -> frozenset[str]:
-    """The terms of an occurrence."""
-    if occurrence.is_message:
-        return message_terms(occurrence.text)
-    return question_terms(occurrence.text, occurrence.acts)
-
-
 def title_of(
     kind: ProblemKind,
     place: str,
     occurrences: Sequence[Occurrence],
+    terms: Mapping[str, frozenset[str]],
     profile: Profile,
     weight: Weight,
-) -> str:
-    """The title of a problem.
+) -> tuple[str, bool]:
+    """The title of a problem, and whether a coach wrote it.
 
     Args:
         kind: Its kind.
         place: Where it fails.
         occurrences: At least one.
+        terms: What is compared of them, by id.
         profile: Theirs.
         weight: Weights of their terms.
     """
     typical = max(
         occurrences,
         key=lambda o: (
-            cosine(compared(o), profile, weight),
+            cosine(terms[o.id], profile, weight),
             -o.at,
             o.id,
         ),
     )
+    if typical.mistake:
+        return typical.mistake, True
+    return _made_of(kind, place, typical, profile, weight), False
+
+
+def _made_of(
+    kind: ProblemKind, place: str, typical: Occurrence, profile: Profile, weight: Weight
+) -> str:
     said = _short(typical.detail)
     tools = [
         term.removeprefix(ACT)
@@ -80,6 +82,8 @@ def title_of(
         case "negative_feedback":
             if place:
                 return f"Users correct {place}"
+            if typical.detail.startswith(CORRECTED):
+                return f"Users correct answers{about}"
             if typical.detail:
                 return f"Users complain: {said}"
             return f"Users dislike answers{about}"

@@ -15,6 +15,7 @@ from ratchet.server.api.fields import Name, Request, ShortText
 from ratchet.server.http_problems import HttpProblem
 from ratchet.server.routes import ADMIN, READ, RouteGroup
 from ratchet.server.services import Services
+from ratchet.store.problems import DAY_S
 from ratchet.types import (
     Occurrence,
     Problem,
@@ -33,14 +34,20 @@ class ProblemQuery(Request, frozen=True, kw_only=True):
     """Only of this agent."""
     state: ProblemState | None = None
     """Only in this state."""
+    limit: Annotated[int, Meta(ge=1, le=1_000)] = 1_000
+    """Most problems, of the worst."""
 
 
 class ProblemList(msgspec.Struct, frozen=True):
     """Problems, worst first by share of traffic × loss."""
 
     problems: list[ProblemReport]
+    total: int
+    """Number of problems, beyond the limit too."""
     traces: int
     """Number of traces in the window."""
+    in_no_problem: int
+    """Number of failing traces in the window that are in no problem yet."""
     days: int
     """Length of the window."""
     scanned_at: float
@@ -71,18 +78,20 @@ class NewState(Request, frozen=True, kw_only=True):
 @group.route("GET", "/v1/problems", READ, agents=BY_QUERY)
 async def list_problems(server: Services, query: ProblemQuery) -> ProblemList:
     """List the problems of agents in live traffic, worst first."""
+    now, problems = time.time(), server.store.problems
     found, traces = await server.in_thread(
-        reports, server.store, now=time.time(), agent=query.agent, state=query.state
+        reports, server.store, now=now, agent=query.agent, state=query.state
     )
-    place = await server.in_thread(server.store.problems.place, FAILURES)
-    return ProblemList(found, traces, DAYS, place.at)
+    loose = await server.in_thread(problems.in_no_problem, query.agent, now - DAYS * DAY_S)
+    place = await server.in_thread(problems.place, FAILURES)
+    return ProblemList(found[: query.limit], len(found), traces, loose, DAYS, place.at)
 
 
 @group.route(
     "GET", "/v1/problems/{id}", READ, agents=of_answer(lambda answer: [answer.report.problem.agent])
 )
 async def get_problem(server: Services, id: str) -> ProblemDetail:
-    """Get a problem with its traces and the history of its state."""
+    """Get a problem, by its id or the start of it, with its traces and the history of its state."""
     problem = await _found(server, id)
     listed, _ = await server.in_thread(
         reports, server.store, now=time.time(), agent=problem.agent, only=problem.id
@@ -116,7 +125,12 @@ async def set_problem_state(server: Services, id: str, body: NewState) -> Proble
 
 
 async def _found(server: Services, id: str) -> Problem:
-    problem = await server.in_thread(server.store.problems.get, id)
-    if problem is None:
+    matches = await server.in_thread(server.store.problems.find, id)
+    if len(matches) > 1:
+        count = len(matches)
+        raise HttpProblem(
+            409, f"{count} problems have an id that begins so: give more.", field="id"
+        )
+    if not matches:
         raise HttpProblem(404, f"There is no problem {id[:200]!r}.", field="id")
-    return problem
+    return matches[0]

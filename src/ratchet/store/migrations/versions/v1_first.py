@@ -440,6 +440,7 @@ def _problems() -> None:
         *_words("agent", "problem_id", "trace_id"),
         *_floats("at", "loss"),
         *_floats("cost_usd", nullable=True),
+        sa.Column("reading", _TEXT),
         *_words("body"),
     )
     _index("occurrences", "problem", ["problem_id", "at"])
