@@ -11,7 +11,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.run.executing import alive, execute, started, use
+from tests.run.executing import execute, started, use
+from tests.waiting import alive
 
 from ratchet.run import Runner, WorkerExecutor, workers_for
 from ratchet.store import Store

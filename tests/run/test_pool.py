@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
-from tests.run.executing import alive, execute, started, use
+from tests.run.executing import execute, started, use
+from tests.waiting import alive
 
 from ratchet.run import Runner, WorkerExecutor
 from ratchet.store import Store

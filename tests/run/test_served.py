@@ -20,8 +20,9 @@ from typing import Any
 import pytest
 from tests.free_ports import free_port
 from tests.node_packages import node
-from tests.run.executing import alive, use
+from tests.run.executing import use
 from tests.server.gateway.upstreams import StubUpstream
+from tests.waiting import alive
 
 from ratchet.run import served_process
 from ratchet.run.denials import kept_of
