@@ -283,22 +283,6 @@ def test_a_bookmark_whose_store_is_gone_holds_no_more(
     assert len(disk.spans.live("imported")[0]) == 4
 
 
-def test_what_wraps_a_list_is_opened_on_each_line(
-    ratchet: Ratchet, disk: Store, tmp_path: Path
-) -> None:
-    pages = [{"next": None, "data": [talk(n), talk(n + 1)]} for n in (1, 3)]
-    code, out, _ = ratchet(lines(tmp_path, *pages))
-    assert code == 0
-    assert "4 traces, 8 spans" in out
-    assert "skipped" not in out
-
-
-def test_each_trace_is_counted_once(ratchet: Ratchet, tmp_path: Path) -> None:
-    seen = {"traceId": "t", "type": "SPAN", "startTime": "2026-11-20T10:00:00Z"}
-    _, out, _ = ratchet(lines(tmp_path, *({"id": f"o{n}", **seen} for n in range(3))))
-    assert "1 trace, 3 spans" in out
-
-
 def test_a_folder_and_a_pipe_are_named_as_what_they_are(ratchet: Ratchet, tmp_path: Path) -> None:
     code, _, err = ratchet(tmp_path)
     assert code == 2
@@ -344,15 +328,6 @@ def test_messages_are_found_under_any_key(
     assert "(trajectories): 1 trace, 2 spans, 1 rollout, 1 score" in out
     (rollout,) = disk.rollouts.list()[0]
     assert (rollout.input, rollout.output) == ("question 1", "answer 1")
-
-
-def test_of_several_lists_of_messages_the_longest_is_the_conversation(
-    ratchet: Ratchet, disk: Store, tmp_path: Path
-) -> None:
-    examples = [{"role": "assistant", "content": "example"}]
-    ratchet(lines(tmp_path, {"shots": examples, "dialog": talk(1)["messages"], "reward": 1}))
-    (rollout,) = disk.rollouts.list()[0]
-    assert rollout.output == "answer 1"
 
 
 def test_the_keys_of_messages_and_reward_may_be_named_also_in_a_wrapper(

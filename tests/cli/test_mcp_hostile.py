@@ -333,14 +333,6 @@ def test_hints_name_tools_where_there_is_one(sentence: str, expected: str | None
     assert Hints(TOOLS).text(sentence) == (expected or sentence)
 
 
-def test_options_are_named_as_the_tool_takes_them() -> None:
-    hints = Hints(TOOLS)
-    assert hints.text("Later: --commit", "undo") == "Later: commit"
-    assert hints.text("git branch -D x, git push --force", "undo") == (
-        "git branch -D x, git push --force"
-    )
-
-
 def test_no_answer_of_a_fresh_project_sends_its_reader_to_a_command(
     make_project: MakeProject,
 ) -> None:

@@ -97,19 +97,6 @@ def test_it_may_be_about_anything_long_after_and_sent_twice(kept: Kept) -> None:
     assert found[0].value == 1.0
 
 
-def test_ids_may_be_as_opentelemetry_has_them(kept: Kept, caplog: pytest.LogCaptureFixture) -> None:
-    given: Any = {"trace_id": 0xAB, "span_id": 0xCD}
-    ratchet.feedback(thumbs="up", **given)
-    ratchet.feedback(thumbs="up", trace_id="AB".rjust(32, "0"))
-    trace = "ab".rjust(32, "0")
-    assert [(item.trace_id, item.span_id) for item in kept()] == [
-        (trace, "cd".rjust(16, "0")),
-        (trace, ""),
-    ]
-    assert not ratchet.feedback(preference=("one",), trace_id=trace)  # type: ignore[arg-type]
-    assert "the better and the worse of two answers" in caplog.text
-
-
 def test_within_a_call_it_is_about_that_call_and_its_conversation(start: Start, kept: Kept) -> None:
     start("bot")
     with ratchet.conversation("chat-1"), ratchet.trace("answer") as step:
@@ -288,54 +275,6 @@ def item(id: str) -> Feedback:
     return Feedback(id=id, kind="copy", trace_id="t")
 
 
-def test_what_a_target_that_is_away_did_not_take_is_sent_later_in_order(taker: Taker) -> None:
-    taker.failures = [
-        TransportUnavailable("gone"),
-        TransportUnavailable("gone"),
-        TransportUnavailable("gone"),
-    ]
-    live = pipeline(lambda: opened(taker))
-    for number in range(5):
-        assert live.take_feedback(item(str(number)))
-    assert all_sent(live)
-    assert taker.taken == ["0", "1", "2", "3", "4"]
-
-
-def test_a_target_that_cannot_be_opened_yet_is_opened_later(taker: Taker) -> None:
-    failures: list[Exception] = [TransportUnavailable("no server"), RuntimeError("a defect")]
-
-    def open() -> PipelineStages:
-        if failures:
-            raise failures.pop(0)
-        return opened(taker)
-
-    live = pipeline(open)
-    live.take_feedback(item("a"))
-    live.flush(60)
-    live.take_feedback(item("b"))
-    assert all_sent(live)
-    assert taker.taken == ["a", "b"]
-
-
-def test_one_statement_that_is_refused_costs_only_itself(
-    taker: Taker, caplog: pytest.LogCaptureFixture
-) -> None:
-    taker.refused = {"1"}
-    gate = threading.Event()
-
-    def open() -> PipelineStages:
-        gate.wait(60)
-        return opened(taker)
-
-    live = pipeline(open)
-    for number in range(3):
-        live.take_feedback(item(str(number)))
-    gate.set()
-    assert all_sent(live)
-    assert sorted(taker.taken) == ["0", "2"]
-    assert "one is wrong" in caplog.text
-
-
 def test_a_bounded_number_waits_and_the_program_never_does(
     taker: Taker, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -365,18 +304,6 @@ def test_another_setting_opens_another_target(taker: Taker) -> None:
     live.take_feedback(item("b"))
     assert all_sent(live)
     assert (taker.taken, taker.closed, other.taken) == (["a"], True, ["b"])
-
-
-def test_what_waits_in_memory_for_another_target_goes_where_all_goes_now(taker: Taker) -> None:
-    other = Taker()
-    taker.failures = [TransportUnavailable("gone")] * 1_000
-    live = pipeline(lambda: opened(taker))
-    live.take_feedback(item("a"))
-    assert not live.flush(60)
-    live.configure(lambda: opened(other), target="another", agent="bot")
-    live.take_feedback(item("b"))
-    assert all_sent(live)
-    assert (taker.taken, other.taken) == ([], ["a", "b"])
 
 
 def test_what_waits_in_memory_is_said_to_be_lost_when_another_target_never_opens(
@@ -416,32 +343,6 @@ def test_what_nobody_takes_waits_on_disk_redacted_and_the_next_process_sends_it_
     assert all_sent(live)
     assert taker.taken == ["0", "1", "2", "3"]
     assert list(folder.iterdir()) == []
-
-
-def test_what_a_target_that_hangs_was_given_waits_on_disk_when_the_process_ends(
-    taker: Taker, tmp_path: Path
-) -> None:
-    folder, hangs = tmp_path / "spool", threading.Event()
-    given_up = threading.Event()
-
-    class Hanging(Taker):
-        def send(self, records: Sequence[Record], /) -> None:
-            self.called.set()
-            hangs.wait(30)
-            given_up.set()
-            raise TransportUnavailable("gone")
-
-    hanging = Hanging()
-    live = pipeline(lambda: opened(hanging, folder))
-    live.take_feedback(item("in hand"))
-    assert hanging.called.wait(60)
-    live.take_feedback(item("behind"))
-    live.shutdown(0.3)
-    assert not given_up.is_set(), "the end of the process waited for the target"
-    kept = b"".join(path.read_bytes() for path in folder.iterdir())
-    assert b"in hand" in kept
-    assert b"behind" in kept
-    hangs.set()
 
 
 def test_a_redaction_of_ones_own_that_fails_lets_nothing_through(

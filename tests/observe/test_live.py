@@ -75,20 +75,6 @@ def test_contents_can_be_left_out(start: Start, project: Path) -> None:
     assert spans["chat"].attributes["gen_ai.request.model"] == "small"
 
 
-def test_secrets_are_taken_out_before_anything_leaves(start: Start, project: Path) -> None:
-    handle = start()
-    answer("write to ann@example.com")
-    handle.flush(60)
-    assert "ann@" not in str(stored(project))
-
-
-def test_redaction_can_be_switched_off(start: Start, project: Path) -> None:
-    handle = start(redact=False)
-    answer("write to ann@example.com")
-    handle.flush(60)
-    assert "ann@example.com" in str(stored(project)["answer"])
-
-
 def test_a_redaction_of_ones_own_that_fails_lets_nothing_through(
     start: Start, project: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -700,16 +686,6 @@ def test_a_trace_goes_on_in_another_service(start: Start, project: Path) -> None
     assert spans["answer"].trace_id == spans["client"].trace_id
 
 
-def test_a_span_whose_parent_never_comes_is_kept(start: Start, project: Path) -> None:
-    handle = start()
-    outer = ratchet.trace("never ends")
-    outer.__enter__()
-    look_up("x")
-    handle.flush(60)
-    assert stored(project)["look_up"].parent_id is not None
-    outer.__exit__(None, None, None)
-
-
 def test_the_current_span_takes_what_opentelemetry_offers(start: Start, project: Path) -> None:
     from opentelemetry import trace
     from opentelemetry.trace import Status, StatusCode
@@ -731,23 +707,3 @@ def test_the_current_span_takes_what_opentelemetry_offers(start: Start, project:
     assert "late" not in renamed.attributes
     assert (renamed.status, renamed.message) == ("error", "went wrong")
     assert renamed.events[0].attributes["exception.message"] == "seen"
-
-
-def test_class_and_static_methods_may_be_marked_from_outside(start: Start, project: Path) -> None:
-    class Agent:
-        @ratchet.tool
-        @classmethod
-        def of_class(cls, x: int) -> int:
-            return x
-
-        @ratchet.trace("named")
-        @staticmethod
-        def static(x: int) -> int:
-            return x
-
-    handle = start()
-    assert Agent.of_class(1) + Agent().static(2) == 3
-    handle.flush(60)
-    assert json.loads(stored(project)["of_class"].attributes["gen_ai.tool.call.arguments"]) == {
-        "x": 1
-    }
