@@ -87,12 +87,6 @@ def test_an_algorithm_that_needs_a_coach_is_told_that_none_is_named(store: Store
     assert "[coach]" in (told.value.hint or "")
 
 
-@pytest.mark.parametrize("needs", [None, False])
-def test_one_that_needs_none_gets_none(store: Store, needs: bool | None) -> None:
-    assert opened(store, Search(needs)) is None
-    assert opened(store, object()) is None
-
-
 def test_each_model_is_checked_once_in_a_run(store: Store, endpoint: Endpoint) -> None:
     models = ({"name": "gpt-4o-mini"}, {"name": "gpt-4o", "weight": 3.0})
     for _ in range(2):
@@ -101,14 +95,6 @@ def test_each_model_is_checked_once_in_a_run(store: Store, endpoint: Endpoint) -
     asked = sorted(request.body["model"] for request in endpoint.requests)
     assert asked == ["gpt-4o", "gpt-4o-mini"]
     assert all(request.body["max_tokens"] == 16 for request in endpoint.requests)
-
-
-def test_no_check_for_an_algorithm_that_asks_none(store: Store, endpoint: Endpoint) -> None:
-    opened(store, Search(False), model="gpt-4o-mini", base_url=endpoint.url)
-    opened(store, object(), model="gpt-4o-mini", base_url=endpoint.url)
-    assert endpoint.requests == []
-    opened(store, Search(None), model="gpt-4o-mini", base_url=endpoint.url)
-    assert len(endpoint.requests) == 1
 
 
 def test_a_check_that_failed_is_made_again(store: Store, endpoint: Endpoint) -> None:
@@ -168,14 +154,6 @@ def test_each_try_is_a_span_with_what_went_wrong(store: Store, endpoint: Endpoin
     assert tries[0].attributes["http.response.status_code"] == 500
     assert "fails (500)" in tries[0].message
     assert tries[1].attributes["http.request.resend_count"] == 1
-
-
-def test_without_content_the_structure_stays(store: Store, endpoint: Endpoint) -> None:
-    rules = RedactionRules(capture_content=False)
-    opened(store, Search(False), hello, redaction=rules, model="gpt-4o-mini", base_url=endpoint.url)
-    (trace,) = store.traces.list(TraceFilter(agent="coach"))[0]
-    assert "Heard" not in repr(store.spans.of_trace(trace.trace_id))
-    assert trace.input_tokens == 100
 
 
 def test_another_model_is_another_run_and_another_address_is_not() -> None:

@@ -5,11 +5,9 @@ from __future__ import annotations
 import difflib
 from pathlib import Path
 
-import msgspec
 import pytest
 
-from ratchet.autopilot.config import Config, ReportCardSection, read_config
-from ratchet.evaluate.report_card import CardThresholds
+from ratchet.autopilot.config import Config, read_config
 from ratchet.types import ConfigError
 
 LEAST = '[agent]\nentry = "module:function"\n'
@@ -19,62 +17,6 @@ def read(folder: Path, text: str | bytes) -> Config:
     path = folder / "ratchet.toml"
     path.write_bytes(text.encode() if isinstance(text, str) else text)
     return read_config(path)
-
-
-def test_models_of_the_agent_are_a_list_of_tables(tmp_path: Path) -> None:
-    models = '[[agent.models]]\nmodel = "large"\nchoices = ["small"]\n'
-    (section,) = read(tmp_path, LEAST + models).agent.models
-    assert (section.name, section.model, section.choices) == ("model", "large", ("small",))
-
-
-def test_everything_may_be_said(tmp_path: Path) -> None:
-    config = read(
-        tmp_path,
-        """
-        [agent]
-        entry = "pkg.mod:Class.method"
-        path = ["src", "."]
-        [tasks]
-        file = "data/t.jsonl"
-        group_by = "metadata.topic"
-        split = { train = 0.5, val = 0.25, test = 0.25 }
-        [[evaluators]]
-        use = "numeric"
-        name = "close"
-        tolerance = 0.1
-        [[evaluators]]
-        use = "own:judge"
-        [objective]
-        evaluator = "close"
-        [run]
-        executor = "process"
-        concurrency = 8
-        timeout_s = 20
-        [improve]
-        seed = -3
-        options = { max_trials = 5 }
-        [improve.budget]
-        seconds = 1.5
-        dollars = 2
-        [[guardrails]]
-        metric = "latency"
-        off = true
-        [[guardrails]]
-        metric = "cost"
-        relative_margin = 0.5
-        [ship]
-        test = "make test"
-        environment = ["HOME"]
-        [store]
-        url = "postgresql://host/name"
-        """,
-    )
-    assert config.evaluators[0].options == {"tolerance": 0.1}
-    assert (config.evaluators[0].name, config.evaluators[1].name) == ("close", None)
-    assert config.run.timeout_s == 20.0
-    assert config.improve.options == {"max_trials": 5}
-    assert config.guardrails[0].off
-    assert config.agent.path == ("src", ".")
 
 
 UNKNOWN = {
@@ -245,12 +187,6 @@ def test_what_an_agent_is_given_is_read(tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.parametrize("entry", ["module", "module:", ":f", "mod ule:f", "a:b:c", "a-b:c", ""])
-def test_an_entry_that_is_no_entry_is_shown(tmp_path: Path, entry: str) -> None:
-    with pytest.raises(ConfigError, match=f"agent.entry = '{entry}' is not MODULE:FUNCTION"):
-        read(tmp_path, f'[agent]\nentry = "{entry}"\n')
-
-
 def test_the_agent_is_needed(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="does not say how to run the agent"):
         read(tmp_path, "")
@@ -301,7 +237,3 @@ def test_what_is_no_text_is_refused(tmp_path: Path) -> None:
 def test_a_byte_order_mark_and_windows_line_ends_do_no_harm(tmp_path: Path) -> None:
     text = b"\xef\xbb\xbf" + LEAST.replace("\n", "\r\n").encode()
     assert read(tmp_path, text).agent.entry == "module:function"
-
-
-def test_the_limits_of_report_cards_are_those_of_the_checks() -> None:
-    assert ReportCardSection().model_dump() == msgspec.to_builtins(CardThresholds())

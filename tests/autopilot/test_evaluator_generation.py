@@ -20,7 +20,7 @@ from ratchet.autopilot.evaluator_generation import (
 )
 from ratchet.evaluate.generation import ProposedEvaluator
 from ratchet.store import Store
-from ratchet.types import ConfigError, Feedback, InputError, Label, Rollout
+from ratchet.types import ConfigError, Feedback, Label, Rollout
 
 AGENT = "import ratchet\n\n\n@ratchet.agent\ndef bill(order):\n    return {}\n"
 
@@ -140,17 +140,6 @@ def test_what_is_kept_is_written_loads_scores_and_is_not_proposed_again(
     assert not [each.proposal.name for each in proposed if each.proposal.use]
 
 
-def test_a_module_that_is_there_is_left_alone(project: Project) -> None:
-    (project.root / "generated_evaluators.py").write_text("MINE = 1\n")
-    one = ProposedEvaluator(
-        name="short", why="", made_by="llm m", source="def short(output):\n    return True\n"
-    )
-    files = write_evaluators(project.root, [one])
-    assert files[0].name == "generated_evaluators_2.py"
-    assert (project.root / "generated_evaluators.py").read_text() == "MINE = 1\n"
-    assert 'use = "generated_evaluators_2:short"' in (project.root / "ratchet.toml").read_text()
-
-
 def test_a_configuration_that_would_not_be_valid_is_left_as_it_is(project: Project) -> None:
     config = project.root / "ratchet.toml"
     config.write_text('evaluators = [{use = "cost"}]\n[agent]\nentry = "billing:bill"\n')
@@ -164,8 +153,3 @@ def test_a_configuration_that_would_not_be_valid_is_left_as_it_is(project: Proje
     assert {path.name for path in project.root.iterdir()} >= {"ratchet.toml"}
     assert not list(project.root.glob("*generated*"))
     assert not list(project.root.glob(".ratchet.toml*"))
-
-
-def test_nothing_kept_is_nothing_written(project: Project) -> None:
-    with pytest.raises(InputError, match="nothing to write"):
-        write_evaluators(project.root, [])

@@ -11,7 +11,7 @@ import pytest
 from ratchet.autopilot.evaluator_trial import try_evaluator
 from ratchet.evaluate import Evaluator, evaluator
 from ratchet.store import Store
-from ratchet.types import InputError, NotFound, Rollout, Score, Span, SpanRecord
+from ratchet.types import InputError, Rollout, Score, Span, SpanRecord
 
 
 @evaluator
@@ -70,14 +70,3 @@ def test_a_rollout_in_which_the_agent_failed_has_the_score_that_learning_gives_i
     store.rollouts.cancel(["r1"], 2.0)
     assert "cancelled" in tried(store, "r1").error
     assert store.scores.of(["r1"])["r1"] == []
-
-
-def test_what_has_no_answer_or_is_not_there_is_a_sentence(store: Store) -> None:
-    put_trace(store, "ef" * 16, None)
-    put_trace(store, "ee" * 16, "Here.")
-    with pytest.raises(InputError, match="its answer was not recorded"):
-        tried(store, "efef")
-    with pytest.raises(InputError, match="Several ids"):
-        tried(store, "e")
-    with pytest.raises(NotFound, match="no rollout and no trace"):
-        tried(store, "nothing")

@@ -128,28 +128,6 @@ def test_a_better_candidate_is_promoted_with_evidence_that_verifies(
     assert verify(ended.evidence_path).ok
 
 
-def test_a_worse_candidate_is_stopped_early(local: Store, tmp_path: Path) -> None:
-    ended = conduct(local, tmp_path, setting("a", 1, before=0.9, after=0.2))
-    assert ended.decision is not None
-    assert ended.decision.verdict in ("harm", "futile")
-    assert ended.decision.pairs < 40
-
-
-def test_the_same_candidate_brings_no_gain(local: Store, tmp_path: Path) -> None:
-    same = setting("a", 1, before=0.5, after=0.5 + 1e-9)
-    ended = conduct(local, tmp_path, same)
-    assert ended.decision is not None
-    assert ended.decision.verdict in ("futile", "no_gain")
-
-
-def test_a_decided_experiment_is_found_again_and_runs_nothing(local: Store, tmp_path: Path) -> None:
-    wanted = setting("a", 1, before=0.2, after=0.9)
-    first = conduct(local, tmp_path, wanted)
-    rollouts = local.rollouts.counts()
-    assert conduct(local, tmp_path, wanted) == first
-    assert local.rollouts.counts() == rollouts
-
-
 def test_alpha_is_shared_by_the_experiments_of_one_project_one_agent_and_one_objective(
     local: Store, tmp_path: Path
 ) -> None:

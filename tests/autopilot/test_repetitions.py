@@ -46,12 +46,6 @@ async def varies(number: int) -> float:
     return float(random.Random(current_seed()).random() < chance())
 
 
-@ratchet.agent
-async def repeats_itself(number: int) -> float:
-    CALLS[number, chance(), current_seed()] += 1
-    return float(random.Random(number).random() < chance())
-
-
 @evaluator
 def score(output: float) -> float:
     return output
@@ -196,30 +190,11 @@ def test_an_agent_whose_answers_vary_is_repeated_as_val_tasks_say(local: Store) 
     assert calls_by_task(CANDIDATE).total() == 50
 
 
-def test_asked_again_it_gives_the_same_answer_and_runs_nothing(local: Store) -> None:
-    first = planned(local)
-    made = CALLS.copy()
-    assert planned(local) == first
-    assert made == CALLS
-
-
-def test_an_agent_that_repeats_itself_is_run_once(local: Store) -> None:
-    chosen = planned(local, agent=repeats_itself)
-    assert chosen.count == 1
-    assert "equal scores on all of 50 val tasks" in chosen.sentence
-
-
 @pytest.mark.parametrize("wanted", [1, 7])
 def test_a_configured_number_needs_no_pilot(local: Store, wanted: int) -> None:
     chosen = planned(local, wanted=wanted)
     assert chosen.count == wanted
     assert chosen.sentence.endswith(f"either candidate: repetitions = {wanted} under [prove].")
-    assert not CALLS
-
-
-def test_where_the_budget_has_no_room_nothing_is_run(local: Store) -> None:
-    assert planned(local, tests=1001) == RepetitionPlan()
-    assert planned(local, budget=Budget(rollouts=159)) == RepetitionPlan()
     assert not CALLS
 
 

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -159,21 +158,6 @@ def test_nothing_is_instrumented_twice_and_the_last_provider_gets_the_spans(
     assert len(spans()) == 1
 
 
-def test_what_is_not_installed_is_passed_by(library: Library) -> None:
-    assert instruments.install(None) == []
-
-
-def test_an_instrumentor_without_its_library_is_passed_by(library: Library) -> None:
-    library._distribution(library.instrument.needs, "1.5")
-    assert instruments.install(None) == []
-
-
-def test_a_library_that_is_installed_since_is_found(library: Library) -> None:
-    assert instruments.install(None) == []
-    library.install()
-    assert instruments.install(None) == [library.name]
-
-
 @pytest.mark.parametrize(
     "fault", ["raise ValueError('broken')", "raise SystemError", "import no_such_module"]
 )
@@ -273,23 +257,6 @@ def test_a_library_that_another_instrumentor_tells_of_is_left_to_it(
     assert exported[1]() == []
 
 
-def test_a_library_that_is_too_old_for_our_own_way_costs_one_line(
-    library: Library, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    own = Instrument(
-        name=library.name,
-        library=library.name,
-        module=library.name,
-        own="no_such_module:switch_on",
-        at_least=(2, 1),
-    )
-    monkeypatch.setattr(instruments, "INSTRUMENTS", (own,))
-    library.install(version="2.0.9rc1")
-    assert instruments.install(None) == [library.name]
-    assert library.load().call() == "answer"
-    assert "2.0.9rc1 is older than what can be instrumented, which is 2.1" in caplog.text
-
-
 def test_an_import_that_fails_is_waited_for_again(library: Library) -> None:
     library.install()
     path = library.folder / f"{library.name}.py"
@@ -303,16 +270,6 @@ def test_an_import_that_fails_is_waited_for_again(library: Library) -> None:
     importlib.invalidate_caches()
     library.load()
     assert told == ["now"]
-
-
-def test_a_module_that_is_listened_to_is_found_as_before(library: Library) -> None:
-    library.install()
-    when_imported(library.name, lambda: None)
-    spec = importlib.util.find_spec(library.name)
-    assert spec is not None
-    assert type(spec.loader) is SourceFileLoader
-    assert spec.origin == str(library.folder / f"{library.name}.py")
-    assert importlib.util.find_spec(f"{library.name}_that_is_not") is None
 
 
 def test_what_runs_at_an_import_may_import_the_module_itself(library: Library) -> None:

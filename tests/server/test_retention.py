@@ -9,13 +9,11 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from sqlalchemy import text
 
 from ratchet.server import retention
 from ratchet.server.metrics import Metrics
-from ratchet.server.retention import DAY_S, LARGEST, SMALLEST, Pruner, Retention, next_limit
+from ratchet.server.retention import DAY_S, LARGEST, SMALLEST, Pruner, Retention
 from ratchet.store import Store
 from ratchet.store.audit import AuditRow
 from ratchet.store.partitions import period_s
@@ -185,13 +183,6 @@ def test_evidence_and_rollouts_of_runs_that_may_go_on_stay(store: Store) -> None
     assert left(store) == {*needed, "newest"}
 
 
-def test_rollouts_that_stay_keep_nothing_behind_them(store: Store) -> None:
-    kept = [over(f"kept{n}", 100, "prove/run") for n in range(2 * LARGEST)]
-    store.rollouts.create([*kept, over("old", 100), rollout("newest")], now=NOW)
-    assert sweep(store)["rollouts"] == 1
-    assert left(store) == {"newest", *(r.id for r in kept)}
-
-
 @pytest.mark.parametrize("stage", STAGE_TRANSITIONS)
 def test_a_run_needs_its_rollouts_until_nothing_can_follow(stage: Stage) -> None:
     ended = stage in ("shipped", "no_gain")
@@ -266,13 +257,6 @@ def test_the_newest_row_stays_so_that_no_number_is_given_twice(store: Store) -> 
     assert [event.seq > newest for event in store.events.after(newest)] == [True]
 
 
-def test_feedback_from_the_future_keeps_nothing_behind_it(store: Store) -> None:
-    ahead = [Feedback(id=f"f{n}", kind="copy", created_at=1e15) for n in range(2 * LARGEST)]
-    old = [Feedback(id=f"o{n}", kind="copy", created_at=1.0) for n in range(3)]
-    store.feedback.add([*ahead, *old, Feedback(id="newest", kind="copy")], now=NOW)
-    assert sweep(store)["feedback"] == 3
-
-
 def test_many_rows_go_in_many_small_transactions(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -294,14 +278,6 @@ def test_many_rows_go_in_many_small_transactions(
     assert max(sizes) <= LARGEST
     assert left(store) == {"newest"}
     assert rows_of(store, "spans") == 0
-
-
-@given(st.integers(SMALLEST, LARGEST), st.floats(0.0, 100.0))
-def test_a_step_that_took_long_is_followed_by_a_smaller_one(limit: int, took_s: float) -> None:
-    following = next_limit(limit, took_s)
-    assert SMALLEST <= following <= LARGEST
-    assert following <= limit or took_s < 0.05
-    assert following < limit or took_s <= 0.05 or limit == SMALLEST
 
 
 def test_two_servers_of_one_postgres_step_aside_for_one_another(postgres_url: str) -> None:
@@ -369,14 +345,6 @@ def test_keys_of_logins_go_once_they_have_expired_and_other_keys_stay(store: Sto
         store.keys.create(name, ("read",), days_ago(2), until)
     sweep(store)
     assert [key.name for key in store.keys.list()] == ["login:bob", "runners", "login: by hand"]
-
-
-def test_deleted_rows_are_counted(sqlite_url: str) -> None:
-    metrics = Metrics()
-    with Store.open(sqlite_url) as store:
-        store.events.add([("k", n) for n in range(3)], now=1.0)
-        sweep(store, metrics=metrics)
-    assert b'ratchet_pruned_rows_total{noun="events"} 2.0' in metrics.render()[1]
 
 
 def test_it_runs_in_the_background_again_and_again_and_survives_a_failing_store(
@@ -453,18 +421,3 @@ def test_it_ends_at_once_between_steps_and_does_not_wait_for_one_that_hangs(
             go_on.set()
 
         run(within)
-
-
-def test_a_server_that_never_swept_ends_at_once(sqlite_url: str) -> None:
-    with Store.open(sqlite_url) as store:
-
-        async def test() -> None:
-            async with asyncio.timeout(5):
-                pruner = Pruner(store)
-                await pruner.start()
-                await pruner.close()
-                await Pruner(store).close()
-            left = {task for task in asyncio.all_tasks() if task is not asyncio.current_task()}
-            assert left == set()
-
-        run(test)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulator.reading import RULES, STRONG, read
-from tests.simulator.writing import STATEMENTS, VAGUE
+from tests.simulator.reading import STRONG, read
 
 WORDINGS = {
     "capacity": [
@@ -101,30 +100,6 @@ def test_a_denial_is_not_a_statement(rule: str, sentence: str) -> None:
     assert rule not in reading.stated
 
 
-@pytest.mark.parametrize(
-    "sentence",
-    [
-        "Never ignore the capacity: the room must fit everyone.",
-        "Do not skip checking that the room fits everyone.",
-        "Never suggest a room without checking that it seats all attendees.",
-        "Ignore rooms that are too small.",
-    ],
-)
-def test_a_double_negation_states_the_rule(sentence: str) -> None:
-    reading = read(sentence)
-    assert "capacity" in reading.stated
-    assert "capacity" not in reading.denied
-
-
-@pytest.mark.parametrize("rule", RULES)
-def test_the_coachs_own_statements_are_understood(rule: str) -> None:
-    for sentence in STATEMENTS[rule]:
-        reading = read(sentence)
-        assert reading.stated.get(rule) == STRONG, sentence
-        assert not reading.denied, sentence
-    assert 0 < read(VAGUE[rule]).stated[rule] < STRONG
-
-
 def test_a_rule_named_in_passing_or_with_a_hedge_counts_for_less() -> None:
     full = read("The room must have enough seats.").stated["capacity"]
     topic = read("Check the capacity, the equipment and the calendar.").stated
@@ -147,20 +122,3 @@ def test_what_states_no_rule_is_not_taken_for_one(prompt: str) -> None:
     reading = read(prompt)
     assert not reading.stated
     assert not reading.denied
-
-
-def test_the_order_of_tie_breaks_is_read() -> None:
-    assert not read("Choose the smallest room; then the nearest.").near_first
-    assert not read("If several tie, the nearest wins.\nChoose the smallest room.").near_first
-    assert read("Choose the nearest room. Then the smallest.").near_first
-
-
-def test_demonstrations_are_counted_and_state_nothing() -> None:
-    demo = "Request: We need a room for 8 people on 2026-03-04 at 10:00.\nAnswer: A101\n\n"
-    reading = read("You are an assistant.\n\n" + demo * 3)
-    assert reading.demonstrations == 3
-    assert not reading.stated
-
-
-def test_whitespace_is_an_empty_prompt() -> None:
-    assert read(" \n\t").empty

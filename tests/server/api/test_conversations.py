@@ -66,21 +66,6 @@ def test_conversations_are_listed_read_and_followed_step_by_step(
     assert (len(more["operations"]), more["next_cursor"]) == (1, None)
 
 
-def test_an_id_may_be_any_text(server: RunningServer) -> None:
-    ids = ["a/b", "50%", "a%2Fb", "ünïcode ☃", "a b", "..", ".", "a?b#c", "%", "a//b/"]
-    for number, id in enumerate(ids):
-        add(server, number, id)
-    with Client(server.url) as client:
-        found, cursor = client.conversations.list(agent="bot", limit=50)
-        assert ([one.id for one in found], cursor) == (ids[::-1], None)
-        for id in ids:
-            log = client.conversations.log(id)
-            assert log is not None
-            assert log.conversation.id == id
-            operations, _ = client.conversations.operations(id)
-            assert [one.name for one in operations] == ["chat"]
-
-
 def test_what_is_not_there_is_said_to_be_missing(
     server: RunningServer, http: httpx2.Client
 ) -> None:

@@ -111,11 +111,6 @@ def test_the_baseline_may_be_the_agents_own_prompt(agent: Agent) -> None:
     assert all("ratchet.candidate_id" not in one.attributes for one in own)
 
 
-def test_calls_outside_of_the_canary_say_nothing_of_it(agent: Agent) -> None:
-    agent.split(enrolled=0.0)
-    assert agent.call(chat()) is None
-
-
 def test_a_named_conversation_keeps_its_release_and_a_withdrawn_one_is_taken_from_it(
     agent: Agent,
 ) -> None:

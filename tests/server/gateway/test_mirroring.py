@@ -14,7 +14,7 @@ import pytest
 
 from ratchet.autopilot.gateway_shadow import gateway_pairs
 from ratchet.evaluate import evaluator
-from ratchet.server.gateway.mirroring import AT_ONCE, CallMirror, shadow_name
+from ratchet.server.gateway.mirroring import AT_ONCE, CallMirror
 from ratchet.server.gateway.substitution import PromptSubstituter, Shadow
 from ratchet.store import Store
 from ratchet.types import AgentSettings, Candidate, PromptTemplate, SpanRecord, TrafficSplit
@@ -178,8 +178,3 @@ def test_no_more_calls_at_once_than_allowed() -> None:
         assert mirror.admits(Shadow("e", "c", 1.0))
 
     asyncio.run(work())
-
-
-def test_the_name_of_the_shadow_is_a_name_of_an_agent() -> None:
-    assert shadow_name("bot") == "bot.shadow"
-    assert len(shadow_name("b" * 100)) == 100

@@ -14,7 +14,7 @@ import openai
 import pytest
 
 from ratchet._http import httpx2
-from ratchet.observe.model_apis import DIALECTS, chat, completions
+from ratchet.observe.model_apis import chat, completions
 from ratchet.server.gateway import Upstream
 from ratchet.server.gateway.substitution import Substitution
 from ratchet.server.gateway.training import TrainingReader
@@ -344,21 +344,6 @@ def test_a_response_that_breaks_off_is_dropped_and_a_refusal_is_not_counted(
     assert training.store.transitions.kept(["r1"])["r1"].dropped == {"incomplete": 1}
 
 
-def test_apis_without_token_ids_are_named(
-    training: Site, upstream: StubUpstream, caplog: pytest.LogCaptureFixture
-) -> None:
-    upstream.answers({"content": [{"type": "text", "text": "x"}], "model": "m"})
-    body = json.dumps({"model": "m", "messages": ASKED}).encode()
-    path = "/gateway/r1@1/anthropic/v1/messages"
-    with raw_call(training.port, http_request(path, body, {"connection": "close"})) as wire:
-        read_all(wire)
-    assert stored(training, 1) == []
-    assert training.store.transitions.kept(["r1"])["r1"].dropped == {"api": 1}
-    assert "must call /chat/completions" in caplog.text
-    # It was sent as the agent wrote it.
-    assert upstream.seen[0].json == {"model": "m", "messages": ASKED}
-
-
 def test_another_tokenizer_is_noticed(
     training: Site, upstream: StubUpstream, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -490,8 +475,3 @@ def test_too_many_token_ids_are_left_out_rather_than_cut(monkeypatch: pytest.Mon
     for number in range(30):
         assembly.add({"choices": [{"index": 0, "delta": {}, "token_ids": [number]}]})
     assert chat.choice_tokens(assembly.response())[0].response is None
-
-
-def test_each_dialect_says_whether_it_has_tokens() -> None:
-    having = {path for (_, path), one in DIALECTS.items() if one.training_request({}) is not None}
-    assert having == {"chat/completions", "completions"}
