@@ -13,19 +13,15 @@ from typing import Any
 
 import psutil
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from tests.waiting import alive, until_async
 
 from ratchet.observe.ids import attempt_span_id, attempt_trace_id
 from ratchet.run.command import CommandExecutor, task_json
-from ratchet.run.handover import parse_command
 from ratchet.run.program_results import result_of
 from ratchet.types import (
     AgentError,
     Candidate,
     Claim,
-    ConfigError,
     Outcome,
     PromptTemplate,
     Rollout,
@@ -312,19 +308,6 @@ def test_a_flood_on_standard_error_is_read_and_its_end_is_kept(
     assert psutil.Process().memory_info().rss - before < 64 * 1024 * 1024
 
 
-def test_a_program_that_reads_nothing_of_a_large_task_succeeds(
-    program: Write, claims: Claims
-) -> None:
-    (outcome,) = run(program("print(1)"), claims("x" * 3_000_000)[0])
-    assert outcome.output == 1
-
-
-def test_many_programs_run_at_once(program: Write, claims: Claims) -> None:
-    executor = program("import json, sys; print(json.load(sys.stdin)['input'] * 2)", slots=8)
-    outcomes = run(executor, *claims(*range(12)))
-    assert [outcome.output for outcome in outcomes] == [2 * number for number in range(12)]
-
-
 def test_a_program_that_is_not_there_is_told_before_anything_runs(tmp_path: Path) -> None:
     def start(*command: str, folder: Path = tmp_path) -> None:
         executor = CommandExecutor(command, folder=folder, state=tmp_path, slots=1, timeout_s=1)
@@ -337,32 +320,6 @@ def test_a_program_that_is_not_there_is_told_before_anything_runs(tmp_path: Path
         start("./plain.txt")
     with pytest.raises(AgentError, match="there is no such folder"):
         start(sys.executable, folder=tmp_path / "nowhere")
-
-
-def test_a_program_that_vanishes_fails_its_rollout(tmp_path: Path, claims: Claims) -> None:
-    script = tmp_path / "agent.sh"
-    script.write_text("#!/bin/sh\necho hi\n")
-    script.chmod(0o755)
-    executor = CommandExecutor(
-        ["./agent.sh"], folder=tmp_path, state=tmp_path / "state", slots=1, timeout_s=9
-    )
-    assert run(executor, claims("x")[0])[0].output == "hi"
-    script.write_text("#!/no/such/interpreter\n")
-    (outcome,) = run(executor, claims("x")[0])
-    assert outcome.status == "failed"
-    assert "cannot be started" in outcome.error
-
-
-def test_command_lines_are_split_as_a_shell_does_and_run_by_none() -> None:
-    assert parse_command("node 'my agent.js' --x \"$HOME\"") == (
-        "node",
-        "my agent.js",
-        "--x",
-        "$HOME",
-    )
-    for line, said in (("", "is empty"), ("  ", "is empty"), ("node 'x", "cannot be read")):
-        with pytest.raises(ConfigError, match=said):
-            parse_command(line)
 
 
 @pytest.mark.parametrize(
@@ -386,11 +343,6 @@ def test_command_lines_are_split_as_a_shell_does_and_run_by_none() -> None:
 )
 def test_what_is_printed_is_read_as_the_result(printed: bytes, result: object) -> None:
     assert result_of(printed) == result
-
-
-@given(st.binary(max_size=200))
-def test_whatever_is_printed_is_some_result(printed: bytes) -> None:
-    json.dumps(result_of(printed))
 
 
 def _claim(id: str = "a:b.c_d-e", token: str = "") -> Claim:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,8 +13,7 @@ from tests.node_packages import node
 from tests.run.executing import use
 
 from ratchet.run.command import CommandExecutor
-from ratchet.run.handover import Handover, parse_command
-from ratchet.run.program_results import last_line, result_of
+from ratchet.run.handover import Handover
 from ratchet.types import Claim, ConfigError, InputError, Outcome
 from ratchet.worker.placeholders import check_placeholders
 
@@ -92,15 +90,6 @@ def test_fields_of_the_input_stand_where_they_are_named_and_data_is_json(
     assert json.loads(whole) == given
 
 
-def test_a_command_without_placeholders_keeps_its_braces_and_gets_the_task_as_json(
-    command: Make, claims: Claims
-) -> None:
-    source = "import json, sys; print(json.dumps([sys.argv[1:], json.load(sys.stdin)['input']]))"
-    words = ("{{.State}}", "${HOME}", "{print $1}", '{"a": {}}', "{}")
-    (outcome,) = run(command(sys.executable, "-c", source, *words), claims("q"))
-    assert outcome.output == [list(words), "q"]
-
-
 def test_standard_input_is_what_the_template_says_and_empty_beside_a_placeholder(
     command: Make, claims: Claims
 ) -> None:
@@ -153,16 +142,6 @@ def test_a_wrong_placeholder_is_refused(text: str, said: str) -> None:
     assert said in failed.value.message
 
 
-def test_logs_before_the_answer_are_not_the_answer() -> None:
-    printed = b'{"level": "info"}\nThinking\xe2\x80\xa6\n{\n  "answer": {\n    "a": 1\n  }\n}\n'
-    assert result_of(printed) == {"answer": {"a": 1}}
-    assert result_of(b"[info] start\n[\n1,\n2\n]") == [1, 2]
-    assert result_of(b"[1] a source\n[2] another") == "[1] a source\n[2] another"
-    assert last_line(b"loading\nYou: \nIt is on its way.\n\n") == "It is on its way."
-    assert last_line(b'log\n{"a": 1}\n') == {"a": 1}
-    assert last_line(b"") == ""
-
-
 WRITES = """
 import os, pathlib, sys
 given = sys.argv[1]
@@ -194,11 +173,3 @@ def test_an_answer_in_a_file_is_that_of_this_attempt(command: Make, claims: Clai
     assert (link.status, fifo.status) == ("failed", "failed")
     assert "report.md cannot be read" in link.error
     assert "report.md is no regular file" in fifo.error
-
-
-def test_a_command_is_split_as_a_shell_would_and_a_value_never_is() -> None:
-    words = parse_command("ask --name 'Ann Lee' \"{input.first name}\" {input}")
-    assert words == ("ask", "--name", "Ann Lee", "{input.first name}", "{input}")
-    filled, _ = Handover(words=words).command({"first name": "a 'b"})
-    assert filled[3] == "a 'b"
-    assert os.fsencode(filled[4]) == b'{"first name":"a \'b"}'

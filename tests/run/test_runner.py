@@ -111,14 +111,6 @@ def test_tasks_that_want_the_same_rollouts_share_them(
     assert Counter(agents.calls) == Counter(range(15))
 
 
-def test_nothing_to_run_is_done_at_once(agents: Agents, known: Store) -> None:
-    async def main() -> None:
-        async with Runner(known, "agent", agents.executor()) as runner:
-            assert await runner.run([], []) == {}
-
-    asyncio.run(main())
-
-
 def test_two_runners_on_one_queue_share_the_work_and_run_nothing_twice(
     agents: Agents, known: Store, rollouts: Rollouts, candidate: Candidate, sqlite_url: str
 ) -> None:
@@ -351,12 +343,6 @@ def test_a_lock_is_held_by_one(tmp_path: Path) -> None:
     second.release()
 
 
-def test_a_lock_in_a_folder_that_cannot_be_made_is_a_clear_error(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(StoreError, match="cannot be made"):
-        FileLock(tmp_path / "file" / "lock", "The thing").acquire()
-
-
 def test_a_lock_is_held_as_long_as_a_child_that_inherited_it_lives(tmp_path: Path) -> None:
     import subprocess
     import sys
@@ -400,15 +386,3 @@ def test_a_retried_rollout_is_returned_as_it_is_stored_with_what_all_attempts_co
     stored = known.rollouts.get(["r0"])["r0"]
     assert stored.cost_usd == 2.0
     assert done["r0"] == stored
-
-
-def test_a_rollout_whose_agent_was_never_called_has_no_duration(
-    agents: Agents, lite: Store, rollouts: Rollouts
-) -> None:
-    async def main() -> dict[str, Rollout]:
-        async with Runner(lite, "agent", agents.executor()) as runner:
-            return await runner.run(rollouts("a", candidate_id="c" * 64), [])
-
-    done = asyncio.run(main())
-    assert (done["r0"].status, done["r0"].duration_s) == ("failed", None)
-    assert done["r0"] == lite.rollouts.get(["r0"])["r0"]

@@ -162,16 +162,6 @@ def test_a_runner_serves_what_is_queued_until_it_is_told_to_stop(
     assert setting.watcher.heard == []
 
 
-def test_without_a_candidate_the_agent_runs_as_its_source_stands(setting: Setting) -> None:
-    setting.store.rollouts.create(numbered(1), 0.0)
-
-    async def meanwhile(runner: Runner, stop: asyncio.Event) -> None:
-        await until_async(lambda: bool(setting.watcher.ends))
-
-    setting.serve(meanwhile)
-    assert setting.store.rollouts.get(["r1"])["r1"].output == [1, 5]
-
-
 def test_a_candidate_that_cannot_be_had_fails_its_rollout_and_the_rest_goes_on(
     setting: Setting,
 ) -> None:
@@ -431,30 +421,3 @@ def test_a_store_is_served_as_a_server_is(
 
     asyncio.run(main())
     assert lite.rollouts.counts() == {"succeeded": 5}
-
-
-def test_a_server_can_be_asked_for_rollouts_of_ones_own(setting: Setting) -> None:
-    async def main() -> dict[str, Rollout]:
-        async with (
-            ratchet.AsyncClient(setting.server.url) as client,
-            setting.runner(client) as runner,
-        ):
-            return await runner.run(numbered(*range(5)), [])
-
-    done = asyncio.run(asyncio.wait_for(main(), 30))
-    assert {each.output[0] for each in done.values()} == set(range(5))
-    assert setting.store.rollouts.counts() == {"succeeded": 5}
-
-
-def test_a_blocking_client_is_a_store_to_a_runner(setting: Setting) -> None:
-    from ratchet.run.transport import StoreTransport
-
-    async def main(client: ratchet.Client) -> dict[str, Rollout]:
-        executor = AsyncExecutor(setting.agent, slots=2, timeout_s=30)
-        async with Runner(StoreTransport(client), "agent", executor) as runner:
-            return await runner.run(numbered(*range(5)), [])
-
-    with ratchet.Client(setting.server.url) as client:
-        done = asyncio.run(asyncio.wait_for(main(client), 30))
-    assert len(done) == 5
-    assert setting.store.rollouts.counts() == {"succeeded": 5}

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ratchet.store import Store
 from ratchet.store.dialogue import ConversationStep, RecordedCall, dialogue
 from ratchet.store.messages import messages_in
-from ratchet.types import Feedback, InputError, Rollout, Span, SpanRecord
+from ratchet.types import Feedback, InputError, Span, SpanRecord
 from ratchet.types.trace import ConversationMessage
 
 _numbers = itertools.count(1)
@@ -221,17 +221,6 @@ def test_a_call_that_a_library_beneath_reports_again_is_told_once() -> None:
     assert talk.said() == turns(U1, A1)
 
 
-def test_the_same_words_said_again_are_told_again() -> None:
-    talk = Talk()
-    yes, ok = asks("yes"), answers("ok")
-    history: list[dict[str, Any]] = []
-    for number in range(4):
-        history.append(yes)
-        talk.call(f"t{number}", list(history), [ok])
-        history.append(ok)
-    assert talk.said() == turns(*history)
-
-
 def test_system_prompts_stand_apart() -> None:
     talk = Talk()
     system = [{"type": "text", "content": "Be kind."}]
@@ -266,33 +255,6 @@ def test_what_agents_say_to_one_another_is_nested() -> None:
     ]
 
 
-def test_an_agent_that_only_wraps_another_one_nests_nothing() -> None:
-    talk = Talk()
-    agent = {"gen_ai.operation.name": "invoke_agent"}
-    wrapper = talk.span("t1", "answer", **agent)
-    inner = talk.span("t1", "desk", wrapper, **agent)
-    talk.call("t1", [U1], [A1], parent=inner)
-    (first, _) = dialogue(talk.steps(), "chat").messages
-    assert (first.nested, first.agent) == (False, "desk")
-
-
-def test_where_no_call_was_recorded_the_agents_input_and_output_are_what_was_said() -> None:
-    talk = Talk()
-    captured = {"ratchet.input": '{"question": "hi"}', "ratchet.output": '"hello"'}
-    root = talk.span("t1", "answer", **captured)
-    talk.span("t1", "step", root, **{"ratchet.input": '"not said"'})
-    assert talk.said() == [("user", "hi"), ("assistant", "hello")]
-
-
-def test_messages_whose_end_was_cut_are_read_as_far_as_they_are_whole() -> None:
-    whole = json.dumps([U1, A1, U2])
-    talk = Talk()
-    cut = whole[: len(whole) - 20] + "… [20 more characters]"
-    talk.span("t1", "chat", **{"gen_ai.input.messages": cut})
-    found = dialogue(talk.steps(), "chat")
-    assert ([shown(one) for one in found.messages], found.cut) == (turns(U1, A1), True)
-
-
 @pytest.mark.parametrize(
     "odd",
     [
@@ -325,15 +287,6 @@ def test_no_attribute_breaks_a_log(odd: Any) -> None:
     outer = talk.span("t1", "step", **around)
     talk.call("t1", [U1], [A1], parent=outer)
     assert ("user", "hi") in talk.said()
-
-
-def test_parents_that_are_each_others_break_no_log() -> None:
-    talk = Talk()
-    first = talk.call("t1", [U1], [A1])
-    second = talk.call("t1", [U1, A1, U2], [A2], parent=first)
-    steps = talk.steps()
-    ring = [steps[0]._replace(parent_id=second), steps[1]]
-    assert [shown(one) for one in dialogue(ring, "chat").messages] == turns(U1, A1, U2, A2)
 
 
 @given(
@@ -443,19 +396,6 @@ def test_a_trace_of_several_conversations_belongs_to_each_with_its_own_part(stor
         assert found is not None
         assert [shown(one) for one in found.messages] == expected
     assert [one.trace_id for one in store.traces.list()[0]] == ["t"]
-
-
-def test_the_conversation_of_a_rollout_is_its_own(store: Store) -> None:
-    rollout = Rollout(id="r", queue="q", candidate_id="", task_id="", input=1, purpose="")
-    store.rollouts.create([rollout], 1.0)
-    talk = Talk()
-    talk.call("t1", [U1], [A1])
-    store.spans.put([SpanRecord(span=each, rollout_id="r", fence=1) for each in talk.spans])
-    assert store.conversations.list() == ([], None)
-    assert [one.id for one in store.conversations.list(rollouts=True)[0]] == ["chat"]
-    found = store.conversations.log("chat")
-    assert found is not None
-    assert [shown(one) for one in found.messages] == turns(U1, A1)
 
 
 @pytest.mark.parametrize(

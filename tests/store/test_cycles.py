@@ -9,9 +9,7 @@ import pytest
 
 from ratchet.store import Store
 from ratchet.types import (
-    CYCLE_LIMITS,
     CYCLE_TRANSITIONS,
-    FINAL_CYCLE_STATES,
     Conflict,
     Cycle,
     CycleAction,
@@ -111,20 +109,6 @@ def _force(store: Store, cycle: Cycle) -> None:
     store._database.write(lambda c: c.execute(query))
 
 
-def test_each_state_can_be_reached_and_can_be_left_unless_it_is_final() -> None:
-    reached: set[str] = set()
-    todo: list[CycleState] = ["idle"]
-    while todo:
-        state = todo.pop()
-        reached.add(state)
-        todo += [each for each in CYCLE_TRANSITIONS[state] if each not in reached]
-    assert reached == set(CYCLE_TRANSITIONS)
-    assert {"done", "quarantined", "dropped"} == FINAL_CYCLE_STATES
-    assert all(target in CYCLE_TRANSITIONS[state] for state, (_, target) in CYCLE_LIMITS.items())
-    waiting = {"idle", "watch", "rollback"}  # a watch has an end of its own; a rollback is retried
-    assert set(CYCLE_LIMITS) == set(CYCLE_TRANSITIONS) - FINAL_CYCLE_STATES - waiting
-
-
 def test_a_writer_that_has_not_seen_the_last_version_is_refused(store: Store) -> None:
     cycle = begun()
     store.cycles.put(cycle, move(cycle, "idle"))
@@ -149,18 +133,6 @@ def test_an_agent_has_one_cycle_at_a_time(store: Store) -> None:
     store.cycles.put(dropped, move(dropped, "capture", 2))
     store.cycles.put(second, move(second, "idle"))
     assert store.cycles.underway("helper") == second
-
-
-def test_an_action_of_a_known_key_is_not_stored_again(store: Store) -> None:
-    cycle = begun()
-    action = CycleAction(key="c/split/1", cycle_id="c", kind="split")
-    store.cycles.put(cycle, move(cycle, "idle"), [action])
-    done = msgspec.structs.replace(action, state="done", tries=1)
-    store.outbox.put(done)
-    learning = moved(cycle, "learn")
-    store.cycles.put(learning, move(learning, "capture", 2), [action])
-    assert store.outbox.get("c/split/1") == done
-    assert store.outbox.unfinished("helper") == []
 
 
 def test_people_pause_and_resume(store: Store) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -133,29 +132,6 @@ def test_a_candidate_comes_back_with_its_resources(store: Store) -> None:
         assert store.resources.get(version_of(resource)) == resource
 
 
-def test_the_first_to_propose_a_candidate_is_remembered(store: Store) -> None:
-    first = Candidate.of(RESOURCES, algorithm="Tune")
-    store.candidates.put(first, now=1.0)
-    store.candidates.put(Candidate.of(RESOURCES, algorithm="GEPA"), now=2.0)
-    assert store.candidates.get(first.id) == first
-
-
-def test_a_short_id_finds_its_candidates(store: Store) -> None:
-    made = [Candidate.of({"p": PromptTemplate(f"{n}")}) for n in range(40)]
-    for candidate in made:
-        store.candidates.put(candidate, now=1.0)
-    prefix = made[0].id[:1]
-    assert store.candidates.find(prefix) == [c for c in made if c.id.startswith(prefix)]
-    assert store.candidates.find(made[3].id) == [made[3]]
-    assert store.candidates.find("%") == []
-    assert len(store.candidates.find("")) == 40
-
-
-def test_an_empty_candidate_can_be_kept(store: Store) -> None:
-    store.candidates.put(Candidate.of({}), now=1.0)
-    assert store.candidates.get(Candidate.of({}).id).resources == {}
-
-
 def test_a_dataset_comes_back_in_its_order(store: Store) -> None:
     tasks = tuple(Task(f"t{n}", {"q": n}, [n], {"from": "test"}) for n in (3, 1, 2))
     dataset = Dataset("d", tasks, {"t1": "train", "t2": "val", "t3": "test"}, "captured")
@@ -164,19 +140,6 @@ def test_a_dataset_comes_back_in_its_order(store: Store) -> None:
     assert store.datasets.latest("d") == dataset
     assert store.datasets.put(Dataset("none", (), {}), now=1.0)
     assert store.datasets.latest("none") == Dataset("none", (), {})
-
-
-def test_the_latest_dataset_is_the_one_put_last_even_when_it_was_there_before(
-    store: Store,
-) -> None:
-    old = Dataset("d", (Task("t", 1),), {"t": "train"})
-    new = Dataset("d", (Task("t", 1), Task("u", 2)), {"t": "train", "u": "val"})
-    store.datasets.put(old, now=1.0)
-    store.datasets.put(new, now=2.0)
-    assert store.datasets.latest("d") == new
-    store.datasets.put(old, now=3.0)
-    assert store.datasets.latest("d") == old
-    assert store.summary()["datasets"] == 2
 
 
 def test_the_first_entry_of_a_key_stays_in_the_journal(store: Store) -> None:
@@ -204,17 +167,6 @@ def test_a_run_moves_only_as_the_table_allows(store: Store) -> None:
                 assert store.runs.get(id) == run(id, stage=before)
 
 
-def test_the_latest_run_is_the_one_updated_last(store: Store) -> None:
-    store.runs.put(run("a", updated_at=1.0))
-    store.runs.put(run("b", updated_at=2.0))
-    store.runs.put(run("a", updated_at=3.0))
-    assert [r.id for r in store.runs.list()] == ["a", "b"]
-    assert [r.id for r in store.runs.list(limit=1)] == ["a"]
-    latest = store.runs.latest()
-    assert latest is not None
-    assert latest.id == "a"
-
-
 def test_a_decision_stays(store: Store) -> None:
     store.experiments.put(experiment())
     decided = experiment(decision=decision())
@@ -234,16 +186,6 @@ def test_what_was_not_proved_may_still_be_decided_once(store: Store) -> None:
     store.experiments.put(experiment(decision=decision()))
     with pytest.raises(Conflict, match=r"Experiment e is decided \(promote\)"):
         store.experiments.put(experiment(decision=decision("not_proved")))
-
-
-def test_experiments_are_listed_in_the_order_in_which_they_began(store: Store) -> None:
-    store.experiments.put(experiment("a", run_id="one", decision=decision()))
-    store.experiments.put(experiment("b", run_id="one", decision=decision("harm")))
-    store.experiments.put(experiment("c", run_id="two", dataset_version="x"))
-    store.experiments.put(experiment("b", run_id="one", decision=decision("harm")))
-    assert [e.id for e in store.experiments.history()] == ["a", "b", "c"]
-    assert [e.id for e in store.experiments.list(limit=2)] == ["c", "b"]
-    assert [e.id for e in store.experiments.find("b")] == ["b"]
 
 
 def test_a_release_moves_only_as_the_table_allows(store: Store) -> None:
@@ -280,14 +222,6 @@ def test_spans_come_back_in_the_order_they_started(store: Store) -> None:
     assert store.spans.of("x") == []
 
 
-def test_spans_of_two_traces_may_share_their_ids(store: Store) -> None:
-    store.rollouts.create([rollout("r")], 1.0)
-    spans = [Span(trace_id=t, span_id="1", name="n", start_ns=1, end_ns=2) for t in "ab"]
-    for rollout_id, fence in (("r", 1), (None, 0)):
-        store.spans.add(rollout_id, fence, [*spans, *spans])
-        assert store.spans.of(rollout_id) == spans
-
-
 def test_spans_and_scores_of_a_rollout_that_is_not_in_the_store_are_refused(store: Store) -> None:
     store.rollouts.create([rollout("r")], 1.0)
     score = Score(evaluator="e", version="1", value=1.0)
@@ -309,27 +243,6 @@ def test_a_later_score_of_the_same_evaluator_version_replaces_the_earlier(store:
     store.scores.add([("r", again), ("r", newer)], 2.0)
     store.scores.add([], 3.0)
     assert store.scores.of(["r", "x"]) == {"r": [exact, again, newer], "x": []}
-
-
-def test_means_leave_errors_out_and_count_them(store: Store) -> None:
-    def rollout(id: str, candidate: str, purpose: str) -> Rollout:
-        return Rollout(
-            id=id, queue="q", candidate_id=candidate, task_id="t", input=1, purpose=purpose
-        )
-
-    def score(value: float | None, evaluator: str = "m", version: str = "1") -> Score:
-        error = "" if value is not None else "broke"
-        return Score(evaluator=evaluator, version=version, value=value, error=error)
-
-    made = [("1", "a", "x/1"), ("2", "a", "x/1"), ("3", "a", "x/2"), ("4", "b", "y")]
-    store.rollouts.create([rollout(*one) for one in made], 1.0)
-    given = [("1", score(1.0)), ("2", score(0.5)), ("3", score(None)), ("4", score(0.0, "l"))]
-    store.scores.add(given, 1.0)
-    assert store.scores.means() == [("a", "m", 0.75, 2, 1), ("b", "l", 0.0, 1, 0)]
-    assert store.scores.means(purpose="x/1") == [("a", "m", 0.75, 2, 0)]
-    assert store.scores.means(purpose="x/2") == [("a", "m", None, 0, 1)]
-    assert store.scores.means(candidate_id="b") == [("b", "l", 0.0, 1, 0)]
-    assert store.scores.means(version="2") == []
 
 
 def test_the_summary_counts_everything(store: Store) -> None:
@@ -385,32 +298,12 @@ def test_text_that_a_database_cannot_hold_is_replaced_where_it_stands(store: Sto
     store.runs.put(run(BAD, message="mended"))
 
 
-def test_a_value_without_json_form_is_refused_and_nothing_is_stored(store: Store) -> None:
-    fine = Rollout(id="fine", queue="q", candidate_id="c", task_id="t", input=1)
-    bad = Rollout(id="bad", queue="q", candidate_id="c", task_id="t", input=object())
-    with pytest.raises(InputError, match="type object cannot be stored as JSON"):
-        store.rollouts.create([fine, bad], 1.0)
-    assert store.rollouts.get(["fine", "bad"]) == {}
-
-
 def test_json_comes_back_exactly(store: Store) -> None:
     value = {"b": 1, "a": [None, True, 0.1, -1e-300, 2**60, "", "ü"], "": {"deep": [[[]]]}}
     store.journal.append("r", "k", value, 1.0)
     stored = store.journal.get("r", "k")
     assert stored == value
     assert list(stored) == list(value)
-
-
-def test_an_id_prefix_is_no_pattern(store: Store) -> None:
-    ids = ["a_1", "a%1", "aX1", "b"]
-    store.rollouts.create(
-        [Rollout(id=i, queue="q", candidate_id="c", task_id="t", input=1) for i in ids], 1.0
-    )
-    assert [r.id for r in store.rollouts.find("a_")] == ["a_1"]
-    assert [r.id for r in store.rollouts.find("a%")] == ["a%1"]
-    assert [r.id for r in store.rollouts.find("a")] == ids[:3]
-    pages = [[r.id for r in store.rollouts.list(limit=n)[0]] for n in range(1, 4)]
-    assert all(short == long[: len(short)] for short, long in pairwise(pages))
 
 
 def test_rollouts_are_listed_and_counted_by_candidate_and_task(store: Store) -> None:

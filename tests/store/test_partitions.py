@@ -9,8 +9,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from sqlalchemy import event, text
 
 from ratchet.store import Store, partitions
@@ -21,7 +19,6 @@ from ratchet.store.partitions import (
     LONGEST_S,
     SHORTEST_S,
     period_s,
-    periods_ahead,
 )
 from ratchet.types import Rollout, Span, SpanRecord, StoreError
 from ratchet.types.trace import TraceFilter
@@ -72,22 +69,6 @@ def store(postgres_url: str) -> Iterator[Store]:
         yield opened
 
 
-@given(
-    st.none() | st.integers(0, 10**6),
-    st.integers(0, 10**6),
-    st.integers(1, 10**5),
-)
-def test_periods_follow_each_other_without_a_gap(last: int | None, now: int, period: int) -> None:
-    found = periods_ahead(last, now, period)
-    ends = [last, *(end for _, end in found)]
-    assert [begin for begin, _ in found] == ends[:-1]
-    assert all(begin is None or begin < end for begin, end in found)
-    assert (ends[-1] or 0) >= now // period * period + (1 + AHEAD) * period
-    # However long no server ran, that is one period more.
-    assert len(found) <= 2 + AHEAD
-    assert periods_ahead(ends[-1], now, period) == []
-
-
 @pytest.mark.parametrize(
     ("days", "seconds"),
     [(None, LONGEST_S), (10_000, LONGEST_S), (32, 4 * DAY), (1, 3 * HOUR), (0.01, SHORTEST_S)],
@@ -134,16 +115,6 @@ def test_a_shorter_retention_makes_shorter_periods_from_then_on(store: Store) ->
     assert [p.end_ns - p.begin_ns for p in store.partitions.existing() if p.begin_ns == last] == [
         int(DAY * 1e9)
     ]
-
-
-def test_a_week_without_a_server_is_one_partition_that_late_spans_go_to(store: Store) -> None:
-    store.partitions.ahead(DAY, NOW)
-    assert len(store.partitions.ahead(DAY, NOW + 10 * DAY)) == 2 + AHEAD
-    late = [live(NOW + day * DAY) for day in (4, 6, 9.9)]
-    assert store.spans.put(late) == 3
-    gap = store.partitions.existing()[4]
-    assert gap.end_ns - (gap.begin_ns or 0) == int(7 * DAY * 1e9)
-    assert rows_of(store, gap.name) == 3
 
 
 @pytest.mark.parametrize("is_partitioned", [False, True])
@@ -366,10 +337,3 @@ def test_a_table_that_stays_locked_is_told(store: Store) -> None:
 
     store._database.write(locked)
     assert len(names(store)) == 4
-
-
-def test_on_sqlite_there_are_none(sqlite_url: str) -> None:
-    with Store.open(sqlite_url) as store:
-        assert store.partitions.ahead(DAY) == []
-        assert store.partitions.existing() == []
-        assert store.partitions.drop(2**62) is None

@@ -68,22 +68,6 @@ def test_a_rollout_comes_back_as_it_was_created(store: Store) -> None:
     assert one(store, "s").created_at == 9.0
 
 
-def test_creating_the_same_id_again_changes_nothing(store: Store) -> None:
-    assert store.rollouts.create([rollout("a"), rollout("b"), rollout("a", seed=9)], 1.0) == 2
-    assert store.rollouts.create([rollout("b", seed=9), rollout("c")], 2.0) == 1
-    assert store.rollouts.create([], 2.0) == 0
-    assert one(store, "a").seed == one(store, "b").seed == 0
-
-
-def test_only_a_claim_makes_a_rollout_run(store: Store) -> None:
-    with pytest.raises(InputError, match="Rollout r is created as 'running'"):
-        store.rollouts.create([rollout("r", status="running")], 1.0)
-    ended = rollout("e", status="succeeded", output=3, created_at=1.0)
-    store.rollouts.create([ended], 1.0)
-    assert one(store, "e") == ended
-    assert take(store) == []
-
-
 def test_the_oldest_are_claimed_first_and_each_once(store: Store) -> None:
     store.rollouts.create([rollout(f"r{n}") for n in (3, 1, 2)], 1.0)
     store.rollouts.create([rollout("x", queue="other"), rollout("r0")], 0.5)
@@ -196,16 +180,6 @@ def test_an_unknown_rollout_and_a_wrong_fence_are_refused(store: Store) -> None:
     assert store.rollouts.attempts("x") == []
 
 
-@pytest.mark.parametrize("status", ["running", "released", "expired"])
-def test_an_attempt_cannot_be_reported_as_what_only_the_queue_decides(
-    store: Store, status: str
-) -> None:
-    store.rollouts.create([rollout("r")], 1.0)
-    (claim,) = take(store)
-    with pytest.raises(InputError, match=f"reported as '{status}'"):
-        store.rollouts.finish([outcome(claim, status)], 12.0)
-
-
 @pytest.mark.parametrize("status", ["failed", "timed_out", "crashed"])
 def test_a_spoiled_attempt_is_repeated_until_none_are_left(store: Store, status: str) -> None:
     store.rollouts.create([rollout("r", max_attempts=2)], 1.0)
@@ -248,19 +222,6 @@ def test_a_heartbeat_keeps_a_lease_until_somebody_expires_it(store: Store) -> No
     assert [a.lease_until for a in store.rollouts.running("q")] == [110.0]
     assert store.rollouts.expire(110.0) == ["r"]
     assert store.rollouts.running() == store.rollouts.running("nobody") == []
-
-
-def test_what_is_given_back_is_queued_again_in_its_old_place_without_a_failure(
-    store: Store,
-) -> None:
-    store.rollouts.create([rollout("r"), rollout("s")], 1.0)
-    take(store)
-    assert store.rollouts.release([("r", 1), ("s", 1)], 11.0) == {("r", 1)}
-    assert store.rollouts.release([("r", 1)], 11.0) == set()
-    assert store.rollouts.release([], 11.0) == set()
-    assert ids([c.rollout for c in take(store, 2)]) == ["r", "s"]
-    assert one(store).failures == 0
-    assert [a.status for a in store.rollouts.attempts("r")] == ["released", "running"]
 
 
 def test_an_overdue_lease_of_another_queue_is_left_to_that_queue(store: Store) -> None:
@@ -404,29 +365,6 @@ def test_the_newest_rollouts_of_a_purpose_are_found_by_its_index(sqlite_url: str
         raw.close()
     assert any("ix_rollouts_purpose (purpose=?)" in step for step in plans)
     assert not any(step.startswith(("SCAN rollouts", "SCAN r ")) for step in plans)
-
-
-def test_more_ids_than_a_statement_takes_are_looked_up_in_parts(store: Store) -> None:
-    made = [rollout(f"{n}") for n in range(1203)]
-    assert store.rollouts.create(made, 1.0) == 1203
-    assert len(store.rollouts.get([r.id for r in made] + ["x"])) == 1203
-    claims = take(store, 2000)
-    assert ids([c.rollout for c in claims]) == ids(made)
-    pairs = {(c.rollout.id, c.fence) for c in claims}
-    assert store.rollouts.heartbeat(sorted(pairs), 30.0, 11.0) == pairs
-    answers = store.rollouts.finish([outcome(c) for c in claims], 12.0)
-    assert set(answers.values()) == {"succeeded"}
-    assert len(store.scores.of([r.id for r in made])) == 1203
-
-
-def test_a_batch_that_fails_leaves_nothing_behind(store: Store) -> None:
-    store.rollouts.create([rollout("r"), rollout("s")], 1.0)
-    good, bad = take(store, 2)
-    with pytest.raises(InputError, match="JSON"):
-        store.rollouts.finish([outcome(good, spans=(span(),)), outcome(bad, output=object())], 12.0)
-    assert [one(store, id).status for id in "rs"] == ["running", "running"]
-    assert store.spans.of("r") == []
-    assert store.rollouts.finish([outcome(good)], 12.0) == {("r", 1): "succeeded"}
 
 
 class _Wrong:

@@ -14,9 +14,7 @@ from hypothesis import strategies as st
 from sqlalchemy import event
 
 from ratchet.store import Store
-from ratchet.store.span_rows import Row
-from ratchet.store.spans import _ROWS_PER_INSERT
-from ratchet.types import InputError, Rollout, Span, SpanEvent, SpanRecord, StoreError
+from ratchet.types import InputError, Rollout, Span, SpanRecord, StoreError
 
 _numbers = itertools.count(1)
 
@@ -49,22 +47,6 @@ def cost(store: Store, id: str = "r") -> float | None:
     return store.rollouts.get([id])[id].cost_usd
 
 
-def test_spans_come_back_as_they_went_in(store: Store) -> None:
-    add_rollouts(store, "r")
-    fields = {
-        "parent_id": "p",
-        "status": "error",
-        "message": "broke",
-        "attributes": {"a": [1, 2.5, None, {"b": "é"}], "nul": "\x00", "text": "x" * 100_000},
-        "events": (SpanEvent("exception", 5, {"type": "E"}),),
-    }
-    mine, bots = of_rollout(fence=2, **fields), live(**fields)
-    assert store.spans.put([mine, bots]) == 2
-    assert store.spans.of("r", 2) == [mine.span]
-    assert store.spans.of("r", 1) == []
-    assert store.spans.live("bot") == ([bots.span], None)
-
-
 @pytest.mark.parametrize("count", [1, 63, 64, 65, 200])
 def test_a_span_that_is_stored_already_is_left_alone(store: Store, count: int) -> None:
     add_rollouts(store, "r")
@@ -74,10 +56,6 @@ def test_a_span_that_is_stored_already_is_left_alone(store: Store, count: int) -
     assert store.spans.put(again) == 1
     twice = [live()] * 2
     assert store.spans.put(twice) == 1
-
-
-def test_a_statement_has_at_most_the_values_that_every_sqlite_accepts() -> None:
-    assert _ROWS_PER_INSERT * len(Row._fields) <= 999
 
 
 def test_the_same_span_of_another_attempt_is_another(store: Store) -> None:
@@ -139,14 +117,6 @@ def test_a_span_that_no_database_holds_is_refused_with_all_others(
     assert store.spans.agents() == []
 
 
-def test_text_that_no_database_holds_is_replaced(store: Store) -> None:
-    odd = "a\x00b\ud800"
-    store.spans.put([live(odd, trace_id=odd, name=odd, message=odd, attributes={odd: odd})])
-    ((kept,), _) = store.spans.live("a\ufffdb\ufffd")
-    assert (kept.trace_id, kept.name, kept.message) == ("a\ufffdb\ufffd",) * 3
-    assert kept.attributes == {"a\x00b\ufffd": "a\x00b\ufffd"}
-
-
 def test_nothing_stays_of_spans_that_could_not_be_written(store: Store) -> None:
     add_rollouts(store, "r")
 
@@ -177,13 +147,6 @@ def test_pages_of_an_agents_spans_newest_first(store: Store) -> None:
     for cursor in ("x", "-1", "9" * 30, "٣"):
         with pytest.raises(InputError, match="does not belong to a page of spans"):
             store.spans.live("bot", 2, cursor)
-
-
-def test_agents_are_those_of_live_spans(store: Store) -> None:
-    add_rollouts(store, "r")
-    store.spans.put([*(live(name) for name in ("b", "a", "c", "a", "b")), of_rollout()])
-    store.spans.add(None, 0, [span()])
-    assert store.spans.agents() == ["a", "b", "c", "unknown"]
 
 
 def test_a_trace_is_found_whole_in_the_order_its_steps_started(store: Store) -> None:

@@ -11,9 +11,8 @@ import pytest
 from ratchet.observe.redaction import Redactor
 from ratchet.store import Store
 from ratchet.store import trace_index as module
-from ratchet.store.search_words import phrases_of, words_in
 from ratchet.types import Feedback, Span, SpanRecord
-from ratchet.types.trace import ModelCall, TraceFilter
+from ratchet.types.trace import TraceFilter
 
 SECOND = 10**9
 
@@ -145,12 +144,6 @@ def test_nothing_that_is_typed_is_an_error(store: Store, search: str) -> None:
     assert found(store, "refund") == ["t1"]
 
 
-def test_what_has_no_word_finds_nothing(store: Store) -> None:
-    put(store, trace("t1", "!!! ???"))
-    assert found(store, "!!!") == []
-    assert store.trace_index.facets(TraceFilter(search="?")).traces == 0
-
-
 def test_huge_and_odd_texts_are_indexed_by_their_beginning(store: Store) -> None:
     put(
         store,
@@ -275,13 +268,6 @@ def test_facets_count_what_fits(store: Store, monkeypatch: pytest.MonkeyPatch) -
     assert (few.traces, few.more) == (2, True)
 
 
-def test_traces_that_change_are_followed_by_what_they_say(store: Store) -> None:
-    mark = store.traces.mark()
-    put(store, trace("t1", "refund"), trace("t2", "order"))
-    changed, _ = store.traces.after(mark, TraceFilter(search="refund"), texts=True)
-    assert [(each.trace_id, each.input) for each in changed] == [("t1", "refund")]
-
-
 def test_redacted_words_are_not_found(store: Store) -> None:
     redact = Redactor().span
     put(store, [redact(span) for span in trace("t1", "my mail is ada@example.com, refund please")])
@@ -301,17 +287,6 @@ def test_pruned_traces_leave_nothing_behind(store: Store) -> None:
     count = "SELECT count(*) FROM trace_words"
     with store._database.engine.connect() as connection:
         assert connection.exec_driver_sql(count).scalar() == 1
-
-
-def test_rollouts_are_not_indexed(store: Store) -> None:
-    from ratchet.types import Rollout
-
-    store.rollouts.create([Rollout(id="r", queue="q", candidate_id="c", task_id="t", input=1)], 1.0)
-    store.spans.add("r", 0, trace("t1", "refund"))
-    assert found(store, "refund") == []
-    assert store.trace_index.state() == module.COMPLETE
-    (row,), _ = store.traces.list(TraceFilter(rollouts=True), texts=True)
-    assert row.input == "refund"
 
 
 def test_sums_are_exact(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -338,19 +313,6 @@ def test_sums_are_exact(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     assert {each.day for each in later} == {0}
 
 
-def test_a_price_that_becomes_known_is_counted(store: Store) -> None:
-    put(store, trace("t1", usd=None, model="new"), trace("t2", usd=None, model="unknown"))
-    store.trace_index.complete()
-
-    def price(call: ModelCall) -> float | None:
-        return 0.5 if call.model == "new" else None
-
-    store.trace_index.reprice(price)
-    store.trace_index.complete(price)
-    (sums,) = store.trace_index.figures(0, 1_000 * SECOND, 10)[0]
-    assert (sums.known_usd, sums.unpriced) == (0.5, 1)
-
-
 def test_what_is_not_indexed_is_said_and_stays_marked_when_a_step_fails(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -367,18 +329,3 @@ def test_what_is_not_indexed_is_said_and_stays_marked_when_a_step_fails(
     assert store.trace_index.state().complete_until is not None
     assert found(store, "refund") == ["t1"]
     assert store.trace_index.state() == module.COMPLETE
-
-
-def test_words_are_split_alike() -> None:
-    assert words_in("Find_Hotels(city='Zürich') 24/7") == [
-        "find",
-        "hotels",
-        "city",
-        "zurich",
-        "24",
-        "7",
-    ]
-    assert words_in("x" * 500) == ["x" * 60]
-    assert [phrase.words for phrase in phrases_of(" ".join("abc" for _ in range(100)))] == [
-        ("abc",)
-    ] * 32

@@ -13,10 +13,8 @@ from sqlalchemy import text
 
 from ratchet.store import Store
 from ratchet.store import traces as module
-from ratchet.store.counting import Used
-from ratchet.store.traces import merged_trace
-from ratchet.store.usage import total, usage_text, used_by
-from ratchet.types import Cost, Feedback, InputError, Rollout, Span, SpanRecord
+from ratchet.store.usage import usage_text, used_by
+from ratchet.types import Feedback, InputError, Rollout, Span, SpanRecord
 from ratchet.types.trace import ModelCall, Sort, Trace, TraceFilter, first_of
 
 _numbers = itertools.count(1)
@@ -145,22 +143,6 @@ def test_a_trace_whose_root_never_came_is_found_and_says_so(store: Store) -> Non
 
 def _fields(item: Span) -> dict[str, Any]:
     return {name: getattr(item, name) for name in item.__struct_fields__}
-
-
-def test_the_root_names_a_trace_also_when_its_clock_was_behind(store: Store) -> None:
-    early = span("t", parent="p", start=1, name="early")
-    put(store, early, span("t", start=2, name="root"))
-    assert (one(store, "t").name, one(store, "t").rootless) == ("root", False)
-
-
-def test_the_same_span_twice_in_a_batch_hides_no_trace(store: Store) -> None:
-    first = span("t", start=5)
-    again = Span(**{**_fields(first), "start_ns": 1, "name": "earlier, and not stored"})
-    put(store, first, span("t", parent=first.span_id, start=6), again)
-    assert ids(store) == ["t"]
-    put(store, again)
-    assert ids(store) == ["t"]
-    assert one(store, "t").start_ns == 5 * SECOND
 
 
 @given(data=st.data())
@@ -378,13 +360,6 @@ def test_one_trace_with_its_spans_and_no_more_than_are_wanted(store: Store) -> N
     assert store.traces.get("\x00") is None
 
 
-def test_a_trace_is_found_by_the_start_of_its_id(store: Store) -> None:
-    put(store, span("abcd"), span("abce"), span("abce"), span("b"))
-    assert store.traces.find("abc") == ["abcd", "abce"]
-    assert store.traces.find("abcd") == ["abcd"]
-    assert store.traces.find("") == store.traces.find("zz") == store.traces.find("a" * 500) == []
-
-
 def test_what_is_new_is_followed_from_a_mark(store: Store) -> None:
     assert store.traces.mark() == 0
     put(store, span("old"))
@@ -399,25 +374,6 @@ def test_what_is_new_is_followed_from_a_mark(store: Store) -> None:
     put(store, span("a", start=3, status="error"), agent="two")
     found, _ = store.traces.after(mark, TraceFilter(agent="two", errors=True))
     assert [(t.trace_id, t.spans) for t in found] == [("a", 2)]
-
-
-def test_a_span_that_ends_before_it_starts_took_no_time(store: Store) -> None:
-    put(store, span("t", start=10, end_ns=0))
-    assert one(store, "t").duration_s == 0.0
-
-
-def test_tokens_that_are_reported_twice_count_once() -> None:
-    def used(id: str, parent: str | None, tokens: int, *, agent: bool = False) -> Used:
-        operation = "invoke_agent" if agent else "chat"
-        stored = usage_text({**chat(given=tokens, made=1), "gen_ai.operation.name": operation})
-        return used_by(id, parent, stored)
-
-    agent = used("a", None, 30, agent=True)
-    framework, library = used("f", "a", 10), used("l", "f", 10)
-    other = used("o", "a", 20)
-    assert total([agent, framework, library, other], {})[:2] == (30, 2)
-    assert total([agent], {})[:2] == (30, 1)
-    assert total([], {})[:3] == (0, 0, Cost())
 
 
 def test_costs_are_those_recorded_or_else_priced(store: Store) -> None:
@@ -447,26 +403,6 @@ def test_numbers_that_are_none_count_as_nothing(store: Store, odd: Any) -> None:
     assert used.input_tokens == 0
     assert used.cost_usd is None or 0 <= used.cost_usd < 1e12
     assert used.model in ("", "12")
-
-
-def test_parts_of_a_trace_make_one() -> None:
-    def part(**fields: Any) -> Trace:
-        given = {"trace_id": "t", "name": "n", "agent": "a", "start_ns": 0, "duration_s": 1.0}
-        return Trace(**{**given, "spans": 1, "errors": 0, **fields})
-
-    late = part(start_ns=5 * SECOND, rootless=True, errors=1, cost_usd=0.5, worst=0.25, name="x")
-    early = part(start_ns=SECOND, models=("m",), conversation_id="c", feedback=2)
-    assert merged_trace([late, early]) == part(
-        start_ns=SECOND,
-        duration_s=5.0,
-        spans=2,
-        errors=1,
-        cost_usd=0.5,
-        models=("m",),
-        conversation_id="c",
-        feedback=2,
-        worst=0.25,
-    )
 
 
 def test_pages_are_found_by_an_index_alone(sqlite_url: str) -> None:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from sqlalchemy import text
-
-from ratchet.store import Store, turns
+from ratchet.store import Store
 from ratchet.types import Rollout
 
 
@@ -54,14 +52,6 @@ def test_what_one_queue_does_not_need_the_others_get(store: Store) -> None:
     assert by_queue(got) == {"agent/a": 2, "agent/b": 9, "agent/c": 9}
 
 
-def test_named_queues_and_patterns_share_one_claim(store: Store) -> None:
-    create(store, "default", 10)
-    create(store, "agent@1/a", 10)
-    create(store, "agent@2/a", 10)
-    got = claimed(store, ["default", "agent@1/*"], 40)
-    assert by_queue(got) == {"default": 10, "agent@1/a": 10}
-
-
 def test_a_pattern_covers_only_what_begins_so(store: Store) -> None:
     for name in ("agent", "agent/", "agent0", "agen", "agent/x/y"):
         create(store, name, 1)
@@ -78,30 +68,8 @@ def test_more_queues_than_one_claim_looks_at_are_all_served(store: Store) -> Non
     assert claimed(store, ["agent/*"], 10) == []
 
 
-def test_names_of_queues_are_found_in_the_index_of_queued_rollouts(store: Store) -> None:
-    """Else every claim would read all that is queued."""
-    create(store, "agent/a", 200)
-    create(store, "agent/b", 200)
-    dialect = store._database.engine.dialect.name
-    if dialect == "sqlite":
-        given = {"prefix": "agent/", "after": "", "before": "agent0", "how_many": 9}
-        explain = text(f"EXPLAIN QUERY PLAN {turns._NAMES[dialect]}")
-        plan = store._database.read(lambda c: c.execute(explain, given).all())
-        looks = [row[3] for row in plan if "rollouts" in row[3]]
-        assert len(looks) == 2
-        assert all("ix_rollouts_queued (queue>? AND queue<?)" in look for look in looks), plan
-    assert store.rollouts.queues("agent/") == ["agent/a", "agent/b"]
-
-
 def test_an_overdue_lease_is_taken_back_by_a_claim_of_several_queues(store: Store) -> None:
     create(store, "agent/a", 1)
     assert claimed(store, ["agent/*"], 1, now=10.0) == ["agent/a#0"]
     assert claimed(store, ["agent/*"], 1, now=11.0) == []
     assert claimed(store, ["agent/*"], 1, now=100.0) == ["agent/a#0"]
-
-
-def test_statuses_and_newest_attempts_leave_out_what_is_unknown(store: Store) -> None:
-    create(store, "q", 2)
-    claimed(store, ["q"], 1)
-    assert store.rollouts.statuses(["q#0", "q#1", "x"]) == {"q#0": "running", "q#1": "queued"}
-    assert store.spans.of_newest_attempts(["q#0", "x"]) == {"q#0": [], "x": []}
