@@ -168,14 +168,6 @@ def test_an_end_after_the_time_out_changes_nothing(store: Store, started: bool) 
     assert again == first, "also for a stage that was killed and reads the page again"
 
 
-def test_a_unit_whose_first_call_hangs_counts_once(store: Store) -> None:
-    begin(store, 1, **enrolled("ann"))
-    record(store, 2, answer="please", **enrolled("ann"))
-    page = read(reader(store), experiment_id="e")
-    assert [(one.unit, one.error) for one in page.outcomes] == [("ann", True)]
-    assert page.left_out == {"its unit was counted before": 1}
-
-
 def test_a_call_in_a_request_keeps_its_place_when_the_request_ends(store: Store) -> None:
     record(store, 1, answer="please", **enrolled("ann"))
     begin(store, 2, **enrolled("ben"))
@@ -193,15 +185,6 @@ def test_a_call_in_a_request_keeps_its_place_when_the_request_ends(store: Store)
     store.spans.put([SpanRecord(span=root, agent="bot")])
     second = read(outcomes, first.cursor, now=START_S + 200.0, experiment_id="e")
     assert [(one.unit, one.score) for one in second.outcomes] == [("ben", 1.0)]
-
-
-def test_a_start_that_comes_after_its_call_was_read_changes_nothing(store: Store) -> None:
-    record(store, 1, answer="please", around=True, **enrolled("ann"))
-    outcomes = reader(store)
-    first = read(outcomes, experiment_id="e")
-    begin(store, 1, **enrolled("ann"))
-    assert read(outcomes, first.cursor, experiment_id="e").examined == 0
-    assert read(outcomes, experiment_id="e").outcomes == first.outcomes
 
 
 def test_a_call_within_another_service_s_trace_ends_with_its_own_span(store: Store) -> None:
@@ -255,13 +238,6 @@ def test_of_a_canary_the_first_trace_of_each_unit_counts_also_when_read_again(
             "it is not in the canary": 2,
             "its unit was counted before": 1,
         }
-
-
-def test_without_a_canary_every_trace_counts_by_conversation_or_user(store: Store) -> None:
-    record(store, 1, **{"gen_ai.conversation.id": "talk", "user.id": "ann"})
-    record(store, 2, **{"user.id": "ann"})
-    id = record(store, 3)
-    assert [one.unit for one in read(reader(store)).outcomes] == ["talk", "ann", id]
 
 
 def test_a_judge_is_paid_once_for_a_trace(store: Store) -> None:

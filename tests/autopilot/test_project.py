@@ -228,16 +228,6 @@ def test_a_users_own_evaluator_is_found_beside_the_agent(make_project: MakeProje
     assert parts(make_project('[[evaluators]]\nuse = "MODULE:judge"\n'))[1][0] == "judge"
 
 
-def test_two_evaluators_of_one_name_are_refused_and_may_be_renamed(
-    make_project: MakeProject,
-) -> None:
-    twice = '[[evaluators]]\nuse = "regex"\npattern = "a"\n' * 2
-    with pytest.raises(ConfigError, match="Two evaluators are named 'regex'") as raised:
-        parts(make_project(twice))
-    assert "name = " in str(raised.value.hint)
-    assert parts(make_project(twice + 'name = "other"\n'))[1][:2] == ("regex", "other")
-
-
 def test_the_objective_is_the_first_evaluator_or_the_one_named(make_project: MakeProject) -> None:
     two = f'{EXACT}[[evaluators]]\nuse = "contains"\n'
     assert objective(make_project(two)) == "exact_match"
@@ -255,32 +245,6 @@ def test_an_objective_that_cannot_rise_to_one_is_refused(make_project: MakeProje
         objective(make_project('[[evaluators]]\nuse = "cost"\n'))
     limited = '[[evaluators]]\nuse = "latency"\nwithin = 2\n'
     assert objective(make_project(limited)) == "latency"
-
-
-def test_three_guardrails_hold_by_default(make_project: MakeProject) -> None:
-    made = guardrails(make_project(EXACT))
-    assert {name: (g.margin, g.aggregate, g.unit, g.floor) for name, g in made.items()} == {
-        "errors": (0.1, "mean", "", 0.0),
-        "latency": (0.5, "relative", "s", 0.1),
-        "cost": (0.25, "relative", "USD", 0.0),
-    }
-
-
-def test_a_guardrail_replaces_the_default_of_its_metric(make_project: MakeProject) -> None:
-    made = guardrails(
-        make_project(
-            f'{EXACT}[[evaluators]]\nuse = "contains"\n'
-            '[[guardrails]]\nmetric = "latency"\nmargin = 0.05\n'
-            '[[guardrails]]\nmetric = "cost"\nrelative_margin = 0.1\n'
-            '[[guardrails]]\nmetric = "errors"\noff = true\n'
-            '[[guardrails]]\nmetric = "contains"\nmargin = 0.02\n'
-        )
-    )
-    assert made == {
-        "latency": Guardrail("latency", 0.05, scale=0.2, unit="s"),
-        "cost": Guardrail("cost", 0.1, unit="USD", aggregate="relative"),
-        "contains": Guardrail("contains", 0.02, lower_is_better=False),
-    }
 
 
 @pytest.mark.parametrize(
@@ -327,17 +291,6 @@ def test_what_determines_a_run_covers_what_decides_and_nothing_else(
             parts(f"[run]\n{key} = 300\n".replace("attempts = 300", "attempts = 3"))[0]
             != conditions
         )
-
-
-def test_a_relative_store_path_is_relative_to_the_projects_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("RATCHET_STORE", raising=False)
-    (tmp_path / "ratchet.toml").write_text(
-        '[agent]\nentry = "a:b"\n[store]\nurl = "sqlite:///data/own.db"\n'
-    )
-    project = Project.find(tmp_path)
-    assert project.store_url == f"sqlite:///{tmp_path.resolve() / 'data' / 'own.db'}"
 
 
 SHARED = '[store]\nurl = "postgresql://db/ratchet"\n'

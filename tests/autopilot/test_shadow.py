@@ -11,7 +11,6 @@ import pytest
 from tests.autopilot.live_traces import START_S, begin, record
 
 import ratchet
-from ratchet.autopilot.config import LiveSection
 from ratchet.autopilot.shadow import SWITCHED_OFF, Mirror, MirrorBounds, Mirrored, ShadowStage
 from ratchet.evaluate import evaluator
 from ratchet.run import Runner
@@ -178,28 +177,12 @@ def test_a_candidate_that_fails_scores_zero(store: Store) -> None:
     assert (pair.candidate, pair.blocked) == (0.0, "")
 
 
-def test_only_calls_of_agents_that_allow_it_are_mirrored(store: Store) -> None:
-    record(store, 1, "one")
-    record(store, 2, "two", **ALLOWED)
-    found = mirror(store, MirrorBounds())
-    assert called == ["two"]
-    assert found.left_out == {"its agent does not allow it": 1}
-
-
 def test_a_call_within_a_step_is_mirrored_as_its_agent_allows(store: Store) -> None:
     record(store, 1, "one", around=True)
     record(store, 2, "two", around=True, **ALLOWED)
     found = mirror(store, MirrorBounds())
     assert called == ["two"]
     assert found.left_out == {"its agent does not allow it": 1}
-
-
-def test_a_share_of_calls_is_mirrored(store: Store) -> None:
-    for number in range(1, 101):
-        record(store, number)
-    found = mirror(store, MirrorBounds(share=0.3, per_minute=1_000))
-    assert 15 <= len(found.pairs) <= 45
-    assert found.left_out == {"it is not in the share": 100 - len(found.pairs)}
 
 
 def test_what_is_not_whole_is_left_out_with_the_reason(store: Store) -> None:
@@ -285,12 +268,3 @@ def test_the_switch_stops_rollouts_that_run(store: Store) -> None:
     assert rollout.status == "cancelled"
     store.agents.put(AgentSettings(name="bot"), 2.0)
     assert mirror(store).left_out == {"it was stopped by the switch": 1}
-
-
-def test_the_configuration_sets_the_bounds() -> None:
-    assert MirrorBounds.of(LiveSection()) == MirrorBounds()
-    assert MirrorBounds.of(LiveSection(mirror=True)).share == 1.0
-    section = LiveSection(mirror=0.5, per_minute=5.0, dollars=1.0, rerun=True)
-    assert MirrorBounds.of(section) == MirrorBounds(
-        share=0.5, per_minute=5.0, dollars=1.0, rerun=True
-    )

@@ -134,11 +134,6 @@ def test_what_says_nothing_is_logged_and_raises_nothing(
     assert "Feedback was not sent" in caplog.text
 
 
-def test_feedback_about_nothing_is_logged(kept: Kept, caplog: pytest.LogCaptureFixture) -> None:
-    assert ratchet.feedback(1.0) == ""
-    assert "Name a rollout, a trace or a conversation" in caplog.text
-
-
 class Odd:
     def __repr__(self) -> str:
         raise ValueError("no")
@@ -295,17 +290,6 @@ def test_a_bounded_number_waits_and_the_program_never_does(
     assert len(taker.taken) == sum(sent)
 
 
-def test_another_setting_opens_another_target(taker: Taker) -> None:
-    other = Taker()
-    live = pipeline(lambda: opened(taker))
-    live.take_feedback(item("a"))
-    assert all_sent(live)
-    live.configure(lambda: opened(other), target="another", agent="bot")
-    live.take_feedback(item("b"))
-    assert all_sent(live)
-    assert (taker.taken, taker.closed, other.taken) == (["a"], True, ["b"])
-
-
 def test_what_waits_in_memory_is_said_to_be_lost_when_another_target_never_opens(
     taker: Taker, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -431,35 +415,6 @@ def test_spans_and_feedback_leave_by_one_thread_and_wait_in_one_folder(
     kept = b"".join(path.read_bytes() for path in folder.iterdir())
     assert b'"mine"' in kept
     assert b'"answer"' in kept
-
-
-def test_a_destination_that_is_none_is_told_and_the_feedback_is_not_taken(
-    project: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setenv("RATCHET_URL", "ftp://x")
-    assert ratchet.feedback(1.0, trace_id="t") == ""
-    assert "begins with 'ftp'" in caplog.text
-
-
-def test_the_handle_flushes_feedback_too(start: Start, project: Path) -> None:
-    handle = start("bot")
-    with ratchet.trace("answer") as step:
-        pass
-    assert len(step.trace_id) == 32
-    assert ratchet.feedback(thumbs="down", trace_id=step.trace_id, span_id=step.span_id)
-    assert handle.flush(60)
-    with open_with_agents(f"sqlite:///{project}/.ratchet/ratchet.db") as store:
-        ((found,), _) = store.feedback.list(trace_id=step.trace_id)
-        assert store.traces.list()[0][0].worst == 0.0
-    assert found.span_id == step.span_id
-    ratchet.feedback(thumbs="up", trace_id=step.trace_id)
-    handle.shutdown(60)
-    with open_with_agents(f"sqlite:///{project}/.ratchet/ratchet.db") as store:
-        assert len(store.feedback.list(trace_id=step.trace_id)[0]) == 2
-    ratchet.feedback(thumbs="up", trace_id=step.trace_id)
-    assert flush(60)
-    with open_with_agents(f"sqlite:///{project}/.ratchet/ratchet.db") as store:
-        assert len(store.feedback.list(trace_id=step.trace_id)[0]) == 3
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")

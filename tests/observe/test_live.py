@@ -15,7 +15,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -308,16 +307,6 @@ def test_a_batch_of_another_version_is_passed_over(tmp_path: Path) -> None:
     assert target.taken == ["1"]
 
 
-def test_spans_that_an_earlier_version_left_on_disk_are_sent(tmp_path: Path) -> None:
-    from ratchet.observe.spool import SpoolFrame
-
-    spool = Spool(tmp_path)
-    spool.append(SpoolFrame(msgspec.json.encode(records(1, 2)), 2))
-    target = Simulated()
-    Delivery(target, spool, Clock()).retry()
-    assert target.taken == ["1", "2"]
-
-
 def test_spans_and_feedback_wait_in_one_backlog_and_come_back_as_they_were(backlog: Any) -> None:
     class Keeping(Simulated):
         def send(self, records: Sequence[Any]) -> None:
@@ -360,19 +349,6 @@ def test_the_queue_is_bounded_in_size_too() -> None:
     assert [held.item for held in buffer.take_all()] == [47, 48, 49]
     buffer.put("huge", 5_000, error=False)
     assert len(buffer) == 1, "one is always taken"
-
-
-def test_many_threads_lose_nothing(start: Start, project: Path) -> None:
-    handle = start()
-    threads = [
-        threading.Thread(target=lambda: [look_up("x") for _ in range(200)]) for _ in range(8)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert handle.flush(60)
-    assert handle.status().sent == 1_600
 
 
 def test_a_signal_that_comes_while_a_span_is_put_blocks_nothing(start: Start) -> None:
@@ -666,44 +642,3 @@ def test_thousands_of_attributes_and_events_are_bounded(start: Start, project: P
     assert spans["step"].attributes["otel.dropped_attributes_count"] >= 4_400
     assert len(spans["step"].events) < 500
     assert len(spans["theirs"].attributes["huge"]) < 300_000
-
-
-def test_a_trace_goes_on_in_another_service(start: Start, project: Path) -> None:
-    from opentelemetry import context, propagate
-
-    handle = start()
-    headers: dict[str, str] = {}
-    with ratchet.trace("client"):
-        propagate.inject(headers)
-    token = context.attach(propagate.extract(headers, context.Context()))
-    try:
-        answer("why")
-    finally:
-        context.detach(token)
-    handle.flush(60)
-    spans = stored(project)
-    assert spans["answer"].parent_id == spans["client"].span_id
-    assert spans["answer"].trace_id == spans["client"].trace_id
-
-
-def test_the_current_span_takes_what_opentelemetry_offers(start: Start, project: Path) -> None:
-    from opentelemetry import trace
-    from opentelemetry.trace import Status, StatusCode
-
-    handle = start()
-    with ratchet.trace("step"):
-        span = trace.get_current_span()
-        assert span.is_recording()
-        span.set_attributes({"a": 1, "b": ["x", "y"], "c": object()})  # type: ignore[dict-item]
-        span.update_name("renamed")
-        span.record_exception(ValueError("seen"))
-        span.add_link(span.get_span_context())
-        span.set_status(Status(StatusCode.ERROR, "went wrong"))
-    assert not span.is_recording()
-    span.set_attribute("late", 1)
-    handle.flush(60)
-    renamed = stored(project)["renamed"]
-    assert renamed.attributes["b"] == ["x", "y"]
-    assert "late" not in renamed.attributes
-    assert (renamed.status, renamed.message) == ("error", "went wrong")
-    assert renamed.events[0].attributes["exception.message"] == "seen"

@@ -107,17 +107,6 @@ def test_contents_go_onto_the_users_spans_when_they_say_so(
     assert attributes["ratchet.output"] == '"WHY"'
 
 
-def test_a_second_provider_is_refused_as_ever(
-    start: Start, caplog: pytest.LogCaptureFixture
-) -> None:
-    start()
-    first, second = Theirs(), Theirs()
-    trace.set_tracer_provider(first.provider)
-    trace.set_tracer_provider(second.provider)
-    assert trace.get_tracer_provider() is first.provider
-    assert "Overriding of current TracerProvider is not allowed" in caplog.text
-
-
 @pytest.mark.parametrize(
     ("sampler", "share"), [(ALWAYS_OFF, 0.0), (ParentBased(TraceIdRatioBased(0.3)), 0.3)]
 )

@@ -148,13 +148,6 @@ def test_what_is_written_verifies(tmp_path: Path, made: Made) -> None:
     assert found.digest == content["digest"]
 
 
-@STAGES
-def test_the_file_is_the_same_when_it_is_written_again(tmp_path: Path, made: Made) -> None:
-    written(tmp_path / "one.json", made)
-    written(tmp_path / "two.json", made)
-    assert (tmp_path / "one.json").read_bytes() == (tmp_path / "two.json").read_bytes()
-
-
 @pytest.mark.parametrize(
     ("stage", "missing", "said"),
     [("shadow", 4, "4 pairs have no score."), ("canary", 10, "10 units have no score.")],
@@ -226,22 +219,6 @@ def test_a_changed_score_is_found_where_it_is(tmp_path: Path) -> None:
     assert found.findings[0].startswith("observation 10 (trace t9): e-value of pass:")
 
 
-def test_a_digest_that_was_not_made_anew_is_found(tmp_path: Path) -> None:
-    path = tmp_path / "stage.json"
-    content = written(path, shadow)
-    content["context"] = {"agent": "other"}
-    found = verified(path, content, sign=False)
-    assert [finding.split(":")[0] for finding in found.findings] == ["digest"]
-
-
-def test_a_level_that_the_budget_does_not_give_is_found(tmp_path: Path) -> None:
-    path = tmp_path / "stage.json"
-    content = written(path, shadow)
-    content["alpha"]["history"] = [True, True, True]
-    found = verified(path, content)
-    assert any(finding.startswith("plan.alpha:") for finding in found.findings)
-
-
 def test_a_level_that_the_budget_does_not_give_is_not_written(tmp_path: Path) -> None:
     plan, observations, _ = shadow()
     with pytest.raises(InputError, match="after 0 candidates gives"):
@@ -263,15 +240,6 @@ def test_an_observation_added_after_the_verdict_is_found(tmp_path: Path) -> None
     content = written(path, shadow)
     content["observations"].append(content["observations"][-1])
     assert any("yet the verdict stands after" in each for each in verified(path, content).findings)
-
-
-def test_a_stage_that_was_ended_early_is_inconclusive(tmp_path: Path) -> None:
-    plan, observations, _ = canary()
-    decided = write_stage_evidence(
-        tmp_path / "e.json", plan, observations[:20], baseline={}, candidate={}
-    )
-    assert decided.verdict == "inconclusive"
-    assert verify(tmp_path / "e.json").ok
 
 
 @pytest.mark.parametrize(

@@ -457,26 +457,6 @@ def test_a_store_that_hangs_is_waited_for_so_long_and_no_longer(
     run(main())
 
 
-def test_a_client_that_hangs_up_does_not_end_the_read_that_others_wait_for(
-    improved: Candidate, counting: Any
-) -> None:
-    request = chat(SOURCE.format(**FILLED))
-
-    async def main() -> None:
-        substitutes = PromptSubstituter(counting)
-        counting.gate = threading.Event()
-        first, second = (asyncio.create_task(substitutes(BOT, request, CHAT)) for _ in range(2))
-        await asyncio.sleep(0)
-        first.cancel()
-        await asyncio.sleep(0)
-        counting.gate.set()
-        assert await second is not None
-        with pytest.raises(asyncio.CancelledError):
-            await first
-
-    run(main())
-
-
 def test_a_rollout_or_a_candidate_that_is_not_there_is_an_error(world: World) -> None:
     world.switch()
     with pytest.raises(InputError, match="no rollout 'gone'"):
