@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.effort import calls
 
@@ -174,7 +174,6 @@ def recorded(draw: st.DrawFn) -> list[tuple[str, int]]:
 
 
 @given(recorded())
-@settings(max_examples=60)
 def test_every_text_that_is_counted_is_recognised_by_its_proposal(
     texts: list[tuple[str, int]],
 ) -> None:

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ratchet.bind.discover import Discovery, RefusedTexts, discover
@@ -301,7 +301,6 @@ PARTS = st.sampled_from(
     ),
     st.randoms(),
 )
-@settings(max_examples=80)
 def test_every_call_is_either_in_a_proposal_that_recognises_it_or_refused(
     some: list[PromptUse], shuffler: random.Random
 ) -> None:

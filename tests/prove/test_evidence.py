@@ -139,7 +139,7 @@ def test_evidence_of_every_outcome_verifies(tmp_path: Path, gain: float, verdict
 
 
 @settings(
-    max_examples=300 if LONG else 80,
+    max_examples=300 if LONG else 50,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
@@ -167,7 +167,7 @@ def test_any_single_altered_value_is_caught(
 
 
 @settings(
-    max_examples=150 if LONG else 50,
+    max_examples=150 if LONG else 30,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
@@ -265,7 +265,7 @@ def test_the_level_must_follow_from_the_budget_and_its_history(
 
 
 @settings(
-    max_examples=150 if LONG else 50,
+    max_examples=150 if LONG else 30,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
@@ -292,7 +292,9 @@ def test_whatever_a_file_holds_it_is_refused_in_a_sentence(tmp_path: Path, conte
 
 
 @settings(
-    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=200 if LONG else 50,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(data=st.data())
 def test_a_part_replaced_by_anything_is_refused_in_a_sentence(

@@ -96,7 +96,7 @@ def test_a_malformed_repetition_is_refused_in_a_sentence(
 
 
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(data=st.data())
 def test_any_single_altered_number_is_caught(

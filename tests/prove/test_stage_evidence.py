@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -39,6 +40,8 @@ from ratchet.types import (
     StageDecision,
     VerificationError,
 )
+
+LONG = bool(os.environ.get("RATCHET_LONG_FAULTS"))
 
 HISTORY = [True, False]
 ALPHA = level(0.2, HISTORY)
@@ -303,7 +306,9 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[dict[str, 
 
 
 @settings(
-    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=300 if LONG else 40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(data=st.data())
 def test_a_part_replaced_by_anything_is_found_or_refused_in_a_sentence(

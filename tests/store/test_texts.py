@@ -175,7 +175,7 @@ _written: tuple[Callable[[Any], str], ...] = (
 )
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.dictionaries(
         st.sampled_from(["", INPUT, OUTPUT, "gen_ai.tool.definitions", "service.name", "a.b"]),

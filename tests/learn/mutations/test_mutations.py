@@ -101,7 +101,7 @@ EXPRESSIONS = st.recursive(
 
 
 @given(expression=EXPRESSIONS, condition=EXPRESSIONS, seed=st.integers(0, 10_000))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_chains_of_mutations_of_any_function_stay_functions(
     expression: str, condition: str, seed: int
 ) -> None:
