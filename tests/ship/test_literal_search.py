@@ -230,3 +230,9 @@ def test_a_file_that_does_not_parse_does_not_stop_the_search(
         {"a.js": f"const p = {JS};\n", "b.js": f"const = {JS[:-1]}\n", "c.yaml": f"a: [\n{TEXT}"}
     )
     assert "a.js:1" in places(project)
+
+
+def test_a_template_with_logic_is_nowhere(repository: Callable[..., Project]) -> None:
+    project = repository({"a.md": "{% if x %}You are an assistant.{% endif %}"})
+    template = PromptTemplate("{% if x %}You are an assistant.{% endif %}", engine="jinja2")
+    assert "its logic is not run here" in find_literal(project.root, template).sentence()

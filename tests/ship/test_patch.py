@@ -266,6 +266,14 @@ def test_a_source_that_changed_since_the_baseline_is_refused(project: Any) -> No
             make_patch(baseline, candidate, project.declarations, project.root)
 
 
+def test_a_layout_changed_since_the_baseline_is_no_change(project: Any) -> None:
+    candidate = project.candidate(retrieval={"k": 7}, rank="def rank(query, docs):\n    return 1")
+    source = project.source.decode().replace("Int(5", "Int(  5").replace("good as", "bad as")
+    project.write("agent.py", "# moved\n" + source)
+    patch = make_patch(project.baseline, candidate, project.declarations, project.root)
+    assert b"Int(  7" in patch.files["agent.py"][1]
+
+
 @pytest.mark.parametrize(
     ("head", "sentence"),
     [

@@ -60,6 +60,14 @@ def test_every_number_is_the_decisions(project: Any) -> None:
     assert numbers <= known | {"1.5", "1.75", "0.25", "64.5", "0.075"}
 
 
+def test_it_says_how_often_each_task_was_run(project: Any) -> None:
+    release = project.ship(decision=structs.replace(DECIDED, repetitions=16))
+    assert " | 20 | 30 | 20 | 16 |" in Path(release.pull_request).read_text()
+    assert "over 20 pairs of means of 16 runs." in project.git(
+        "log", "-1", "--format=%b", release.commit
+    )
+
+
 def test_it_lists_frozen_tasks_broken_and_fixed_by_the_problems_title(project: Any) -> None:
     dates = FrozenResult(
         set_id="s1", problem_id="p1", title="Dates | American", tasks=20, draws=31, margin=0.36,
@@ -150,6 +158,20 @@ def test_the_tasks_that_gained_most_are_named_and_none_is_quoted() -> None:
     assert linked[1].trace == found[0].trace == ""
 
 
+def test_live_traces_have_a_column_where_a_task_was_captured(project: Any) -> None:
+    evidence = {"evidence_path": EVIDENCE}
+    task = improved_tasks(read_evidence(EVIDENCE))[1].task
+    path = Path(project.ship(**evidence, traces={task: "4bf92f3577b34da6"}).pull_request)
+    lines = path.read_text().splitlines()
+    head = lines.index("| task that gained most | before | after | rollouts | live trace |")
+    assert lines[head + 1] == "|---|---|---|---|---|"
+    assert lines[head + 2].endswith(" |  |")
+    assert lines[head + 3].endswith(" | `4bf92f3577b3` |")
+    path.unlink()
+    project.ship(**evidence)
+    assert "| task that gained most | before | after | rollouts |\n|---" in path.read_text()
+
+
 def test_the_plot_is_the_path_of_the_e_value() -> None:
     plot = e_value_plot(read_evidence(EVIDENCE)).splitlines()
     path, needed = (
@@ -164,6 +186,12 @@ def test_the_plot_is_the_path_of_the_e_value() -> None:
     many = {"plan": {"alpha": 0.05}, "pairs": rows * 100}
     assert e_value_plot(many).count(",") < 200
     assert e_value_plot({}) == ""
+
+
+def test_what_is_no_evidence_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "e.json").write_text("[1]")
+    with pytest.raises(ShipError, match=r"e\.json is not the JSON"):
+        read_evidence(tmp_path / "e.json")
 
 
 def test_a_body_that_is_too_long_for_the_forge_loses_its_patch_first(project: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,12 @@ def test_untracked_files_count_only_where_a_release_would_patch_them(project: An
     release = project.ship(out_dir=project.root / ".ratchet" / "releases")
     assert Path(release.pull_request).parent == project.root / ".ratchet" / "releases"
     assert project.git("diff", "--name-only", "HEAD", release.commit) == "agent.py"
+
+
+def test_a_renamed_file_counts_once(project: Any) -> None:
+    project.git("mv", "agent.py", "moved.py")
+    with pytest.raises(ShipError, match=r"1 path differs from the last commit: R moved\.py\."):
+        check_clean(project.root)
 
 
 def test_no_git_is_said(project: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -110,6 +117,13 @@ def test_a_merge_or_rebase_under_way_is_refused(project: Any) -> None:
             check_clean(project.root)
         project.git(command, "--abort")
     check_clean(project.root)
+
+
+def test_without_an_identity_ratchet_signs(project: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
+    release = project.ship()
+    said = project.git("show", "-s", "--format=%an <%ae>, %cn <%ce>", release.commit)
+    assert said == "Ratchet <ratchet@localhost>, Ratchet <ratchet@localhost>"
 
 
 def test_the_users_hooks_do_not_run(project: Any, tmp_path: Path) -> None:

@@ -128,6 +128,14 @@ def test_a_rollback_is_tested_too(project: Any) -> None:
     assert f"Restores the source from before {release.commit}" in message
 
 
+def test_a_rollback_branch_with_another_content_is_refused(project: Any) -> None:
+    release = project.ship()
+    merge(project, release)
+    project.git("branch", f"ratchet/rollback-{release.id[:8]}")
+    with pytest.raises(ShipError, match=r"exists with other content.*git branch -m"):
+        rollback(release, project.root, NOW)
+
+
 def test_refresh_sees_what_people_did(project: Any) -> None:
     release = project.ship()
     assert refresh(release, project.root) is release
@@ -148,3 +156,14 @@ def test_refresh_sees_what_people_did(project: Any) -> None:
     project.commit()
     by_hand = refresh(merged, project.root)
     assert (by_hand.state, by_hand.rollback) == ("rolled_back", "reverted by hand")
+
+
+def test_another_repository_is_refused(project: Any, tmp_path: Any) -> None:
+    import subprocess
+
+    release = project.ship()
+    other = tmp_path / "other"
+    subprocess.run(["git", "init", "--quiet", str(other)], check=True)
+    subprocess.run(["git", "commit", "-q", "--allow-empty", "-m", "x"], cwd=other, check=True)
+    with pytest.raises(ShipError, match=r"is not in .*Is this the repository"):
+        rollback(release, other, NOW)

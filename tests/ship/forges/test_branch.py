@@ -114,6 +114,14 @@ def test_the_evidence_is_one_more_commit(at_github: Any) -> None:
     assert at_github.propose(release, evidence=True) == merged
 
 
+def test_evidence_that_is_gone_is_said(at_github: Any) -> None:
+    release = at_github.released()
+    Path(release.evidence).unlink()
+    with pytest.raises(ShipError, match=r"evidence file .* cannot be read.*evidence = false"):
+        at_github.propose(release, evidence=True)
+    assert at_github.propose(release).number == 1
+
+
 def test_a_revert_starts_from_the_remotes_base_and_is_opened_once(at_github: Any) -> None:
     release = at_github.released()
     release = with_request(release, at_github.propose(release))
@@ -135,6 +143,15 @@ def test_a_revert_starts_from_the_remotes_base_and_is_opened_once(at_github: Any
     assert KNOB in shown(at_github, undone.revert.head)
     assert "# later" in shown(at_github, undone.revert.head)
     assert len(at_github.forge.requests) == 2
+
+
+def test_a_release_that_is_not_merged_is_not_reverted(at_github: Any) -> None:
+    release = at_github.released()
+    release = with_request(release, at_github.propose(release))
+    with pytest.raises(Exception, match="is proposed: there is nothing to revert"):
+        open_revert(
+            release, at_github.project.root, "", at_github.settings, environ=at_github.environ
+        )
 
 
 class GitServer:

@@ -8,6 +8,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -110,6 +111,12 @@ def test_an_outage_of_an_hour_keeps_the_release(at_github: Any) -> None:
     assert at_github.project.git("rev-parse", release.branch) == release.commit
 
 
+def test_a_response_that_is_no_json_is_an_outage(at_github: Any) -> None:
+    at_github.forge.fail("GET", "/pulls", 200, b"<html>proxy</html>", times=TRIES)
+    with pytest.raises(ForgeUnavailable, match="not JSON"):
+        at_github.propose(at_github.released())
+
+
 @pytest.mark.parametrize("body", [{}, [{}], [{"number": "1"}], "text", None])
 def test_a_server_that_is_not_the_forge_is_told_from_it(at_github: Any, body: Any) -> None:
     release = at_github.released()
@@ -143,6 +150,12 @@ def test_a_request_that_someone_opened_at_the_same_time_is_adopted(at_github: An
     assert len(at_github.forge.requests) == 1
 
 
+def test_drafts_are_opened_plain_where_the_plan_has_none(at_github: Any) -> None:
+    at_github.forge.drafts = False
+    assert at_github.propose(at_github.released(), draft=True).number == 1
+    assert at_github.forge.requests[0].draft is False
+
+
 def test_reviewers_who_cannot_be_asked_do_not_stop_it(at_github: Any) -> None:
     request = at_github.propose(at_github.released(), reviewers=("author",))
     assert request.number == 1
@@ -164,6 +177,22 @@ def test_other_refusals_of_a_new_request_are_told_apart(
     at_github.forge.fail("POST", "/pulls", 422, body)
     with pytest.raises(ShipError, match=says):
         at_github.propose(at_github.released())
+
+
+def test_a_repository_without_the_remote_says_so(at_github: Any) -> None:
+    release = at_github.released()
+    with pytest.raises(ShipError, match="no remote 'upstream'; it has origin"):
+        at_github.propose(release, remote="upstream")
+    at_github.project.git("remote", "remove", "origin")
+    with pytest.raises(ShipError, match=r"no remote 'origin'\. Add one: git remote add"):
+        at_github.propose(release)
+
+
+def test_a_remote_that_is_gone_is_named(at_github: Any, tmp_path: Path) -> None:
+    release = at_github.released()
+    at_github.remote.rename(tmp_path / "moved.git")
+    with pytest.raises(ShipError, match="is not there, or hidden from you"):
+        at_github.propose(release)
 
 
 def test_a_push_that_is_refused_says_why(at_github: Any) -> None:

@@ -63,6 +63,13 @@ def test_a_withdrawn_request_is_closed_with_one_comment(at_gitlab: Any) -> None:
     assert len(at_gitlab.forge.requests[0].comments) == 1
 
 
+def test_a_request_that_exists_is_adopted(at_gitlab: Any) -> None:
+    release = at_gitlab.released()
+    at_gitlab.forge.fail("POST", "merge_requests", 0, after=True)
+    assert at_gitlab.propose(release).number == 1
+    assert len(at_gitlab.forge.requests) == 1
+
+
 def test_a_branch_that_is_not_known_yet_is_waited_for(at_gitlab: Any, pauses: list[float]) -> None:
     at_gitlab.forge.fail(
         "POST", "merge_requests", 400, {"message": ["Source branch does not exist"]}, times=2

@@ -63,6 +63,14 @@ def test_a_changed_text_is_rewritten_in_place(at_github: Any) -> None:
     assert opened.body.count("ratchet:begin") == 1
 
 
+def test_a_text_without_its_marker_is_a_persons(at_github: Any) -> None:
+    release = at_github.released()
+    request = at_github.propose(release)
+    at_github.forge.requests[0].body = "All new."
+    assert at_github.propose(with_request(release, request)) == request
+    assert at_github.forge.requests[0].body == "All new."
+
+
 def test_a_closed_request_is_a_no(at_github: Any) -> None:
     release = at_github.released()
     request = at_github.propose(release)

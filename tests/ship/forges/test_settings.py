@@ -78,6 +78,12 @@ def test_credentials_are_removed_from_what_is_shown() -> None:
     assert without_credentials(text) == "fatal: https://github.com/a/b and ssh://github.com/a"
 
 
+def test_a_token_is_not_printed() -> None:
+    place = place_of("git@github.com:a/b", ForgeSettings())
+    forge: Any = connect(place, ForgeSettings(), {"GITHUB_TOKEN": "ghp_secret"})
+    assert "ghp_secret" not in repr(forge._http)
+
+
 def test_a_token_in_place_of_a_variable_is_refused_and_not_repeated() -> None:
     settings = ForgeSettings(token_env="ghp_0123456789abcdef")
     with pytest.raises(ConfigError, match="holds a token") as error:
