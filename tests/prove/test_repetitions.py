@@ -53,7 +53,7 @@ def pilot(seed: int, chance: Chance, tasks: int = 20) -> list[PilotTask]:
     return found
 
 
-def promoted(chance: Chance, runs: int | None, experiments: int = 200) -> float:
+def promoted(chance: Chance, runs: int | None, experiments: int = 100) -> float:
     """Share of promotions; `runs` None chooses them, by one of twenty pilots."""
     chosen = [runs or choose_repetitions(PLAN, pilot(seed, chance), 25).count for seed in range(20)]
     count = 0
