@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 from tests.autopilot.live_traces import START_S, begin, record
+from tests.clocks import Clock
 
 import ratchet
 from ratchet.autopilot.shadow import SWITCHED_OFF, Mirror, MirrorBounds, Mirrored, ShadowStage
@@ -77,13 +78,6 @@ def stage(**fields: Any) -> ShadowStage:
         "max_attempts": 1,
     }
     return ShadowStage(**{**given, **fields})
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def mirror(

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -52,13 +52,6 @@ def ratchet(
         return code, said.out, said.err
 
     return call
-
-
-@pytest.fixture
-def disk(sqlite_url: str) -> Iterator[Store]:
-    """The same store."""
-    with Store.open(sqlite_url) as opened:
-        yield opened
 
 
 def test_conversations_are_stored_with_a_report_of_what_was_left_out(

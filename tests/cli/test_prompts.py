@@ -6,7 +6,7 @@ import itertools
 import json
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -47,13 +47,6 @@ def ratchet(
         return code, said.out, said.err
 
     return call
-
-
-@pytest.fixture
-def disk(sqlite_url: str) -> Iterator[Store]:
-    """The same store."""
-    with Store.open(sqlite_url) as opened:
-        yield opened
 
 
 numbers = itertools.count(1)

@@ -36,6 +36,7 @@ from ratchet.types import (
     short_version,
     unit_digest,
 )
+from tests.clocks import Clock
 from tests.observe.conftest import stored
 
 Start = Callable[..., Handle]
@@ -96,13 +97,6 @@ class Script:
 
     def close(self) -> None:
         pass
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
-
-import pytest
 
 from ratchet._http import httpx2
 from ratchet.client import Client
@@ -14,12 +11,6 @@ from ratchet.types import Span, SpanRecord
 from tests.serving import RunningServer
 
 SECOND = 1_000_000_000
-
-
-@pytest.fixture
-def http(server: RunningServer) -> Iterator[httpx2.Client]:
-    with server.client() as client:
-        yield client
 
 
 def add(server: RunningServer, number: int, conversation: str, **fields: Any) -> None:

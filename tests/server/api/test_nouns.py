@@ -12,12 +12,6 @@ from tests.serving import RunningServer
 PROMPT = {"type": "prompt", "text": "Be {tone}.", "engine": "f-string"}
 
 
-@pytest.fixture
-def http(server: RunningServer) -> Any:
-    with server.client() as client:
-        yield client
-
-
 def ok(answer: Any, status: int = 200) -> Any:
     assert answer.status_code == status, answer.text
     return answer.json()

@@ -16,12 +16,6 @@ from tests.serving import RunningServer
 SECOND = 1_000_000_000
 
 
-@pytest.fixture
-def http(server: RunningServer) -> Iterator[httpx2.Client]:
-    with server.client() as client:
-        yield client
-
-
 def trace_id(number: int) -> str:
     return f"{number:04x}" + "0" * 28
 

@@ -24,6 +24,7 @@ from ratchet.types import (
     unit_digest,
 )
 from ratchet.types.trace import START
+from tests.clocks import Clock
 from tests.server.gateway.conftest import Site, both, http_request, raw_call
 from tests.server.gateway.upstreams import Seen, StubUpstream, Wire
 
@@ -32,13 +33,6 @@ BOT = GatewayTarget(agent="bot")
 SOURCE = Candidate.of({"system": PromptTemplate("You book rooms.")}, algorithm="discover")
 RELEASE = SOURCE.derive({"system": PromptTemplate("You book rooms. Be brief.")}, algorithm="apo")
 BETTER = SOURCE.derive({"system": PromptTemplate("You book rooms. Ask back.")}, algorithm="apo")
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def chat(question: str = "Hello", **fields: Any) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from ratchet.server.gateway.mirroring import AT_ONCE, CallMirror
 from ratchet.server.gateway.substitution import PromptSubstituter, Shadow
 from ratchet.store import Store
 from ratchet.types import AgentSettings, Candidate, PromptTemplate, SpanRecord, TrafficSplit
+from tests.clocks import Clock
 from tests.server.gateway.conftest import Site, both
 from tests.server.gateway.upstreams import StubUpstream
 
@@ -136,13 +137,6 @@ def _without_live(span: Any) -> Any:
     return msgspec.structs.replace(
         span, trace_id="f" * 32, span_id="f" * 16, start_ns=span.start_ns + 1, attributes=attributes
     )
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def test_no_more_calls_a_minute_than_allowed() -> None:

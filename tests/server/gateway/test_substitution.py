@@ -29,6 +29,7 @@ from ratchet.types import (
     StoreError,
     version_of,
 )
+from tests.clocks import Clock
 from tests.server.gateway.conftest import Site, both
 from tests.server.gateway.upstreams import StubUpstream
 
@@ -301,15 +302,6 @@ def test_a_long_prompt_and_many_prompts_are_looked_at_within_bounds(
     changed = [m["content"] == BETTER.format(**FILLED) for m in found.request["messages"]]
     assert changed[:32] == [True] * 32
     assert not any(changed[32:])
-
-
-class Clock:
-    """A clock that is set."""
-
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def test_a_switch_and_an_activation_are_seen_after_a_short_time_and_not_read_each_time(
