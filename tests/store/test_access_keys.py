@@ -86,6 +86,14 @@ def test_a_key_that_could_not_work_is_not_made(store: Store) -> None:
     assert store.keys.list() == []
 
 
+def test_the_last_use_only_moves_on(store: Store) -> None:
+    a, b = (store.keys.create(name, ["runner"], now=1.0)[0] for name in "ab")
+    store.keys.used({a.id: 50.0, b.id: 60.0, "unknown": 1.0})
+    store.keys.used({a.id: 40.0, b.id: 70.0})
+    store.keys.used({})
+    assert [key.last_used_at for key in store.keys.list()] == [50.0, 70.0]
+
+
 def test_the_audit_log_comes_back_in_pages_newest_first(store: Store) -> None:
     rows = [
         AuditRow(at=float(n), key_id="k", address="::1", action="PUT x", target="t\x00", status=200)

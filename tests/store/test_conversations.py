@@ -161,18 +161,6 @@ def test_where_the_server_keeps_the_history_each_call_brings_what_is_new() -> No
     assert talk.said() == turns(U1, A1, yes, A2, yes, A3)
 
 
-def test_a_history_that_is_shortened_from_its_beginning_is_told_once() -> None:
-    talk = Talk()
-    talk.call("t1", [U1], [A1])
-    talk.call("t2", [U1, A1, U2], [A2])
-    talk.call("t3", [U2, A2, U3], [A3])
-    talk.call("t4", [text("user", "(summary of before)"), A3, asks("bye")], [answers("bye!")])
-    said = talk.said()
-    assert said[:6] == turns(U1, A1, U2, A2, U3, A3)
-    assert said[-2:] == turns(asks("bye"), answers("bye!"))
-    assert len(said) == 8
-
-
 def test_an_answer_that_comes_back_in_another_form_is_not_told_twice() -> None:
     talk = Talk()
     talk.call("t1", [U1], [answers("hello **there**")])
@@ -195,23 +183,6 @@ def test_tool_calls_and_their_results_stand_in_their_place() -> None:
         ("tool", '{"rooms": 3}'),
         *turns(A1, U2, A2),
     ]
-
-
-def test_messages_of_calls_that_nobody_recorded_are_put_in_their_place() -> None:
-    talk = Talk()
-    talk.call("t1", [U1, A1, U2], [A2])
-    talk.call("t2", [U1, A1, asks("between"), answers("unheard"), U2, A2, U3], [A3])
-    expected = turns(U1, A1, asks("between"), answers("unheard"), U2, A2, U3, A3)
-    assert talk.said() == expected
-
-
-def test_the_same_call_asked_again_adds_its_answer_alone() -> None:
-    talk = Talk()
-    talk.call("t1", [U1], [])
-    talk.call("t1", [U1], [A1])
-    talk.call("t2", [U1, A1, U2], [A2])
-    talk.call("t2", [U1, A1, U2], [answers("or that")])
-    assert talk.said() == turns(U1, A1, U2, A2, answers("or that"))
 
 
 def test_a_call_that_a_library_beneath_reports_again_is_told_once() -> None:
@@ -253,6 +224,23 @@ def test_what_agents_say_to_one_another_is_nested() -> None:
         (("tool", "Found"), False, "desk"),
         (("assistant", "hello"), False, "desk"),
     ]
+
+
+def test_where_no_call_was_recorded_the_agents_input_and_output_are_what_was_said() -> None:
+    talk = Talk()
+    captured = {"ratchet.input": '{"question": "hi"}', "ratchet.output": '"hello"'}
+    root = talk.span("t1", "answer", **captured)
+    talk.span("t1", "step", root, **{"ratchet.input": '"not said"'})
+    assert talk.said() == [("user", "hi"), ("assistant", "hello")]
+
+
+def test_messages_whose_end_was_cut_are_read_as_far_as_they_are_whole() -> None:
+    whole = json.dumps([U1, A1, U2])
+    talk = Talk()
+    cut = whole[: len(whole) - 20] + "… [20 more characters]"
+    talk.span("t1", "chat", **{"gen_ai.input.messages": cut})
+    found = dialogue(talk.steps(), "chat")
+    assert ([shown(one) for one in found.messages], found.cut) == (turns(U1, A1), True)
 
 
 @pytest.mark.parametrize(

@@ -58,10 +58,6 @@ def cost(*spans: Span) -> Cost:
     return found[0]
 
 
-def test_a_frameworks_span_around_the_client_librarys_counts_once() -> None:
-    assert cost(call("chain", usd=0.26), call("openai", "chain", usd=0.26)).usd == 0.26
-
-
 def test_a_span_of_the_users_own_around_several_calls_counts_them_once() -> None:
     mine = call("mine", usd=0.3, operation="step")
     between = [step("http", "mine"), step("retry", "http")]
@@ -155,6 +151,12 @@ def test_an_agents_sum_counts_only_where_no_call_is_recorded() -> None:
     assert cost(whole).usd == 0.7
 
 
+def test_spans_that_are_their_own_ancestors_are_counted_once_each() -> None:
+    ring = [call("a", "b", usd=0.1), call("b", "c", usd=0.2), step("c", "a")]
+    assert cost(*ring).usd in (pytest.approx(0.1), pytest.approx(0.2))
+    assert cost(call("a", "a", usd=0.1)).usd == 0.1
+
+
 def rollout(store: Store, id: str = "r") -> Rollout:
     return store.rollouts.get([id])[id]
 
@@ -193,12 +195,6 @@ def test_a_call_through_the_gateway_from_an_instrumented_worker_is_billed_once(
     if not gateway_first:
         through_gateway(store, claimed, seen)
     assert rollout(store).cost_usd == 0.26
-
-
-def test_all_attempts_of_a_rollout_are_billed(store: Store) -> None:
-    finish(store, begin(store), call("a", usd=0.25), status="failed")
-    finish(store, claim(store), call("a", usd=0.5), cost_usd=1.0)
-    assert rollout(store).cost_usd == 1.75
 
 
 def test_a_rollout_with_an_unpriced_call_has_no_cost_but_what_is_known(store: Store) -> None:

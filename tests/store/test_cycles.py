@@ -135,6 +135,18 @@ def test_an_agent_has_one_cycle_at_a_time(store: Store) -> None:
     assert store.cycles.underway("helper") == second
 
 
+def test_an_action_of_a_known_key_is_not_stored_again(store: Store) -> None:
+    cycle = begun()
+    action = CycleAction(key="c/split/1", cycle_id="c", kind="split")
+    store.cycles.put(cycle, move(cycle, "idle"), [action])
+    done = msgspec.structs.replace(action, state="done", tries=1)
+    store.outbox.put(done)
+    learning = moved(cycle, "learn")
+    store.cycles.put(learning, move(learning, "capture", 2), [action])
+    assert store.outbox.get("c/split/1") == done
+    assert store.outbox.unfinished("helper") == []
+
+
 def test_people_pause_and_resume(store: Store) -> None:
     def say(verb: Any, cycle_id: str = "") -> OperatorCommand:
         command = OperatorCommand(verb=verb, agent="helper", cycle_id=cycle_id, by="ann", at=1.0)

@@ -64,3 +64,13 @@ def test_a_change_of_a_version_that_is_no_longer_the_latest_is_refused(store: St
     store.datasets.put(empty, now=4.0)
     store.datasets.put(replace(stale, name="e"), now=5.0, after=empty)
     assert store.datasets.named("e").tasks == stale.tasks
+
+
+def test_the_uses_of_an_input_are_its_splits_in_all_of_the_versions(store: Store) -> None:
+    store.datasets.put(OLD, now=1.0)
+    store.datasets.put(NEW, now=2.0)
+    store.datasets.put(replace(NEW, splits={"t": "test", "u": "val"}), now=3.0)
+    versions = [summary.version for summary in store.datasets.history("d")]
+    found = dict(store.datasets.uses([*versions, "unknown"]))
+    assert found == {1: {"train", "test"}, 2: {"val"}}
+    assert store.datasets.uses([]) == []

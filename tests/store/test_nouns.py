@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -132,6 +133,17 @@ def test_a_candidate_comes_back_with_its_resources(store: Store) -> None:
         assert store.resources.get(version_of(resource)) == resource
 
 
+def test_a_short_id_finds_its_candidates(store: Store) -> None:
+    made = [Candidate.of({"p": PromptTemplate(f"{n}")}) for n in range(40)]
+    for candidate in made:
+        store.candidates.put(candidate, now=1.0)
+    prefix = made[0].id[:1]
+    assert store.candidates.find(prefix) == [c for c in made if c.id.startswith(prefix)]
+    assert store.candidates.find(made[3].id) == [made[3]]
+    assert store.candidates.find("%") == []
+    assert len(store.candidates.find("")) == 40
+
+
 def test_a_dataset_comes_back_in_its_order(store: Store) -> None:
     tasks = tuple(Task(f"t{n}", {"q": n}, [n], {"from": "test"}) for n in (3, 1, 2))
     dataset = Dataset("d", tasks, {"t1": "train", "t2": "val", "t3": "test"}, "captured")
@@ -186,6 +198,16 @@ def test_what_was_not_proved_may_still_be_decided_once(store: Store) -> None:
     store.experiments.put(experiment(decision=decision()))
     with pytest.raises(Conflict, match=r"Experiment e is decided \(promote\)"):
         store.experiments.put(experiment(decision=decision("not_proved")))
+
+
+def test_experiments_are_listed_in_the_order_in_which_they_began(store: Store) -> None:
+    store.experiments.put(experiment("a", run_id="one", decision=decision()))
+    store.experiments.put(experiment("b", run_id="one", decision=decision("harm")))
+    store.experiments.put(experiment("c", run_id="two", dataset_version="x"))
+    store.experiments.put(experiment("b", run_id="one", decision=decision("harm")))
+    assert [e.id for e in store.experiments.history()] == ["a", "b", "c"]
+    assert [e.id for e in store.experiments.list(limit=2)] == ["c", "b"]
+    assert [e.id for e in store.experiments.find("b")] == ["b"]
 
 
 def test_a_release_moves_only_as_the_table_allows(store: Store) -> None:
@@ -245,21 +267,25 @@ def test_a_later_score_of_the_same_evaluator_version_replaces_the_earlier(store:
     assert store.scores.of(["r", "x"]) == {"r": [exact, again, newer], "x": []}
 
 
-def test_the_summary_counts_everything(store: Store) -> None:
-    nothing = {"candidates": 0, "datasets": 0, "experiments": 0, "releases": 0}
-    assert store.summary() == {"rollouts": {}, **nothing, "run": None}
-    store.runs.put(run())
-    store.experiments.put(experiment())
-    store.releases.put(release())
-    store.candidates.put(Candidate.of({}), now=1.0)
-    store.datasets.put(Dataset("d", (), {}), now=1.0)
-    store.rollouts.create(
-        [Rollout(id=f"{n}", queue="q", candidate_id="c", task_id="t", input=1) for n in range(3)],
-        1.0,
-    )
-    store.rollouts.claim("q", "w", 1, 10.0, 1.0)
-    ones = dict.fromkeys(nothing, 1)
-    assert store.summary() == {"rollouts": {"queued": 2, "running": 1}, **ones, "run": run()}
+def test_means_leave_errors_out_and_count_them(store: Store) -> None:
+    def rollout(id: str, candidate: str, purpose: str) -> Rollout:
+        return Rollout(
+            id=id, queue="q", candidate_id=candidate, task_id="t", input=1, purpose=purpose
+        )
+
+    def score(value: float | None, evaluator: str = "m", version: str = "1") -> Score:
+        error = "" if value is not None else "broke"
+        return Score(evaluator=evaluator, version=version, value=value, error=error)
+
+    made = [("1", "a", "x/1"), ("2", "a", "x/1"), ("3", "a", "x/2"), ("4", "b", "y")]
+    store.rollouts.create([rollout(*one) for one in made], 1.0)
+    given = [("1", score(1.0)), ("2", score(0.5)), ("3", score(None)), ("4", score(0.0, "l"))]
+    store.scores.add(given, 1.0)
+    assert store.scores.means() == [("a", "m", 0.75, 2, 1), ("b", "l", 0.0, 1, 0)]
+    assert store.scores.means(purpose="x/1") == [("a", "m", 0.75, 2, 0)]
+    assert store.scores.means(purpose="x/2") == [("a", "m", None, 0, 1)]
+    assert store.scores.means(candidate_id="b") == [("b", "l", 0.0, 1, 0)]
+    assert store.scores.means(version="2") == []
 
 
 BAD = "NUL \x00, lone \ud800 surrogate, whole \U0001f600"
@@ -298,12 +324,32 @@ def test_text_that_a_database_cannot_hold_is_replaced_where_it_stands(store: Sto
     store.runs.put(run(BAD, message="mended"))
 
 
+def test_a_value_without_json_form_is_refused_and_nothing_is_stored(store: Store) -> None:
+    fine = Rollout(id="fine", queue="q", candidate_id="c", task_id="t", input=1)
+    bad = Rollout(id="bad", queue="q", candidate_id="c", task_id="t", input=object())
+    with pytest.raises(InputError, match="type object cannot be stored as JSON"):
+        store.rollouts.create([fine, bad], 1.0)
+    assert store.rollouts.get(["fine", "bad"]) == {}
+
+
 def test_json_comes_back_exactly(store: Store) -> None:
     value = {"b": 1, "a": [None, True, 0.1, -1e-300, 2**60, "", "ü"], "": {"deep": [[[]]]}}
     store.journal.append("r", "k", value, 1.0)
     stored = store.journal.get("r", "k")
     assert stored == value
     assert list(stored) == list(value)
+
+
+def test_an_id_prefix_is_no_pattern(store: Store) -> None:
+    ids = ["a_1", "a%1", "aX1", "b"]
+    store.rollouts.create(
+        [Rollout(id=i, queue="q", candidate_id="c", task_id="t", input=1) for i in ids], 1.0
+    )
+    assert [r.id for r in store.rollouts.find("a_")] == ["a_1"]
+    assert [r.id for r in store.rollouts.find("a%")] == ["a%1"]
+    assert [r.id for r in store.rollouts.find("a")] == ids[:3]
+    pages = [[r.id for r in store.rollouts.list(limit=n)[0]] for n in range(1, 4)]
+    assert all(short == long[: len(short)] for short, long in pairwise(pages))
 
 
 def test_rollouts_are_listed_and_counted_by_candidate_and_task(store: Store) -> None:

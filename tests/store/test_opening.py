@@ -210,6 +210,23 @@ def test_a_database_of_another_program_is_refused_and_kept(tmp_path: Path) -> No
     assert fingerprint(path) == before
 
 
+def test_a_folder_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="is a folder, not a file"):
+        Store.open(f"sqlite:///{tmp_path}")
+
+
+def test_a_parent_that_is_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match=r"The folder of the store .*ratchet\.db cannot be made"):
+        Store.open(f"sqlite:///{tmp_path}/file/ratchet.db")
+
+
+def test_a_folder_where_nothing_can_be_made_is_refused() -> None:
+    # No permission bits stop root, the kernel's own file system stops everyone.
+    with pytest.raises(StoreError, match=r"/proc/self/ratchet\.db cannot be (opened|written)"):
+        Store.open("sqlite:////proc/self/ratchet.db")
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
 @pytest.mark.parametrize("what", ["folder", "file"])
 def test_a_read_only_place_is_refused(tmp_path: Path, sqlite_url: str, what: str) -> None:
@@ -281,6 +298,12 @@ def test_the_password_is_not_in_the_name_of_an_open_store() -> None:
     assert "s3cret" not in repr(Store(database))
     assert "me:***@host/db" in repr(Store(database))
     database.close()
+
+
+def test_a_closed_store_says_so(store: Store) -> None:
+    store.close()
+    with pytest.raises(StoreError, match="is closed"):
+        store.summary()
 
 
 @pytest.mark.postgres

@@ -77,19 +77,6 @@ def test_a_period_is_an_eighth_of_the_retention(days: float | None, seconds: flo
     assert period_s(days) == seconds
 
 
-def test_partitions_are_made_once(store: Store) -> None:
-    made = store.partitions.ahead(DAY, NOW)
-    assert made == names(store)
-    assert made == [
-        EARLIER,
-        "spans_20241004_000000",
-        "spans_20241005_000000",
-        "spans_20241006_000000",
-    ]
-    assert store.partitions.ahead(DAY, NOW + DAY - 1) == []
-    assert store.partitions.ahead(DAY, NOW + DAY) == ["spans_20241007_000000"]
-
-
 def test_servers_that_start_at_once_make_each_partition_once(postgres_url: str) -> None:
     together = threading.Barrier(3)
     made: list[list[str]] = []
@@ -137,16 +124,6 @@ def test_spans_of_any_clock_are_stored_once_and_found(store: Store, is_partition
     assert len(future) == 2
     assert len(store.traces.list(TraceFilter(until_ns=int(NOW * 1e9)))[0]) == 3
     assert rows_of(store, DEFAULT) == (2 if is_partitioned else len(starts))
-
-
-def test_a_trace_that_runs_across_partitions_is_one(store: Store) -> None:
-    store.partitions.ahead(DAY, NOW)
-    parts = [live(NOW + DAY * n - 0.5, trace="t") for n in range(4)]
-    for part in reversed(parts):
-        store.spans.put([part])
-    (trace,) = store.traces.list()[0]
-    assert (trace.spans, trace.start_ns) == (4, parts[0].span.start_ns)
-    assert store.spans.of_trace("t") == [part.span for part in parts]
 
 
 def test_spans_stored_before_their_partition_move_to_it_and_stay_single(store: Store) -> None:
@@ -337,3 +314,10 @@ def test_a_table_that_stays_locked_is_told(store: Store) -> None:
 
     store._database.write(locked)
     assert len(names(store)) == 4
+
+
+def test_on_sqlite_there_are_none(sqlite_url: str) -> None:
+    with Store.open(sqlite_url) as store:
+        assert store.partitions.ahead(DAY) == []
+        assert store.partitions.existing() == []
+        assert store.partitions.drop(2**62) is None

@@ -88,6 +88,16 @@ def test_a_journal_of_a_run_that_ended_lately_stays_whole(store: Store) -> None:
     assert prune(store.pruning.journal) == 0
 
 
+def test_a_journal_of_a_run_that_is_not_known_goes_as_a_whole(store: Store) -> None:
+    for run_id, last in (("active", NOW), ("left", OLD)):
+        store.journal.append(run_id, "first", 1, OLD)
+        store.journal.append(run_id, "last", 1, last)
+    store.journal.append("another", "newest", 1, NOW)
+    assert prune(store.pruning.journal) == 2
+    assert [key for key, _ in store.journal.read("active")] == ["first", "last"]
+    assert store.journal.read("left") == []
+
+
 REFERENCES: dict[str, Callable[[Store, str], object]] = {
     "baseline of a run": lambda s, id: s.runs.put(run("r", "no_gain", baseline_id=id)),
     "best of a run": lambda s, id: s.runs.put(run("r", "shipped", best_id=id)),

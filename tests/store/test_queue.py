@@ -17,7 +17,6 @@ from ratchet.types import (
     InputError,
     Outcome,
     Rollout,
-    RolloutStatus,
     Score,
     Span,
 )
@@ -68,6 +67,22 @@ def test_a_rollout_comes_back_as_it_was_created(store: Store) -> None:
     assert one(store, "s").created_at == 9.0
 
 
+def test_creating_the_same_id_again_changes_nothing(store: Store) -> None:
+    assert store.rollouts.create([rollout("a"), rollout("b"), rollout("a", seed=9)], 1.0) == 2
+    assert store.rollouts.create([rollout("b", seed=9), rollout("c")], 2.0) == 1
+    assert store.rollouts.create([], 2.0) == 0
+    assert one(store, "a").seed == one(store, "b").seed == 0
+
+
+def test_only_a_claim_makes_a_rollout_run(store: Store) -> None:
+    with pytest.raises(InputError, match="Rollout r is created as 'running'"):
+        store.rollouts.create([rollout("r", status="running")], 1.0)
+    ended = rollout("e", status="succeeded", output=3, created_at=1.0)
+    store.rollouts.create([ended], 1.0)
+    assert one(store, "e") == ended
+    assert take(store) == []
+
+
 def test_the_oldest_are_claimed_first_and_each_once(store: Store) -> None:
     store.rollouts.create([rollout(f"r{n}") for n in (3, 1, 2)], 1.0)
     store.rollouts.create([rollout("x", queue="other"), rollout("r0")], 0.5)
@@ -97,57 +112,6 @@ def test_a_finished_rollout_holds_what_its_attempt_reported(store: Store) -> Non
     (attempt,) = store.rollouts.attempts("r")
     assert (attempt.status, attempt.worker, attempt.ended_at) == ("succeeded", "worker", 11.0)
     assert store.rollouts.running() == []
-
-
-def test_a_repeated_finish_is_refused_and_changes_nothing(store: Store) -> None:
-    store.rollouts.create([rollout("r")], 1.0)
-    (claim,) = take(store)
-    assert store.rollouts.finish([outcome(claim, output=1)], 12.0) == {("r", 1): "succeeded"}
-    before = one(store)
-    again = outcome(claim, "failed", output=2, spans=(span(),))
-    assert store.rollouts.finish([again, again], 13.0) == {("r", 1): None}
-    assert one(store) == before
-    assert store.spans.of("r") == []
-
-
-def test_of_two_reports_in_one_batch_the_first_counts(store: Store) -> None:
-    store.rollouts.create([rollout("r")], 1.0)
-    (claim,) = take(store)
-    both = [outcome(claim, output=1), outcome(claim, "failed", output=2)]
-    assert store.rollouts.finish(both, 12.0) == {("r", 1): "succeeded"}
-    assert one(store).output == 1
-
-
-def test_a_late_finish_from_an_expired_attempt_is_refused(store: Store) -> None:
-    store.rollouts.create([rollout("r")], 1.0)
-    (old,) = take(store)
-    late = outcome(old, spans=(span(),), scores=(Score(evaluator="e", version="1", value=1.0),))
-    assert store.rollouts.expire(40.0) == ["r"]
-    # Nobody has taken the rollout since, and still its right is gone.
-    assert store.rollouts.heartbeat([("r", 1)], 30.0, 40.0) == set()
-    assert store.rollouts.finish([late], 40.0) == {("r", 1): None}
-    (new,) = take(store, now=41.0)
-    assert new.fence == 2
-    assert store.rollouts.finish([late], 42.0) == {("r", 1): None}
-    assert store.spans.of("r") == []
-    assert store.scores.of(["r"]) == {"r": []}
-    assert store.rollouts.finish([outcome(new)], 43.0) == {("r", 2): "succeeded"}
-    assert [a.status for a in store.rollouts.attempts("r")] == ["expired", "succeeded"]
-
-
-def test_an_overdue_attempt_that_nobody_expired_may_still_finish(store: Store) -> None:
-    store.rollouts.create([rollout("r"), rollout("x", queue="other")], 1.0)
-    (claim,) = take(store)
-    # Claims and expiries of another queue, and ones that come in time, expire nothing here.
-    take(store, queue="other", now=1000.0)
-    assert store.rollouts.expire(1000.0, queue="other") == []
-    assert store.rollouts.expire(39.9) == []
-    late = outcome(claim, output=1, spans=(span(),))
-    assert store.rollouts.finish([late, late], 1000.0) == {("r", 1): "succeeded"}
-    assert store.rollouts.finish([late], 1000.0) == {("r", 1): None}
-    assert (one(store).status, one(store).output) == ("succeeded", 1)
-    assert store.spans.of("r") == [span()]
-    assert store.rollouts.expire(1000.0, queue="q") == []
 
 
 def test_an_overdue_attempt_that_the_claim_of_another_runner_expired_may_not_finish(
@@ -180,6 +144,16 @@ def test_an_unknown_rollout_and_a_wrong_fence_are_refused(store: Store) -> None:
     assert store.rollouts.attempts("x") == []
 
 
+@pytest.mark.parametrize("status", ["running", "released", "expired"])
+def test_an_attempt_cannot_be_reported_as_what_only_the_queue_decides(
+    store: Store, status: str
+) -> None:
+    store.rollouts.create([rollout("r")], 1.0)
+    (claim,) = take(store)
+    with pytest.raises(InputError, match=f"reported as '{status}'"):
+        store.rollouts.finish([outcome(claim, status)], 12.0)
+
+
 @pytest.mark.parametrize("status", ["failed", "timed_out", "crashed"])
 def test_a_spoiled_attempt_is_repeated_until_none_are_left(store: Store, status: str) -> None:
     store.rollouts.create([rollout("r", max_attempts=2)], 1.0)
@@ -196,14 +170,6 @@ def test_a_spoiled_attempt_is_repeated_until_none_are_left(store: Store, status:
     assert [a.error for a in store.rollouts.attempts("r")] == ["e1", "e2"]
     assert store.spans.of("r", fence=1) == store.spans.of("r", fence=2) == [span()]
     assert take(store) == []
-
-
-@pytest.mark.parametrize("status", ["inconclusive", "cancelled"])
-def test_other_ends_are_final_at_once(store: Store, status: RolloutStatus) -> None:
-    store.rollouts.create([rollout("r")], 1.0)
-    (claim,) = take(store)
-    assert store.rollouts.finish([outcome(claim, status)], 12.0) == {("r", 1): status}
-    assert one(store).failures == 0
 
 
 def test_a_heartbeat_keeps_a_lease_until_somebody_expires_it(store: Store) -> None:
@@ -224,13 +190,17 @@ def test_a_heartbeat_keeps_a_lease_until_somebody_expires_it(store: Store) -> No
     assert store.rollouts.running() == store.rollouts.running("nobody") == []
 
 
-def test_an_overdue_lease_of_another_queue_is_left_to_that_queue(store: Store) -> None:
-    store.rollouts.create([rollout("r"), rollout("x", queue="other")], 1.0)
+def test_what_is_given_back_is_queued_again_in_its_old_place_without_a_failure(
+    store: Store,
+) -> None:
+    store.rollouts.create([rollout("r"), rollout("s")], 1.0)
     take(store)
-    take(store, queue="other")
-    assert ids([c.rollout for c in take(store, 5, now=50.0)]) == ["r"]
-    assert one(store, "x").status == "running"
-    assert store.rollouts.expire(50.0, queue="other") == ["x"]
+    assert store.rollouts.release([("r", 1), ("s", 1)], 11.0) == {("r", 1)}
+    assert store.rollouts.release([("r", 1)], 11.0) == set()
+    assert store.rollouts.release([], 11.0) == set()
+    assert ids([c.rollout for c in take(store, 2)]) == ["r", "s"]
+    assert one(store).failures == 0
+    assert [a.status for a in store.rollouts.attempts("r")] == ["released", "running"]
 
 
 def test_rollouts_of_a_dead_worker_are_taken_back_before_their_lease_is_over(

@@ -195,6 +195,16 @@ def test_whatever_the_texts_are_they_come_back_exactly(
     assert list(found.attributes.items()) == list(one.span.attributes.items())
 
 
+@pytest.mark.parametrize("messages", [[], [SYSTEM]])
+def test_a_lone_surrogate_in_a_long_text_is_replaced_as_elsewhere(
+    store: Store, messages: list[Any]
+) -> None:
+    said = "x" * LONG + "\ud800"
+    store.spans.put([record("a" * 32, messages, **{"ratchet.output": said})])
+    (found,) = store.spans.of_trace("a" * 32)
+    assert found.attributes["ratchet.output"] == "x" * LONG + "\ufffd"
+
+
 def test_pruning_deletes_the_texts_of_deleted_traces_and_keeps_shared_ones(store: Store) -> None:
     old, new = conversation("a" * 32, 5, OLD_NS), conversation("b" * 32, 5)
     store.spans.put([*old, *new])

@@ -12,7 +12,7 @@ from ratchet.observe.redaction import Redactor
 from ratchet.store import Store
 from ratchet.store import trace_index as module
 from ratchet.types import Feedback, Span, SpanRecord
-from ratchet.types.trace import TraceFilter
+from ratchet.types.trace import ModelCall, TraceFilter
 
 SECOND = 10**9
 
@@ -268,6 +268,13 @@ def test_facets_count_what_fits(store: Store, monkeypatch: pytest.MonkeyPatch) -
     assert (few.traces, few.more) == (2, True)
 
 
+def test_traces_that_change_are_followed_by_what_they_say(store: Store) -> None:
+    mark = store.traces.mark()
+    put(store, trace("t1", "refund"), trace("t2", "order"))
+    changed, _ = store.traces.after(mark, TraceFilter(search="refund"), texts=True)
+    assert [(each.trace_id, each.input) for each in changed] == [("t1", "refund")]
+
+
 def test_redacted_words_are_not_found(store: Store) -> None:
     redact = Redactor().span
     put(store, [redact(span) for span in trace("t1", "my mail is ada@example.com, refund please")])
@@ -311,6 +318,19 @@ def test_sums_are_exact(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
         1: 50,
     }
     assert {each.day for each in later} == {0}
+
+
+def test_a_price_that_becomes_known_is_counted(store: Store) -> None:
+    put(store, trace("t1", usd=None, model="new"), trace("t2", usd=None, model="unknown"))
+    store.trace_index.complete()
+
+    def price(call: ModelCall) -> float | None:
+        return 0.5 if call.model == "new" else None
+
+    store.trace_index.reprice(price)
+    store.trace_index.complete(price)
+    (sums,) = store.trace_index.figures(0, 1_000 * SECOND, 10)[0]
+    assert (sums.known_usd, sums.unpriced) == (0.5, 1)
 
 
 def test_what_is_not_indexed_is_said_and_stays_marked_when_a_step_fails(

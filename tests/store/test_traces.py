@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import random
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ from sqlalchemy import text
 from ratchet.store import Store
 from ratchet.store import traces as module
 from ratchet.store.usage import usage_text, used_by
-from ratchet.types import Feedback, InputError, Rollout, Span, SpanRecord
+from ratchet.types import Feedback, Rollout, Span, SpanRecord
 from ratchet.types.trace import ModelCall, Sort, Trace, TraceFilter, first_of
 
 _numbers = itertools.count(1)
@@ -95,39 +94,6 @@ def test_a_trace_is_listed_with_its_figures(store: Store) -> None:
         ],
         None,
     )
-
-
-def test_pages_hold_each_trace_once_newest_first(store: Store) -> None:
-    for number in random.Random(1).sample(range(25), 25):
-        put(store, span(f"t{number:02}", start=number), span(f"t{number:02}", start=number + 0.5))
-    found: list[str] = []
-    cursor: str | None = None
-    while True:
-        page, cursor = store.traces.list(limit=4, cursor=cursor)
-        found += [trace.trace_id for trace in page]
-        if cursor is None:
-            break
-        put(store, span(f"new{len(found)}", start=100))
-    assert found == [f"t{number:02}" for number in range(24, -1, -1)]
-    for wrong in ("x", "1", "1.x", "9" * 20 + ".1", "1.1.1", "1.٣"):
-        with pytest.raises(InputError, match="is invalid"):
-            store.traces.list(cursor=wrong)
-
-
-@pytest.mark.parametrize("together", [True, False])
-def test_a_trace_whose_spans_come_in_several_batches_is_listed_once(
-    store: Store, together: bool
-) -> None:
-    root = span("long", start=1)
-    parts = [span("long", parent=root.span_id, start=n, name=f"s{n}") for n in (2, 3, 4)]
-    if together:
-        put(store, *parts, root)
-    else:
-        for part in (*parts, root):
-            put(store, part)
-            put(store, span(f"between {part.name}", start=part.start_ns / SECOND))
-    found = one(store, "long")
-    assert (found.name, found.spans, found.start_ns, found.rootless) == ("answer", 4, SECOND, False)
 
 
 def test_a_trace_whose_root_never_came_is_found_and_says_so(store: Store) -> None:
@@ -358,6 +324,13 @@ def test_one_trace_with_its_spans_and_no_more_than_are_wanted(store: Store) -> N
     assert store.traces.get("nothing") is None
     assert store.traces.get("") is None
     assert store.traces.get("\x00") is None
+
+
+def test_a_trace_is_found_by_the_start_of_its_id(store: Store) -> None:
+    put(store, span("abcd"), span("abce"), span("abce"), span("b"))
+    assert store.traces.find("abc") == ["abcd", "abce"]
+    assert store.traces.find("abcd") == ["abcd"]
+    assert store.traces.find("") == store.traces.find("zz") == store.traces.find("a" * 500) == []
 
 
 def test_what_is_new_is_followed_from_a_mark(store: Store) -> None:

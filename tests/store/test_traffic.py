@@ -74,6 +74,11 @@ def test_a_share_outside_of_its_range_is_refused(filled: Store, share: float) ->
         filled.traffic.put(split(share))
 
 
+def test_a_canary_of_an_unknown_candidate_is_refused(filled: Store) -> None:
+    with pytest.raises(InputError, match="no candidate 'unknown' for the canary of 'bot'"):
+        filled.traffic.put(split(candidate_id="unknown"))
+
+
 def test_going_back_withdraws_what_came_after() -> None:
     def after(*ids: str) -> tuple[str, ...]:
         history = [Activation(agent="bot", candidate_id=id, activated_at=0.0) for id in ids]

@@ -256,3 +256,20 @@ def test_transitions_are_stored_with_the_span_of_their_call_or_not_at_all(store:
     assert store.spans.put([record, record, elsewhere]) == 2
     assert store.spans.put([record]) == 0
     assert store.transitions.of(["r1"])["r1"] == [good]
+
+
+def test_transitions_are_pruned_with_their_rollouts(store: Store) -> None:
+    claimed(store, "r1", "r2")
+    for id in ("r1", "r2"):
+        store.transitions.add([call(f"{n}", [n], [n], at=n, rollout=id) for n in range(7)])
+    store.rollouts.cancel(["r1"], time.time())
+    before = time.time() + 1000.0
+    after: int | None = 0
+    deleted = []
+    while after is not None:
+        step = store.pruning.rollouts(before, after, limit=3)
+        deleted.append(step.deleted)
+        after = step.after
+    assert sum(deleted) == 7 + 2  # with the rollout and its attempt
+    with store._database.engine.connect() as connection:
+        assert len(connection.execute(table.select()).all()) == 7

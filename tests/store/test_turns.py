@@ -36,20 +36,20 @@ def test_a_small_queue_is_not_behind_a_large_one(store: Store) -> None:
     assert [id for id in got if "second" in id] == [f"agent/second#{n}" for n in range(20)]
 
 
-def test_runners_with_one_slot_take_turns_too(store: Store) -> None:
-    for name in ("a", "b", "c"):
-        create(store, f"agent/{name}", 10)
-    got = [id for _ in range(9) for id in claimed(store, ["agent/*"], 1)]
-    assert by_queue(got) == {"agent/a": 3, "agent/b": 3, "agent/c": 3}
-    assert by_queue(got[:3]) == {"agent/a": 1, "agent/b": 1, "agent/c": 1}
-
-
 def test_what_one_queue_does_not_need_the_others_get(store: Store) -> None:
     create(store, "agent/a", 2)
     create(store, "agent/b", 50)
     create(store, "agent/c", 50)
     got = claimed(store, ["agent/*"], 20)
     assert by_queue(got) == {"agent/a": 2, "agent/b": 9, "agent/c": 9}
+
+
+def test_named_queues_and_patterns_share_one_claim(store: Store) -> None:
+    create(store, "default", 10)
+    create(store, "agent@1/a", 10)
+    create(store, "agent@2/a", 10)
+    got = claimed(store, ["default", "agent@1/*"], 40)
+    assert by_queue(got) == {"default": 10, "agent@1/a": 10}
 
 
 def test_a_pattern_covers_only_what_begins_so(store: Store) -> None:
@@ -73,3 +73,10 @@ def test_an_overdue_lease_is_taken_back_by_a_claim_of_several_queues(store: Stor
     assert claimed(store, ["agent/*"], 1, now=10.0) == ["agent/a#0"]
     assert claimed(store, ["agent/*"], 1, now=11.0) == []
     assert claimed(store, ["agent/*"], 1, now=100.0) == ["agent/a#0"]
+
+
+def test_statuses_and_newest_attempts_leave_out_what_is_unknown(store: Store) -> None:
+    create(store, "q", 2)
+    claimed(store, ["q"], 1)
+    assert store.rollouts.statuses(["q#0", "q#1", "x"]) == {"q#0": "running", "q#1": "queued"}
+    assert store.spans.of_newest_attempts(["q#0", "x"]) == {"q#0": [], "x": []}
