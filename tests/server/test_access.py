@@ -533,6 +533,16 @@ def test_limits_belong_to_a_key_and_not_to_its_address(store: Store) -> None:
     run(test)
 
 
+def test_tokens_of_attempts_are_limited_like_keys(store: Store) -> None:
+    async def test() -> None:
+        async with gatekeeper(store, limits=ServerLimits(requests_per_s=1.0, burst=1)) as keeper:
+            await keeper.admit(request(keeper.token("a", 1)))
+            await keeper.admit(request(keeper.token("b", 1)))
+            assert (await refusal(keeper.admit(request(keeper.token("a", 2))))).status == 429
+
+    run(test)
+
+
 @pytest.mark.parametrize(
     ("headers", "admitted"),
     [

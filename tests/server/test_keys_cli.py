@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 
 from ratchet.cli.app import run
+from ratchet.cli.keys import duration
 from ratchet.store import Store
+from ratchet.types import InputError
 
 DAY_S = 86_400
 
@@ -146,3 +148,10 @@ def test_a_shell_catches_the_key(sqlite_url: str) -> None:
     )
     with Store.open(sqlite_url) as store:
         assert store.keys.by_secret(done.stdout.strip()) is not None
+
+
+def test_durations_are_hours_days_or_weeks() -> None:
+    assert [duration(d) for d in ("12h", "90d", " 2W ")] == [43_200, 90 * DAY_S, 14 * DAY_S]
+    for odd in ("", "0d", "d", "-1d", "1.5d", "3m", "1e3h", "999999999w", "٣d"):
+        with pytest.raises(InputError, match="not a duration"):
+            duration(odd)

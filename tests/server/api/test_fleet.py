@@ -84,6 +84,12 @@ def test_a_cancelled_rollout_ends_a_wait(client: ratchet.Client) -> None:
     assert [one.rollout.status for one in got[0].ended] == ["cancelled"]
 
 
+def test_a_wait_for_a_rollout_that_is_not_there_says_so_at_once(client: ratchet.Client) -> None:
+    client.rollouts.create(rollouts("q", 1))
+    found = client.fleet.wait(["q0", "gone"], wait_s=60)
+    assert (found.ended, found.unknown) == ((), ("gone",))
+
+
 def test_queues_take_turns_and_a_waiting_claim_of_a_pattern_is_woken(
     server: RunningServer,
 ) -> None:

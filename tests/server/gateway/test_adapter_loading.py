@@ -175,6 +175,15 @@ def test_calls_that_come_while_weights_are_loaded_wait_for_them(setting: Setting
     assert len(setting.server.asked(LOAD)) == 1
 
 
+def test_weights_that_another_gateway_has_loaded_are_used(setting: Setting) -> None:
+    def loaded(asked: dict[str, Any]) -> bytes:
+        setting.server.loads(asked)
+        return reply({"message": "The lora adapter has already been loaded."}, 400)
+
+    setting.server.load = loaded
+    assert setting.call().json()["model"] == setting.name
+
+
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [

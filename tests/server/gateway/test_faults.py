@@ -413,6 +413,15 @@ def test_a_failing_upstream_is_tried_again_when_told(
     assert site.span().attributes["ratchet.retries"] == 2
 
 
+def test_the_last_failure_is_the_answer_when_retries_are_used_up(
+    open_site: Callable[..., Site], upstream: StubUpstream
+) -> None:
+    site = open_site(*both(upstream, retries=1))
+    upstream.script = flaky(9, reply({"n": 1}, 500, retry_after="0"))
+    assert ask(site) == (500, {"n": 1})
+    assert len(upstream.seen) == 2
+
+
 def test_an_upstream_that_asks_for_a_long_pause_is_not_waited_for(
     open_site: Callable[..., Site], upstream: StubUpstream
 ) -> None:
@@ -656,6 +665,14 @@ def test_settling_includes_the_calls_that_a_killed_agent_left_open(
     site.run(site.gateway.flush_attempt(rollout_id, fence))
     (span,) = disk.spans.of(rollout_id, fence)
     assert span.attributes["error.type"] == "client_disconnected"
+
+
+def test_settling_what_made_no_calls_is_immediate(site: Site) -> None:
+    async def settle() -> None:
+        async with asyncio.timeout(0):
+            await site.gateway.flush_attempt("nobody", 1)
+
+    site.run(settle())
 
 
 def test_a_server_that_ends_lets_calls_end_and_stores_them(

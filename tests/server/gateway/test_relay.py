@@ -193,6 +193,13 @@ def test_an_answer_without_length_or_chunks_ends_with_the_connection(
     assert body == b"3\r\nabc\r\n0\r\n\r\n"
 
 
+def test_an_empty_answer_passes(site: Site, upstream: StubUpstream) -> None:
+    upstream.script = lambda seen, wire: wire.send(b"HTTP/1.1 204 No Content\r\n\r\n")
+    head, body = ask(site, http_request(CHAT, b"{}"))
+    assert head.startswith(b"HTTP/1.1 204")
+    assert body == b""
+
+
 def test_the_version_may_be_left_out_of_the_base_url(site: Site, upstream: StubUpstream) -> None:
     upstream.answers({})
     ask(site, http_request("/gateway/bot/openai/chat/completions", b"{}"))
@@ -260,6 +267,14 @@ def test_without_a_key_of_the_servers_the_clients_own_passes_but_never_ours(
     ask(site, http_request(CHAT, b"{}", keys))
     assert upstream.seen[0].header("authorization") is None
     assert upstream.seen[0].header("x-api-key") == "sk-own"
+
+
+def test_a_missing_key_is_named(open_site: Callable[..., Site], upstream: StubUpstream) -> None:
+    site = open_site(*both(upstream, key_env="SOME_KEY"))
+    head, body = ask(site, http_request(CHAT, b"{}", {"authorization": "Bearer ra_token"}))
+    assert b" 401 " in head
+    assert "Set SOME_KEY in the environment of the server" in json.loads(body)["detail"]
+    assert not upstream.seen
 
 
 # Models

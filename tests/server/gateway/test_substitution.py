@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 import threading
 import urllib.request
 from collections.abc import Callable, Coroutine, Iterator
@@ -24,6 +25,7 @@ from ratchet.types import (
     InputError,
     Model,
     PromptTemplate,
+    RatchetError,
     Resource,
     Rollout,
     StoreError,
@@ -686,3 +688,43 @@ def test_prompts_that_the_agents_process_has_are_left_to_it(world: World) -> Non
     sent = run(PromptSubstituter(world.store)(world.rollout(trained.id), request, CHAT))
     assert sent is not None
     assert sent.request == {**request, "model": "local/abc"}
+
+
+def test_a_candidate_without_prompts_replaces_nothing(world: World) -> None:
+    world.switch()
+    world.activate(world.candidate(bot_model=Model("m")))
+    assert run(PromptSubstituter(world.store)(BOT, chat("You are a cook."), CHAT)) is None
+
+
+def test_what_was_known_holds_while_the_store_is_away(improved: Candidate, counting: Any) -> None:
+    clock = Clock()
+    request = chat(SOURCE.format(**FILLED))
+
+    async def main() -> None:
+        substitutes = PromptSubstituter(counting, clock=clock)
+        before = await substitutes(BOT, request, CHAT)
+        counting.failure = StoreError("The disk is gone.")
+        clock.now += 100 * TTL_S
+        assert await substitutes(BOT, request, CHAT) == before
+        assert before is not None
+
+    run(main())
+
+
+def test_a_defect_is_an_error_that_the_gateway_knows(world: World, improved: Candidate) -> None:
+    class Broken:
+        def prompt_texts(self, request: Any) -> Any:
+            raise KeyError("broken")
+
+    dialect: Any = Broken()
+    with pytest.raises(RatchetError, match="KeyError"):
+        run(PromptSubstituter(world.store)(BOT, chat("x"), dialect))
+
+
+def test_half_a_character_in_a_request_does_not_keep_its_prompt_from_being_replaced(
+    site: Site, upstream: StubUpstream
+) -> None:
+    system = {"role": "system", "content": OLD}
+    messages = [system, {"role": "user", "content": "\ud83d?"}]
+    sent_as(site, upstream, json.dumps({"model": "m", "messages": messages}).encode())
+    assert upstream.seen[0].json["messages"] == [{**system, "content": NEW}, messages[1]]

@@ -344,6 +344,21 @@ def test_a_response_that_breaks_off_is_dropped_and_a_refusal_is_not_counted(
     assert training.store.transitions.kept(["r1"])["r1"].dropped == {"incomplete": 1}
 
 
+def test_apis_without_token_ids_are_named(
+    training: Site, upstream: StubUpstream, caplog: pytest.LogCaptureFixture
+) -> None:
+    upstream.answers({"content": [{"type": "text", "text": "x"}], "model": "m"})
+    body = json.dumps({"model": "m", "messages": ASKED}).encode()
+    path = "/gateway/r1@1/anthropic/v1/messages"
+    with raw_call(training.port, http_request(path, body, {"connection": "close"})) as wire:
+        read_all(wire)
+    assert stored(training, 1) == []
+    assert training.store.transitions.kept(["r1"])["r1"].dropped == {"api": 1}
+    assert "must call /chat/completions" in caplog.text
+    # It was sent as the agent wrote it.
+    assert upstream.seen[0].json == {"model": "m", "messages": ASKED}
+
+
 def test_another_tokenizer_is_noticed(
     training: Site, upstream: StubUpstream, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -409,6 +409,15 @@ def test_pieces_of_a_stream_arrive_one_by_one(to_claude: Site, upstream: StubUps
     assert got == ["Once", " upo", "n a ", "time"]
 
 
+def test_an_error_within_a_stream_is_told(to_claude: Site, upstream: StubUpstream) -> None:
+    begun = {"type": "message_start", "message": message()}
+    error = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
+    upstream.streams([event(begun), event(error)])
+    with pytest.raises(openai.APIError, match="Overloaded"):
+        list(ask(openai_client(to_claude), max_tokens=5, stream=True))
+    assert to_claude.span().attributes["error.type"] == "overloaded_error"
+
+
 # --- OpenAI's responses -------------------------------------------------------------------------
 
 

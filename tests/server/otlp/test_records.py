@@ -176,6 +176,11 @@ def test_json_spans_without_usable_ids_or_times_are_rejected(fields: dict[str, A
     assert in_json(**fields) == []
 
 
+def test_a_span_that_never_ended_takes_no_time() -> None:
+    found = only(request(span(start_time_unix_nano=7, end_time_unix_nano=0)))
+    assert (found.start_ns, found.end_ns) == (7, 7)
+
+
 def test_a_parent_that_is_none_is_left_out_and_said() -> None:
     assert only(request(span(parent_span_id=bytes(8)))).parent_id is None
     found = only(request(span(parent_span_id=b"odd")))
