@@ -10,12 +10,11 @@ from typing import Any
 import pytest
 from tests.llm.endpoint import Endpoint, answer, error
 
-from ratchet.autopilot.coach import coach_identity, open_coach
+from ratchet.autopilot.coach import open_coach
 from ratchet.autopilot.config import CoachSection
 from ratchet.llm import STEP, Coach, CoachUnavailable, Message, Reply
 from ratchet.observe.redaction import RedactionRules, Redactor
 from ratchet.store import Store
-from ratchet.types import ConfigError
 from ratchet.types.trace import TraceFilter
 
 
@@ -107,15 +106,6 @@ def test_a_check_that_failed_is_made_again(store: Store, endpoint: Endpoint) -> 
     assert len(endpoint.requests) == 3
 
 
-def test_what_the_algorithm_says_wins(store: Store, endpoint: Endpoint) -> None:
-    own = Search(model="gpt-4o-mini", base_url=endpoint.url)
-    section = {"models": ({"name": "other"},), "base_url": "http://127.0.0.1:9/v1"}
-    assert opened(store, own, **section) == ("gpt-4o-mini",)
-    assert opened(store, Search(model=None), model="gpt-4o", base_url=endpoint.url) == ("gpt-4o",)
-    with pytest.raises(ConfigError, match="search: the coach has no option 'temprature'"):
-        opened(store, Search(temprature=1))
-
-
 def test_a_call_is_a_trace_without_what_redaction_takes_out(
     store: Store, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -154,14 +144,3 @@ def test_each_try_is_a_span_with_what_went_wrong(store: Store, endpoint: Endpoin
     assert tries[0].attributes["http.response.status_code"] == 500
     assert "fails (500)" in tries[0].message
     assert tries[1].attributes["http.request.resend_count"] == 1
-
-
-def test_another_model_is_another_run_and_another_address_is_not() -> None:
-    def identity(algorithm: Any = None, **section: Any) -> list[Any]:
-        return coach_identity(CoachSection(**section), algorithm or Search())
-
-    assert identity(model="a") != identity(model="b")
-    assert identity(model="a") == identity(model="a", base_url="http://x/v1", retries=1)
-    assert identity(model="a") != identity(model="a", temperature=0.5)
-    assert identity(Search(model="b"), model="a") == identity(model="b")
-    assert identity(Search(False), model="a") == identity(object(), model="a") == identity() == []

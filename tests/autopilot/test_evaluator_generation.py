@@ -7,7 +7,6 @@ import json
 import random
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -110,34 +109,6 @@ def test_feedback_tells_good_from_bad_where_nobody_labelled(
     ]
     opened.feedback.add(feedback, 1.0)
     assert "sum_equals_sum_of_price" in generated(project, opened)
-
-
-@pytest.mark.long
-def test_without_any_word_on_them_a_relation_that_some_break_is_not_found(
-    project: Project, opened: Store
-) -> None:
-    found = generated(project, opened)
-    assert "count_equals_count_of_items" in found
-    assert "sum_equals_sum_of_price" not in found
-
-
-def test_what_is_kept_is_written_loads_scores_and_is_not_proposed_again(
-    project: Project, opened: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    label_all(opened)
-    found = generated(project, opened).values()
-    kept = [each.proposal for each in found if each.kept or each.proposal.use]
-    files = write_evaluators(project.root, kept)
-    assert [file.name for file in files] == ["generated_evaluators.py", "ratchet.toml"]
-    again = Project.find(project.root)
-    monkeypatch.syspath_prepend(str(project.root))
-    evaluators: Any = {each.name: each for each in again.evaluators(again.load_agent())}
-    one = evaluators["sum_equals_sum_of_price"]
-    verdicts = [asyncio.run(one.score(rollout(n), opened.spans.of)).value for n in (0, 3)]
-    assert verdicts == [1.0, 0.0]
-    assert [each.name for each in kept if each.use]
-    proposed = generated(again, opened).values()
-    assert not [each.proposal.name for each in proposed if each.proposal.use]
 
 
 def test_a_configuration_that_would_not_be_valid_is_left_as_it_is(project: Project) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.local_models import GROUP
 
-from ratchet.autopilot.coach import LOCAL_TOKENS, open_coach
+from ratchet.autopilot.coach import open_coach
 from ratchet.autopilot.config import CoachSection
 from ratchet.llm import Coach, Message, Reply
 from ratchet.models import LocalModel, ModelUnavailable
@@ -79,30 +79,6 @@ def test_it_answers_in_the_shape_that_is_asked_and_costs_nothing(
     assert reply.data["label"] in ("good", "bad")
     assert reply.cost_usd == 0.0
     assert reply.input_tokens > 0
-
-
-def test_an_answer_that_does_not_end_is_cut_and_said_to_be(
-    store: Store, local_model: LocalModel
-) -> None:
-    request = [Message("user", "Count: 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, and so on.")]
-    reply = ask(store, lambda coach: coach.ask(request, max_tokens=20, temperature=0.0))
-    assert reply is not None
-    assert "cut off" in reply.problem or "limit" in reply.problem
-
-
-def test_its_answers_are_bounded_by_far_less_than_those_of_a_large_model(
-    store: Store, local_model: LocalModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    limits: list[int | None] = []
-    real = Coach._ask
-
-    async def noted(self: Coach, model: Any, *rest: Any) -> Reply:
-        limits.append(model.max_tokens)
-        return await real(self, model, *rest)
-
-    monkeypatch.setattr(Coach, "_ask", noted)
-    ask(store, lambda coach: coach.ask([Message("user", "hi")], max_tokens=4))
-    assert set(limits) == {LOCAL_TOKENS}
 
 
 def test_a_prompt_beyond_its_context_costs_that_call_only(

@@ -20,7 +20,7 @@ from ratchet.autopilot.repetitions import plan_repetitions
 from ratchet.bind import current, current_seed
 from ratchet.evaluate import Scorer, evaluator
 from ratchet.learn import Budget, Lab, LabSettings
-from ratchet.prove import Comparison, ExperimentPlan, Guardrail, RepetitionPlan, verify
+from ratchet.prove import ExperimentPlan, Guardrail, RepetitionPlan, verify
 from ratchet.run import Runner
 from ratchet.store import Store
 from ratchet.types import Candidate, Dataset, Experiment, Float, Params, Rollout, Run, Task
@@ -264,18 +264,3 @@ def test_an_experiment_killed_between_repetitions_goes_on_and_repeats_none(
     whole = conduct(other, tmp_path / "whole", Watcher())
     assert resumed.decision == whole.decision
     assert made == CALLS
-
-
-def test_pairs_are_means_over_the_repetitions(local: Store, tmp_path: Path) -> None:
-    seen: list[float] = []
-
-    class Means(Watcher):
-        def pair(self, comparison: Comparison, total: int) -> None:
-            last = comparison.pairs[-1]
-            scores = [run.candidate for run in last.repetitions]
-            assert None not in scores
-            assert last.candidate == sum(score or 0.0 for score in scores) / 5
-            seen.append(last.candidate)
-
-    conduct(local, tmp_path, Means())
-    assert set(seen) - {0.0, 1.0}, "no mean lies between"

@@ -58,16 +58,6 @@ def test_children_hang_below_their_parents_with_worth_and_reasons() -> None:
     assert "It names" not in drawn(CandidateTree(FAMILY, "base"), reasons=False)
 
 
-def test_a_candidate_that_was_given_up_early_is_not_the_best_of_those_that_were_not() -> None:
-    proposals = [judged(0, "lucky", 1.0, pruned=True, tasks=2), judged(1, "solid", 0.6)]
-    best = CandidateTree(proposals, "base").best
-    assert best is not None
-    assert best.candidate_id == "solid"
-    only = CandidateTree(proposals[:1], "base").best
-    assert only is not None
-    assert only.candidate_id == "lucky"
-
-
 def test_a_candidate_that_the_repositorys_tests_refuse_is_never_the_best() -> None:
     refused = judged(1, "a", 1.0, "base", refused="test_it fails.", pruned=True)
     lineage = CandidateTree([refused, judged(2, "b", 0.1, "base")], "base")

@@ -12,7 +12,7 @@ import pytest
 from ratchet.cli.app import run
 from ratchet.server.serve import ServeSettings
 from ratchet.store import Store
-from ratchet.types import Feedback, Label, Score, Span, SpanRecord
+from ratchet.types import Feedback, Score, Span, SpanRecord
 from tests.cli.conftest import MakeProject
 from tests.evaluate.conftest import ended
 from tests.serving import RunningServer
@@ -106,25 +106,6 @@ def test_traffic_becomes_a_dataset_that_grows(
     assert "expected: open → answer 12" in out
     code, out, _ = ratchet("show", "support")
     assert "captured: correction" in out
-
-
-def test_a_person_answers_open_tasks_by_labels(ratchet_json: RatchetJson, sqlite_url: str) -> None:
-    traces(sqlite_url, "unused", "where do I find my parcel")
-    with Store.open(sqlite_url) as store:
-        span = store.spans.of_trace(f"{1:032x}")[0]
-        answered = Span(
-            trace_id="b" * 32,
-            span_id="b" * 16,
-            name="answer",
-            start_ns=span.end_ns,
-            end_ns=span.end_ns + 1,
-            attributes={**span.attributes, "ratchet.output": json.dumps("on the porch")},
-        )
-        store.spans.put([SpanRecord(span=answered, agent="support")])
-        store.labels.add([Label(id="l", value=1.0, trace_id="b" * 32)], 1.0)
-    found = ratchet_json("capture", "support")
-    expected = {one["input"]: (one["expected"], one["origin"]["by"]) for one in found["tasks"]}
-    assert expected["where do I find my parcel"] == ("on the porch", "label")
 
 
 def test_a_file_is_imported_exported_and_imported_again_as_it_was(

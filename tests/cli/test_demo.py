@@ -157,15 +157,6 @@ def test_a_demo_of_the_other_kind_is_not_continued(tmp_path: Path) -> None:
     assert "another folder" in done.stderr
 
 
-def test_a_demo_of_another_version_is_not_continued(tmp_path: Path) -> None:
-    state = tmp_path / "there" / ".ratchet"
-    state.mkdir(parents=True)
-    (state / "demo.json").write_text('{"model": true, "shuffled": false}')
-    done = demo("there", folder=tmp_path)
-    assert done.returncode == 2
-    assert "made with another version of Ratchet" in done.stderr
-
-
 def test_an_example_that_is_not_there_is_named_beside_those_that_are(tmp_path: Path) -> None:
     done = demo("--example", "cricket", folder=tmp_path)
     assert done.returncode == 2

@@ -70,40 +70,6 @@ def test_conversations_are_stored_with_a_report_of_what_was_left_out(
     assert len(page) == 4
 
 
-def test_a_file_of_windows_is_read_as_it_was_written_and_it_is_said(
-    ratchet: Ratchet, disk: Store, tmp_path: Path
-) -> None:
-    said = "Où est la gare ? Ça coûte 5 € — très cher"
-    messages = [{"role": "user", "content": said}, {"role": "assistant", "content": "Là-bas."}]
-    text = json.dumps(messages, ensure_ascii=False).replace('"', '""')
-    file = tmp_path / "talks.csv"
-    file.write_bytes(f'id;messages\n1;"{text}"\n'.encode("cp1252"))
-    code, out, _ = ratchet(file, "--agent", "support")
-    assert code == 0
-    assert "read as cp1252" in out
-    assert "separated by semicolons" in out
-    page, _ = disk.spans.live("support")
-    stored = json.dumps([span.attributes for span in page], ensure_ascii=False)
-    assert said in stored
-    assert "\ufffd" not in stored
-
-
-def test_a_reward_that_is_no_number_is_named_and_other_nans_are_no_value(
-    ratchet: Ratchet, disk: Store, tmp_path: Path
-) -> None:
-    file = lines(
-        tmp_path,
-        talk(1, reward=float("nan")),
-        talk(2, reward=1.0, user=float("nan")),
-        '{"a":1,"a":2}',
-    )
-    code, out, _ = ratchet(file)
-    assert code == 0
-    assert "line 1: its reward is not a finite number: nan" in out
-    assert "line 3: the key 'a' is there again at column 8" in out
-    assert disk.rollouts.counts() == {"succeeded": 1}
-
-
 def test_the_same_again_is_stored_once(ratchet: Ratchet, disk: Store, tmp_path: Path) -> None:
     file = lines(tmp_path, talk(1, reward=1), talk(2))
     ratchet(file)
@@ -305,22 +271,6 @@ def test_ctrl_c_says_that_the_same_command_goes_on(tmp_path: Path, sqlite_url: s
     assert running.returncode == 130
     assert "run the same command again to continue" in " ".join(err.split())
     assert "Traceback" not in err
-
-
-@pytest.mark.parametrize("key", ["traj", "trajectory", "history", "log", "steps", "what_was_said"])
-def test_messages_are_found_under_any_key(
-    ratchet: Ratchet, disk: Store, tmp_path: Path, key: str
-) -> None:
-    said = talk(1)["messages"]
-    tools = [{"name": "find", "description": "Finds."}]
-    expected = [{"role": "assistant", "content": "expected"}]
-    code, out, _ = ratchet(
-        lines(tmp_path, {"reward": 1.0, key: said, "tools": tools, "expected": expected})
-    )
-    assert code == 0
-    assert "(trajectories): 1 trace, 2 spans, 1 rollout, 1 score" in out
-    (rollout,) = disk.rollouts.list()[0]
-    assert (rollout.input, rollout.output) == ("question 1", "answer 1")
 
 
 def test_the_keys_of_messages_and_reward_may_be_named_also_in_a_wrapper(

@@ -256,12 +256,3 @@ def test_live_traces_to_label_are_listed_for_other_tools(live: str) -> None:
     assert {case["output"] for case in found["cases"]} >= {"Oak is."}
     only = json.loads(label(live, "--traces", "--agent", "judge", "--json").stdout)
     assert len(only["cases"]) == 1
-
-
-def test_the_steps_of_a_rollout_are_shown_on_demand(url: str) -> None:
-    with Store.open(url) as store:
-        step = Span(trace_id="a" * 32, span_id="b" * 16, name="look up", start_ns=1, end_ns=2)
-        store.spans.put([SpanRecord(span=step, rollout_id="split", fence=1)])
-    done = label(url, keys="tq")
-    assert "look up" in done.stdout
-    assert done.stdout.count("1 of 3") == 1

@@ -182,27 +182,6 @@ def test_rollouts_of_the_queue_are_looked_at_too(ratchet: Ratchet, disk: Store) 
     assert found["proposals"][0]["count"] == 6
 
 
-def test_a_prompt_too_long_to_be_recorded_whole_makes_no_template(
-    ratchet: Ratchet, disk: Store
-) -> None:
-    record(disk, "support", [chat("You are helpful. " + "x" * 100_000) for _ in range(3)])
-    _, out, _ = ratchet("discover", "--agent", "support", "--json")
-    found = json.loads(out)
-    assert (found["cut"], found["proposals"]) == (3, [])
-    _, out, _ = ratchet("discover", "--agent", "support")
-    assert "3 were truncated when recorded" in out
-
-
-def test_rare_proposals_are_shown_when_asked_for(ratchet: Ratchet, disk: Store) -> None:
-    record(disk, "support", [chat(NAMING) for _ in range(300)])
-    record(disk, "support", [chat(text) for text in filled(2)])
-    _, out, _ = ratchet("discover", "--agent", "support")
-    assert "Today is" not in out
-    assert "1 rare proposals are not shown" in out
-    _, out, _ = ratchet("discover", "--agent", "support", "--least", "0")
-    assert "Today is" in out
-
-
 SHARED = "You are one of several agents of an airline. Never speak of the other agents.\n"
 BOOKING = SHARED + "You book seats. The confirmation number is {number}. Ask for the seat."
 STATUS = SHARED + "You report delays. Look the flight up before you answer, and be brief."

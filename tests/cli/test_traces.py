@@ -18,13 +18,12 @@ from hypothesis import strategies as st
 
 from ratchet.cli import traces as listing
 from ratchet.cli.app import run
-from ratchet.cli.backend import parse_time
 from ratchet.cli.console import out
 from ratchet.cli.trace_tree import MAX_DEPTH, branches, forest, tree_lines
 from ratchet.cli.traces import TraceFollower
 from ratchet.store import Store
 from ratchet.store import traces as stored_traces
-from ratchet.types import Feedback, InputError, Span, SpanRecord
+from ratchet.types import Feedback, Span, SpanRecord
 from ratchet.types.trace import Trace
 from tests.serving import RunningServer
 
@@ -409,21 +408,6 @@ def test_a_trace_is_shown_once_when_its_root_is_there_or_after_a_while() -> None
     assert following.ready([trace("c", rootless=True, spans=4)], 12.0) == []
     assert following.ready([], 13.0) == [trace("c", rootless=True, spans=4)]
     assert following.ready([late], 30.0) == []
-
-
-def test_a_moment_is_so_long_ago_or_a_time() -> None:
-    for text, seconds in (
-        ("90s", 90),
-        ("15m", 900),
-        ("1h", 3600),
-        ("2d", 172_800),
-        ("1W", 604_800),
-    ):
-        assert parse_time(text, NOW) == int((NOW - seconds) * 1e9)
-    assert parse_time("2026-03-01T09:30:00+00:00", NOW) == 1_772_357_400 * SECOND
-    for text in ("", "h", "1y", "-1h", "1.5h", "now", "2026-13-01"):
-        with pytest.raises(InputError, match="not a time"):
-            parse_time(text, NOW)
 
 
 def test_to_look_makes_nothing_and_says_where_it_looked(

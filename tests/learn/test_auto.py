@@ -13,7 +13,6 @@ from ratchet.learn import Budget, Finding, Lab, auto, mean
 from ratchet.learn.algorithm import Cause
 from ratchet.learn.arms import Arm
 from ratchet.learn.auto import Auto
-from ratchet.learn.budget_scheduler import at_floor
 from ratchet.learn.tune import Tune
 from ratchet.types import Candidate, InputError, Int, Params, PromptTemplate, Resource
 from tests.learn.conftest import FakeRunner, Killed, MakeStore, make_lab
@@ -265,22 +264,6 @@ def test_an_arm_that_is_added_works_once_if_a_second_slice_would_bring_nothing_m
     assert found.best_val > found.baseline_val
 
 
-def test_weights_of_a_model_that_is_not_on_this_machine_are_left_out_and_that_is_said(
-    make_store: MakeStore, seen: list[Any]
-) -> None:
-    _, lab = lab_of(make_store)
-    with pytest.raises(
-        InputError, match=r"sft \(weights\) needs a model on this machine"
-    ) as raised:
-        learn(lab, algorithms=["sft"])
-    assert "[agent]\nmodel" in (raised.value.hint or "")
-    notes: list[str] = []
-    _, lab = lab_of(make_store, on_note=notes.append)
-    learn(lab, algorithms=["sft", "knobs"])
-    assert any("Left out: sft" in note for note in notes)
-    assert {name for name, *_ in seen} == {"knobs"}
-
-
 @pytest.mark.parametrize(
     ("ended", "sentence", "slices"),
     [("idle", "Nothing new came; the budget is spent.", 1), ("budget", "That was all.", 2)],
@@ -435,9 +418,3 @@ def test_a_search_whose_coach_is_of_no_use_leaves_its_budget_to_the_others(
     assert names[0] == "rules"
     assert {"knobs", "nothing"} <= {*names[1:]}
     assert any("without its coach, and goes on with knobs, nothing" in note for note in said)
-
-
-def test_whether_the_agent_is_at_the_floor_is_decided_anew() -> None:
-    assert at_floor([0.0] * 20)
-    assert at_floor([0.0] * 19 + [1.0])
-    assert not at_floor([0.0] * 18 + [1.0, 1.0])

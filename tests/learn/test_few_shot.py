@@ -138,13 +138,6 @@ def test_examples_with_personal_data_are_left_out_and_counted(make_store: MakeSt
     assert [note for note in notes if "examples are not put into a prompt" in note]
 
 
-def test_too_few_rollouts_that_went_well_leave_the_source(make_store: MakeStore) -> None:
-    found = learn(make_store(), answer=lambda *_: 0.0)
-    assert found.finding.best == SOURCE
-    assert "train tasks went well, or have" in found.finding.sentence
-    assert not found.proposals
-
-
 def labelled(prefix: str, expected: float) -> tuple[Task, ...]:
     return tuple(msgspec.structs.replace(t, expected=expected) for t in tasks(prefix, 40))
 

@@ -13,7 +13,7 @@ from ratchet.learn import Budget, Finding, Proposal
 from ratchet.learn.gepa import FRUITLESS, GEPA
 from ratchet.llm import CoachUnavailable
 from ratchet.store import Store
-from ratchet.types import Candidate, ConfigError, InputError, Int, Params, PromptTemplate
+from ratchet.types import Candidate, ConfigError, InputError, Int, Params
 from tests.learn.conftest import FakeRunner, Killed, MakeStore, make_lab
 from tests.learn.evolve.conftest import FUNCTION, by_code
 from tests.learn.rule_coach import RULES, SOURCE, RuleCoach, obeys
@@ -185,17 +185,6 @@ def test_a_source_that_solves_val_by_chance_still_learns_what_train_shows(
     found = learn(make_store(), agent=lucky)
     assert found.finding.best != SOURCE
     assert found.finding.best_val == found.finding.baseline_val == 1.0
-
-
-def test_merging_and_all_texts_at_once(make_store: MakeStore) -> None:
-    two = Candidate.of({**SOURCE.resources, "other": PromptTemplate("Answer politely.")})
-    found = learn(
-        make_store(),
-        GEPA(module_selector="all", candidate_selection_strategy="current_best"),
-        baseline=two,
-        budget=Budget(rollouts=200),
-    )
-    assert found.finding.best_val >= found.finding.baseline_val
 
 
 def test_without_text_it_says_how_to_declare_some(make_store: MakeStore) -> None:

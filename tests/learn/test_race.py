@@ -88,14 +88,6 @@ def test_differences_on_another_scale_are_measured_by_it() -> None:
 # Who runs on.
 
 
-def test_who_lost_at_first_is_not_shown_to_be_worse_yet() -> None:
-    race, parent = raced(0, {n: float(n % 2) for n in range(12)})
-    lost = added(race, entry(1, dict.fromkeys(range(6), 0.0), parent))
-    gained = added(race, entry(2, dict.fromkeys(range(6), 1.0), parent))
-    assert not race.is_worse(lost, 40)
-    assert race.best([parent, lost, gained]) is gained
-
-
 def test_who_cannot_catch_up_with_the_leader_may_not_lead() -> None:
     race, parent = raced(0, dict.fromkeys(range(40), 0.3))
     leader = added(race, entry(1, dict.fromkeys(range(40), 0.9), parent))

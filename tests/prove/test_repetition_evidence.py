@@ -17,9 +17,6 @@ from ratchet.prove.comparison import replay
 from ratchet.prove.evidence import digest_of, render
 from ratchet.types import VerificationError
 
-FIRST_LAYOUT = Path(__file__).with_name("evidence_1.json")
-"""Written before tasks could be repeated."""
-
 
 @pytest.fixture(scope="module")
 def repeated(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:

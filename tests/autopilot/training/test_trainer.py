@@ -15,7 +15,7 @@ import pytest
 import ratchet
 from ratchet.bind import forget
 from ratchet.learn import BudgetExhausted, Finding, Lab, mean
-from ratchet.types import AgentError, InputError, Params, PromptTemplate
+from ratchet.types import AgentError, InputError, PromptTemplate
 
 TASKS = [{"question": f"question {number}", "expected_room": number} for number in range(12)]
 
@@ -127,17 +127,6 @@ def test_an_agent_gets_the_very_items_of_the_dataset() -> None:
     assert all(any(one is item for item in items) for one in got)
 
 
-def test_params_come_as_knobs() -> None:
-    def agent(task: Any, prompt_template: PromptTemplate, knobs: Any) -> float:
-        return float(knobs.depth) / 10
-
-    resources = {
-        "prompt_template": "You.",
-        "knobs": Params({"depth": ratchet.Int(3, 1, 9)}),
-    }
-    assert trainer(initial_resources=resources).fit(agent, TASKS).baseline_val == 0.3
-
-
 def test_a_second_fit_of_the_same_pays_for_nothing() -> None:
     calls: Counter[str] = Counter()
 
@@ -175,11 +164,6 @@ def test_an_agent_without_a_reward_is_told_how_to_give_one() -> None:
     with pytest.raises(AgentError, match="gave no reward") as caught:
         trainer().fit(agent, TASKS)
     assert "emit_reward" in (caught.value.hint or "")
-
-
-def test_a_budget_is_kept() -> None:
-    with pytest.raises(BudgetExhausted):
-        trainer(max_rollouts=5).fit(grades_itself, TASKS[:8], TASKS[8:])
 
 
 @pytest.mark.parametrize(

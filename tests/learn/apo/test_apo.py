@@ -25,7 +25,7 @@ from ratchet.types import (
     Rollout,
     Span,
 )
-from tests.learn.apo.rules import RULES, SOURCE, RuleCoach, needed, obey, prompt_in, stated
+from tests.learn.apo.rules import RULES, SOURCE, RuleCoach, obey, prompt_in, stated
 from tests.learn.conftest import Answer, FakeRunner, Killed, MakeStore, make_lab
 
 LONG = bool(os.environ.get("RATCHET_LONG_FAULTS"))
@@ -109,16 +109,6 @@ def test_held_out_tasks_are_never_shown_to_the_coach(make_store: MakeStore) -> N
 def test_it_never_exceeds_its_budget(make_store: MakeStore, rollouts: int) -> None:
     found = learn(make_store(), rollouts=rollouts)
     assert found.spent.rollouts == found.runner.executed.total() <= rollouts
-
-
-class Tireless(RuleCoach):
-    """A coach that always has something to say, and never says the same twice."""
-
-    def critique(self, text: str, luck: random.Random) -> str:
-        return super().critique(text, luck) or "- It is too long."
-
-    def edit(self, text: str, luck: random.Random) -> str:
-        return super().edit(text, luck).replace("{question}", f"({luck.random()}) {{question}}")
 
 
 def test_without_a_coach_a_prompt_or_tasks_it_says_what_is_missing(make_store: MakeStore) -> None:
@@ -246,10 +236,6 @@ TWO = Candidate.of(
         "other": PromptTemplate("You translate the user's words into French, nothing else. {text}"),
     }
 )
-
-
-def _two(resources: Any, given: Any) -> float:
-    return float(needed(given["nr"]) <= stated(resources["answer"].text))
 
 
 class TracedRunner(FakeRunner):

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from ratchet.learn.mutations import (
     OPERATORS,
-    FunctionTree,
     grow,
     grow_near,
     mutated,
@@ -168,25 +167,6 @@ def test_most_mutants_run(name: str) -> None:
         if grown is not None:
             ran.append(runs(grown.code.source))
     assert sum(ran) / len(ran) > 0.75
-
-
-def test_a_number_takes_the_place_of_a_number_only() -> None:
-    tree = FunctionTree(RANK)
-    kinds = {ast.unparse(node): tree.kind(node) for node in tree.expressions()}
-    assert kinds["bonus"] == "number"
-    assert kinds["candidate['score'] + extra"] == "number"
-    assert kinds["candidate['score']"] == "number"
-    assert kinds["c['name']"] == "other"
-    assert kinds["candidates"] == "list"
-
-
-def test_names_are_used_only_where_they_are_bound() -> None:
-    tree = FunctionTree(PACK)
-    nodes = [node for node in ast.walk(tree.function) if isinstance(node, ast.stmt)]
-    first = next(n for n in nodes if ast.unparse(n) == "loads = []")
-    assert tree.bound(first) == {"sizes", "capacity", "bins"}
-    inner = next(n for n in nodes if ast.unparse(n) == "placed = True")
-    assert {"i", "size", "placed", "loads"} <= tree.bound(inner)
 
 
 def test_keys_of_the_tasks_objects_come_into_play() -> None:
