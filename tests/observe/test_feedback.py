@@ -97,6 +97,19 @@ def test_it_may_be_about_anything_long_after_and_sent_twice(kept: Kept) -> None:
     assert found[0].value == 1.0
 
 
+def test_ids_may_be_as_opentelemetry_has_them(kept: Kept, caplog: pytest.LogCaptureFixture) -> None:
+    given: Any = {"trace_id": 0xAB, "span_id": 0xCD}
+    ratchet.feedback(thumbs="up", **given)
+    ratchet.feedback(thumbs="up", trace_id="AB".rjust(32, "0"))
+    trace = "ab".rjust(32, "0")
+    assert [(item.trace_id, item.span_id) for item in kept()] == [
+        (trace, "cd".rjust(16, "0")),
+        (trace, ""),
+    ]
+    assert not ratchet.feedback(preference=("one",), trace_id=trace)  # type: ignore[arg-type]
+    assert "the better and the worse of two answers" in caplog.text
+
+
 def test_within_a_call_it_is_about_that_call_and_its_conversation(start: Start, kept: Kept) -> None:
     start("bot")
     with ratchet.conversation("chat-1"), ratchet.trace("answer") as step:
@@ -290,6 +303,18 @@ def test_a_bounded_number_waits_and_the_program_never_does(
     assert len(taker.taken) == sum(sent)
 
 
+def test_what_waits_in_memory_for_another_target_goes_where_all_goes_now(taker: Taker) -> None:
+    other = Taker()
+    taker.failures = [TransportUnavailable("gone")] * 1_000
+    live = pipeline(lambda: opened(taker))
+    live.take_feedback(item("a"))
+    assert not live.flush(60)
+    live.configure(lambda: opened(other), target="another", agent="bot")
+    live.take_feedback(item("b"))
+    assert all_sent(live)
+    assert (taker.taken, other.taken) == ([], ["a", "b"])
+
+
 def test_what_waits_in_memory_is_said_to_be_lost_when_another_target_never_opens(
     taker: Taker, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -358,19 +383,6 @@ def run(folder: Path, code: str, **environ: str) -> subprocess.CompletedProcess[
     )
 
 
-def test_what_is_said_last_is_sent_when_the_program_ends(project: Path) -> None:
-    # On a busy machine it is sent later than within the seconds that a program's end waits.
-    patient = (
-        "from ratchet.observe.live import LivePipeline\n"
-        "LivePipeline.shutdown.__defaults__ = (60.0,)\n"
-    )
-    done = run(project, patient + "import ratchet; ratchet.feedback(thumbs='down', trace_id='t')")
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    with open_with_agents(f"sqlite:///{project}/.ratchet/ratchet.db") as store:
-        ((found,), _) = store.feedback.list(trace_id="t")
-    assert found.value == 0.0
-
-
 def test_a_server_that_is_away_holds_no_program_up_and_gets_it_from_the_next(
     project: Path, serving: Callable[..., RunningServer], sqlite_url: str
 ) -> None:
@@ -397,39 +409,22 @@ def test_a_server_that_is_away_holds_no_program_up_and_gets_it_from_the_next(
     assert not list((project / "cache").rglob("*.spool"))
 
 
-def test_spans_and_feedback_leave_by_one_thread_and_wait_in_one_folder(
-    start: Start, project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # Not the pipeline that feedback of another test has left in this process.
-    monkeypatch.setattr("ratchet.observe.setup._pipeline", None)
-    port = free_port()
-    before = set(threading.enumerate())
-    handle = start("bot", url=f"http://127.0.0.1:{port}", releases=False)
+def test_the_handle_flushes_feedback_too(start: Start, project: Path) -> None:
+    handle = start("bot")
     with ratchet.trace("answer") as step:
-        assert ratchet.feedback(thumbs="down", trace_id=step.trace_id, id="mine")
-    assert not handle.flush(60)
-    assert [each.name for each in set(threading.enumerate()) - before] == ["ratchet-sender"]
-    assert handle.status().waiting == 2
-    handle.shutdown(60)
-    (folder,) = {path.parent for path in (project.parent / "cache").rglob("*.spool")}
-    kept = b"".join(path.read_bytes() for path in folder.iterdir())
-    assert b'"mine"' in kept
-    assert b'"answer"' in kept
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
-def test_a_child_process_sends_its_own_and_not_its_parents(project: Path) -> None:
-    code = (
-        "import os, ratchet\n"
-        "from ratchet.observe.setup import flush\n"
-        "ratchet.feedback(1.0, trace_id='t', id='parent')\n"
-        "pid = os.fork()\n"
-        "ratchet.feedback(1.0, trace_id='t', id='child' if pid == 0 else 'after')\n"
-        "assert flush(20)\n"
-        "os._exit(0) if pid == 0 else os.waitpid(pid, 0)\n"
-    )
-    done = run(project, code)
-    assert done.returncode == 0, done.stderr
+        pass
+    assert len(step.trace_id) == 32
+    assert ratchet.feedback(thumbs="down", trace_id=step.trace_id, span_id=step.span_id)
+    assert handle.flush(60)
     with open_with_agents(f"sqlite:///{project}/.ratchet/ratchet.db") as store:
-        found, _ = store.feedback.list(trace_id="t")
-    assert sorted(one.id for one in found) == ["after", "child", "parent"]
+        ((found,), _) = store.feedback.list(trace_id=step.trace_id)
+        assert store.traces.list()[0][0].worst == 0.0
+    assert found.span_id == step.span_id
+    ratchet.feedback(thumbs="up", trace_id=step.trace_id)
+    handle.shutdown(60)
+    with open_with_agents(f"sqlite:///{project}/.ratchet/ratchet.db") as store:
+        assert len(store.feedback.list(trace_id=step.trace_id)[0]) == 2
+    ratchet.feedback(thumbs="up", trace_id=step.trace_id)
+    assert flush(60)
+    with open_with_agents(f"sqlite:///{project}/.ratchet/ratchet.db") as store:
+        assert len(store.feedback.list(trace_id=step.trace_id)[0]) == 3

@@ -24,7 +24,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from ratchet.observe import instruments
 from ratchet.observe.instruments import INSTRUMENTS, Instrument, table
 from ratchet.observe.instruments.delegating import DelegatingProvider
-from ratchet.observe.instruments.duplicates import DuplicateSpan, duplicate_of
+from ratchet.observe.instruments.duplicates import DuplicateSpan, SilentTracer, duplicate_of
 from ratchet.observe.instruments.import_hook import load, when_imported
 from ratchet.observe.instruments.mcp import switch_on
 from ratchet.observe.instruments.semantic_kernel import _ToEvents
@@ -158,6 +158,10 @@ def test_nothing_is_instrumented_twice_and_the_last_provider_gets_the_spans(
     assert len(spans()) == 1
 
 
+def test_what_is_not_installed_is_passed_by(library: Library) -> None:
+    assert instruments.install(None) == []
+
+
 @pytest.mark.parametrize(
     "fault", ["raise ValueError('broken')", "raise SystemError", "import no_such_module"]
 )
@@ -255,6 +259,23 @@ def test_a_library_that_another_instrumentor_tells_of_is_left_to_it(
     instruments.install(exported[0])
     library.load().call()
     assert exported[1]() == []
+
+
+def test_a_library_that_is_too_old_for_our_own_way_costs_one_line(
+    library: Library, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    own = Instrument(
+        name=library.name,
+        library=library.name,
+        module=library.name,
+        own="no_such_module:switch_on",
+        at_least=(2, 1),
+    )
+    monkeypatch.setattr(instruments, "INSTRUMENTS", (own,))
+    library.install(version="2.0.9rc1")
+    assert instruments.install(None) == [library.name]
+    assert library.load().call() == "answer"
+    assert "2.0.9rc1 is older than what can be instrumented, which is 2.1" in caplog.text
 
 
 def test_an_import_that_fails_is_waited_for_again(library: Library) -> None:
@@ -384,6 +405,19 @@ def test_a_root_span_that_is_told_twice_is_recorded_once(
         assert repeated.get_span_context() == root.get_span_context()
         assert turn.parent.span_id == root.get_span_context().span_id  # type: ignore[attr-defined]
     assert [span.name for span in spans()] == ["run", "turn", "turn", "run"]
+
+
+def test_a_silent_tracer_keeps_the_place_in_the_trace(
+    exported: tuple[TracerProvider, Exported],
+) -> None:
+    tracer = exported[0].get_tracer("framework")
+    with (
+        tracer.start_as_current_span("outer") as outer,
+        SilentTracer().start_as_current_span("left out"),
+        tracer.start_as_current_span("inner") as inner,
+    ):
+        assert inner.parent.span_id == outer.get_span_context().span_id  # type: ignore[attr-defined]
+    assert len(exported[1]()) == 2
 
 
 def test_a_span_of_ours_holds_the_attributes_of_a_long_conversation() -> None:

@@ -42,22 +42,6 @@ def answer(question: str) -> str:
     return look_up(question)
 
 
-def test_spans_reach_a_server(start: Start, server: Any, project: Path) -> None:
-    handle = start("booking", url=server.url)
-    with ratchet.conversation("c1"):
-        answer("why")
-    assert handle.flush(60)
-    with server.client() as http:
-        spans = http.get("/v1/spans", params={"agent": "booking"}).json()["spans"]
-    by_name = {span["name"]: span for span in spans}
-    assert by_name["look_up"]["parent_id"] == by_name["answer"]["span_id"]
-    assert by_name["answer"]["attributes"]["gen_ai.conversation.id"] == "c1"
-    status = handle.status()
-    assert (status.target, status.agent) == (server.url, "booking")
-    assert (status.taken, status.sent, status.queued, status.away) == (2, 2, 0, False)
-    assert not list(project.iterdir()), "with a server nothing is kept here"
-
-
 def test_contents_can_be_left_out(start: Start, project: Path) -> None:
     from opentelemetry import trace
 
@@ -72,6 +56,13 @@ def test_contents_can_be_left_out(start: Start, project: Path) -> None:
     spans = stored(project)
     assert "rivate" not in str(spans)
     assert spans["chat"].attributes["gen_ai.request.model"] == "small"
+
+
+def test_redaction_can_be_switched_off(start: Start, project: Path) -> None:
+    handle = start(redact=False)
+    answer("write to ann@example.com")
+    handle.flush(60)
+    assert "ann@example.com" in str(stored(project)["answer"])
 
 
 def test_a_redaction_of_ones_own_that_fails_lets_nothing_through(
@@ -642,3 +633,46 @@ def test_thousands_of_attributes_and_events_are_bounded(start: Start, project: P
     assert spans["step"].attributes["otel.dropped_attributes_count"] >= 4_400
     assert len(spans["step"].events) < 500
     assert len(spans["theirs"].attributes["huge"]) < 300_000
+
+
+def test_the_current_span_takes_what_opentelemetry_offers(start: Start, project: Path) -> None:
+    from opentelemetry import trace
+    from opentelemetry.trace import Status, StatusCode
+
+    handle = start()
+    with ratchet.trace("step"):
+        span = trace.get_current_span()
+        assert span.is_recording()
+        span.set_attributes({"a": 1, "b": ["x", "y"], "c": object()})  # type: ignore[dict-item]
+        span.update_name("renamed")
+        span.record_exception(ValueError("seen"))
+        span.add_link(span.get_span_context())
+        span.set_status(Status(StatusCode.ERROR, "went wrong"))
+    assert not span.is_recording()
+    span.set_attribute("late", 1)
+    handle.flush(60)
+    renamed = stored(project)["renamed"]
+    assert renamed.attributes["b"] == ["x", "y"]
+    assert "late" not in renamed.attributes
+    assert (renamed.status, renamed.message) == ("error", "went wrong")
+    assert renamed.events[0].attributes["exception.message"] == "seen"
+
+
+def test_class_and_static_methods_may_be_marked_from_outside(start: Start, project: Path) -> None:
+    class Agent:
+        @ratchet.tool
+        @classmethod
+        def of_class(cls, x: int) -> int:
+            return x
+
+        @ratchet.trace("named")
+        @staticmethod
+        def static(x: int) -> int:
+            return x
+
+    handle = start()
+    assert Agent.of_class(1) + Agent().static(2) == 3
+    handle.flush(60)
+    assert json.loads(stored(project)["of_class"].attributes["gen_ai.tool.call.arguments"]) == {
+        "x": 1
+    }

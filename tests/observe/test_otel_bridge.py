@@ -229,6 +229,17 @@ def test_a_broken_set_up_of_the_users_does_not_break_their_agent(
     assert set(stored(project)) == {"step"}
 
 
+def test_a_span_whose_clock_was_set_back_is_kept_and_marked(start: Start, project: Path) -> None:
+    handle = start()
+    begun = 1_700_000_000_000_000_000
+    span = trace.get_tracer("x").start_span("odd", start_time=begun)
+    span.end(begun - 5_000)
+    handle.flush(60)
+    odd = stored(project)["odd"]
+    assert odd.start_ns == odd.end_ns == begun
+    assert "set back" in odd.attributes["ratchet.clock"]
+
+
 def test_our_own_requests_are_not_recorded(
     start: Start, server: Any, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -8,14 +8,16 @@ import inspect
 import random
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from typing import Any
 
 import pytest
 
 import ratchet
-from ratchet.observe import Collector, SideEffectBlocked, collect_process
+from ratchet.observe import Collector, SideEffectBlocked, carry_context, collect_process
 from ratchet.types import Span
 
 Rollout = Callable[[], AbstractContextManager[Collector]]
@@ -41,27 +43,6 @@ def think(question: str) -> str:
 @ratchet.agent(name="helper")
 def answer(question: str) -> str:
     return think(question)
-
-
-def test_steps_form_a_tree(rollout: Rollout) -> None:
-    with rollout() as collector:
-        assert answer("why") == "WHY"
-    spans = by_name(collector)
-    assert [span.name for span in collector.spans] == ["look_up", "inner", "think", "helper"]
-    assert spans["helper"].parent_id is None
-    for child, parent in (("think", "helper"), ("inner", "think"), ("look_up", "inner")):
-        assert spans[child].parent_id == spans[parent].span_id
-    assert len({span.trace_id for span in collector.spans}) == 1
-    assert all(span.start_ns <= span.end_ns for span in collector.spans)
-
-
-def test_two_rollouts_in_one_process_keep_their_spans_apart(rollout: Rollout) -> None:
-    with rollout() as first:
-        answer("one")
-    with rollout() as second:
-        answer("two")
-    assert {s.trace_id for s in first.spans}.isdisjoint(s.trace_id for s in second.spans)
-    assert len(first.spans) == len(second.spans) == 4
 
 
 def test_concurrent_tasks_keep_their_trees_apart(rollout: Rollout) -> None:
@@ -149,6 +130,20 @@ def test_generators_keep_their_whole_protocol(rollout: Rollout) -> None:
     assert whole.attributes["ratchet.output"] == "[1,5,-1]"
     assert cut.attributes["ratchet.output"] == "[1]", "as far as somebody read it"
     assert (whole.status, cut.status) == ("unset", "unset")
+
+
+def test_a_stream_that_fails_keeps_what_came_before(rollout: Rollout) -> None:
+    @ratchet.llm_call(name="chat")
+    def stream() -> Iterator[str]:
+        yield "Hello "
+        yield "wor"
+        raise ConnectionError("gone")
+
+    with rollout() as collector, pytest.raises(ConnectionError):
+        list(stream())
+    (span,) = collector.spans
+    assert span.status == "error"
+    assert "Hello wor" in str(span.attributes)
 
 
 def test_properties_may_be_marked(rollout: Rollout) -> None:
@@ -277,6 +272,32 @@ def test_methods_are_recorded_without_their_self(rollout: Rollout) -> None:
     ]
 
 
+def test_objects_that_can_be_called_are_steps_too(rollout: Rollout) -> None:
+    class Sync:
+        def __call__(self, x: int) -> int:
+            return x
+
+    class Async:
+        async def __call__(self, x: int) -> int:
+            return x
+
+    with rollout() as collector:
+        assert ratchet.tool(Sync())(1) == 1
+        assert asyncio.run(ratchet.tool(Async())(2)) == 2
+        assert ratchet.tool(functools.partial(look_up.__wrapped__, "a"))() == ["a"]  # type: ignore[attr-defined]
+    assert [(s.name, s.attributes["gen_ai.tool.call.result"]) for s in collector.spans] == [
+        ("Sync", "1"),
+        ("Async", "2"),
+        ("partial", '["a"]'),
+    ]
+
+
+def test_a_wrong_call_raises_what_it_always_raised(rollout: Rollout) -> None:
+    with rollout() as collector, pytest.raises(TypeError, match="missing 1 required positional"):
+        look_up()  # type: ignore[call-arg]
+    assert collector.spans[0].status == "error"
+
+
 def test_decorated_functions_keep_their_face() -> None:
     assert (look_up.__name__, inspect.signature(look_up)) == (
         "look_up",
@@ -312,6 +333,20 @@ def test_nothing_of_opentelemetry_is_imported_before_the_first_span() -> None:
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert ran.stdout.strip() == "[]", ran.stderr
+
+
+def test_spans_of_threads_stand_under_the_step_that_started_them(rollout: Rollout) -> None:
+    carry_context()
+    with rollout() as collector, ratchet.trace("root"):
+        thread = threading.Thread(target=look_up, args=("thread",))
+        thread.start()
+        thread.join()
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(look_up, map(str, range(50))))
+    root = by_name(collector)["root"]
+    children = [span for span in collector.spans if span.name == "look_up"]
+    assert len(children) == 51
+    assert {span.parent_id for span in children} == {root.span_id}
 
 
 def test_threads_without_context_report_to_the_rollout_of_their_process() -> None:
