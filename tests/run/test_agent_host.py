@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -67,6 +69,16 @@ def test_a_request_that_is_cancelled_holds_up_no_other(
     host.close()
 
 
+def test_a_reply_that_is_no_json_fails_alone(write_agent: Callable[..., AgentSpec]) -> None:
+    spec = write_agent(AGENT)
+    host = AgentHost(this_interpreter())
+    HostedAgent(host, spec)
+    with pytest.raises(AgentError, match="has to say is no JSON"):
+        host.ask(judge(spec, "unsayable"), Judged, timeout_s=20.0)
+    assert host.ask(judge(spec, "abc"), Judged, timeout_s=20.0).score.value == 1.0
+    host.close()
+
+
 def interpreter_that(does: str, folder: Path) -> Interpreter:
     """An interpreter that does something else than it is told to; `fd` is its socket."""
     program = folder / "python"
@@ -99,6 +111,15 @@ def test_a_process_that_reads_nothing_is_ended(
     host = AgentHost(interpreter_that("time.sleep(600)", tmp_path))
     with pytest.raises(AgentError, match="has read nothing for 1 s"):
         host.ask(judge(AgentSpec(entry="a:b", root="."), "x" * 10_000_000), Judged)
+
+
+def test_a_late_reply_is_not_waited_for_where_nothing_is_read(tmp_path: Path) -> None:
+    host = AgentHost(interpreter_that("time.sleep(600)", tmp_path))
+    request = judge(AgentSpec(entry="a:b", root="."), "x" * 10_000_000)
+    begun = time.monotonic()
+    with pytest.raises(TimeoutError):
+        asyncio.run(host.ask_async(request, timeout_s=0.5))
+    assert time.monotonic() - begun < agent_host.SEND_S / 2
 
 
 def test_a_request_of_another_build_ends_the_process_with_a_sentence(

@@ -17,11 +17,13 @@ from tests.waiting import alive, until_async
 
 from ratchet.observe.ids import attempt_span_id, attempt_trace_id
 from ratchet.run.command import CommandExecutor, task_json
+from ratchet.run.handover import parse_command
 from ratchet.run.program_results import result_of
 from ratchet.types import (
     AgentError,
     Candidate,
     Claim,
+    ConfigError,
     Outcome,
     PromptTemplate,
     Rollout,
@@ -320,6 +322,32 @@ def test_a_program_that_is_not_there_is_told_before_anything_runs(tmp_path: Path
         start("./plain.txt")
     with pytest.raises(AgentError, match="there is no such folder"):
         start(sys.executable, folder=tmp_path / "nowhere")
+
+
+def test_a_program_that_vanishes_fails_its_rollout(tmp_path: Path, claims: Claims) -> None:
+    script = tmp_path / "agent.sh"
+    script.write_text("#!/bin/sh\necho hi\n")
+    script.chmod(0o755)
+    executor = CommandExecutor(
+        ["./agent.sh"], folder=tmp_path, state=tmp_path / "state", slots=1, timeout_s=9
+    )
+    assert run(executor, claims("x")[0])[0].output == "hi"
+    script.write_text("#!/no/such/interpreter\n")
+    (outcome,) = run(executor, claims("x")[0])
+    assert outcome.status == "failed"
+    assert "cannot be started" in outcome.error
+
+
+def test_command_lines_are_split_as_a_shell_does_and_run_by_none() -> None:
+    assert parse_command("node 'my agent.js' --x \"$HOME\"") == (
+        "node",
+        "my agent.js",
+        "--x",
+        "$HOME",
+    )
+    for line, said in (("", "is empty"), ("  ", "is empty"), ("node 'x", "cannot be read")):
+        with pytest.raises(ConfigError, match=said):
+            parse_command(line)
 
 
 @pytest.mark.parametrize(

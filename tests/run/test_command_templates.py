@@ -14,6 +14,7 @@ from tests.run.executing import use
 
 from ratchet.run.command import CommandExecutor
 from ratchet.run.handover import Handover
+from ratchet.run.program_results import last_line, result_of
 from ratchet.types import Claim, ConfigError, InputError, Outcome
 from ratchet.worker.placeholders import check_placeholders
 
@@ -140,6 +141,16 @@ def test_a_wrong_placeholder_is_refused(text: str, said: str) -> None:
     with pytest.raises(ConfigError) as failed:
         check_placeholders(["program", text], "[agent] command")
     assert said in failed.value.message
+
+
+def test_logs_before_the_answer_are_not_the_answer() -> None:
+    printed = b'{"level": "info"}\nThinking\xe2\x80\xa6\n{\n  "answer": {\n    "a": 1\n  }\n}\n'
+    assert result_of(printed) == {"answer": {"a": 1}}
+    assert result_of(b"[info] start\n[\n1,\n2\n]") == [1, 2]
+    assert result_of(b"[1] a source\n[2] another") == "[1] a source\n[2] another"
+    assert last_line(b"loading\nYou: \nIt is on its way.\n\n") == "It is on its way."
+    assert last_line(b'log\n{"a": 1}\n') == {"a": 1}
+    assert last_line(b"") == ""
 
 
 WRITES = """

@@ -239,6 +239,16 @@ def test_an_attempt_that_waits_too_long_times_out_without_the_others(
     assert sorted(started(agent)) == ["a", "forever", "pid"], "no process was ended for it"
 
 
+def test_a_memory_eater_fails_alone(
+    write_agent: WriteAgent, claims: Claims, loops: Loops, candidate: Candidate
+) -> None:
+    executor = loops(write_agent(AGENT), memory_bytes=400 * 2**20)
+    outcomes = execute(executor, claims("a", "eat", "b", "knob"), candidate)
+    assert [o.status for o in outcomes if o is not outcomes[1]] == ["succeeded"] * 3
+    assert outcomes[1].status in ("failed", "crashed")
+    assert "MemoryError" in outcomes[1].error
+
+
 @pytest.mark.long
 def test_who_runs_beside_a_memory_eater_is_not_blamed_and_the_eater_runs_alone_from_then_on(
     write_agent: WriteAgent, claims: Claims, loops: Loops, candidate: Candidate

@@ -343,6 +343,12 @@ def test_a_lock_is_held_by_one(tmp_path: Path) -> None:
     second.release()
 
 
+def test_a_lock_in_a_folder_that_cannot_be_made_is_a_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match="cannot be made"):
+        FileLock(tmp_path / "file" / "lock", "The thing").acquire()
+
+
 def test_a_lock_is_held_as_long_as_a_child_that_inherited_it_lives(tmp_path: Path) -> None:
     import subprocess
     import sys
@@ -386,3 +392,15 @@ def test_a_retried_rollout_is_returned_as_it_is_stored_with_what_all_attempts_co
     stored = known.rollouts.get(["r0"])["r0"]
     assert stored.cost_usd == 2.0
     assert done["r0"] == stored
+
+
+def test_a_rollout_whose_agent_was_never_called_has_no_duration(
+    agents: Agents, lite: Store, rollouts: Rollouts
+) -> None:
+    async def main() -> dict[str, Rollout]:
+        async with Runner(lite, "agent", agents.executor()) as runner:
+            return await runner.run(rollouts("a", candidate_id="c" * 64), [])
+
+    done = asyncio.run(main())
+    assert (done["r0"].status, done["r0"].duration_s) == ("failed", None)
+    assert done["r0"] == lite.rollouts.get(["r0"])["r0"]

@@ -187,6 +187,38 @@ def test_the_events_of_a_stream_are_one_answer(service: MakeService, claims: Cla
     assert whole.output[0] == {"type": "start"}
 
 
+def test_lines_of_json_are_events_where_output_names_a_path(
+    service: MakeService, claims: Claims
+) -> None:
+    lines = b'{"name": "start"}\n{"delta": "On its"}\n{"delta": " way."}\n{"name": "end"}\n'
+    source = f"""
+        TYPE = "application/x-ndjson"
+        ANSWER = lambda given: {lines!r}
+        serve(os.environ["PORT"])
+    """
+    (text,) = run(service(source, handover=Handover(output="delta")), claims("q"))
+    assert text.output == "On its way."
+    (last,) = run(service(source), claims("q"))
+    assert last.output == {"name": "end"}
+
+
+def test_the_input_can_stand_in_the_query(service: MakeService, claims: Claims) -> None:
+    executor = service(
+        """
+        def do_GET(self):
+            answer = json.dumps([self.command, self.path]).encode()
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(answer)
+        Service.do_GET = do_GET
+        serve(os.environ["PORT"])
+        """,
+        handover=Handover(method="GET", query={"q": "{input}", "top": "3"}, output="1"),
+    )
+    (outcome,) = run(executor, claims("a&b=c d/é\n"))
+    assert outcome.output == "/chat?q=a%26b%3Dc+d/%C3%A9%0A&top=3"
+
+
 def test_instances_are_reused_and_restarted_after_a_crash_with_their_last_output(
     service: MakeService, claims: Claims
 ) -> None:

@@ -421,3 +421,16 @@ def test_a_store_is_served_as_a_server_is(
 
     asyncio.run(main())
     assert lite.rollouts.counts() == {"succeeded": 5}
+
+
+def test_a_server_can_be_asked_for_rollouts_of_ones_own(setting: Setting) -> None:
+    async def main() -> dict[str, Rollout]:
+        async with (
+            ratchet.AsyncClient(setting.server.url) as client,
+            setting.runner(client) as runner,
+        ):
+            return await runner.run(numbered(*range(5)), [])
+
+    done = asyncio.run(asyncio.wait_for(main(), 30))
+    assert {each.output[0] for each in done.values()} == set(range(5))
+    assert setting.store.rollouts.counts() == {"succeeded": 5}
