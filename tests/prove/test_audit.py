@@ -109,6 +109,14 @@ def test_a_biased_judge_promotes_falsely_no_more_often_than_alpha() -> None:
     assert promoted <= 0.05 * 150 + 2
 
 
+def test_a_pair_that_people_pass_over_counts_against_the_candidate() -> None:
+    few = judged(PLAN, 0.2, without=frozenset({1}))
+    many = judged(PLAN, 0.2, without=frozenset(range(0, 50, 5)))
+    assert (few.verdict, many.verdict) == ("promote", "unconfirmed")
+    assert decision(few).labelled.e_value != decision(judged(PLAN, 0.2)).labelled.e_value
+    assert "1 drawn pair was not labelled" in decision(few).sentence
+
+
 def test_evidence_with_labels_is_verified_and_an_altered_label_is_found(tmp_path: Path) -> None:
     path = tmp_path / "evidence.json"
     write_evidence(path, judged(PLAN, 0.2), baseline={}, candidate={}, dataset={})

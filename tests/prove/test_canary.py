@@ -296,6 +296,12 @@ def test_a_killed_canary_goes_on_with_the_same_bits() -> None:
     assert killed.decision() == whole.decision()
 
 
+def test_a_unit_outside_of_the_canary_is_refused() -> None:
+    test = CanaryTest.begin(CanaryPlan())
+    with pytest.raises(InputError, match="in neither arm"):
+        test.add(LiveOutcome(trace_id="t", unit="u", at=0.0, score=1.0))
+
+
 @pytest.mark.parametrize("field", ["score", "predicted"])
 def test_a_score_outside_0_to_1_is_refused(field: str) -> None:
     test = CanaryTest.begin(CanaryPlan())

@@ -80,6 +80,15 @@ def test_nothing_is_drawn_before_the_pairs_promote_nor_after_the_verdict() -> No
         comparison.observe_draw("a", draw)
 
 
+def test_a_draw_of_another_set_or_task_is_refused() -> None:
+    comparison = proved(planned("a"))
+    with pytest.raises(InputError, match="no frozen set 'b'"):
+        comparison.observe_draw("b", PairedScore("b0", 1.0, 1.0))
+    other = next(task for task in guardrail("a").tasks if task != guardrail("a").drawn(0))
+    with pytest.raises(InputError, match="but its seed draws"):
+        comparison.observe_draw("a", PairedScore(other, 1.0, 1.0))
+
+
 def test_sets_that_were_not_run_to_their_end_do_not_promote() -> None:
     assert proved(planned("a")).finish() == "guardrail"
 

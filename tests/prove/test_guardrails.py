@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ratchet.prove import Guardrail
+from ratchet.prove import Comparison, ExperimentPlan, Guardrail, PairedScore
 from ratchet.types import InputError
 
 FINITE = st.floats(-1e15, 1e15)
@@ -45,6 +45,12 @@ def test_below_the_floor_a_difference_is_small_whatever_its_ratio() -> None:
     assert guardrail.worsening(0.0, 0.09) > guardrail.bound
     # Above it, it is as if there were none.
     assert guardrail.worsening(1.0, 1.5) == pytest.approx(guardrail.bound)
+
+
+def test_a_relative_guardrail_refuses_negative_values() -> None:
+    plan = ExperimentPlan(guardrails=(Guardrail("delta", 0.1, aggregate="relative"),))
+    with pytest.raises(InputError, match="negative"):
+        Comparison(plan).observe(PairedScore("q1", 0.5, 0.5, {"delta": (1.0, -1.0)}))
 
 
 @pytest.mark.parametrize(

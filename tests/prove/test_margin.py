@@ -62,3 +62,8 @@ def test_a_margin_follows_from_the_tasks_that_there_are() -> None:
     assert margins[-1] == 0.02
     with pytest.raises(InputError, match="whatever margin"):
         provable_margin(0.01, 2, 0.1)
+
+
+def test_better_and_no_worse_exclude_each_other() -> None:
+    with pytest.raises(InputError, match="both given"):
+        ExperimentPlan(min_gain=0.01, margin=0.1)

@@ -160,6 +160,11 @@ def test_a_guardrail_has_to_be_proved_to_hold(times: float | None, verdict: str,
     assert said in test.decision().sentence
 
 
+def test_a_guardrail_is_given_once() -> None:
+    with pytest.raises(InputError, match="guardrail 'cost' is given twice"):
+        ShadowPlan(guardrails=(COST, COST))
+
+
 @pytest.mark.parametrize("known", [{"baseline": 0.5}, {"candidate": 0.5}, {}])
 def test_a_side_without_a_score_counts_as_the_worst_against_what_is_to_be_proved(
     known: dict[str, float],
@@ -200,6 +205,13 @@ def test_a_killed_stage_goes_on_with_the_same_bits() -> None:
             break
     assert save_stage(killed) == save_stage(whole)
     assert killed.decision() == whole.decision()
+
+
+def test_a_saved_state_of_another_stage_is_refused() -> None:
+    saved = save_stage(ShadowTest.begin(ShadowPlan()))
+    del saved["harming"]
+    with pytest.raises(InputError, match="not of a ShadowTest"):
+        load_stage(ShadowTest, saved)
 
 
 def test_a_pair_after_the_verdict_is_refused() -> None:

@@ -222,6 +222,22 @@ def test_a_changed_score_is_found_where_it_is(tmp_path: Path) -> None:
     assert found.findings[0].startswith("observation 10 (trace t9): e-value of pass:")
 
 
+def test_a_digest_that_was_not_made_anew_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "stage.json"
+    content = written(path, shadow)
+    content["context"] = {"agent": "other"}
+    found = verified(path, content, sign=False)
+    assert [finding.split(":")[0] for finding in found.findings] == ["digest"]
+
+
+def test_a_level_that_the_budget_does_not_give_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "stage.json"
+    content = written(path, shadow)
+    content["alpha"]["history"] = [True, True, True]
+    found = verified(path, content)
+    assert any(finding.startswith("plan.alpha:") for finding in found.findings)
+
+
 def test_a_level_that_the_budget_does_not_give_is_not_written(tmp_path: Path) -> None:
     plan, observations, _ = shadow()
     with pytest.raises(InputError, match="after 0 candidates gives"):

@@ -160,6 +160,11 @@ def test_the_expected_mean_is_estimated_with_caution() -> None:
     assert 0.0 < expected_mean("errors", earlier) < 0.03
 
 
+def test_an_expectation_without_outcomes_is_refused() -> None:
+    with pytest.raises(InputError, match="No earlier outcome has a value of 'cost'"):
+        expected_mean("cost", [LiveOutcome(trace_id="", unit="", at=0.0)])
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [
