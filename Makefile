@@ -71,7 +71,7 @@ test-verl: .venv-verl/.done  ## Run the tests that need verl (an environment of 
 
 check: .venv/.dev  ## Check format, lint, types and the import contract
 	$(BIN)/python -m ruff format --check .
-	$(BIN)/python -m ruff check .
+	$(BIN)/python -m ruff check --no-cache .  # a cached answer does not see new modules
 	$(BIN)/python -m mypy
 	$(BIN)/lint-imports
 

@@ -43,7 +43,7 @@ sys.path[:0] = [str(ROOT), str(PARTS), str(PARTS.parent), str(EXAMPLE)]
 
 import mutating  # noqa: E402
 from environments import bin_of  # noqa: E402
-from problems import minimise, pack, rank, route  # noqa: E402
+from optimisations import minimise, pack, rank, route  # noqa: E402
 from tests.simulator import SimulatorProcess  # noqa: E402
 
 from ratchet.sandbox import SandboxLimits, SandboxPool  # noqa: E402

@@ -37,7 +37,7 @@ HERE = Path(__file__).resolve().parent
 sys.path = [folder for folder in sys.path if Path(folder or ".").resolve() != HERE]
 sys.path[:0] = [str(HERE.parent), str(HERE / "parts")]
 
-from problems.traffic import AGENT, DAY_S, PLANTS, RETURNS, Traffic, TrafficTrace  # noqa: E402
+from live_problems.traffic import AGENT, DAY_S, PLANTS, RETURNS, Traffic, TrafficTrace  # noqa: E402
 
 from ratchet.autopilot.problem_reports import reports  # noqa: E402
 from ratchet.autopilot.problem_scan import scan  # noqa: E402

@@ -10,7 +10,7 @@ from typing import Any
 def handle(state: Any, body: bytes) -> bytes:
     """Mean score of a source's function on the tasks of a problem; failures count 0."""
     given = json.loads(body)
-    problem = import_module(f"problems.{given['problem']}")
+    problem = import_module(f"optimisations.{given['problem']}")
     return json.dumps(mean_of(problem, given["source"], given["tasks"])[0]).encode()
 
 

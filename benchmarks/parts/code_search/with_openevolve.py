@@ -39,7 +39,7 @@ def one(program_path: str) -> None:
     from held_out import mean_of
 
     given = json.loads(Path(os.environ[JOB]).read_text())
-    problem = import_module(f"problems.{given['problem']}")
+    problem = import_module(f"optimisations.{given['problem']}")
     try:
         found = mean_of(problem, Path(program_path).read_text(), given["tasks"])
     except Exception as error:

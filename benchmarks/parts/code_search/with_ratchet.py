@@ -32,7 +32,7 @@ SLOTS = 4
 
 async def search(given: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Run one search."""
-    problem = import_module(f"problems.{given['problem']}")
+    problem = import_module(f"optimisations.{given['problem']}")
     spec = AgentSpec(
         entry=f"functions.{given['agent']}:answer", root=str(HERE), path=(".", str(EXAMPLE))
     )

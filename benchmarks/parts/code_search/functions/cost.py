@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from problems.route import run
+from optimisations.route import run
 
 import ratchet
 

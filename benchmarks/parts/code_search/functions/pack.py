@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from problems.pack import run
+from optimisations.pack import run
 
 import ratchet
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from problems.rank import run
+from optimisations.rank import run
 from stdlib_helper.scoring import rank
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from problems.minimise import run
+from optimisations.minimise import run
 
 import ratchet
 
