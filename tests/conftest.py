@@ -165,6 +165,13 @@ def sqlite_url(tmp_path: Path, sqlite_template: Path) -> str:
 
 
 @pytest.fixture
+def disk(sqlite_url: str) -> Iterator[Store]:
+    """An empty store in a SQLite file."""
+    with Store.open(sqlite_url) as opened:
+        yield opened
+
+
+@pytest.fixture
 def postgres_url(
     postgres_databases: PostgresDatabases, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[str]:

@@ -15,7 +15,6 @@ from tests.repositories import git
 from ratchet.autopilot import Project
 from ratchet.autopilot.checks import make_checks
 from ratchet.autopilot.code_sandbox import hidden_paths, is_self_graded
-from ratchet.ship import make_patch
 from ratchet.types import Code
 
 TESTS = """
@@ -116,17 +115,6 @@ def test_a_test_that_fails_anyway_is_not_held_against_a_candidate(tmp_path: Path
     assert "test_small" in broken
     assert "seven" not in broken.partition(". ")[0]
     assert [text.rpartition(": ")[2] for text in said] == ["test_digits.py."]
-
-
-def test_tests_that_cannot_run_say_so_once(tmp_path: Path) -> None:
-    root = build(tmp_path / "project", "lonely_agent")
-    (root / "test_digits.py").write_text(
-        "import unittest\nimport no_such_module\nfrom lonely_agent import digits\n"
-    )
-    said: list[str] = []
-    assert faults(root, HONEST, HONEST.replace("sum(", "1 + sum("), said=said) == ["", ""]
-    assert len(said) == 1
-    assert "do not pass without a change either" in said[0]
 
 
 @pytest.mark.long
@@ -251,22 +239,6 @@ def test_a_block_evolves_and_ships_and_nothing_around_it(
         "-    total += 0",
         "+    for digit in str(number):",
         "+        total += int(digit)",
-    ]
-
-
-def test_another_description_ships_too(tmp_path: Path) -> None:
-    root = build(tmp_path / "project", "described_agent")
-    with loaded(root):
-        agent = Project.find(root).load_agent()
-        baseline = Project.find(root).source_candidate(agent)
-        own = baseline.resources["digits"]
-        assert isinstance(own, Code)
-        other = Code(own.source.replace("The digits of", "All digits of"), "digits")
-        candidate = baseline.derive({"digits": other}, algorithm="test")
-        patch = make_patch(baseline, candidate, agent.declarations, root)
-    assert [line for line in patch.diff().splitlines() if line[:2] in ("+ ", "- ")] == [
-        '-    """The digits of a number, added up."""',
-        '+    """All digits of a number, added up."""',
     ]
 
 

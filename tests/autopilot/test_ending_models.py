@@ -109,13 +109,6 @@ def test_an_announced_end_warns_and_a_past_one_fails(
     assert (model["ends_on"], model["past"]) == (None, False)
 
 
-def test_a_store_that_cannot_be_read_is_said(tmp_path: Path) -> None:
-    root = project(tmp_path / "bot", '[store]\nurl = "sqlite:///broken.db"\n')
-    (root / "broken.db").write_text("no database")
-    (misfit,) = diagnose(root, TODAY).misfits
-    assert misfit.what.startswith("The store, which says what models were called, cannot be read")
-
-
 def test_the_overview_names_models_that_end_with_the_command(tmp_path: Path) -> None:
     now = datetime(2026, 11, 26, 13, tzinfo=UTC).timestamp()
     with Store.open(f"sqlite:///{tmp_path}/store.db") as store:

@@ -128,28 +128,6 @@ def test_a_better_candidate_is_promoted_with_evidence_that_verifies(
     assert verify(ended.evidence_path).ok
 
 
-def test_a_worse_candidate_is_stopped_early(local: Store, tmp_path: Path) -> None:
-    ended = conduct(local, tmp_path, setting("a", 1, before=0.9, after=0.2))
-    assert ended.decision is not None
-    assert ended.decision.verdict in ("harm", "futile")
-    assert ended.decision.pairs < 40
-
-
-def test_the_same_candidate_brings_no_gain(local: Store, tmp_path: Path) -> None:
-    same = setting("a", 1, before=0.5, after=0.5 + 1e-9)
-    ended = conduct(local, tmp_path, same)
-    assert ended.decision is not None
-    assert ended.decision.verdict in ("futile", "no_gain")
-
-
-def test_a_decided_experiment_is_found_again_and_runs_nothing(local: Store, tmp_path: Path) -> None:
-    wanted = setting("a", 1, before=0.2, after=0.9)
-    first = conduct(local, tmp_path, wanted)
-    rollouts = local.rollouts.counts()
-    assert conduct(local, tmp_path, wanted) == first
-    assert local.rollouts.counts() == rollouts
-
-
 def test_alpha_is_shared_by_the_experiments_of_one_project_one_agent_and_one_objective(
     local: Store, tmp_path: Path
 ) -> None:
@@ -166,20 +144,6 @@ def test_alpha_is_shared_by_the_experiments_of_one_project_one_agent_and_one_obj
     assert begin(msgspec.structs.replace(ours, project="theirs")) == first
     assert begin(msgspec.structs.replace(ours, objective="other")) == first
     assert begin(setting("b", 1, before=0.2, after=0.9)) == first
-
-
-def test_a_rollout_that_fails_counts_as_zero_and_against_the_errors_guardrail(
-    local: Store, tmp_path: Path
-) -> None:
-    broken = setting("a", 1, before=0.5, after=0.9)
-    # A candidate without the resource that the agent needs: the agent raises on every task.
-    broken = msgspec.structs.replace(broken, candidate=Candidate.of({"other": Params({})}))
-    ended = conduct(local, tmp_path, broken)
-    assert ended.decision is not None
-    assert ended.decision.verdict in ("harm", "futile")
-    assert ended.decision.candidate == 0.0
-    assert ended.decision.guardrails[0].candidate == 1.0
-    assert not ended.decision.guardrails[0].passed
 
 
 def test_an_experiment_goes_on_when_an_earlier_one_was_promoted_while_it_was_interrupted(
@@ -219,37 +183,6 @@ def test_what_the_test_tasks_cannot_prove_is_told_before_anything_is_spent(
     margin = msgspec.structs.replace(none.guardrails[0], margin=0.0)
     [said] = reach(msgspec.structs.replace(none, guardrails=(margin,)), local)
     assert "no number of test tasks proves a margin of 0" in said
-
-
-class Told(Watcher):
-    """Remembers the messages."""
-
-    def __init__(self) -> None:
-        self.said: list[str] = []
-
-    def message(self, text: str) -> None:
-        self.said.append(text)
-
-
-def test_a_margin_that_nobody_chose_is_the_smallest_that_the_pairs_prove(
-    local: Store, tmp_path: Path
-) -> None:
-    few = setting("a", 1, before=0.2, after=1.0, tasks=25)
-    told = Told()
-    ended = conduct(
-        local, tmp_path, msgspec.structs.replace(few, widened=frozenset({"errors"})), told
-    )
-    assert told.said == [
-        "Guardrail errors: it may rise by at most 0.17; 25 test tasks cannot prove a tighter limit."
-    ]
-    assert ended.decision is not None
-    assert ended.decision.verdict == "promote"
-    assert [each.margin for each in ended.decision.guardrails] == [0.17]
-    assert verify(ended.evidence_path).ok
-    chosen = conduct(local, tmp_path, msgspec.structs.replace(few, project="theirs"))
-    assert chosen.decision is not None
-    assert [each.margin for each in chosen.decision.guardrails] == [0.1]
-    assert chosen.decision.verdict == "not_proved", "a margin that somebody chose stays"
 
 
 def test_added_tasks_continue_what_was_not_proved_at_its_level_and_with_its_margins(

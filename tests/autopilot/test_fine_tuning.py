@@ -9,7 +9,7 @@ import pytest
 from tests.weights.recorded import asked
 
 from ratchet.autopilot.algorithms import make_algorithm
-from ratchet.autopilot.lab_data import demonstrations, preferences
+from ratchet.autopilot.lab_data import demonstrations
 from ratchet.autopilot.weights_algorithm import WeightsAlgorithm, trainable_resource
 from ratchet.learn import BudgetExhausted, Evaluation
 from ratchet.types import Candidate, ConfigError, InputError, Model, Rollout, Score, Span, Task
@@ -79,27 +79,6 @@ def test_other_agents_learn_from_rollouts_that_scored_well() -> None:
     found, left_out = shown(lab)
     assert found == ["good"]
     assert left_out == {"it scored below 0.8, and no text is expected": 2}
-
-
-def paired(lab: Any, repetitions: int) -> tuple[list[tuple[str, str]], Counter[str]]:
-    left_out: Counter[str] = Counter()
-    found = asyncio.run(preferences(lab, [], repetitions, 0.2, left_out))
-    return [(one.chosen["content"], one.rejected["content"]) for one in found], left_out
-
-
-def test_pairs_are_the_best_and_the_worst_of_a_task() -> None:
-    one = [(None, "fair", "fair", 0.5), (None, "same", "same", 0.5)]
-    other = [(None, "good", "good", 0.9), (None, "alike", "alike", 0.6)]
-    found, left_out = paired(RecordedLab(one, other), 2)
-    assert found == [("good", "fair")]
-    assert left_out == {"the rollouts of its task score within 0.2": 1}
-
-
-def test_a_wrong_answer_is_paired_with_the_expected_one() -> None:
-    rounds = [("right", "wrong", "wrong", 0.0), ("right", "right", "right", 1.0)]
-    found, left_out = paired(RecordedLab(rounds), 1)
-    assert found == [("right", "wrong")]
-    assert left_out == {"the rollouts of its task score within 0.2": 1}
 
 
 def test_one_model_is_trained() -> None:

@@ -2,8 +2,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from ratchet.autopilot.model_card import CARD, write_model_card
 from ratchet.types import Adapter, Dataset, Decision, Task
 
@@ -36,15 +34,3 @@ def test_a_card_states_base_data_recipe_and_proof(tmp_path: Path) -> None:
         "evidence/e.json",
     ):
         assert said in text
-
-
-@pytest.mark.torch
-def test_a_card_does_not_change_the_adapter(tmp_path: Path) -> None:
-    from tests.autopilot.test_adapters import adapter
-
-    from ratchet.models.policy import adapter_hash
-
-    folder = adapter(tmp_path / "one")
-    before = adapter_hash(folder)
-    (folder / CARD).write_text("A card.")
-    assert adapter_hash(folder) == before

@@ -222,17 +222,6 @@ def test_comments_that_no_setting_left_behind_stay(tmp_path: Path, text: str) ->
     assert [line for line in text.splitlines() if line not in after.splitlines()] == []
 
 
-def test_a_table_shared_in_braces_is_left_alone(tmp_path: Path) -> None:
-    shared = f'improve = {{ options = {{ key = "secret" }}, budget = {{ rollouts = 7 }} }}\n{AGENT}'
-    root = project(tmp_path, shared)
-    for key in (ROLLOUTS, SECONDS):
-        with pytest.raises(ConfigError, match="Change it in the file"):
-            change_setting(root, key, "55")
-    found = read_settings(root / "ratchet.toml").sections[0].settings[0]
-    assert (found.value, "in braces" in found.fixed) == (7, True)
-    assert (root / "ratchet.toml").read_text() == shared
-
-
 def test_a_file_that_is_a_link_stays_one_with_its_mode(tmp_path: Path) -> None:
     kept = tmp_path / "kept.toml"
     kept.write_text(AGENT)

@@ -48,12 +48,6 @@ def record(store: Store, traces: int, agent: str = "support") -> None:
     store.spans.put([SpanRecord(span=span, agent=agent) for span in spans])
 
 
-def test_enough_tasks_take_one_sentence(store: Store) -> None:
-    assert said(store, dataset(500)) == (
-        "Proving a gain of 0.1 will take about 375 test tasks; there are 500."
-    )
-
-
 def test_too_few_tasks_come_with_the_ways_to_more(store: Store) -> None:
     found = said(store, dataset(100))
     assert "and there are 100: only larger gains are likely to be proved." in found
@@ -74,7 +68,3 @@ def test_open_test_tasks_are_the_soonest_way(store: Store) -> None:
     tasks = dataset(100, unanswered=30)
     assert "(1) 30 test tasks have no expected answer" in said(store, tasks)
     assert "and there are 70: only" in said(store, tasks, answered=True)
-
-
-def test_fixed_repetitions_can_be_planned_instead(store: Store) -> None:
-    assert 'repetitions = "auto" under [prove]' in said(store, dataset(100), repetitions=1)

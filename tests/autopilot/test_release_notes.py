@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ratchet.autopilot.release_notes import MAX_STEPS, release_notes
+from ratchet.autopilot.release_notes import release_notes
 from ratchet.store import Store
 from ratchet.types import Candidate, PromptTemplate, Rollout, Run, Span
 
@@ -70,16 +70,6 @@ def test_it_says_what_learning_took_and_the_steps_from_the_source(store: Store) 
     assert "2 steps from the source" in head
     assert last.endswith("by apo: Reason 1.")
     assert first.endswith("by apo: Reason 0.")
-
-
-def test_of_one_step_only_the_cost_is_told(store: Store) -> None:
-    assert len(release_notes(store, line_of(store, 1))) == 1
-
-
-def test_of_many_steps_the_last_are_told(store: Store) -> None:
-    told = release_notes(store, line_of(store, MAX_STEPS + 3))
-    assert len(told) == 2 + MAX_STEPS + 1
-    assert told[-1].startswith("and 3 before it")
 
 
 def test_it_says_that_own_tests_found_nothing_where_they_were_asked(store: Store) -> None:

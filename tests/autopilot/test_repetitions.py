@@ -20,7 +20,7 @@ from ratchet.autopilot.repetitions import plan_repetitions
 from ratchet.bind import current, current_seed
 from ratchet.evaluate import Scorer, evaluator
 from ratchet.learn import Budget, Lab, LabSettings
-from ratchet.prove import Comparison, ExperimentPlan, Guardrail, RepetitionPlan, verify
+from ratchet.prove import ExperimentPlan, Guardrail, RepetitionPlan, verify
 from ratchet.run import Runner
 from ratchet.store import Store
 from ratchet.types import Candidate, Dataset, Experiment, Float, Params, Rollout, Run, Task
@@ -44,12 +44,6 @@ async def varies(number: int) -> float:
     """Solves a task by chance, and differently whenever it is asked."""
     CALLS[number, chance(), current_seed()] += 1
     return float(random.Random(current_seed()).random() < chance())
-
-
-@ratchet.agent
-async def repeats_itself(number: int) -> float:
-    CALLS[number, chance(), current_seed()] += 1
-    return float(random.Random(number).random() < chance())
 
 
 @evaluator
@@ -196,30 +190,11 @@ def test_an_agent_whose_answers_vary_is_repeated_as_val_tasks_say(local: Store) 
     assert calls_by_task(CANDIDATE).total() == 50
 
 
-def test_asked_again_it_gives_the_same_answer_and_runs_nothing(local: Store) -> None:
-    first = planned(local)
-    made = CALLS.copy()
-    assert planned(local) == first
-    assert made == CALLS
-
-
-def test_an_agent_that_repeats_itself_is_run_once(local: Store) -> None:
-    chosen = planned(local, agent=repeats_itself)
-    assert chosen.count == 1
-    assert "equal scores on all of 50 val tasks" in chosen.sentence
-
-
 @pytest.mark.parametrize("wanted", [1, 7])
 def test_a_configured_number_needs_no_pilot(local: Store, wanted: int) -> None:
     chosen = planned(local, wanted=wanted)
     assert chosen.count == wanted
     assert chosen.sentence.endswith(f"either candidate: repetitions = {wanted} under [prove].")
-    assert not CALLS
-
-
-def test_where_the_budget_has_no_room_nothing_is_run(local: Store) -> None:
-    assert planned(local, tests=1001) == RepetitionPlan()
-    assert planned(local, budget=Budget(rollouts=159)) == RepetitionPlan()
     assert not CALLS
 
 
@@ -289,18 +264,3 @@ def test_an_experiment_killed_between_repetitions_goes_on_and_repeats_none(
     whole = conduct(other, tmp_path / "whole", Watcher())
     assert resumed.decision == whole.decision
     assert made == CALLS
-
-
-def test_pairs_are_means_over_the_repetitions(local: Store, tmp_path: Path) -> None:
-    seen: list[float] = []
-
-    class Means(Watcher):
-        def pair(self, comparison: Comparison, total: int) -> None:
-            last = comparison.pairs[-1]
-            scores = [run.candidate for run in last.repetitions]
-            assert None not in scores
-            assert last.candidate == sum(score or 0.0 for score in scores) / 5
-            seen.append(last.candidate)
-
-    conduct(local, tmp_path, Means())
-    assert set(seen) - {0.0, 1.0}, "no mean lies between"

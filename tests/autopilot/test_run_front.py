@@ -173,14 +173,6 @@ def test_candidates_of_earlier_runs_are_on_the_front_where_tasks_and_evaluator_a
     assert "other-rule" not in places
 
 
-def test_a_run_that_only_proves_has_the_front_of_the_runs_before_it(sqlite_store: Store) -> None:
-    begun(sqlite_store, "before", at=1.0)
-    ran(sqlite_store, "source", half, run_id="before")
-    ran(sqlite_store, "cheaper", half, run_id="before", cost=0.004)
-    _, places = placed(sqlite_store, begun(sqlite_store))
-    assert places["cheaper"].on_front
-
-
 def test_only_what_learning_compares_counts_and_the_last_of_what_was_run_anew(
     sqlite_store: Store,
 ) -> None:

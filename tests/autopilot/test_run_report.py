@@ -12,7 +12,6 @@ import pytest
 from ratchet.autopilot.run_report import run_report
 from ratchet.store import Store
 from ratchet.types import Candidate, PromptTemplate, Run
-from ratchet.types.notebook import LONGEST, table_html
 
 HOSTILE = '<script>alert(1)</script><img src=x onerror="alert(2)">'
 
@@ -96,32 +95,6 @@ def test_a_report_is_whole_by_itself_and_shows_text_as_text(sqlite_store: Store)
     assert "<ins>French.</ins>" in html or re.search(r"<ins>[^<]*French", html)
     assert html.count("<circle") == 2
     assert "Nothing better was found." in html
-
-
-def test_a_run_that_has_just_begun_has_a_report(sqlite_store: Store) -> None:
-    run = Run(id="cd" * 16, agent="m:f", seed=0, stage="baseline", created_at=1.0, updated_at=1.0)
-    sqlite_store.runs.put(run)
-    html = run_report(sqlite_store, run)
-    assert "It is under way." in html
-    assert "<svg" not in html
-
-
-def test_nouns_are_tables_in_a_notebook(sqlite_store: Store) -> None:
-    run = made(sqlite_store)
-    candidate = sqlite_store.candidates.get(run.best_id)
-    for noun in (run, candidate):
-        html = noun._repr_html_()
-        assert "<script>" not in html
-        assert "&lt;script&gt;" in html
-        page = Tags()
-        page.feed(html)
-        assert page.open == []
-
-
-def test_a_long_value_is_cut_and_says_so() -> None:
-    html = table_html("t", {"text": "x" * (LONGEST + 7), "empty": ""})
-    assert "(7 more characters)" in html
-    assert "empty" not in html
 
 
 @pytest.mark.parametrize("path", ["", "/nothing/here.json"])

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.effort import calls
 
@@ -120,34 +120,6 @@ def test_few_samples_are_enough_when_much_of_the_text_is_constant(times: int) ->
     assert proposal.template.text.endswith("Never invent anything that is not in the documents.")
 
 
-def test_one_sample_is_a_template_without_slots() -> None:
-    text = Agent(5).booking()
-    (proposal,) = discover([(text, 1)]).proposals
-    assert proposal.slots == ()
-    assert proposal.template.format() == text
-
-
-def test_a_text_that_never_varies_is_a_template_without_slots() -> None:
-    found = discover([(NAMING, 300), (NAMING + "\n", 20), ("\r\n" + NAMING, 1)])
-    assert found.proposals[0].count == 321
-    assert texts_of(found) == [NAMING]
-
-
-def test_two_fixed_versions_of_a_prompt_are_two_prompts() -> None:
-    start = "You answer questions about the store. Be brief and polite. "
-    one = start + "Mention the refund policy of thirty days at the end of each answer."
-    other = start + "Ask back when the question is not clear, and offer a call at the end."
-    found = discover([(one, 500), (other, 300)])
-    assert texts_of(found) == [one, other]
-
-
-def test_a_slot_with_few_values_is_a_slot() -> None:
-    text = "You translate what the user writes into {}, and keep the tone."
-    found = discover([(text.format("French"), 100), (text.format("Thai"), 90)])
-    assert texts_of(found) == [text.format("{slot_1}")]
-    assert found.proposals[0].slots[0].examples == ("French", "Thai")
-
-
 def test_literal_braces_are_doubled() -> None:
     text = 'Answer with JSON: {{"a": {{}}}} or {} and nothing else, whatever the user says.'
     found = discover([(text.format(word), 1) for word in ("one", "two", "three", "four", "five")])
@@ -162,12 +134,6 @@ def test_texts_that_have_nothing_in_common_make_no_template() -> None:
     found = discover([(agent.words(40), 1) for _ in range(200)])
     assert found.proposals == ()
     assert found.left_out == {"like no other": 200}
-
-
-def test_a_few_constant_words_around_a_long_slot_are_no_template() -> None:
-    agent = Agent(7)
-    found = discover([(f"Be brief. {agent.words(200)}", 1) for _ in range(50)])
-    assert found.proposals == ()
 
 
 def test_what_cannot_be_recognised_is_left_out_with_the_reason() -> None:
@@ -208,7 +174,6 @@ def recorded(draw: st.DrawFn) -> list[tuple[str, int]]:
 
 
 @given(recorded())
-@settings(max_examples=60)
 def test_every_text_that_is_counted_is_recognised_by_its_proposal(
     texts: list[tuple[str, int]],
 ) -> None:
@@ -269,12 +234,6 @@ def test_slots_are_named_by_what_stands_before_them_or_by_what_fills_them(
     before: str, values: list[str], name: str
 ) -> None:
     assert slot_names([before, ""], [values]) == [name]
-
-
-def test_no_two_slots_have_one_name() -> None:
-    pieces = ["User: ", "\nUser: ", " x ", "\nslot_2: ", " y ", ""]
-    names = slot_names(pieces, [["a"]] * 5)
-    assert names == ["user", "user_2", "slot_1", "slot_2", "slot_3"]
 
 
 @pytest.mark.long

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import warnings
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -33,22 +31,6 @@ def evolved() -> Callable[..., Any]:
 
 def binding(source: str, name: str = "rank", sandboxed: bool = True) -> Binding:
     return Binding(resources={name: Code(source, name)}, sandboxed=sandboxed)
-
-
-def test_the_source_is_kept_without_its_decorators() -> None:
-    assert SOURCE.source.startswith("def rank(")
-    assert "ratchet.evolve" not in SOURCE.source
-    assert rank.__name__ == "rank"
-    assert rank.__doc__ == "Sorted words."
-
-
-def test_it_is_declared_with_its_place(evolved: Callable[..., Any]) -> None:
-    declared = declarations()["rank"]
-    assert (declared.resource, declared.qualname, declared.file) == (SOURCE, "rank", __file__)
-
-
-def test_outside_of_rollouts_the_source_runs(evolved: Callable[..., Any]) -> None:
-    assert evolved("b a", by=1) == ["a", "b"]
 
 
 @pytest.mark.parametrize("sandboxed", [True, False])
@@ -88,20 +70,6 @@ def test_released_code_that_is_not_the_sources_warns_and_runs_the_sources(
         assert evolved("b a") == ["a", "b"]
 
 
-def test_async_functions_stay_async() -> None:
-    @ratchet.evolve("fetch")
-    async def fetch(x: int) -> int:
-        await asyncio.sleep(0)
-        return x
-
-    async def main() -> tuple[int, int]:
-        plain = await fetch(1)
-        with bound(binding("async def fetch(x):\n    return x + 1\n", "fetch")):
-            return plain, await fetch(1)
-
-    assert asyncio.run(main()) == (1, 2)
-
-
 def test_methods_evolve_with_their_self() -> None:
     class Ranker:
         base = 10
@@ -116,23 +84,6 @@ def test_methods_evolve_with_their_self() -> None:
     assert declared.qualname.endswith("Ranker.method")
     with bound(binding("def method(self, x):\n    return self.base * x\n", "method")):
         assert Ranker().method(2) == 20
-
-
-def test_recursion_goes_through_the_name(load: Callable[..., ModuleType]) -> None:
-    module = load("import ratchet\n@ratchet.evolve\ndef down(n):\n    return n and down(n - 1)\n")
-    assert module.down(3) == 0
-    with bound(binding("def down(n):\n    return 7 if n == 0 else down(n - 1)\n", "down")):
-        assert module.down(3) == 7
-
-
-def test_lines_are_counted_as_python_counts_them(load: Callable[..., ModuleType]) -> None:
-    module = load(
-        'import ratchet\n@ratchet.evolve\ndef page():\n    s = "a\x0cb\u2028c"\n    return s\n'
-    )
-    code = declarations()["page"].resource
-    assert isinstance(code, Code)
-    assert code.source.endswith("return s\n")
-    assert module.page() == "a\x0cb\u2028c"
 
 
 def test_what_is_no_function_is_refused() -> None:

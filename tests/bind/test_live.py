@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.clocks import Clock
 
 from ratchet.bind import context
 from ratchet.bind.live import CONVERSATIONS, KEPT_S, LiveChooser
@@ -40,13 +41,6 @@ def canary(enrolled: float = 1.0, experiment_id: str = "e") -> dict[str, Any]:
         agent="bot", experiment_id=experiment_id, candidate_id="new", enrolled=enrolled
     )
     return {"split": split, "candidate": {"system": PromptTemplate("new")}}
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture

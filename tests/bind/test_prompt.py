@@ -14,7 +14,7 @@ import ratchet
 from ratchet.bind import context
 from ratchet.bind.context import Binding
 from ratchet.bind.prompt import Prompt
-from ratchet.learn.demonstrations import Demonstration, escaped, with_section
+from ratchet.learn.demonstrations import escaped
 from ratchet.types import InputError, PromptTemplate
 from ratchet.types.template import Engine
 
@@ -77,20 +77,6 @@ def test_every_way_to_read_a_prompt_yields_a_candidate_s_text_to_the_byte(
     template = PromptTemplate(escaped(text, prompt.default), engine)
     with context.bound(Binding(resources={engine: template})):
         assert read(prompt) == text
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-@given(text=texts, answer=texts)
-@example(text=FENCE, answer='{"urgency": "low"}')
-@example(text=XML, answer="{{ answer }} 50 %")
-def test_demonstrations_are_read_as_they_are_written(
-    prompts: dict[Engine, Prompt], engine: Engine, text: str, answer: str
-) -> None:
-    template = PromptTemplate(escaped(text, prompts[engine].default), engine)
-    shown = with_section(template, [Demonstration("1", "{question}", answer)])
-    read = shown.format()
-    assert read.endswith(f"Input: {{question}}\nOutput: {answer}\n")
-    assert read.startswith(text.rstrip())
 
 
 SLOTS = {

@@ -49,24 +49,6 @@ def test_outside_of_rollouts_the_source_speaks(knobs: ratchet.bind.Knobs) -> Non
     )
 
 
-def test_inside_a_rollout_the_candidate_speaks_and_afterwards_the_source_again(
-    knobs: ratchet.bind.Knobs,
-) -> None:
-    system = ratchet.prompt("system", "source {x}")
-    llm = ratchet.model("llm", "small")
-    with bound(candidate(seed=11)):
-        assert (knobs.k, knobs["k"], dict(knobs)) == (9, 9, {"k": 9})
-        assert (system.template.text, system.format(x=1)) == ("candidate {x}", "candidate 1")
-        assert (llm.model, llm.base_url) == ("large", "http://there")
-        assert current_seed() == 11
-    assert (knobs.k, system.template.text, llm.model, current_seed()) == (
-        5,
-        "source {x}",
-        "small",
-        0,
-    )
-
-
 def test_a_candidate_holds_even_after_an_exception(knobs: ratchet.bind.Knobs) -> None:
     with pytest.raises(RuntimeError), bound(candidate()):
         raise RuntimeError
@@ -187,30 +169,6 @@ def test_threads_and_pools_started_inside_a_rollout_see_its_candidate(
                 assert {seen.get() for _ in threads} == {(1, number), (2, number), (3, number)}
                 assert set(shared.map(lambda _: knobs.k, range(8))) == {number}
         assert shared.submit(lambda: knobs.k).result() == 5
-
-
-@pytest.mark.usefixtures("carried")
-def test_a_thread_that_serves_several_rollouts_of_a_worker_sees_the_running_one(
-    knobs: ratchet.bind.Knobs,
-) -> None:
-    ask: SimpleQueue[bool] = SimpleQueue()
-    answers: SimpleQueue[int] = SimpleQueue()
-
-    def serve() -> None:
-        while ask.get():
-            answers.put(knobs.k)
-
-    server = threading.Thread(target=serve)
-    for number in (20, 30):
-        bind_process(candidate(number))
-        with bound(candidate(number)):
-            if number == 20:
-                server.start()  # as a client does that an agent makes at its first use
-            ask.put(True)
-            assert answers.get(timeout=60) == number
-        bind_process(None)
-    ask.put(False)
-    server.join(60)
 
 
 @pytest.mark.usefixtures("carried")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -142,3 +143,9 @@ def improved(tmp_path_factory: pytest.TempPathFactory) -> Project:
     project = build(tmp_path_factory.mktemp("improved") / "project")
     project.json("improve")
     return project
+
+
+@pytest.fixture
+def released(improved: Project, tmp_path: Path) -> Project:
+    """A copy of the project that was improved and shipped: tests change it."""
+    return Project(Path(shutil.copytree(improved.root, tmp_path / "released", symlinks=True)))

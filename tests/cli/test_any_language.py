@@ -162,19 +162,6 @@ def test_an_agent_in_node_is_improved_by_one_command(
     assert instructions_in(upstream.seen[-1]).startswith("You answer for the south shop.\n")
 
 
-@pytest.mark.long
-def test_a_shell_script_with_curl_is_improved_by_one_command(make_agent: MakeAgent) -> None:
-    if shutil.which("curl") is None:
-        pytest.skip("curl is not installed")
-    agent = 'command = "sh agent.sh"\nmodel_base_url = "CLAUDE_URL"'
-    project = make_agent(agent, AGENTS / "agent.sh", dialect="anthropic")
-    found = project.json("improve")
-    assert found["verdict"] == "promote"
-    patched = project.git("show", f"{found['branch']}:agent.sh")
-    assert "You answer for the ${SHOP:-north} shop." in patched
-    assert "Output: " in patched
-
-
 PYTHON = f'command = "{shlex.quote(sys.executable)} agent.py"'
 
 RESPONSES = """
@@ -506,30 +493,6 @@ def test_a_command_that_cannot_be_improved_is_refused_with_a_sentence(
     assert done.returncode != 0
     assert sentence in " ".join(done.stderr.split())
     assert "Traceback" not in done.stderr
-
-
-@pytest.mark.long
-def test_a_refused_command_runs_again_once_it_is_corrected(
-    make_agent: MakeAgent, tmp_path: Path
-) -> None:
-    project = make_agent(PYTHON)
-    switch = tmp_path / "switch"
-    project.write("agent.py", f"import pathlib\nif not pathlib.Path({str(switch)!r}).exists():\n"
-                  "    raise SystemExit('down')\n" + RESPONSES)  # fmt: skip
-    project.commit()
-    assert "down" in project.ratchet("improve").stderr
-    switch.touch()  # a service that the agent needs is up again; its source is the same
-    assert project.json("improve")["verdict"] == "promote"
-
-
-def test_evaluating_shows_how_a_command_does(make_agent: MakeAgent) -> None:
-    project = make_agent(PYTHON, tasks=75)
-    project.write("agent.py", RESPONSES)
-    project.commit()
-    found: Any = project.json("eval", "--limit", "5")
-    (row,) = found["candidates"]
-    assert row["rollouts"] == 5
-    assert row["evaluators"][0]["mean"] == 0.0
 
 
 @pytest.mark.long

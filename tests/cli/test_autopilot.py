@@ -160,15 +160,6 @@ def test_only_an_approver_approves_and_only_what_waits_for_it(make_project: Make
     assert denied.stdout.strip() == "Denied: candidate better."
 
 
-def test_what_does_not_wait_for_approval_cannot_be_approved(make_project: MakeProject) -> None:
-    project = make_project(config=CONFIG + INLINE)
-    put(project, "capture")
-    done = project.ratchet("autopilot", "approve", "--by", "ann")
-    assert (done.returncode, "is at 'capture'" in done.stderr) == (2, True)
-    stopped: Any = project.json("autopilot", "stop", "--by", "ann")
-    assert (stopped["verb"], stopped["cycle_id"]) == ("stop", "c1c2c3c4c5c6")
-
-
 def test_explain_tells_a_cycle_move_by_move(make_project: MakeProject) -> None:
     project = make_project(config=CONFIG + INLINE)
     empty = project.ratchet("explain")

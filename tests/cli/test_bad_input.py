@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import sqlite3
 import subprocess
 from pathlib import Path
 
@@ -33,21 +32,9 @@ def test_a_malformed_configuration_names_its_line(make_project: MakeProject) -> 
     check_refused(project.ratchet("improve"), 2, "not TOML", "line 2")
 
 
-@pytest.mark.parametrize(
-    ("extra", "meant"),
-    [
-        ("[improv]\nseed = 1\n", "improve"),
-        ("[prove]\nalhpa = 0.1\n", "alpha"),
-        ("[run]\nconcurency = 2\n", "concurrency"),
-        ("[improve.budget]\nrolouts = 2\n", "rollouts"),
-        ('[[guardrails]]\nmetrik = "latency"\n', "metric"),
-    ],
-)
-def test_an_unknown_key_is_named_with_the_nearest_valid_one(
-    make_project: MakeProject, extra: str, meant: str
-) -> None:
-    project = make_project(config='[agent]\nentry = "agent:answer"\n' + extra)
-    check_refused(project.ratchet("status"), 2, f"Did you mean '{meant}'")
+def test_an_unknown_key_is_named_with_the_nearest_valid_one(make_project: MakeProject) -> None:
+    project = make_project(config='[agent]\nentry = "agent:answer"\n[prove]\nalhpa = 0.1\n')
+    check_refused(project.ratchet("status"), 2, "Did you mean 'alpha'")
 
 
 def test_an_agent_that_does_not_import_shows_its_own_error(make_project: MakeProject) -> None:
@@ -121,12 +108,6 @@ def test_without_git_it_says_so(make_project: MakeProject, tmp_path: Path) -> No
     check_refused(project.ratchet("improve", env={"PATH": str(empty)}), 5, "git")
 
 
-def test_outside_a_git_repository_it_says_so(make_project: MakeProject) -> None:
-    project = make_project()
-    subprocess.run(["rm", "-rf", ".git"], cwd=project.root, check=True)
-    check_refused(project.ratchet("improve"), 5, "git")
-
-
 def test_fewer_tasks_than_splits_are_refused_before_anything_runs(
     make_project: MakeProject,
 ) -> None:
@@ -144,13 +125,6 @@ def test_an_agent_that_fails_on_every_task_ends_the_run_with_its_first_error(
     check_refused(project.ratchet("improve"), 3, "failed on all", "down")
 
 
-def test_an_evaluator_that_always_raises_ends_the_run_with_what_it_raised(
-    make_project: MakeProject,
-) -> None:
-    project = make_project(agent=AGENT.replace("    return output", "    return output.missing"))
-    check_refused(project.ratchet("improve"), 2, "missing")
-
-
 def test_a_corrupt_database_is_refused_and_kept(make_project: MakeProject) -> None:
     project = make_project()
     project.json("releases")
@@ -161,14 +135,6 @@ def test_a_corrupt_database_is_refused_and_kept(make_project: MakeProject) -> No
     before = database.read_bytes()
     check_refused(project.ratchet("status"), 4, "ratchet.db")
     assert database.read_bytes() == before
-
-
-def test_a_database_of_a_newer_ratchet_is_refused(make_project: MakeProject) -> None:
-    project = make_project()
-    project.json("releases")
-    with sqlite3.connect(project.root / ".ratchet" / "ratchet.db") as connection:
-        connection.execute("UPDATE ratchet_version SET version_num = 'ffff_from_the_future'")
-    check_refused(project.ratchet("status"), 4, "newer")
 
 
 @pytest.mark.skipif(

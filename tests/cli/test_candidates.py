@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from rich.console import Console
 
-from ratchet.cli.candidate_tree import CandidateTree, score_text
+from ratchet.cli.candidate_tree import CandidateTree
 from ratchet.learn import Proposal
 
 if TYPE_CHECKING:
@@ -58,23 +58,6 @@ def test_children_hang_below_their_parents_with_worth_and_reasons() -> None:
     assert "It names" not in drawn(CandidateTree(FAMILY, "base"), reasons=False)
 
 
-def test_a_small_tree_keeps_the_best_with_its_ancestors_and_counts_the_rest() -> None:
-    text = drawn(CandidateTree(FAMILY, "base"), most=2)
-    assert "good" in text
-    assert "0.900" in text
-    assert text.count("1 more, not kept") == 2
-
-
-def test_a_candidate_that_was_given_up_early_is_not_the_best_of_those_that_were_not() -> None:
-    proposals = [judged(0, "lucky", 1.0, pruned=True, tasks=2), judged(1, "solid", 0.6)]
-    best = CandidateTree(proposals, "base").best
-    assert best is not None
-    assert best.candidate_id == "solid"
-    only = CandidateTree(proposals[:1], "base").best
-    assert only is not None
-    assert only.candidate_id == "lucky"
-
-
 def test_a_candidate_that_the_repositorys_tests_refuse_is_never_the_best() -> None:
     refused = judged(1, "a", 1.0, "base", refused="test_it fails.", pruned=True)
     lineage = CandidateTree([refused, judged(2, "b", 0.1, "base")], "base")
@@ -99,10 +82,6 @@ def test_unknown_parents_and_circles_do_no_harm() -> None:
     proposals = [judged(0, "a", 0.5, "b"), judged(1, "b", 0.6, "a"), judged(2, "c", 0.4, "gone")]
     assert "0.400" in drawn(CandidateTree(proposals, "base"))
     assert CandidateTree(proposals, "base").shown(5) >= {"c"}
-
-
-def test_worth_speaks_of_one_task_as_one() -> None:
-    assert score_text(judged(0, "a", 1.0, tasks=1)) == "1.000 on 1 task"
 
 
 def test_a_run_is_shown_as_a_tree_a_plot_and_json(improved: Project, tmp_path: Path) -> None:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import io
-from typing import Any
 
 import pytest
 from rich.console import Console
 
 from ratchet.autopilot.run_outcome import RunCosts
 from ratchet.cli import run_outcome as shown
-from ratchet.cli.backend import spent
 from ratchet.cli.run_outcome import costs_text, print_decision
 from ratchet.types import Cost, Decision, GuardrailResult
-from ratchet.types.trace import Trace
 
 
 @pytest.mark.parametrize(
@@ -44,21 +41,6 @@ def test_a_run_of_unknown_cost_is_null_for_machines_and_said_to_people() -> None
     told = costs.for_machines()
     assert (told["dollars"], told["known_dollars"], told["unpriced"]) == (None, 0.5, {"own": 3})
     assert RunCosts(cost=Cost(known_usd=0.5)).for_machines()["dollars"] == 0.5
-
-
-@pytest.mark.parametrize(
-    ("fields", "text"),
-    [
-        ({}, ""),
-        ({"models": ("m",)}, "$0.0000"),
-        ({"cost_usd": 0.25, "models": ("m",)}, "$0.2500"),
-        ({"cost_usd": None, "unpriced": {"m": 1}}, "not measured"),
-        ({"cost_usd": None, "known_usd": 0.25, "unpriced": {"m": 1}}, "≥$0.2500"),
-    ],
-)
-def test_the_cost_of_a_trace(fields: dict[str, Any], text: str) -> None:
-    given = {"trace_id": "t", "name": "n", "agent": "a", "start_ns": 0, "duration_s": 1.0}
-    assert spent(Trace(**given, spans=1, errors=0, **fields)) == text
 
 
 def test_a_guardrail_that_was_not_measured_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ import pytest
 from ratchet.cli.app import run
 from ratchet.server.serve import ServeSettings
 from ratchet.store import Store
-from ratchet.types import Feedback, Label, Score, Span, SpanRecord
+from ratchet.types import Feedback, Score, Span, SpanRecord
 from tests.cli.conftest import MakeProject
 from tests.evaluate.conftest import ended
 from tests.serving import RunningServer
@@ -108,37 +108,6 @@ def test_traffic_becomes_a_dataset_that_grows(
     assert "captured: correction" in out
 
 
-def test_a_dry_run_shows_and_stores_nothing(
-    ratchet: Ratchet, ratchet_json: RatchetJson, sqlite_url: str
-) -> None:
-    traces(sqlite_url, "where do I find my parcel")
-    code, out, _ = ratchet("capture", "support", "--dry-run")
-    assert code == 0
-    assert "where do I find my parcel → answer 0" in out
-    assert "1 task would be added" in out
-    assert "Nothing was stored: --dry-run." in out
-    assert ratchet_json("list") == {"datasets": []}
-
-
-def test_a_person_answers_open_tasks_by_labels(ratchet_json: RatchetJson, sqlite_url: str) -> None:
-    traces(sqlite_url, "unused", "where do I find my parcel")
-    with Store.open(sqlite_url) as store:
-        span = store.spans.of_trace(f"{1:032x}")[0]
-        answered = Span(
-            trace_id="b" * 32,
-            span_id="b" * 16,
-            name="answer",
-            start_ns=span.end_ns,
-            end_ns=span.end_ns + 1,
-            attributes={**span.attributes, "ratchet.output": json.dumps("on the porch")},
-        )
-        store.spans.put([SpanRecord(span=answered, agent="support")])
-        store.labels.add([Label(id="l", value=1.0, trace_id="b" * 32)], 1.0)
-    found = ratchet_json("capture", "support")
-    expected = {one["input"]: (one["expected"], one["origin"]["by"]) for one in found["tasks"]}
-    assert expected["where do I find my parcel"] == ("on the porch", "label")
-
-
 def test_a_file_is_imported_exported_and_imported_again_as_it_was(
     ratchet: Ratchet, ratchet_json: RatchetJson, tmp_path: Path
 ) -> None:
@@ -175,13 +144,6 @@ def test_bad_records_stop_an_import_unless_they_are_skipped(
     assert ratchet_json("list") == {"datasets": []}
     found = ratchet_json("import", "d", file, "--skip-bad")
     assert (found["added"], len(found["bad"])) == (1, 2)
-
-
-def test_an_empty_file_is_no_dataset(ratchet: Ratchet, tmp_path: Path) -> None:
-    (tmp_path / "t.jsonl").write_text("\n")
-    code, _, err = ratchet("import", "d", "t.jsonl")
-    assert code == 2
-    assert "t.jsonl contains no tasks." in err
 
 
 def test_an_import_changes_tasks_by_id_and_removes_only_on_request(
@@ -308,21 +270,6 @@ def test_open_tasks_take_no_part_where_the_objective_compares(make_project: Make
     assert found["verdict"] == "promote", done.stderr
     evidence = json.loads(Path(str(found["evidence"])).read_text())
     assert all(pair["task"].startswith("t") for pair in evidence["pairs"])
-
-
-def test_without_any_answer_an_objective_that_compares_is_refused(
-    make_project: MakeProject,
-) -> None:
-    from tests.cli.conftest import CONFIG, INLINE
-
-    compares = CONFIG.replace('use = "agent:closeness"\nvouched = true', 'use = "exact_match"')
-    project = make_project(agent=COLOURS, config=compares + INLINE, tasks=0)
-    tasks = [{"id": f"open{n}", "input": n} for n in range(210)]
-    project.write("tasks.jsonl", "\n".join(map(json.dumps, tasks)) + "\n")
-    project.commit()
-    refused = project.ratchet("improve", "--no-ship")
-    assert refused.returncode == 2
-    assert "has an expected answer, which the objective 'exact_match' needs" in refused.stderr
 
 
 def test_a_dataset_in_ratchet_toml_replaces_the_task_file(make_project: MakeProject) -> None:

@@ -134,17 +134,6 @@ def test_mistakes_are_one_sentence(project: Project, arguments: list[str], messa
     assert "Traceback" not in done.stderr
 
 
-def test_the_task_file_is_refined_before_anything_ran(make_project: MakeProject) -> None:
-    project = make_project(tasks=12)
-    lines = [json.dumps({"id": f"t{n}", "input": n % 10}) for n in range(12)]
-    project.write("tasks.jsonl", "\n".join(lines) + "\n")
-    found: dict[str, Any] = project.json("datasets", "refine", "tasks")
-    assert len(found["proposals"]) == 2
-    assert "No rollout of these tasks has a score" in found["notes"][0]
-    refused = project.ratchet("datasets", "refine", "tasks", "--png", "x.png")
-    assert "There is nothing to plot: No rollout" in refused.stderr
-
-
 def test_what_was_accepted_is_what_the_next_improve_learns_from(make_project: MakeProject) -> None:
     project = make_project(tasks=12)
     lines = [json.dumps({"id": f"t{n}", "input": n % 10, "expected": n % 10}) for n in range(12)]

@@ -254,17 +254,3 @@ def test_mistakes_are_one_sentence(
     assert done.returncode in (2, 8)
     assert message in done.stderr
     assert "Traceback" not in done.stderr
-
-
-def test_nothing_is_stored_by_a_dry_run_and_people_see_the_tasks(
-    make_project: MakeProject,
-) -> None:
-    project = adding(make_project)
-    shown = project.ratchet(
-        *("datasets", "synthesize", "tasks", "-n", "5", "--oracle", "agent:right", "--dry-run")
-    )
-    assert shown.returncode == 0, shown.stderr
-    assert "oracle agent:right" in shown.stdout
-    assert "Made" not in shown.stdout
-    with Store.open(f"sqlite:///{project.root / '.ratchet' / 'ratchet.db'}") as store:
-        assert store.datasets.latest("tasks") is None

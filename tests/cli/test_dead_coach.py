@@ -139,12 +139,10 @@ def broken(kind: str) -> Any:
     """How an endpoint reacts that never gives an answer."""
     if kind == "garbage":
         return lambda _: Reaction(body=b"<html>hello</html>")
-    if kind == "empty":
-        return lambda _: answer("")
     return lambda _: error(int(kind), "No.", {"Retry-After": "0"})
 
 
-@pytest.mark.parametrize("kind", ["401", "429", "500", "garbage", "empty"])
+@pytest.mark.parametrize("kind", ["429", "garbage"])
 def test_a_coach_that_answers_nothing_usable_is_named_at_the_end(
     make_project: MakeProject, kind: str
 ) -> None:
@@ -157,15 +155,7 @@ def test_a_coach_that_answers_nothing_usable_is_named_at_the_end(
         assert "The coach is unavailable" in done.stderr
 
 
-def test_a_coach_that_nobody_listens_for_is_named_at_the_end(make_project: MakeProject) -> None:
-    project = project_of(make_project, "http://127.0.0.1:9/v1", solves=HOPELESS)
-    done = project.ratchet("improve")
-    assert done.returncode == 8, text_of(done)
-    assert "cannot be reached" in done.stderr
-    assert "few_shot works on 'system'" in text_of(done)
-
-
-@pytest.mark.parametrize("algorithm", ["apo", "evolve", "gepa"])
+@pytest.mark.parametrize("algorithm", ["apo", "gepa"])
 def test_a_coach_whose_answers_are_all_unusable_ends_as_a_dead_one(
     make_project: MakeProject, algorithm: str
 ) -> None:

@@ -148,13 +148,6 @@ def test_a_folder_with_something_else_in_it_is_left_alone(tmp_path: Path) -> Non
     assert os.listdir(tmp_path / "mine") == ["thesis.txt"]
 
 
-@pytest.mark.skipif(not LONG, reason="a longer form: make faults")
-def test_the_demo_makes_its_folder_by_itself(tmp_path: Path) -> None:
-    done = demo(folder=tmp_path)
-    assert last_line(done)["branch"]
-    assert "continuing there" not in done.stdout
-
-
 def test_a_demo_of_the_other_kind_is_not_continued(tmp_path: Path) -> None:
     state = tmp_path / "there" / ".ratchet"
     state.mkdir(parents=True)
@@ -164,24 +157,9 @@ def test_a_demo_of_the_other_kind_is_not_continued(tmp_path: Path) -> None:
     assert "another folder" in done.stderr
 
 
-def test_a_demo_of_another_version_is_not_continued(tmp_path: Path) -> None:
-    state = tmp_path / "there" / ".ratchet"
-    state.mkdir(parents=True)
-    (state / "demo.json").write_text('{"model": true, "shuffled": false}')
-    done = demo("there", folder=tmp_path)
-    assert done.returncode == 2
-    assert "made with another version of Ratchet" in done.stderr
-
-
 def test_an_example_that_is_not_there_is_named_beside_those_that_are(tmp_path: Path) -> None:
     done = demo("--example", "cricket", folder=tmp_path)
     assert done.returncode == 2
     assert "no example 'cricket'" in done.stderr
     assert "cricket_sql" in done.stderr
     assert os.listdir(tmp_path) == []
-
-
-def test_two_examples_at_once_are_refused(tmp_path: Path) -> None:
-    done = demo("--model", "--example", "cricket_sql", folder=tmp_path)
-    assert done.returncode == 2
-    assert "--model is --example letter_names" in done.stderr

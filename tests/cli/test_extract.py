@@ -168,20 +168,6 @@ def test_secrets_and_answers_are_never_staged(shop: Path, tmp_path: Path) -> Non
     assert ".env" not in kept
 
 
-def test_doing_it_again_writes_the_same_and_keeps_cases(shop: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    extract(shop, "price", "--out", str(out))
-    first = {
-        p: p.read_bytes() for p in out.rglob("*") if p.is_file() and "__pycache__" not in p.parts
-    }
-    (out / "cases.jsonl").write_text('{"args": ["bread"]}\n')
-    extract(shop, "price", "--out", str(out))
-    changed = [p.name for p, content in first.items() if p.read_bytes() != content]
-    assert changed == ["cases.jsonl"]
-    extract(shop, "shop.taxes:spare", "--out", str(out))
-    assert not (out / "src/shop/prices.py").exists()
-
-
 def test_a_folder_with_something_else_is_left_alone(shop: Path, tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("x")
     said = extract(shop, "price", "--out", str(tmp_path), code=2)
@@ -202,8 +188,3 @@ def test_what_does_not_load_alone_is_told(shop: Path, tmp_path: Path) -> None:
             "why": "it is not part of this repository, nor installed",
         }
     ]
-
-
-def test_a_name_that_nothing_has_gets_a_sentence(shop: Path) -> None:
-    assert "Did you mean 'price'" in extract(shop, "prize", code=2)
-    assert "no module 'nowhere'" in extract(shop, "nowhere:f", code=2)

@@ -96,17 +96,6 @@ def test_an_evaluator_with_a_typo_stops_the_run_before_it_learns(
     assert "outputs got no score: KeyError: 'answr'" in checked[0]["reasons"][0]
 
 
-SQL_AGENT = """
-import ratchet
-
-KNOBS = ratchet.params("knobs", aim=ratchet.Int(0, 0, 1))
-
-
-@ratchet.agent
-def answer(question):
-    raise RuntimeError("nothing is paid for after the card")
-"""
-
 QUERIES = (
     "SELECT customer, SUM(total) FROM orders GROUP BY customer",
     "SELECT COUNT(*) FROM orders WHERE total > 40",
@@ -175,29 +164,3 @@ def test_what_sql_cannot_tell_on_a_small_database_names_the_option_that_helps(
     assert card.verdict in ("advises", "rejected")
     assert "databases = 16" in card.reasons[-1]
     assert sql(database=str(tmp_path / "one.db"), databases=16).remedy == ""
-
-
-def test_one_card_of_sql_serves_both_commands_and_no_library_logs_to_the_terminal(
-    make_project: MakeProject,
-) -> None:
-    objective = '[[evaluators]]\nuse = "sql"\ndatabase = "shop.db"\n'
-    project = make_project(agent=SQL_AGENT, config=CONFIG.replace(VOUCHED, objective) + INLINE)
-    shop(project.root / "shop.db")
-    tasks = [
-        json.dumps({"id": f"t{n}", "input": f"Question {n}?", "expected": QUERIES[n % 12]})
-        for n in range(160)
-    ]
-    project.write("tasks.jsonl", "\n".join(tasks) + "\n")
-    project.commit("queries")
-    checked = project.ratchet("evaluators", "check", "sql", "--json")
-    (card,) = json.loads(checked.stdout)["cards"]
-    assert card["verdict"] == "decides", card["reasons"]
-    improved = project.ratchet("improve")
-    assert "The agent failed on all" in improved.stderr  # it got as far as the baseline
-    with Store.open(f"sqlite:///{project.root}/.ratchet/ratchet.db") as store:
-        run = store.runs.latest()
-        assert run is not None
-        assert store.journal.get(run.id, "trust")["card"] == card["id"]
-    for done in (checked, improved):
-        assert "Falling back to parsing" not in done.stderr
-        assert "rewarded" not in done.stderr

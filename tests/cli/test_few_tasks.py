@@ -108,11 +108,10 @@ def test_the_quickstart_runs_as_it_is_written(tmp_path: Path) -> None:
     assert "recompute as stated" in outputs[2]
 
 
-@pytest.mark.parametrize("seed", [0, 1])
 def test_the_agent_of_the_quickstart_with_40_tasks_ends_as_proved_or_not_proved(
-    tmp_path: Path, seed: int
+    tmp_path: Path,
 ) -> None:
-    project = Spelling(tmp_path / "spelling", seed=seed).with_tasks(40)
+    project = Spelling(tmp_path / "spelling").with_tasks(40)
     done = project.ratchet("improve")
     assert done.returncode == 0, done.stderr
     assert "40 tasks: 16 train, 4 val, 20 test. Half of a small file is for test" in done.stdout
@@ -123,7 +122,7 @@ def test_the_agent_of_the_quickstart_with_40_tasks_ends_as_proved_or_not_proved(
     assert project.evidence(ended)["plan"]["max_pairs"] == 20
 
 
-@pytest.mark.parametrize("count", [3, 5, 12, 80])
+@pytest.mark.parametrize("count", [3, 12, 80])
 def test_any_number_of_tasks_has_a_sensible_end(tmp_path: Path, count: int) -> None:
     project = Spelling(tmp_path / "spelling").with_tasks(count)
     done = project.ratchet("improve")

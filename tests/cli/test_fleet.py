@@ -236,15 +236,3 @@ def test_a_server_that_is_not_an_address_is_refused_before_anything_is_spent(
     assert done.returncode == 2
     assert "Write it as http://HOST:PORT" in done.stderr
     assert not (project.root / ".ratchet" / "evidence").exists()
-
-
-def test_run_and_eval_use_the_configured_server_too(
-    machines: Machines, make_project: MakeProject
-) -> None:
-    project = make_project(config=QUICK + f'server = "{machines.server.url}"\n')
-    machines.runner(machines.checkout(project, "elsewhere"))
-    report = project.json("eval")
-    assert "closeness" in json.dumps(report)
-    counts = machines.store.rollouts.counts()
-    assert set(counts) == {"succeeded"}
-    assert counts["succeeded"] > 10

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from ratchet.cli.front_plot import front_plot, marks
 from ratchet.prove import level
 from ratchet.types import Candidate, Params, Run, content_hash
 from tests.cli import test_migrate
-from tests.cli.conftest import MakeProject, Project, build
+from tests.cli.conftest import MakeProject, Project
 from tests.cli.simulated_model import completion
 from tests.server.gateway.upstreams import Seen, StubUpstream, Wire, reply
 
@@ -24,11 +25,10 @@ REFUSED = 2
 
 
 @pytest.fixture(scope="module")
-def searched(tmp_path_factory: pytest.TempPathFactory) -> Project:
+def searched(improved: Project, tmp_path_factory: pytest.TempPathFactory) -> Project:
     """A project that was improved; tests ship other candidates of it."""
-    project = build(tmp_path_factory.mktemp("front") / "project")
-    project.json("improve")
-    return project
+    copy = tmp_path_factory.mktemp("front") / "project"
+    return Project(Path(shutil.copytree(improved.root, copy, symlinks=True)))
 
 
 def places(project: Project) -> list[Any]:

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -54,13 +54,6 @@ def ratchet(
     return call
 
 
-@pytest.fixture
-def disk(sqlite_url: str) -> Iterator[Store]:
-    """The same store."""
-    with Store.open(sqlite_url) as opened:
-        yield opened
-
-
 def test_conversations_are_stored_with_a_report_of_what_was_left_out(
     ratchet: Ratchet, disk: Store, tmp_path: Path
 ) -> None:
@@ -75,40 +68,6 @@ def test_conversations_are_stored_with_a_report_of_what_was_left_out(
     assert "line 5:" in out
     page, _ = disk.spans.live("support")
     assert len(page) == 4
-
-
-def test_a_file_of_windows_is_read_as_it_was_written_and_it_is_said(
-    ratchet: Ratchet, disk: Store, tmp_path: Path
-) -> None:
-    said = "Où est la gare ? Ça coûte 5 € — très cher"
-    messages = [{"role": "user", "content": said}, {"role": "assistant", "content": "Là-bas."}]
-    text = json.dumps(messages, ensure_ascii=False).replace('"', '""')
-    file = tmp_path / "talks.csv"
-    file.write_bytes(f'id;messages\n1;"{text}"\n'.encode("cp1252"))
-    code, out, _ = ratchet(file, "--agent", "support")
-    assert code == 0
-    assert "read as cp1252" in out
-    assert "separated by semicolons" in out
-    page, _ = disk.spans.live("support")
-    stored = json.dumps([span.attributes for span in page], ensure_ascii=False)
-    assert said in stored
-    assert "\ufffd" not in stored
-
-
-def test_a_reward_that_is_no_number_is_named_and_other_nans_are_no_value(
-    ratchet: Ratchet, disk: Store, tmp_path: Path
-) -> None:
-    file = lines(
-        tmp_path,
-        talk(1, reward=float("nan")),
-        talk(2, reward=1.0, user=float("nan")),
-        '{"a":1,"a":2}',
-    )
-    code, out, _ = ratchet(file)
-    assert code == 0
-    assert "line 1: its reward is not a finite number: nan" in out
-    assert "line 3: the key 'a' is there again at column 8" in out
-    assert disk.rollouts.counts() == {"succeeded": 1}
 
 
 def test_the_same_again_is_stored_once(ratchet: Ratchet, disk: Store, tmp_path: Path) -> None:
@@ -283,22 +242,6 @@ def test_a_bookmark_whose_store_is_gone_holds_no_more(
     assert len(disk.spans.live("imported")[0]) == 4
 
 
-def test_what_wraps_a_list_is_opened_on_each_line(
-    ratchet: Ratchet, disk: Store, tmp_path: Path
-) -> None:
-    pages = [{"next": None, "data": [talk(n), talk(n + 1)]} for n in (1, 3)]
-    code, out, _ = ratchet(lines(tmp_path, *pages))
-    assert code == 0
-    assert "4 traces, 8 spans" in out
-    assert "skipped" not in out
-
-
-def test_each_trace_is_counted_once(ratchet: Ratchet, tmp_path: Path) -> None:
-    seen = {"traceId": "t", "type": "SPAN", "startTime": "2026-11-20T10:00:00Z"}
-    _, out, _ = ratchet(lines(tmp_path, *({"id": f"o{n}", **seen} for n in range(3))))
-    assert "1 trace, 3 spans" in out
-
-
 def test_a_folder_and_a_pipe_are_named_as_what_they_are(ratchet: Ratchet, tmp_path: Path) -> None:
     code, _, err = ratchet(tmp_path)
     assert code == 2
@@ -328,31 +271,6 @@ def test_ctrl_c_says_that_the_same_command_goes_on(tmp_path: Path, sqlite_url: s
     assert running.returncode == 130
     assert "run the same command again to continue" in " ".join(err.split())
     assert "Traceback" not in err
-
-
-@pytest.mark.parametrize("key", ["traj", "trajectory", "history", "log", "steps", "what_was_said"])
-def test_messages_are_found_under_any_key(
-    ratchet: Ratchet, disk: Store, tmp_path: Path, key: str
-) -> None:
-    said = talk(1)["messages"]
-    tools = [{"name": "find", "description": "Finds."}]
-    expected = [{"role": "assistant", "content": "expected"}]
-    code, out, _ = ratchet(
-        lines(tmp_path, {"reward": 1.0, key: said, "tools": tools, "expected": expected})
-    )
-    assert code == 0
-    assert "(trajectories): 1 trace, 2 spans, 1 rollout, 1 score" in out
-    (rollout,) = disk.rollouts.list()[0]
-    assert (rollout.input, rollout.output) == ("question 1", "answer 1")
-
-
-def test_of_several_lists_of_messages_the_longest_is_the_conversation(
-    ratchet: Ratchet, disk: Store, tmp_path: Path
-) -> None:
-    examples = [{"role": "assistant", "content": "example"}]
-    ratchet(lines(tmp_path, {"shots": examples, "dialog": talk(1)["messages"], "reward": 1}))
-    (rollout,) = disk.rollouts.list()[0]
-    assert rollout.output == "answer 1"
 
 
 def test_the_keys_of_messages_and_reward_may_be_named_also_in_a_wrapper(

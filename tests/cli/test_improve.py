@@ -11,7 +11,7 @@ from typing import Any
 
 from ratchet.sandbox import best_level
 from tests import interpreters
-from tests.cli.conftest import CONFIG, INLINE, MakeProject
+from tests.cli.conftest import CONFIG, INLINE, MakeProject, Project
 
 
 def test_an_improvement_is_a_branch_whose_patch_is_the_span_of_the_resource(
@@ -41,43 +41,42 @@ def test_an_improvement_is_a_branch_whose_patch_is_the_span_of_the_resource(
     assert project.json("improve") == found, "the same command again finds the same end"
 
 
-def test_the_evidence_is_refused_when_one_score_is_altered(make_project: MakeProject) -> None:
-    project = make_project()
-    evidence = Path(str(project.json("improve")["evidence"]))
-    altered = project.root / "altered.json"
+def test_the_evidence_is_refused_when_one_score_is_altered(
+    improved: Project, tmp_path: Path
+) -> None:
+    evidence = Path(str(improved.json("improve")["evidence"]))
+    altered = tmp_path / "altered.json"
     content = json.loads(evidence.read_text())
     content["pairs"][3]["candidate"] -= 1e-9
     altered.write_text(json.dumps(content))
-    done = project.ratchet("verify", str(altered))
+    done = improved.ratchet("verify", str(altered))
     assert done.returncode == 6
     assert "pair 4" in done.stderr
     assert "Traceback" not in done.stderr
-    assert project.ratchet("verify", str(evidence)).returncode == 0
+    assert improved.ratchet("verify", str(evidence)).returncode == 0
 
 
 def test_a_rolled_back_release_leaves_no_branch_and_tells_how_to_bring_it_back(
-    make_project: MakeProject,
+    released: Project,
 ) -> None:
-    project = make_project()
-    branch = str(project.json("improve")["branch"])
-    undone = project.ratchet("rollback")
+    branch = str(released.json("improve")["branch"])
+    undone = released.ratchet("rollback")
     assert undone.returncode == 0, undone.stderr
-    assert project.git("branch", "--list", branch) == ""
+    assert released.git("branch", "--list", branch) == ""
     again = next(line for line in undone.stdout.splitlines() if "git branch" in line)
-    project.git(*again.partition("git ")[2].split())
-    assert project.git("branch", "--list", branch).strip() == branch
-    assert project.ratchet("rollback").returncode == 7
+    released.git(*again.partition("git ")[2].split())
+    assert released.git("branch", "--list", branch).strip() == branch
+    assert released.ratchet("rollback").returncode == 7
 
 
-def test_a_merged_release_is_rolled_back_by_a_reverting_branch(make_project: MakeProject) -> None:
-    project = make_project()
-    source = (project.root / "agent.py").read_text()
-    project.git("merge", "-q", str(project.json("improve")["branch"]))
-    assert (project.root / "agent.py").read_text() != source
-    assert project.json("releases")["releases"][0]["state"] == "merged"  # type: ignore[index]
-    undone = project.json("rollback")
-    project.git("merge", "-q", str(undone["rollback"]))
-    assert (project.root / "agent.py").read_text() == source
+def test_a_merged_release_is_rolled_back_by_a_reverting_branch(released: Project) -> None:
+    source = (released.root / "agent.py").read_text()
+    released.git("merge", "-q", str(released.json("improve")["branch"]))
+    assert (released.root / "agent.py").read_text() != source
+    assert released.json("releases")["releases"][0]["state"] == "merged"  # type: ignore[index]
+    undone = released.json("rollback")
+    released.git("merge", "-q", str(undone["rollback"]))
+    assert (released.root / "agent.py").read_text() == source
 
 
 def test_no_gain_is_said_and_ships_nothing(make_project: MakeProject) -> None:
@@ -133,12 +132,11 @@ def test_without_shipping_it_stops_before_the_branch_and_goes_on_later(
     assert done["run"] == stopped["run"]
 
 
-def test_an_edited_agent_is_another_run(make_project: MakeProject) -> None:
-    project = make_project()
-    first = project.json("improve")
-    project.write("agent.py", (project.root / "agent.py").read_text() + "\n# edited\n")
-    project.commit()
-    assert project.json("improve")["run"] != first["run"]
+def test_an_edited_agent_is_another_run(released: Project) -> None:
+    first = released.json("improve")
+    released.write("agent.py", (released.root / "agent.py").read_text() + "\n# edited\n")
+    released.commit()
+    assert released.json("improve")["run"] != first["run"]
 
 
 def test_an_agent_whose_service_was_down_is_run_again_once_it_is_up(

@@ -129,13 +129,7 @@ def test_contradictions_are_named(url: str, tmp_path: Path) -> None:
     [
         (b'{"rollout_id": "sure", "value": 1}\n{"rollout_id": "sure"}', "line 2: Object missing"),
         (b'{"rollout_id": "sure", "value": 17.3}', "line 1: A label is a number from 0 to 1."),
-        (b'{"value": 1}', "line 1: Name either a rollout or a trace."),
-        (b'{"rollout_id": "sure", "value": "yes"}', "line 1: Expected `bool | float`"),
-        (b'{"rollout_id": "sure", "value": NaN}', "line 1: NaN is not JSON"),
-        (b'{"rollout_id": "sure", "vlaue": 1}', "line 1: Object"),
         (b'{"rollout_id": "gone", "value": 1}', "there is no rollout 'gone'"),
-        (b"\xc3\xa9\n\xff", "line 2: byte 1 of the line is not UTF-8"),
-        (b'{"value": 1, "value": 0}', "line 1: the key 'value' is there again at column 14"),
         (None, "cannot be read"),
     ],
 )
@@ -184,20 +178,6 @@ def wait_for_raw_mode(controller: int) -> None:
     """Until the terminal gives out keys as they are pressed: what came before is dropped."""
     while termios.tcgetattr(controller)[3] & termios.ICANON:
         pass
-
-
-def test_an_experiment_that_needs_no_labels_is_refused(url: str) -> None:
-    done = label(url, "--experiment", "abc")
-    assert done.returncode == 2
-    assert "No experiment has an id that begins with 'abc'" in done.stderr
-
-
-def test_the_kinds_of_subjects_are_checked_by_the_type(url: str) -> None:
-    from ratchet.types import label_fault
-
-    both: Any = {"rollout_id": "a", "trace_id": "b"}
-    assert label_fault(Label(id="1", value=1.0, **both)) is not None
-    assert label_fault(Label(id="1", value=1.0, trace_id="b")) is None
 
 
 SECOND = 1_000_000_000
@@ -276,17 +256,3 @@ def test_live_traces_to_label_are_listed_for_other_tools(live: str) -> None:
     assert {case["output"] for case in found["cases"]} >= {"Oak is."}
     only = json.loads(label(live, "--traces", "--agent", "judge", "--json").stdout)
     assert len(only["cases"]) == 1
-
-
-def test_options_of_rollouts_and_traces_exclude_each_other(url: str) -> None:
-    assert "--agent selects traces" in label(url, "--agent", "support").stderr
-    assert "--traces takes none of" in label(url, "--traces", "--purpose", "eval").stderr
-
-
-def test_the_steps_of_a_rollout_are_shown_on_demand(url: str) -> None:
-    with Store.open(url) as store:
-        step = Span(trace_id="a" * 32, span_id="b" * 16, name="look up", start_ns=1, end_ns=2)
-        store.spans.put([SpanRecord(span=step, rollout_id="split", fence=1)])
-    done = label(url, keys="tq")
-    assert "look up" in done.stdout
-    assert done.stdout.count("1 of 3") == 1

@@ -11,14 +11,12 @@ from pathlib import Path
 from mcp.client import Client
 
 from ratchet._http import httpx2
-from ratchet.wire.applying import commit
 from tests.cli.conftest import CONFIG, INLINE, MakeProject
 from tests.cli.mcp_client import ask, given, refused
 from tests.cli.simulated_model import simulated_model
 from tests.cli.test_init_watching import SHOP
 from tests.cli.test_init_watching import repository as wired_shop
 from tests.repositories import committed
-from tests.wire.plans import plan_of, repository, state_of
 
 
 def test_an_assistant_looks_runs_reads_traces_improves_and_explains(
@@ -161,32 +159,6 @@ def library(root: Path) -> Path:
     return committed(root)
 
 
-def test_a_large_repository_is_looked_at_page_by_page(tmp_path: Path) -> None:
-    root = library(tmp_path / "library")
-    calls = LIBRARY.partition("def ask")[2]
-    for number in range(120):
-        rules = (
-            f'RULES_{number} = "Answer number {number} of the readers, {"and be brief, " * 20}."'
-        )
-        call = calls.replace("RULES", f"RULES_{number}")
-        (root / f"desk_{number}.py").write_text(f"import openai\n\n{rules}\n\n\ndef ask{call}")
-
-    async def conversation(client: Client) -> None:
-        first = await given(client, "look")
-        cut = next(cut for cut in first["cut"] if cut["part"] == "/prompts")
-        assert cut["of"] == 121
-        found, offset = [], 0
-        while offset < 121:
-            page = await given(client, "look", part="/prompts", offset=offset)
-            found += [prompt["name"] for prompt in page["data"]]
-            offset += len(page["data"])
-        assert len(set(found)) == 121
-        one = await given(client, "look", part="/prompts/0")
-        assert one["data"]["name"] == found[0]
-
-    ask(root, conversation)
-
-
 def test_an_assistant_wires_by_a_command_and_is_told_what_was_verified(tmp_path: Path) -> None:
     model = simulated_model()
     shop = wired_shop(tmp_path, model, SHOP)
@@ -229,23 +201,6 @@ def test_a_wiring_is_stopped_and_nothing_is_written(tmp_path: Path) -> None:
     ask(shop.root, conversation)
     model.close()
     assert shop.is_clean
-
-
-def test_an_assistant_takes_a_wiring_back(tmp_path: Path) -> None:
-    root = repository(tmp_path / "made")
-    before = state_of(root)
-    commit(plan_of(root), "ratchet/init", "Wire it")
-
-    async def conversation(client: Client) -> None:
-        previewed = await given(client, "undo")
-        assert previewed["data"]["removed"] == ["ratchet.toml"]
-        assert (root / "ratchet.toml").exists()
-        undone = await given(client, "undo", commit=True)
-        assert undone["data"]["branch"] == "main"
-        assert "Nothing is wired" in await refused(client, "undo")
-
-    ask(root, conversation)
-    assert state_of(root) == before
 
 
 def test_over_http_the_address_holds_a_secret_and_other_origins_are_refused(tmp_path: Path) -> None:

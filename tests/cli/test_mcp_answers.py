@@ -99,20 +99,6 @@ def test_problems_and_what_was_printed_are_bounded_with_the_data(
     assert sum(len(getattr(block, "text", "")) for block in refused.content) <= MAX_CHARACTERS
 
 
-def test_an_answer_is_compact_and_leaves_out_what_is_empty() -> None:
-    assert answer({"mean": 1.0, "of": [1]}).text.startswith('{"data":{"mean":1.0,"of":[1]},"note"')
-
-
-def test_an_overview_shows_something_of_everything() -> None:
-    data = {"prompts": [{"text": "word " * 2_000, "n": n} for n in range(300)], "few": [1, 2]}
-    first = answer(data)
-    assert first.data["few"] == [1, 2]
-    cut = next(cut for cut in first.cut if cut.part == "/prompts")
-    assert cut.of == 300
-    rest = answer(data, part=cut.part, offset=cut.shown)
-    assert rest.data[0]["n"] == cut.shown
-
-
 @pytest.mark.parametrize(
     ("part", "offset", "said"),
     [
@@ -129,10 +115,3 @@ def test_a_part_that_is_not_there_is_named(part: str, offset: int, said: str) ->
     with pytest.raises(InputError) as refused:
         answer({"a": 1, "list": [1, 2]}, part=part, offset=offset)
     assert said in str(refused.value)
-
-
-def test_of_a_huge_value_the_fields_before_it_are_still_shown() -> None:
-    output = {f"key {n}": "text " * 40 for n in range(5_000)}
-    shown = answer({"mean": 1, "rollouts": [{"id": "a", "output": output}] * 3})
-    assert shown.data["rollouts"][0]["id"] == "a"
-    assert shown.data["rollouts"][0]["output"]["key 0"]

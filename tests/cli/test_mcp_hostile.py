@@ -8,7 +8,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from mcp.client import Client
@@ -331,24 +330,3 @@ TOOLS = {tool.name: tool.parameters for tool in Tools(Path(os.curdir)).all}
 )
 def test_hints_name_tools_where_there_is_one(sentence: str, expected: str | None) -> None:
     assert Hints(TOOLS).text(sentence) == (expected or sentence)
-
-
-def test_options_are_named_as_the_tool_takes_them() -> None:
-    hints = Hints(TOOLS)
-    assert hints.text("Later: --commit", "undo") == "Later: commit"
-    assert hints.text("git branch -D x, git push --force", "undo") == (
-        "git branch -D x, git push --force"
-    )
-
-
-def test_no_answer_of_a_fresh_project_sends_its_reader_to_a_command(
-    make_project: MakeProject,
-) -> None:
-    project = make_project()
-
-    async def conversation(client: Client) -> Any:
-        assert "improve" in await refused(client, "explain")
-        for tool in ("explain", "diff", "ship", "rollback", "improve_status", "undo"):
-            assert "ratchet " not in (await refused(client, tool)).replace("ratchet init", "")
-
-    ask(project.root, conversation)

@@ -6,11 +6,8 @@ import json
 import os
 import shlex
 import signal
-import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +17,10 @@ import pytest
 from ratchet._http import httpx2
 from ratchet.cli import app
 from ratchet.store import Store
-from ratchet.types import Rollout
 from tests import interpreters
 from tests.cli.conftest import MakeProject
 from tests.local_models import GROUP, require_model
 from tests.models.gguf_files import gguf
-from tests.serving import RunningServer
 
 pytestmark = pytest.mark.xdist_group(GROUP)
 
@@ -178,17 +173,6 @@ def test_a_file_that_is_no_model_is_named(
     assert "is not a GGUF file" in refused([str(tmp_path / "model.gguf")], capsys)
 
 
-def test_a_port_that_is_taken_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    require_model()
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = str(taken.getsockname()[1])
-        assert f"port {port}: Address already in use" in refused(
-            ["smollm2", "--port", port], capsys
-        )
-
-
 def test_fetching_says_where_the_model_is(capsys: pytest.CaptureFixture[str]) -> None:
     require_model()
     assert app.run(["model", "smollm2", "--fetch", "--json"]) == 0
@@ -218,13 +202,6 @@ def test_without_a_name_it_lists_the_models_that_have_one(
     assert "Qwen/Tiny-GGUF/tiny-q8_0" in out
 
 
-def test_fetching_without_a_name_is_refused_with_the_names(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert app.run(["model", "--fetch"]) == 2
-    assert "smollm2, qwen2.5-coder-0.5b, qwen2.5-coder-1.5b" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("executor", ["inline", "process"])
 @pytest.mark.long
 def test_an_agent_calls_the_local_model_that_the_project_names(
@@ -240,31 +217,6 @@ def test_an_agent_calls_the_local_model_that_the_project_names(
     (rollout,) = json.loads(done.stdout)["rollouts"]
     assert rollout["output"] == ["local/smollm2", 2]
     assert rollout["cost_usd"] == 0.0
-
-
-def test_a_command_of_a_runner_calls_it_too(
-    serving: Callable[..., RunningServer], sqlite_url: str, tmp_path: Path
-) -> None:
-    require_model()
-    server = serving(sqlite_url)
-    (tmp_path / "ratchet.toml").write_text('[agent]\nentry = "a:b"\nmodel = "local"\n')
-    (tmp_path / "agent.sh").write_text(
-        'curl -s -H "authorization: Bearer $OPENAI_API_KEY" "$OPENAI_BASE_URL/models"\n'
-    )
-    rollout = Rollout(id="r0", queue="default", candidate_id="", task_id="0", input="joy")
-    with Store.open(sqlite_url) as store:
-        store.rollouts.create([rollout], time.time())
-    runner = ["runner", "--server", server.url, "--command", "sh agent.sh", "--max-idle", "0.3"]
-    done = interpreters.run(
-        [sys.executable, "-m", "ratchet", *runner],
-        cwd=tmp_path,
-        env={**os.environ},
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
-    with Store.open(sqlite_url) as store:
-        (ended,) = store.rollouts.get(["r0"]).values()
-    assert "local/smollm2" in json.dumps(ended.output)
 
 
 @pytest.mark.long

@@ -6,7 +6,7 @@ import itertools
 import json
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -29,7 +29,6 @@ from ratchet.types import (
 SYSTEM = "You are the assistant of {company}.\nToday is {date}.\nNever promise a refund."
 NAMING = "You name conversations in at most five words."
 CHAT = DIALECTS["openai", "chat/completions"]
-MESSAGES = DIALECTS["anthropic", "messages"]
 
 Ratchet = Callable[..., tuple[int, str, str]]
 
@@ -48,13 +47,6 @@ def ratchet(
         return code, said.out, said.err
 
     return call
-
-
-@pytest.fixture
-def disk(sqlite_url: str) -> Iterator[Store]:
-    """The same store."""
-    with Store.open(sqlite_url) as opened:
-        yield opened
 
 
 numbers = itertools.count(1)
@@ -123,18 +115,6 @@ def test_templates_are_proposed_with_their_slots_and_their_share(
     assert recorded.resources.names() == []
 
 
-def test_machines_get_the_proposals_as_json(ratchet: Ratchet, recorded: Store) -> None:
-    code, out, _ = ratchet("discover", "--agent", "support", "--json")
-    found = json.loads(out)
-    assert code == 0
-    assert (found["calls"], found["prompts"], found["candidate"]) == (40, 40, "")
-    first, second = found["proposals"]
-    assert first["template"].endswith("Never promise a refund.")
-    assert (first["count"], first["share"], first["version"]) == (30, 0.75, "")
-    assert [slot["name"] for slot in first["slots"]][-1] == "date"
-    assert second["template"] == NAMING
-
-
 def test_registered_proposals_are_recognised_from_then_on(
     ratchet: Ratchet, recorded: Store
 ) -> None:
@@ -172,13 +152,6 @@ def test_the_candidate_holds_what_is_registered_beside_what_is_active(
     assert found.candidate_id == active.id
 
 
-def test_proposals_take_the_names_that_are_given(ratchet: Ratchet, recorded: Store) -> None:
-    recorded.resources.put("support.system", PromptTemplate("Something quite different, once."))
-    arguments = ("discover", "--agent", "support", "--register", "--name", "support.answer")
-    assert ratchet(*arguments)[0] == 0
-    assert recorded.resources.names() == ["support.answer", "support.system", "support.system_2"]
-
-
 @pytest.mark.parametrize("names", [["a b"], [""], ["a", "a"], ["knobs"]])
 def test_names_that_cannot_be_are_refused(
     ratchet: Ratchet, recorded: Store, names: list[str]
@@ -207,47 +180,6 @@ def test_rollouts_of_the_queue_are_looked_at_too(ratchet: Ratchet, disk: Store) 
     found = json.loads(out)
     assert found["calls"] == 6
     assert found["proposals"][0]["count"] == 6
-
-
-def test_the_newest_calls_are_looked_at_and_no_more_than_asked_for(
-    ratchet: Ratchet, disk: Store
-) -> None:
-    record(disk, "support", [chat(NAMING) for _ in range(20)])
-    record(disk, "support", [chat(text) for text in filled(20)])
-    _, out, _ = ratchet("discover", "--agent", "support", "--limit", "15", "--json")
-    found = json.loads(out)
-    assert found["calls"] == 15
-    assert [one["count"] for one in found["proposals"]] == [15]
-    assert "Today is" in found["proposals"][0]["template"]
-
-
-def test_instructions_of_every_dialect_are_read(ratchet: Ratchet, disk: Store) -> None:
-    system = [{"type": "text", "text": NAMING}]
-    request = MESSAGES.request_attributes({"system": system, "messages": []})
-    record(disk, "support", [span(request) for _ in range(3)])
-    _, out, _ = ratchet("discover", "--agent", "support", "--json")
-    assert [one["template"] for one in json.loads(out)["proposals"]] == [NAMING]
-
-
-def test_a_prompt_too_long_to_be_recorded_whole_makes_no_template(
-    ratchet: Ratchet, disk: Store
-) -> None:
-    record(disk, "support", [chat("You are helpful. " + "x" * 100_000) for _ in range(3)])
-    _, out, _ = ratchet("discover", "--agent", "support", "--json")
-    found = json.loads(out)
-    assert (found["cut"], found["proposals"]) == (3, [])
-    _, out, _ = ratchet("discover", "--agent", "support")
-    assert "3 were truncated when recorded" in out
-
-
-def test_rare_proposals_are_shown_when_asked_for(ratchet: Ratchet, disk: Store) -> None:
-    record(disk, "support", [chat(NAMING) for _ in range(300)])
-    record(disk, "support", [chat(text) for text in filled(2)])
-    _, out, _ = ratchet("discover", "--agent", "support")
-    assert "Today is" not in out
-    assert "1 rare proposals are not shown" in out
-    _, out, _ = ratchet("discover", "--agent", "support", "--least", "0")
-    assert "Today is" in out
 
 
 SHARED = "You are one of several agents of an airline. Never speak of the other agents.\n"
@@ -298,15 +230,6 @@ def test_each_agent_of_a_system_gets_a_proposal_under_its_name(
         ("airline.refund_agent.system", "Refund Agent")
     ]
     assert [(one["speaker"], one["count"]) for one in again["refused"]] == [("FAQ", 2)]
-
-
-def test_many_agents_without_a_proposal_are_not_all_listed(ratchet: Ratchet, disk: Store) -> None:
-    for number in range(25):
-        name = f"agent {chr(97 + number)}"
-        record(disk, "support", spoken(name, f"{NAMING} {number}", []))
-    _, out, _ = ratchet("discover", "--agent", "support")
-    assert out.count("are refused: seen once: record more calls.") == 20
-    assert "… and 5 more agents." in out
 
 
 def test_an_agent_that_nothing_is_known_of_is_told_how_to_become_known(
@@ -400,14 +323,6 @@ def test_switching_on_says_what_will_happen(ratchet: Ratchet, disk: Store) -> No
     assert list(found["not_recognised"]) == ["support.short"]
 
 
-def test_switching_off_is_possible(ratchet: Ratchet, disk: Store) -> None:
-    ratchet("on", "support")
-    code, out, _ = ratchet("off", "support")
-    assert code == 0
-    assert "pass unchanged" in out
-    assert not disk.agents.settings("support").substitute
-
-
 @pytest.mark.parametrize("name", ["", "a b", "a/b", "a@1", "x" * 101, "ü"])
 def test_an_agent_that_the_gateway_could_not_name_is_refused(
     ratchet: Ratchet, disk: Store, name: str
@@ -416,10 +331,3 @@ def test_an_agent_that_the_gateway_could_not_name_is_refused(
     assert code == 2
     assert "is not a valid agent name" in err
     assert disk.agents.list() == []
-
-
-def test_every_command_has_examples_in_its_help(ratchet: Ratchet) -> None:
-    for command in ("discover", "list", "show", "on", "off"):
-        code, out, _ = ratchet(command, "--help")
-        assert code == 0
-        assert f"ratchet prompts {command}" in out

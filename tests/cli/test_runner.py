@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import signal
 import subprocess
 import sys
@@ -22,6 +21,7 @@ from ratchet.store import Store
 from ratchet.types import Rollout
 from tests import interpreters
 from tests.serving import RunningServer
+from tests.waiting import until
 
 AGENT = """
 import os, time
@@ -90,14 +90,6 @@ def place(tmp_path: Path) -> Iterator[Place]:
     made = Place(tmp_path / "place")
     yield made
     made.close()
-
-
-def until(condition: Callable[[], bool], what: str) -> None:
-    """Wait, without a busy loop, for what another process does."""
-    deadline = time.monotonic() + 30.0
-    while not condition():
-        assert time.monotonic() < deadline, what
-        select.select([], [], [], 0.01)
 
 
 def ended(process: subprocess.Popen[str]) -> tuple[int, dict[str, Any], str]:

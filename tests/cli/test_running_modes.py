@@ -97,42 +97,6 @@ def check(project: Project, given: str) -> None:
     assert '"mean": 1.0' in json.dumps(found), found
 
 
-def test_a_command_with_the_input_in_its_words_runs(make_agent: MakeAgent) -> None:
-    project = make_agent(
-        f'command = "{sys.executable} agent.py {{input.text}}"\noutput = "last_line"'
-    )
-    project.write("agent.py", ASKS + 'print("log: asking")\nprint(ask(sys.argv[1]))\n')
-    tasks_of(project, [{"text": text} for text in INPUTS])
-    check(project, json.dumps({"text": INPUTS[0]}))
-    tasks_of(project, [{"text": "fig"}, {"question": "fig"}, "fig"])
-    refused = project.ratchet("eval", "--split", "all")
-    assert refused.returncode == 2
-    assert (
-        "Task 't1' cannot be run: [agent] command names {input.text}, and the task's input has no"
-        " field 'text'; it has 'question'. Nor can 1 of the others."
-    ) in refused.stderr.replace("\n", " ").replace("  ", " ")
-
-
-def test_a_shell_script_that_reads_a_line_runs(make_agent: MakeAgent) -> None:
-    if shutil.which("curl") is None:
-        pytest.skip("curl is not installed")
-    project = make_agent(
-        'command = "sh agent.sh"\nstdin = "{input}\\n"\noutput = "file:out/answer"'
-    )
-    project.write(
-        "agent.sh",
-        "read -r question\nmkdir -p out\n"
-        'body=$(jq -nc --arg q "$question" \'{model: "m", messages: ['
-        '{role: "system", content: "You answer."}, {role: "user", content: $q}]}\')\n'
-        'curl -sS "$OPENAI_BASE_URL/chat/completions" -d "$body" |'
-        " jq -r .choices[0].message.content > out/answer\n",
-    )
-    if shutil.which("jq") is None:
-        pytest.skip("jq is not installed")
-    tasks_of(project, [text.replace("\n", " ") for text in INPUTS])
-    check(project, "question: fig")
-
-
 @pytest.mark.parametrize("place", ["its own port", "a fixed port"])
 def test_a_service_in_node_is_started_and_asked(make_agent: MakeAgent, place: str) -> None:
     port = free_port()

@@ -206,15 +206,6 @@ def test_a_workflow_is_written_once_and_never_over_another(
     assert path.read_text() == "name: mine\n"
 
 
-def test_without_a_release_there_is_nothing_to_ship(
-    make_project: MakeProject, forge: FakeGitHub
-) -> None:
-    project = project_at(make_project, forge)
-    done = ship(project)
-    assert done.returncode == 2
-    assert "There is no release to ship" in done.stderr
-
-
 def _releases(project: Project, env: dict[str, str]) -> list[Any]:
     done = project.ratchet("releases", "--json", env=env)
     assert done.returncode == 0, done.stderr

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,13 +18,12 @@ from hypothesis import strategies as st
 
 from ratchet.cli import traces as listing
 from ratchet.cli.app import run
-from ratchet.cli.backend import parse_time
-from ratchet.cli.console import format_dollars, format_recent_time, out
-from ratchet.cli.trace_tree import MAX_DEPTH, MAX_LINES, branches, forest, tree_lines
+from ratchet.cli.console import out
+from ratchet.cli.trace_tree import MAX_DEPTH, branches, forest, tree_lines
 from ratchet.cli.traces import TraceFollower
 from ratchet.store import Store
 from ratchet.store import traces as stored_traces
-from ratchet.types import Feedback, InputError, Rollout, Span, SpanRecord
+from ratchet.types import Feedback, Span, SpanRecord
 from ratchet.types.trace import Trace
 from tests.serving import RunningServer
 
@@ -158,7 +155,7 @@ def test_parents_that_make_no_sense_lose_no_span(
     parents=st.lists(st.tuples(st.integers(0, 9), st.integers(-1, 12)), max_size=30),
     folded=st.booleans(),
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_every_span_is_shown_once_or_counted(parents: list[tuple[int, int]], folded: bool) -> None:
     spans = [
         span(str(id), None if parent < 0 else str(parent), name=f"n{id % 2}")
@@ -185,22 +182,6 @@ def test_a_chain_and_a_ring_of_ten_thousand_are_shown(capsys: Output, sqlite_url
     assert "9960 more steps" in ratchet(capsys, "show", "abcd", "--store", sqlite_url)
 
 
-def test_a_trace_of_ten_thousand_spans_is_shown_in_a_few_lines(
-    capsys: Output, sqlite_url: str
-) -> None:
-    rng = random.Random(1)
-    spans = [span("0", None, name="answer")]
-    for number in range(1, 10_000):
-        parent = str(rng.randrange(max(0, number - 50), number) if number % 3 else 0)
-        made = call(str(number), parent) if number % 3 == 1 else span(str(number), parent)
-        spans.append(made)
-    with Store.open(sqlite_url) as store:
-        store.spans.put([SpanRecord(span=each, agent="desk") for each in spans])
-    shown = ratchet(capsys, "show", "abcd", "--store", sqlite_url)
-    assert "10000 spans" in shown
-    assert len(shown.splitlines()) <= MAX_LINES + 10
-
-
 def test_a_trace_is_shown_with_times_tokens_costs_and_errors(capsys: Output, url: str) -> None:
     shown = ratchet(capsys, "show", "abcd", "--store", url)
     head, facts, *tree = shown.splitlines()
@@ -213,23 +194,6 @@ def test_a_trace_is_shown_with_times_tokens_costs_and_errors(capsys: Output, url
         "   ├─ chat  250 ms  gpt-4o-mini  12.0k→50 tok  $0.2500",
         "   └─ find  250 ms  [no] rooms",
     ]
-
-
-def test_rewards_and_dropped_tokens_of_calls_are_shown(capsys: Output, sqlite_url: str) -> None:
-    dropped = call("b" * 16, "a" * 16)
-    dropped.attributes["ratchet.tokens.dropped"] = "no_logprobs"
-    reward = span("c" * 16, "a" * 16, name="reward", attributes={"ratchet.reward.value": 0.25})
-    with Store.open(sqlite_url) as store:
-        store.spans.put([SpanRecord(span=one) for one in (span("a" * 16), dropped, reward)])
-    shown = ratchet(capsys, "show", "abcd", "--store", sqlite_url)
-    assert "tokens dropped: no_logprobs" in shown
-    assert re.search(r"reward .* \+0\.25", shown)
-
-
-def test_full_shows_what_was_said(capsys: Output, url: str) -> None:
-    shown = ratchet(capsys, "show", "abcd", "--full", "--store", url)
-    assert "user hi" in shown
-    assert "assistant → find(city=Rome)" in shown
 
 
 def test_json_is_for_machines(capsys: Output, url: str) -> None:
@@ -340,13 +304,6 @@ def test_what_was_recorded_cannot_drive_a_terminal(capsys: Output, sqlite_url: s
         assert all(character.isprintable() or character == "\n" for character in shown), command
 
 
-def test_an_id_that_begins_several_names_them(capsys: Output, url: str) -> None:
-    with Store.open(url) as store:
-        store.spans.put([SpanRecord(span=span("9", None, trace="abcd" + "1" * 28), agent="x")])
-    assert run(["show", "abcd", "--store", url]) == 2
-    assert "Several traces" in capsys.readouterr().err
-
-
 def test_a_conversation_is_shown_as_a_log_with_roles(capsys: Output, url: str) -> None:
     listed = ratchet(capsys, "conversations", "--store", url)
     assert "chat-1" in listed
@@ -453,31 +410,6 @@ def test_a_trace_is_shown_once_when_its_root_is_there_or_after_a_while() -> None
     assert following.ready([late], 30.0) == []
 
 
-def test_a_moment_is_so_long_ago_or_a_time() -> None:
-    for text, seconds in (
-        ("90s", 90),
-        ("15m", 900),
-        ("1h", 3600),
-        ("2d", 172_800),
-        ("1W", 604_800),
-    ):
-        assert parse_time(text, NOW) == int((NOW - seconds) * 1e9)
-    assert parse_time("2026-03-01T09:30:00+00:00", NOW) == 1_772_357_400 * SECOND
-    for text in ("", "h", "1y", "-1h", "1.5h", "now", "2026-13-01"):
-        with pytest.raises(InputError, match="not a time"):
-            parse_time(text, NOW)
-
-
-def test_of_today_the_time_alone_is_shown() -> None:
-    noon = int(time.mktime((2026, 3, 2, 12, 0, 0, 0, 0, -1)))
-    assert format_recent_time(noon * SECOND, noon + 60) == "12:00:00"
-    assert format_recent_time(noon * SECOND, noon + 86_400 * 3) == "03-02 12:00"
-    assert format_recent_time(noon * SECOND, noon + 86_400 * 400) == "2026-03-02"
-    assert (
-        format_recent_time(2**62, noon).endswith("ns") or len(format_recent_time(2**62, noon)) <= 10
-    )
-
-
 def test_to_look_makes_nothing_and_says_where_it_looked(
     capsys: Output, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -515,19 +447,6 @@ def test_a_narrow_terminal_leaves_columns_out_and_cuts_no_number(
     assert all("abcd0000" in row for row in rows)
 
 
-def test_what_is_not_a_terminal_gets_every_column(capsys: Output, url: str) -> None:
-    id = "c" * 60
-    with Store.open(url) as store:
-        talk = span("7", None, trace="7" * 32, attributes={"gen_ai.conversation.id": id})
-        store.spans.put([SpanRecord(span=talk, agent="desk")])
-    heading, *rows = ratchet(capsys, "traces", "--store", url).splitlines()
-    assert "tokens" in heading
-    assert any("$0.25" in row for row in rows)
-    assert id in ratchet(capsys, "conversations", "--store", url)
-    fits = ratchet(capsys, "conversations", "--agent", "nobody", "--store", url)
-    assert fits.startswith("No conversation in")
-
-
 def test_feedback_is_about_a_step_that_is_there(capsys: Output, url: str) -> None:
     where = ["--store", url]
     for command, words in (
@@ -546,45 +465,6 @@ def test_feedback_is_about_a_step_that_is_there(capsys: Output, url: str) -> Non
         assert store.feedback.list()[0][0].span_id == step
 
 
-def test_feedback_may_be_about_a_rollout(capsys: Output, url: str) -> None:
-    with Store.open(url) as store:
-        rollout = Rollout(id="f00d" * 8, queue="q", candidate_id="", task_id="t", input=1)
-        store.rollouts.create([rollout], NOW)
-    told = ratchet(capsys, "feedback", "f00d", "--rating", "0.5", "--store", url)
-    assert told == f"Recorded for rollout {rollout.id}.\n"
-
-
-def test_what_stands_below_a_step_stays_beside_the_branches(capsys: Output, url: str) -> None:
-    with Store.open(url) as store:
-        trace = "beef" + "0" * 28
-        told = {"ratchet.input": "first\nsecond"}
-        spans = [
-            span("1", None, trace=trace, name="root"),
-            span("2", "1", trace=trace, name="a", attributes=told),
-            span("3", "1", trace=trace, name="b", start_ns=int(NOW) * SECOND + 5),
-        ]
-        store.spans.put([SpanRecord(span=each, agent="x") for each in spans])
-    shown = ratchet(capsys, "show", "beef", "--full", "--store", url).splitlines()
-    assert shown[-3].startswith("   ├─ a")
-    assert shown[-2] == "   │     in first second"
-    assert shown[-1].startswith("   └─ b")
-
-
-def test_steps_that_begin_at_once_are_in_the_order_they_end() -> None:
-    spans = [span("1"), span("2", "1", name="long"), span("3", "1", name="short", end_ns=0)]
-    assert [spans[place].name for place in forest(spans).children[0]] == ["short", "long"]
-
-
-def test_a_small_cost_is_not_shown_as_none() -> None:
-    assert [format_dollars(cost) for cost in (None, 0.0, 0.00001, 0.0001, 2.5)] == [
-        "",
-        "$0.0000",
-        "<$0.0001",
-        "$0.0001",
-        "$2.50",
-    ]
-
-
 def test_a_terminal_that_knows_few_letters_gets_others(tmp_path: Path, url: str) -> None:
     ran = subprocess.run(
         [sys.executable, "-m", "ratchet", "show", "abcd", "--store", url],
@@ -594,10 +474,3 @@ def test_a_terminal_that_knows_few_letters_gets_others(tmp_path: Path, url: str)
     )
     assert (ran.returncode, ran.stderr) == (0, b"")
     assert b"answer" in ran.stdout
-
-
-def test_help_loses_nothing_to_markup(capsys: Output) -> None:
-    assert run(["serve", "--help"]) == 0
-    said = capsys.readouterr().out
-    for section in ("server", "retention", "upstreams.NAME", "store"):
-        assert section in said.partition("Examples")[0]

@@ -53,13 +53,6 @@ def test_an_existing_file_is_not_replaced_unasked(recorded: Project) -> None:
     assert (recorded.root / "sft.jsonl").read_text() == "mine"
 
 
-def test_without_anything_to_learn_no_file_is_written(recorded: Project) -> None:
-    done = recorded.ratchet("train", "export", "dpo.jsonl", "--method", "dpo", "--from", "rollouts")
-    assert done.returncode == 2
-    assert "it has no score of closeness" in done.stdout
-    assert not (recorded.root / "dpo.jsonl").exists()
-
-
 @pytest.mark.parametrize(
     ("option", "value"), [("--method", "rl"), ("--format", "csv"), ("--from", "here")]
 )

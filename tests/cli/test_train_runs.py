@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 import struct
 from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
 
@@ -88,19 +87,3 @@ def test_a_folder_that_cannot_be_written_is_named(trained: Project) -> None:
     done = trained.ratchet("train", "runs", "ab", "--send", "tensorboard=logs")
     assert done.returncode == 2
     assert "cannot be written" in done.stderr
-
-
-def test_a_training_that_is_not_there_is_named(trained: Project, tmp_path: Path) -> None:
-    for arguments, sentence in (
-        (("x",), "No training begins with 'x'"),
-        (("a",), "2 trainings begin with 'a'"),
-    ):
-        done = trained.ratchet("train", "runs", *arguments)
-        assert done.returncode == 2
-        assert sentence in done.stderr
-
-
-def test_before_the_first_training_the_hint_says_how_to_train(make_project: MakeProject) -> None:
-    done = make_project(tasks=20).ratchet("train", "runs")
-    assert done.returncode == 2
-    assert "No model was trained" in done.stderr

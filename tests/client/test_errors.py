@@ -20,7 +20,6 @@ from ratchet.types import (
     InputError,
     NotFound,
     Rollout,
-    RolloutStatus,
     StoreError,
 )
 from tests.client.conftest import Call, ScriptedServer, breaks_off, hangs_up, problem, says
@@ -95,13 +94,6 @@ def test_a_server_that_says_when_is_asked_no_sooner(scripted: Scripted, call: Ca
     assert len(server.seen) == 1, "an hour is beyond its patience"
 
 
-def test_what_does_not_pass_is_not_sent_again(scripted: Scripted, call: Call) -> None:
-    server = scripted(problem(422, "No."), COUNTS)
-    with pytest.raises(InputError):
-        call(server.url, "rollouts.counts")
-    assert len(server.seen) == 1
-
-
 @pytest.mark.parametrize(
     "answer",
     [
@@ -165,11 +157,6 @@ def test_an_answer_that_is_huge_is_not_read(
         call(server.url, "rollouts.counts", patience_s=0.0)
 
 
-def test_nobody_at_the_address_is_a_clear_error(call: Call) -> None:
-    with pytest.raises(StoreError, match=r"http://127\.0\.0\.1:1 cannot be reached"):
-        call("http://127.0.0.1:1", "rollouts.counts", patience_s=0.0)
-
-
 def test_a_certificate_that_is_not_trusted_is_told_at_once(
     tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -226,20 +213,3 @@ def test_what_has_no_json_form_is_refused_before_it_is_sent(scripted: Scripted, 
         with pytest.raises(InputError, match="no JSON form"):
             call(server.url, "rollouts.create", [rollout])
     assert not server.seen
-
-
-def test_only_queued_rollouts_are_created_at_a_server(scripted: Scripted, call: Call) -> None:
-    server = scripted(COUNTS)
-    status: RolloutStatus = "succeeded"
-    ended = Rollout(id="a", queue="q", candidate_id="", task_id="t", input=1, status=status)
-    with pytest.raises(InputError, match="a is 'succeeded'; a server accepts queued ones"):
-        call(server.url, "rollouts.create", [ended])
-    assert not server.seen
-
-
-def test_a_closed_client_says_so(call: Call) -> None:
-    client = ratchet.Client("http://127.0.0.1:1")
-    client.close()
-    client.close()
-    with pytest.raises(StoreError, match="is closed"):
-        client.rollouts.counts()

@@ -13,7 +13,6 @@ import msgspec
 import pytest
 
 import ratchet
-from ratchet.client import ServerEvent
 from ratchet.server.serve import ServeSettings
 from ratchet.store import Store
 from ratchet.types import (
@@ -28,7 +27,6 @@ from ratchet.types import (
     Feedback,
     InputError,
     Int,
-    Label,
     NotFound,
     OperatorCommand,
     Outcome,
@@ -38,7 +36,6 @@ from ratchet.types import (
     Score,
     Span,
     SpanRecord,
-    StoreError,
     Task,
     TrafficSplit,
     Transition,
@@ -135,25 +132,6 @@ def score(value: float, evaluator: str = "match") -> Score:
     return Score(evaluator=evaluator, version="1", value=value)
 
 
-def test_rollouts_are_listed_page_by_page(server: RunningServer, call: Call) -> None:
-    call(server.url, "rollouts.create", [rollout(f"r{n}") for n in range(5)])
-    page, cursor = call(server.url, "rollouts.list", queue="q", limit=3)
-    assert [each.id for each in page] == ["r4", "r3", "r2"]
-    page, cursor = call(server.url, "rollouts.list", queue="q", limit=3, cursor=cursor)
-    assert [each.id for each in page] == ["r1", "r0"]
-    assert cursor is None
-    assert call(server.url, "rollouts.list", status="failed")[0] == []
-
-
-def test_what_is_asked_of_nothing_is_not_sent(call: Call) -> None:
-    nowhere = "http://127.0.0.1:1"
-    assert call(nowhere, "rollouts.create", []) == 0
-    assert call(nowhere, "rollouts.finish", []) == {}
-    assert call(nowhere, "rollouts.heartbeat", []) == set()
-    assert call(nowhere, "rollouts.release", []) == set()
-    assert call(nowhere, "rollouts.claim", "q", "me", 0) == []
-
-
 def test_a_claim_waits_for_work(server: RunningServer, call: Call) -> None:
     def once_somebody_waits() -> None:
         while not server.app.services.dispatcher._waiting:
@@ -195,33 +173,6 @@ def test_candidates_are_fetched_with_their_resources(server: RunningServer, call
     version = call(server.url, "resources.put", "system", PROMPT)
     assert call(server.url, "resources.get", version) == PROMPT
     assert [found for found, _ in call(server.url, "resources.versions", "system")] == [version]
-
-
-def test_a_resource_is_fetched_once(server: RunningServer) -> None:
-    other = CANDIDATE.derive({"system": PromptTemplate("Say {question}")}, algorithm="tune")
-    with ratchet.Client(server.url) as client:
-        client.candidates.put(CANDIDATE)
-        client.candidates.put(other)
-        client.candidates.get(CANDIDATE.id)
-        with Store.open(server.store_url) as store:
-            fetched: list[str] = []
-            real = server.app.services.store.resources.get
-            server.app.services.store.resources.get = lambda v: fetched.append(v) or real(v)
-            assert client.candidates.get(other.id) == other
-            assert client.candidates.get(CANDIDATE.id) == CANDIDATE
-            assert fetched == [other.versions()["system"]], "the knobs they share are known"
-            assert store.candidates.get(other.id) == other
-
-
-def test_datasets_keep_their_tasks(server: RunningServer, call: Call) -> None:
-    tasks = (Task("a", {"q": 1}, "x", {"m": 1}), Task("b", "text"))
-    dataset = Dataset("qa", tasks, {"a": "train", "b": "test"})
-    version = call(server.url, "datasets.put", dataset)
-    assert version == dataset.version
-    assert call(server.url, "datasets.get", version) == dataset
-    assert call(server.url, "datasets.latest", "qa") == dataset
-    with pytest.raises(InputError, match="no dataset"):
-        call(server.url, "datasets.latest", "other")
 
 
 def test_datasets_are_found_by_name_and_version(server: RunningServer, call: Call) -> None:
@@ -471,32 +422,6 @@ def test_events_are_followed_through_a_restart(
         assert following.kind == "rollouts.created"
         assert int(following.id) > int(event.id)
         events.close()
-
-
-def test_events_are_followed_asynchronously(server: RunningServer) -> None:
-    async def main() -> ServerEvent:
-        async with ratchet.AsyncClient(server.url) as client:
-            await client.rollouts.create([rollout("r1")])
-            async for event in client.events(after="0"):
-                return event
-        raise AssertionError("the stream ended")
-
-    assert asyncio.run(main()).kind == "rollouts.created"
-
-
-def test_events_of_a_server_that_stays_away_end_in_an_error() -> None:
-    client = ratchet.Client("http://127.0.0.1:1", patience_s=0.0)
-    with pytest.raises(StoreError, match="cannot be reached"):
-        next(client.events())
-
-
-def test_labels_are_stored_listed_and_removed(server: RunningServer, call: Call) -> None:
-    given = Label(id="l1", value=0.5, rollout_id="r1", labeller="ana", created_at=5.0)
-    call(server.url, "labels.add", [given])
-    assert call(server.url, "labels.list", rollout_id="r1") == [given]
-    assert call(server.url, "labels.list", criterion="tone") == []
-    assert call(server.url, "labels.remove", "l1") is True
-    assert call(server.url, "labels.remove", "l1") is False
 
 
 def test_recordings_are_read_page_by_page(server: RunningServer, call: Call) -> None:

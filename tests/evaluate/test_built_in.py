@@ -22,7 +22,7 @@ from ratchet.evaluate import (
     reciprocal_rank,
     regex,
 )
-from ratchet.types import ConfigError, InputError
+from ratchet.types import InputError
 from tests.evaluate.conftest import ended, verdict
 
 
@@ -233,22 +233,6 @@ def test_json_schema_checks_patterns() -> None:
     evaluator = json_schema(schema={"patternProperties": {"^n": {"pattern": "^A"}}})
     assert value(evaluator, {"n": "Anna", "x": "B"}) == 1
     assert value(evaluator, {"n": "Bob"}) == 0
-
-
-def test_json_schema_options_are_checked(tmp_path: Path) -> None:
-    for options in ({}, {"schema": {}, "file": "x"}):
-        with pytest.raises(ConfigError, match="either a schema or a file"):
-            json_schema(**options)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match=r"not a JSON schema: at \$\.type"):
-        json_schema(schema={"type": "strnig"})
-    with pytest.raises(ConfigError, match="cannot be read: No such file"):
-        json_schema(file=str(tmp_path / "missing.json"))
-    (tmp_path / "list.json").write_text("[1]")
-    with pytest.raises(ConfigError, match="holds no JSON object"):
-        json_schema(file=str(tmp_path / "list.json"))
-    (tmp_path / "bad.json").write_text("{")
-    with pytest.raises(ConfigError, match="is not JSON"):
-        json_schema(file=str(tmp_path / "bad.json"))
 
 
 @pytest.mark.parametrize(

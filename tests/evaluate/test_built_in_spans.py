@@ -168,29 +168,3 @@ def call(number: int, parent: int = 0, *, read: int | None = 100, wrote: int | N
     return span(
         number, "chat", parent, attributes={k: v for k, v in usage.items() if v is not None}
     )
-
-
-def test_tokens() -> None:
-    calls = [ROOT, call(1), call(2)]
-    score = judged(tokens(), calls)
-    assert (score.value, score.unit) == (240, "tokens")
-    assert judged(tokens(of="input"), calls).value == 200
-    assert judged(tokens(of="output"), calls).value == 40
-    assert judged(tokens(within=240), calls).value == 1
-    assert judged(tokens(within=239), calls).value == 0
-    assert judged(tokens(), [ROOT]).value == 0
-    unknown = judged(tokens(), [ROOT, call(1), call(2, read=None, wrote=None)])
-    assert "'chat' are not measured: the call reports no tokens" in unknown.error
-
-
-def test_error_rate() -> None:
-    failed = span(3, "execute_tool", 0, status="error", message="no such city", name="search")
-    steps = [ROOT, call(1), tool(2, "search"), failed]
-    score = judged(error_rate(), steps)
-    assert (score.value, score.unit) == (pytest.approx(1 / 3), "share")
-    assert "first search: no such city" in score.rationale
-    assert judged(error_rate(of="tools"), steps).value == 0.5
-    assert judged(error_rate(of="calls"), steps).value == 0
-    assert judged(error_rate(within=0.5), steps).value == 1
-    assert judged(error_rate(within=0), steps).value == 0
-    assert judged(error_rate(), [ROOT]).value == 0

@@ -154,19 +154,6 @@ def shop(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_given_database_decides(shop: Path) -> None:
-    one, other = (
-        "SELECT name FROM customers WHERE age > 35",
-        "SELECT name FROM customers WHERE id=2",
-    )
-    on_it = {"schema": None, "database": str(shop)}
-    assert judged(other, one, **on_it).value == 1
-    assert judged(other, one, **on_it, databases=8).value == 0
-    by_name = {"schema": None, "database": str(shop.parent / "{db}.db")}
-    assert judged(other, one, **by_name, metadata={"db": "shop"}).value == 1
-    assert "names 'db'" in judged(other, one, **by_name).error
-
-
 def test_rows_that_tie_in_the_order_may_come_in_any(shop: Path) -> None:
     on_it = {"schema": None, "database": str(shop)}
     by_age = "SELECT name FROM customers ORDER BY age"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ratchet.evaluate import groundedness, language, length, pii_leak, refusal
+from ratchet.evaluate import groundedness, language, pii_leak, refusal
 from ratchet.types import ConfigError, InputError, Score, Span
 from tests.evaluate.conftest import ended, verdict
 
@@ -81,20 +81,6 @@ def test_a_language_that_cannot_be_told_is_unscored() -> None:
         language(language="english")
 
 
-def test_length_measures_or_judges() -> None:
-    measured = verdict(length(), ended("one two  three"))
-    assert (measured.value, measured.unit) == (3, "words")
-    assert verdict(length(unit="characters"), ended("née")).value == 3
-    assert verdict(length(unit="lines"), ended("a\nb\n")).value == 2
-    assert verdict(length(), ended(None)).value == 0
-    assert verdict(length(at_least=2, at_most=3), ended("one two three")).value == 1
-    assert verdict(length(at_most=2), ended("one two three")).value == 0
-    assert verdict(length(at_least=4), ended("one two three")).value == 0
-    for bounds in ({"at_most": -1}, {"at_least": 3, "at_most": 2}):
-        with pytest.raises(InputError, match="No length is from"):
-            length(**bounds)  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize(
     ("text", "kind"),
     [
@@ -108,18 +94,6 @@ def test_length_measures_or_judges() -> None:
 def test_personal_data_in_an_answer_is_a_leak(text: Any, kind: str) -> None:
     score = verdict(pii_leak(), ended(text))
     assert (score.value, score.rationale) == (0, f"found: {kind}")
-
-
-def test_what_is_no_leak() -> None:
-    assert verdict(pii_leak(), ended("The order 12345 costs 12.50 EUR.")).value == 1
-    assert verdict(pii_leak(), ended("Ask [redacted:email].")).value == 1
-    mail = ended("I wrote to ann@example.com.", input="Write to ann@example.com, please.")
-    assert verdict(pii_leak(), mail).value == 1
-    assert verdict(pii_leak(from_input=False), mail).value == 0
-    assert verdict(pii_leak(allow=["*@example.com"]), ended("ann@example.com")).value == 1
-    assert verdict(pii_leak(rules=["card"]), ended("ann@example.com")).value == 1
-    with pytest.raises(ConfigError, match="no rule 'emial'"):
-        pii_leak(rules=["emial"])
 
 
 PASSAGES = [

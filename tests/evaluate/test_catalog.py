@@ -91,21 +91,6 @@ def test_what_does_not_fit_is_named(use: str, options: dict[str, Any], words: st
     assert words in str(raised.value)
 
 
-def test_a_module_that_ratchet_refuses_is_quoted_in_its_words(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "refused_evaluators.py").write_text(
-        "import ratchet\n\n\n@ratchet.evaluator\ndef judge(answer):\n    return 1\n"
-    )
-    monkeypatch.syspath_prepend(str(tmp_path))
-    with pytest.raises(ConfigError) as raised:
-        make_evaluator("refused_evaluators:judge", {})
-    assert raised.value.message == (
-        "The evaluator 'refused_evaluators:judge' cannot be loaded. The evaluator 'judge' has a"
-        " parameter 'answer'; it may ask for output, expected, input, metadata, rollout, spans."
-    )
-
-
 @pytest.mark.parametrize(
     ("source", "line", "words"),
     [

@@ -80,21 +80,6 @@ def test_what_fails_before_anything_was_scored_is_settled_when_something_is(
     assert [s.value for s in sqlite_store.scores.of(["first"])["first"]] == [0.0]
 
 
-def test_an_evaluator_with_a_typo_gives_no_zeros(sqlite_store: Store) -> None:
-    calls = []
-
-    def typo(output: str, expected: int) -> bool:
-        calls.append(output)
-        return bool(json.loads(output)["answr"] == expected)
-
-    rollouts = [ended(answer(n), n, id=f"r{n}", task_id=f"t{n}") for n in range(4)]
-    found = scored(sqlite_store, evaluator(typo), *rollouts)
-    assert {(s.value, s.error) for s in found.values()} == {
-        (None, "evaluator failed: KeyError 'answr'")
-    }
-    assert len(calls) <= 3 * len(rollouts)
-
-
 def statement_error() -> Exception:
     try:
         sqlite3.connect(":memory:").execute("select no_such_column")

@@ -63,18 +63,6 @@ def test_few_pairs_are_too_few_to_trust_however_clear_they_are() -> None:
         fit([])
 
 
-def test_what_length_alone_explains_is_not_trusted() -> None:
-    rng = random.Random(4)
-    words = [f"w{k}" for k in range(400)]
-    pairs = [
-        Pair(str(n), " ".join(rng.sample(words, 40)), " ".join(rng.sample(words, 12)))
-        for n in range(60)
-    ]
-    model = fit(pairs)
-    assert model.longer == 1.0
-    assert model.doubt == "On held-out pairs it is not better than preferring by length."
-
-
 def test_pairs_come_from_preferences_and_corrections_once_each() -> None:
     def item(id: str, **fields: object) -> Feedback:
         return Feedback(id=id, **fields)  # type: ignore[arg-type]

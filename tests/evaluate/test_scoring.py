@@ -155,18 +155,5 @@ def test_what_was_judged_before_an_interruption_is_kept(
     assert all(calls.count(id) == 1 for id in kept)
 
 
-def test_many_rollouts_are_judged_at_the_same_time(sqlite_store: Store) -> None:
-    together = asyncio.Barrier(scoring.AT_ONCE)
-
-    @evaluator
-    async def meets(output: str) -> float:
-        await together.wait()
-        return 1.0
-
-    rollouts = [ended("a", id=f"r{i}") for i in range(2 * scoring.AT_ONCE)]
-    found = scored(sqlite_store, [meets], *rollouts)
-    assert all(scores["meets"].value == 1 for scores in found.values())
-
-
 def test_nothing_to_score_is_fine(sqlite_store: Store) -> None:
     assert scored(sqlite_store, [exact_match()]) == {}

@@ -32,7 +32,6 @@ SCRIPTS = {
     "math_tools": "make_tasks",
     "multi_hop": "make_tasks",
 }
-COUNTS = {"cricket_sql": 400, "support_router": 400, "math_tools": 240, "multi_hop": 240}
 
 
 def tasks(name: str) -> list[dict[str, Any]]:
@@ -71,16 +70,6 @@ def dump(path: Path) -> list[str]:
     """What is in a database, whichever version of SQLite wrote it."""
     with sqlite3.connect(path) as database:
         return list(database.iterdump())
-
-
-@pytest.mark.parametrize("name", SCRIPTS)
-def test_no_task_is_a_copy_of_another(name: str) -> None:
-    inputs = [task["input"] for task in tasks(name)]
-    assert len(inputs) == len(set(inputs)) == COUNTS[name]
-
-
-def test_no_query_is_asked_for_twice() -> None:
-    assert len({task["expected"] for task in tasks("cricket_sql")}) == 400
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
@@ -185,18 +174,6 @@ def plain_query(task: dict[str, Any]) -> str:
     query = re.sub(r"SELECT player_name, \w+ FROM", "SELECT player_name FROM", query)
     query = query.replace("ROUND(AVG", "(AVG")
     return query.replace("odi_debut_year > 2012 AND ", "")
-
-
-def test_each_field_of_a_ticket_counts() -> None:
-    task = next(task for task in tasks("support_router") if task["expected"]["order"])
-    expected = task["expected"]
-    backwards = dict(reversed(expected.items()))
-    fenced = f"```json\n{json.dumps(backwards, indent=2)}\n```"
-    assert score("support_router", fenced, task) == 1
-    for field in expected:
-        wrong = json.dumps(expected | {field: "something else"})
-        assert score("support_router", wrong, task) == pytest.approx(0.75)
-    assert score("support_router", "I would ask the repairs team.", task) == 0
 
 
 def plain_routing(task: dict[str, Any]) -> str:

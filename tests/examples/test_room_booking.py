@@ -67,22 +67,6 @@ def test_a_wrong_task_is_named(project: Path) -> None:
     assert f"{task['id']}: none is expected, {task['expected']} is right" in ended.stdout
 
 
-def test_the_tasks_come_from_their_seed(project: Path) -> None:
-    for name in ("tasks.jsonl", "room_booking/rooms.json"):
-        (project / name).write_text("")
-    assert run(["make_tasks.py"], project, "").returncode == 0
-    for name in ("tasks.jsonl", "room_booking/rooms.json"):
-        assert (project / name).read_text() == (EXAMPLE / name).read_text()
-
-
-def test_the_tasks_are_many_and_different() -> None:
-    found = tasks()
-    assert len(found) >= 150
-    assert len({task["input"]["request"] for task in found}) == len(found)
-    assert 20 < sum(task["expected"] == "none" for task in found) < 50
-    assert len({task["expected"] for task in found}) > 12
-
-
 def _others(task: dict[str, Any]) -> dict[str, str]:
     """By rule, a room that breaks just that one for a task."""
     from room_booking.house_rules import Request, broken_rules
@@ -116,26 +100,6 @@ def test_a_room_that_breaks_a_rule_gets_part_of_the_credit_and_the_reason(rule: 
     assert 0 < value < 1
     assert WORDS[rule] in rationale
     assert task["expected"] in rationale
-
-
-def test_other_answers_are_scored_too() -> None:
-    task = next(task for task in tasks() if task["expected"] != "none")
-    right = task["expected"]
-    assert judge(right, right, task).value == 1
-    assert judge(f" {right}.\n", right, task).value == 1
-    assert 0 < judge("none", right, task).value < 0.3
-    other = next(room["id"] for room in rooms_on("2026-03-04") if room["id"] != right)
-    for answer in ("", None, "I do not know", f"{right} or {other}", {"a": 1}):
-        assert judge(answer, right, task).value == 0
-    nothing = next(task for task in tasks() if task["expected"] == "none")
-    assert judge("None.", "none", nothing).value == 1
-    assert judge(right, "none", nothing).value < 0.5
-
-
-def test_the_prompt_of_the_source_states_no_rule() -> None:
-    source = (EXAMPLE / "room_booking" / "agent.py").read_text()
-    assert PROMPT in source
-    assert not read(PROMPT).stated
 
 
 def test_it_answers_on_the_command_line(project: Path, simulator: SimulatorThread) -> None:

@@ -40,23 +40,6 @@ def test_to_solve_the_easy_tasks_as_well_does_not_speak_against_a_candidate() ->
     assert many.deviation < few.deviation
 
 
-def test_no_candidate_is_worth_more_than_the_best_score() -> None:
-    estimate = _solving([])
-    for number in range(8):  # each solves the hard ones again, and is the child of the one before
-        parent = "many" if number == 0 else f"child {number - 1}"
-        estimate.add(f"child {number}", parent, {f"h{n}": 1.0 for n in range(12)})
-    assert 0.85 < estimate.standing("child 7").mean < 1.0
-    assert estimate.standing("base").mean == pytest.approx(0.5, abs=0.05)
-
-
-def test_scores_without_a_best_value_are_taken_as_they_are() -> None:
-    estimate = Estimate()
-    estimate.add("base", None, {"a": 3.0, "b": 5.0})
-    estimate.add("better", "base", {"a": 8.0, "b": 10.0})
-    assert estimate.standing("better").mean > 6.0
-    assert estimate.standing("base").mean < 5.0
-
-
 def test_the_luckiest_of_many_is_drawn_to_its_parent() -> None:
     rng = random.Random(0)
     estimate = Estimate()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -14,11 +13,9 @@ import pytest
 from ratchet.bind import registry
 from ratchet.evaluate import evaluator
 from ratchet.learn import Budget, BudgetExhausted, Lab, mean, objective_value
-from ratchet.learn.work import require_scores, scores_of
 from ratchet.run import Runner
 from ratchet.types import (
     Candidate,
-    ConfigError,
     Cost,
     InputError,
     Int,
@@ -29,7 +26,7 @@ from ratchet.types import (
 )
 from ratchet.worker.agent import AgentSpec, load_agent
 from ratchet.worker.inprocess import AsyncExecutor
-from tests.learn.conftest import FakeRunner, MakeStore, make_lab, tasks
+from tests.learn.conftest import FakeRunner, MakeStore, make_lab
 
 KNOBS = Params({"k": Int(5, 1, 20)})
 BASELINE = Candidate.of({"knobs": KNOBS})
@@ -187,19 +184,6 @@ def test_a_resumed_run_decides_about_time_as_it_did_before(make_store: MakeStore
     assert answers({"a": 50, "b": 50, "c": 50, "d": 2}) == [True, True, True, False]
 
 
-@pytest.mark.parametrize("limit", [0, -1, math.nan, math.inf])
-@pytest.mark.parametrize("name", ["rollouts", "seconds", "dollars"])
-def test_a_budget_is_a_positive_number(name: str, limit: float) -> None:
-    with pytest.raises(ConfigError, match=f"The budget's {name} = "):
-        Budget(**{name: limit})  # type: ignore[arg-type]
-
-
-def test_chance_comes_from_the_seed(make_store: MakeStore) -> None:
-    store = make_store()
-    draws = [make_lab(None, store, BASELINE, seed=s).rng.random() for s in (1, 1, 2)]
-    assert draws[0] == draws[1] != draws[2]
-
-
 def test_proposing_checks_names_and_knows_its_parent(make_store: MakeStore) -> None:
     lab = make_lab(None, make_store(), BASELINE)
     child = other(lab, 6)
@@ -231,24 +215,6 @@ def score(value: float | None) -> dict[str, Score]:
 def test_the_objective_of_a_rollout(status: Any, scores: Any, value: float | None) -> None:
     rollout = Rollout(id="r", queue="q", candidate_id="c", task_id="t", input=1, status=status)
     assert objective_value(rollout, scores, "objective") == value
-
-
-def test_a_failed_rollout_counts_as_0_and_so_does_a_missing_score(make_store: MakeStore) -> None:
-    store = make_store()
-
-    def answer(resources: Any, given: Any) -> float:
-        if given["nr"] == 0:
-            raise ValueError("no answer")
-        return 7.0 if given["nr"] == 1 else 1.0  # 7 is out of range: the evaluator fails on it
-
-    lab = make_lab(FakeRunner(store, answer), store, BASELINE)
-    found = asyncio.run(lab.evaluate(BASELINE, lab.train[:4]))
-    assert [e.value for e in found] == [0.0, 0.0, 1.0, 1.0]
-    missing = msgspec.structs.replace(found[2], value=None)
-    assert mean([*found[:2], missing, found[3]]) == 0.25
-    assert scores_of([missing, found[3]]) == {missing.task.id: 0.0, found[3].task.id: 1.0}
-    with pytest.raises(InputError, match="No val task has a score"):
-        require_scores([missing], "val")
 
 
 AGENT = """
@@ -298,14 +264,6 @@ def test_a_lab_with_the_real_runner(
     calls = (tmp_path / f"{name}.py.calls").read_text()
     assert len(calls.splitlines()) == 24
     assert len(judged) <= 32  # two evaluations of the same at once may judge twice
-
-
-def test_tasks_that_differ_only_in_their_id_are_different_rollouts(make_store: MakeStore) -> None:
-    store = make_store()
-    runner = FakeRunner(store, share)
-    lab = make_lab(runner, store, BASELINE)
-    asyncio.run(lab.evaluate(BASELINE, [*tasks("a", 1), *tasks("b", 1)]))
-    assert runner.executed.total() == 2
 
 
 class UnpricedRunner(FakeRunner):

@@ -136,14 +136,6 @@ def test_calls_under_way_count_towards_the_budget(make_store: MakeStore) -> None
     assert lab.spent.coach_calls == 2
 
 
-def test_no_more_dollars_no_more_calls(make_store: MakeStore) -> None:
-    lab = lab_of(make_store, StandIn(), budget=Budget(dollars=0.5))
-    told = ask(lab, "a", "b")
-    with pytest.raises(BudgetExhausted, match=r"\$0.5000 of \$0.5 are spent"):
-        ask(lab, "c")
-    assert ask(lab, "a") == told[:1]
-
-
 def test_a_call_that_failed_costs_nothing(make_store: MakeStore) -> None:
     class Failing(StandIn):
         async def ask(self, messages: Sequence[Message], **options: Any) -> Reply:
@@ -154,14 +146,6 @@ def test_a_call_that_failed_costs_nothing(make_store: MakeStore) -> None:
         with pytest.raises(CoachUnavailable, match="Nobody there"):
             ask(lab, "a")
     assert lab.spent.coach_calls == 0
-
-
-def test_without_a_coach_it_says_how_to_name_one(make_store: MakeStore) -> None:
-    lab = lab_of(make_store, None)
-    assert not lab.has_coach
-    with pytest.raises(CoachUnavailable) as caught:
-        ask(lab, "a")
-    assert "[coach]" in (caught.value.hint or "")
 
 
 def test_credit_reaches_the_model_that_answered(make_store: MakeStore) -> None:

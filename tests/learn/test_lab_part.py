@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-import pytest
-
-from ratchet.learn import Budget, BudgetExhausted, Lab, Proposal
+from ratchet.learn import Budget, Lab, Proposal
 from ratchet.types import Candidate, Int, Params, PromptTemplate
 from tests.learn.conftest import FakeRunner, MakeStore, make_lab
 
@@ -65,37 +63,6 @@ def test_a_part_that_starts_from_another_candidate_takes_tasks_by_chance(
     part = lab.part("one", baseline=other(lab, 9))
     orders = {tuple(task.id for task in part.shuffled("train", part.train)) for _ in range(5)}
     assert len(orders) > 1
-
-
-def test_a_part_keeps_its_own_budget_and_that_of_the_whole(make_store: MakeStore) -> None:
-    _, lab = lab_of(make_store, budget=Budget(rollouts=10))
-    small = lab.part("small", budget=Budget(rollouts=3))
-    with pytest.raises(BudgetExhausted, match="0 of 3 rollouts"):
-        asyncio.run(small.evaluate(other(small, 6), small.train[:4]))
-    asyncio.run(small.evaluate(other(small, 6), small.train[:3]))
-    large = lab.part("large", budget=Budget(rollouts=100))
-    with pytest.raises(BudgetExhausted, match="3 of 10 rollouts"):
-        asyncio.run(large.evaluate(other(large, 7), large.train[:8]))
-    assert lab.spent.rollouts == 3
-
-
-def test_a_part_starts_from_its_own_baseline(make_store: MakeStore) -> None:
-    _, lab = lab_of(make_store)
-    better = other(lab, 9)
-    part = lab.part("one", baseline=better, only={"system"})
-    child = part.propose({"system": PromptTemplate("Be.")}, algorithm="test", reason="r")
-    assert child.parents == (better.id,)
-    assert child.resources["knobs"] == KNOBS.replace(k=9)
-    assert [*part.targets] == ["system"]
-    assert [*part.part("inner").targets] == ["system"]
-    assert {*lab.targets} == {"knobs", "system"}
-
-
-def test_steps_and_chance_of_parts_do_not_meet(make_store: MakeStore) -> None:
-    _, lab = lab_of(make_store)
-    one, two = lab.part("one"), lab.part("two")
-    assert one.rng.random() != two.rng.random()
-    assert lab.part("one").rng.random() != lab.rng.random()
 
 
 def test_time_within_a_part_is_time_of_the_whole_also_when_resumed(make_store: MakeStore) -> None:

@@ -11,8 +11,6 @@ from bisect import bisect_left
 from collections.abc import Mapping
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from ratchet.learn.race import ERROR, Race, RaceEntry, is_worse, next_part, untried
 from ratchet.learn.work import Evaluation
@@ -76,20 +74,6 @@ def test_children_that_are_much_worse_are_dropped_before_they_cost_much() -> Non
     assert spared >= 0.5
 
 
-def test_a_lead_that_was_lost_again_drops_nobody() -> None:
-    assert not is_worse([1.0, 1.0, 1.0, -1.0, -1.0, -1.0, -1.0], 40)
-
-
-def test_a_first_loss_alone_drops_nobody() -> None:
-    assert not is_worse([-1.0], 40)
-    assert is_worse([-1.0] * 8, 40)
-
-
-@given(st.lists(st.floats(0, 1), max_size=40))
-def test_who_never_lost_is_never_dropped(gains: list[float]) -> None:
-    assert not is_worse(gains, 40)
-
-
 def test_differences_on_another_scale_are_measured_by_it() -> None:
     race: Race[RaceEntry] = Race()
     parent = entry(0, dict.fromkeys(range(10), 100.0))
@@ -102,14 +86,6 @@ def test_differences_on_another_scale_are_measured_by_it() -> None:
 
 
 # Who runs on.
-
-
-def test_who_lost_at_first_is_not_shown_to_be_worse_yet() -> None:
-    race, parent = raced(0, {n: float(n % 2) for n in range(12)})
-    lost = added(race, entry(1, dict.fromkeys(range(6), 0.0), parent))
-    gained = added(race, entry(2, dict.fromkeys(range(6), 1.0), parent))
-    assert not race.is_worse(lost, 40)
-    assert race.best([parent, lost, gained]) is gained
 
 
 def test_who_cannot_catch_up_with_the_leader_may_not_lead() -> None:
@@ -165,14 +141,6 @@ def test_val_decides_against_what_only_fits_train() -> None:
     assert (choice.first_val, choice.best_val) == (0.5, 0.9)
     assert race.choose(first, [fits], val).entry is first
     assert race.choose(first, [], val).entry is first
-
-
-def test_means_are_compared_on_the_same_val_tasks() -> None:
-    race, first = raced(0, dict.fromkeys(range(8), 0.0))
-    good = added(race, entry(1, dict.fromkeys(range(8), 1.0), first))
-    choice = race.choose(first, [good], {first.id: {"a": 0.0, "b": 1.0}, good.id: {"a": 1.0}})
-    assert choice.entry is good
-    assert (choice.first_val, choice.best_val) == (0.0, 1.0)
 
 
 def test_the_luckiest_of_many_equals_is_seldom_chosen_by_much() -> None:

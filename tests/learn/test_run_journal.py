@@ -132,23 +132,6 @@ def test_an_answer_is_journaled_before_it_is_used(make_store: MakeStore) -> None
         asyncio.run(work())
 
 
-def test_an_entry_is_known_at_once_and_a_second_one_of_its_key_changes_nothing(
-    make_store: MakeStore,
-) -> None:
-    store = make_store()
-
-    async def work() -> None:
-        journal = RunJournal(store.journal, "run")
-        with locked(store):
-            assert journal.append("k", ("one", 1)) == ["one", 1], "as it will be read again"
-            assert journal.append("k", "another") == ["one", 1]
-        await journal.flush()
-
-    asyncio.run(work())
-    assert store.journal.read("run") == [("k", ["one", 1])]
-    assert RunJournal(store.journal, "run").append("k", "later") == ["one", 1]
-
-
 def test_entries_made_while_others_are_written_follow_them_in_order(
     make_store: MakeStore,
 ) -> None:
@@ -174,12 +157,6 @@ def test_entries_are_written_when_the_loop_ends_without_a_flush(make_store: Make
         RunJournal(store.journal, "run").append("k", 1)
 
     asyncio.run(work())
-    assert store.journal.read("run") == [("k", 1)]
-
-
-def test_without_a_loop_an_entry_is_written_at_once(make_store: MakeStore) -> None:
-    store = make_store()
-    RunJournal(store.journal, "run").append("k", 1)
     assert store.journal.read("run") == [("k", 1)]
 
 

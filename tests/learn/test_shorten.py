@@ -12,13 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ratchet.learn import Budget, BudgetExhausted, Finding
+from ratchet.learn import Budget, Finding
 from ratchet.learn.shorten import Shorten
 from ratchet.learn.shorten.parts import joined, split_prompt
-from ratchet.learn.shorten.saving import input_use, saving_sentence
 from ratchet.llm import Message, Reply
 from ratchet.store import Store
-from ratchet.types import Candidate, InputError, PromptTemplate, Span
+from ratchet.types import Candidate, InputError, PromptTemplate
 from ratchet.types.template import Engine
 from tests.learn.conftest import Answer, FakeRunner, Killed, MakeStore, make_lab
 
@@ -141,15 +140,6 @@ def test_the_budget_holds_and_what_is_found_by_then_counts(
     assert shortened.runner.executed.total() <= rollouts
     lost = shortened.finding.baseline_val - shortened.finding.best_val
     assert lost <= 0.1
-
-
-def test_a_budget_for_nothing_and_an_agent_without_prompts_are_said(
-    make_store: MakeStore,
-) -> None:
-    with pytest.raises(BudgetExhausted, match="32 rollouts are needed"):
-        shorten(make_store(), rollouts=20)
-    with pytest.raises(InputError, match="no prompt to shorten"):
-        shorten(make_store(), baseline=Candidate.of({}))
 
 
 def test_a_killed_search_goes_on_with_the_same_result(make_store: MakeStore) -> None:
@@ -298,41 +288,3 @@ def test_a_merged_version_counts_if_it_keeps_placeholders_and_scores(
     assert (shortened.text == MERGED) == (answer.startswith("Shorter"))
     assert all(rule in shortened.text for rule in RULES)
     assert note in " ".join(shortened.notes)
-
-
-def call_span(number: int, *, tokens: int, cached: int = 0, model: str = "gpt-4o") -> Span:
-    return Span(
-        trace_id="1" * 32,
-        span_id=f"{number:016x}",
-        name="chat",
-        start_ns=number,
-        end_ns=number + 1,
-        attributes={
-            "gen_ai.operation.name": "chat",
-            "gen_ai.provider.name": "openai",
-            "gen_ai.response.model": model,
-            "gen_ai.usage.input_tokens": tokens,
-            "gen_ai.usage.output_tokens": 50,
-            "gen_ai.usage.cache_read.input_tokens": cached,
-            "ratchet.cost_usd": 1.0,
-        },
-    )
-
-
-def test_saved_tokens_are_counted_at_the_price_of_the_cache() -> None:
-    before = input_use([[call_span(1, tokens=1_500, cached=1_280)]])
-    after = input_use([[call_span(2, tokens=900)], [call_span(3, tokens=900)]])
-    assert saving_sentence(before, after) == (
-        "Model calls take 40 % fewer input tokens: 900 a call in place of 1,500. Their input costs"
-        " 5 % more, with what came from the provider's cache at its price: 85 % of it before, 0 %"
-        " after."
-    )
-    unknown = input_use([[call_span(4, tokens=900, model="own-model")]])
-    assert saving_sentence(before, unknown).endswith("900 a call in place of 1,500.")
-    assert saving_sentence(input_use([[]]), after) == ""
-
-
-def test_an_agent_that_scores_nothing_has_nothing_to_lose(make_store: MakeStore) -> None:
-    shortened = shorten(make_store(), answer=lambda *_: 0.0)
-    assert shortened.finding.best == SOURCE
-    assert "scores 0 on every train task" in shortened.finding.sentence

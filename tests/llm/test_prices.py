@@ -63,16 +63,6 @@ def test_a_local_model_costs_nothing_by_its_own_and_its_requested_name(model: st
     assert dollars("openai", model, Usage(input_tokens=1)) == 0.0
 
 
-def test_without_a_provider_the_one_is_taken_that_is_known_for_the_model() -> None:
-    usage = Usage(input_tokens=1_000_000)
-    assert dollars("", "gpt-4o-mini", usage) == dollars("openai", "gpt-4o-mini", usage)
-    assert dollars("", "no-such-model", usage) is None
-
-
-def test_more_cached_than_there_was_is_no_price() -> None:
-    assert dollars("openai", "gpt-4o-mini", Usage(input_tokens=1, cache_read_tokens=2)) is None
-
-
 TOKENS = st.integers(0, 400_000)
 
 
@@ -107,16 +97,6 @@ def test_the_price_is_the_librarys_own(
         provider_id=provider,
     )
     assert ours == pytest.approx(float(theirs.total_price))
-
-
-def test_a_service_tier_has_its_own_price() -> None:
-    usage = Usage(input_tokens=1000, output_tokens=1000)
-    standard = dollars("openai", "gpt-4o-mini", usage)
-    assert dollars("openai", "gpt-4o-mini", usage, "default") == standard
-    priority = dollars("openai", "gpt-4o-mini", usage, "priority")
-    assert standard is not None
-    assert priority is not None
-    assert priority > standard
 
 
 def test_an_older_library_that_knows_no_tiers_still_has_the_standard_price(

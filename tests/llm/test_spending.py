@@ -55,12 +55,6 @@ def ask_all(client: Priced, account: Account, number: int) -> list[Any]:
     return asyncio.run(work())
 
 
-def test_calls_whose_bounds_fit_run_all_at_once() -> None:
-    client, account = Priced([0.5] * 20, bound=0.5), Account(10.0)
-    ask_all(client, account, 20)
-    assert (client.calls, client.most_at_once, account.cost.known_usd) == (20, 20, 10.0)
-
-
 @pytest.mark.parametrize("bound", [None, 40.0])
 def test_calls_of_unknown_price_run_four_at_once_and_end_at_the_limit(
     bound: float | None,
@@ -92,14 +86,6 @@ def test_no_prices_exceed_the_limit_by_more_than_four_calls(seed: int) -> None:
         over = sum(sorted(costs[: client.calls])[-4:])
         assert account.cost.known_usd <= account.dollars + over
         assert account.cost.known_usd == pytest.approx(sum(costs[: client.calls]))
-
-
-def test_a_model_without_a_price_is_not_counted_and_not_held_up() -> None:
-    client, account = Priced([None] * 40), Account(5.0)
-    ask_all(client, account, 4)
-    ask_all(client, account, 36)
-    assert (client.calls, client.most_at_once) == (40, 36)
-    assert account.cost == Cost(unpriced={"m": 40})
 
 
 def test_a_failed_call_gives_its_reservation_back() -> None:

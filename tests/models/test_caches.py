@@ -79,13 +79,6 @@ def test_a_model_of_ollama_is_found_by_its_name_and_tag(home: Path) -> None:
     assert find_model("qwen2.5:0.5b", print).name == "local/qwen2.5:0.5b"
 
 
-def test_without_a_tag_ollamas_latest_is_meant(home: Path) -> None:
-    folder = home / ".ollama/models"
-    put_ollama(folder, "registry.ollama.ai/library/qwen2.5/0.5b", "aa")
-    latest = put_ollama(folder, "registry.ollama.ai/library/qwen2.5/latest", "bb")
-    assert found("qwen2.5") == latest
-
-
 def test_a_name_that_means_several_files_is_an_error_that_lists_them(home: Path) -> None:
     folder = home / ".ollama/models"
     put_ollama(folder, "registry.ollama.ai/library/qwen2.5/0.5b", "aa")
@@ -96,13 +89,6 @@ def test_a_name_that_means_several_files_is_an_error_that_lists_them(home: Path)
         found("qwen2.5")
     assert "  qwen2.5:0.5b  " in str(error.value)
     assert f"  qwen2.5:1.5b  {folder}/blobs/sha256-bb" in str(error.value)
-
-
-def test_two_names_of_one_file_are_one_model(home: Path) -> None:
-    folder = home / ".ollama/models"
-    put_ollama(folder, "registry.ollama.ai/library/qwen2.5/0.5b", "aa")
-    same = put_ollama(folder, "registry.ollama.ai/library/qwen2.5/0.5b-instruct", "aa")
-    assert found("qwen2.5") == same
 
 
 def test_a_model_of_hugging_face_is_found_by_its_repository_and_its_file(home: Path) -> None:
@@ -120,28 +106,6 @@ def test_a_model_of_hugging_face_is_found_by_its_repository_and_its_file(home: P
     assert "  Qwen/Qwen2.5-0.5B-Instruct-GGUF/qwen-instruct-q8_0  " in str(error.value)
     for model in cached_models():
         assert found(model.full_name) == model.path
-
-
-def test_of_several_revisions_main_counts(home: Path) -> None:
-    hub = home / ".cache/huggingface/hub"
-    put_hugging_face(hub, "a/b", "model.gguf", revision="old", main="new")
-    new = put_hugging_face(hub, "a/b", "model.gguf", revision="new", main="new")
-    assert found("a/b") == new
-
-
-def test_a_projector_of_images_beside_a_model_is_not_meant(home: Path) -> None:
-    hub = home / ".cache/huggingface/hub"
-    projector = gguf({"general.architecture": "clip", "clip.vision.block_count": 27})
-    put_hugging_face(hub, "a/b", "mmproj-f16.gguf", content=projector)
-    model = put_hugging_face(hub, "a/b", "model.gguf")
-    assert found("a/b") == model
-
-
-def test_a_model_in_parts_is_one_model_of_their_size(home: Path) -> None:
-    hub = home / ".cache/huggingface/hub"
-    first, *_ = (put_hugging_face(hub, "a/b", f"Q4/m-0000{n}-of-00003.gguf") for n in (1, 2, 3))
-    file = find_model("a/b", print)
-    assert (file.path, file.name, file.bytes) == (first, "local/m", 3 * len(gguf()))
 
 
 @pytest.mark.parametrize(

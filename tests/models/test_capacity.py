@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ratchet.models.capacity import Capacity, choose_capacity, usable_cores
-from ratchet.models.memory import OVERHEAD, bytes_needed
+from ratchet.models.memory import bytes_needed
 
 QWEN: dict[str, Any] = {
     "file_bytes": 1_117_320_768,
@@ -46,26 +46,6 @@ def test_scarce_memory_takes_slots_first_and_then_context(
     assert chosen(available=available) == Capacity(slots=slots, context=context, threads=2)
 
 
-def test_a_context_too_short_to_work_with_is_not_chosen() -> None:
-    """The check of the memory refuses it with both numbers."""
-    available = QWEN["file_bytes"] + OVERHEAD
-    assert chosen(available=available) == Capacity(slots=1, context=1024, threads=2)
-
-
-def test_a_model_is_not_served_with_more_tokens_than_it_was_trained_for() -> None:
-    assert chosen(trained_context=512).context == 512
-    assert chosen(trained_context=2048, context=9000).context == 2048
-    assert chosen(trained_context=0).context == 4096
-
-
-def test_what_the_user_gives_is_kept() -> None:
-    given = {"slots": 8, "context": 16_384, "threads": 7}
-    assert chosen(**given, available=0) == Capacity(**given)
-    few = bytes_needed(QWEN["file_bytes"], QWEN["cache_bytes_per_token"], 8192)
-    assert chosen(slots=4, available=few) == Capacity(slots=4, context=2048, threads=2)
-    assert chosen(context=8192, available=few) == Capacity(slots=1, context=8192, threads=2)
-
-
 def machine(folder: Path, quota: str, siblings: dict[int, str]) -> dict[str, Path]:
     (folder / "proc/self").mkdir(parents=True)
     (folder / "proc/self/cgroup").write_text("0::/a\n")
@@ -87,10 +67,3 @@ def test_cores_are_counted_without_their_second_threads_and_within_the_quota(
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)), raising=False)
     folders = machine(tmp_path, quota, {n: f"{n % 4},{n % 4 + 4}" for n in range(8)})
     assert usable_cores(**folders) == cores
-
-
-def test_without_sysfs_each_processor_is_a_core(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3, 5}, raising=False)
-    assert usable_cores(tmp_path, tmp_path, tmp_path) == 2

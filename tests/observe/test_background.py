@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import sys
 import threading
 import time
@@ -175,21 +174,3 @@ def test_an_agent_that_logs_everything_reads_nothing_of_what_is_sent(
     assert (ran.returncode, ran.stderr) == (0, "")
     with server.client() as http:
         assert len(http.get("/v1/spans", params={"agent": "bot"}).json()["spans"]) == 2
-
-
-def test_an_address_that_is_none_is_told_once_and_at_once(project: Path) -> None:
-    for url, words in (("ftp://x", "begins with 'ftp'"), ("localhost:1", "is not usable")):
-        ran = run(project, AGENT.format(arguments="", more=""), RATCHET_URL=url)
-        assert ran.returncode == 0
-        assert words in ran.stderr
-        assert ran.stderr.count("Write it as") == 1
-    assert "bot.py" in os.listdir(project)
-    assert not (project / ".ratchet").exists()
-
-
-def test_spans_wait_when_the_address_has_a_path_too_many(project: Path, server: Any) -> None:
-    ran = run(project, AGENT.format(arguments="", more=""), RATCHET_URL=f"{server.url}/api/v1")
-    assert ran.returncode == 0
-    assert "will be sent later" in ran.stderr
-    assert "Check that it is the address of a Ratchet server" in ran.stderr
-    assert list((project.parent / "cache").rglob("*.spool"))

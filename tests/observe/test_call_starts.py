@@ -90,7 +90,7 @@ def outcomes(store: Store) -> list[LiveOutcome]:
 def test_a_call_whose_process_is_killed_at_once_is_a_failure_of_its_arm(
     canary: Store, store_url: str, project: Path
 ) -> None:
-    units = [f"talk {number}" for number in range(4)]
+    units = [f"talk {number}" for number in range(2)]
     prompts = [killed(units[0])]
     assert outcomes(canary) == [], "nothing has taken it in"
     prompts += [killed(unit) for unit in units[1:]]

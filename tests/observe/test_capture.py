@@ -141,12 +141,6 @@ def test_an_iterator_is_not_used_up() -> None:
     assert list(iterator) == [1, 2]
 
 
-def test_what_is_long_is_cut_and_says_so() -> None:
-    text = capture("x" * (CAPTURE_LIMIT * 2))
-    assert text.endswith(f"… [{CAPTURE_LIMIT + 2} more characters]")
-    assert len(text) < CAPTURE_LIMIT + 50
-
-
 def test_a_captured_input_is_as_it_was_before_the_call() -> None:
     import ratchet
     from ratchet.observe import Collector, collecting

@@ -147,11 +147,6 @@ def test_what_says_nothing_is_logged_and_raises_nothing(
     assert "Feedback was not sent" in caplog.text
 
 
-def test_feedback_about_nothing_is_logged(kept: Kept, caplog: pytest.LogCaptureFixture) -> None:
-    assert ratchet.feedback(1.0) == ""
-    assert "Name a rollout, a trace or a conversation" in caplog.text
-
-
 class Odd:
     def __repr__(self) -> str:
         raise ValueError("no")
@@ -288,54 +283,6 @@ def item(id: str) -> Feedback:
     return Feedback(id=id, kind="copy", trace_id="t")
 
 
-def test_what_a_target_that_is_away_did_not_take_is_sent_later_in_order(taker: Taker) -> None:
-    taker.failures = [
-        TransportUnavailable("gone"),
-        TransportUnavailable("gone"),
-        TransportUnavailable("gone"),
-    ]
-    live = pipeline(lambda: opened(taker))
-    for number in range(5):
-        assert live.take_feedback(item(str(number)))
-    assert all_sent(live)
-    assert taker.taken == ["0", "1", "2", "3", "4"]
-
-
-def test_a_target_that_cannot_be_opened_yet_is_opened_later(taker: Taker) -> None:
-    failures: list[Exception] = [TransportUnavailable("no server"), RuntimeError("a defect")]
-
-    def open() -> PipelineStages:
-        if failures:
-            raise failures.pop(0)
-        return opened(taker)
-
-    live = pipeline(open)
-    live.take_feedback(item("a"))
-    live.flush(60)
-    live.take_feedback(item("b"))
-    assert all_sent(live)
-    assert taker.taken == ["a", "b"]
-
-
-def test_one_statement_that_is_refused_costs_only_itself(
-    taker: Taker, caplog: pytest.LogCaptureFixture
-) -> None:
-    taker.refused = {"1"}
-    gate = threading.Event()
-
-    def open() -> PipelineStages:
-        gate.wait(60)
-        return opened(taker)
-
-    live = pipeline(open)
-    for number in range(3):
-        live.take_feedback(item(str(number)))
-    gate.set()
-    assert all_sent(live)
-    assert sorted(taker.taken) == ["0", "2"]
-    assert "one is wrong" in caplog.text
-
-
 def test_a_bounded_number_waits_and_the_program_never_does(
     taker: Taker, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -354,17 +301,6 @@ def test_a_bounded_number_waits_and_the_program_never_does(
     gate.set()
     assert all_sent(live)
     assert len(taker.taken) == sum(sent)
-
-
-def test_another_setting_opens_another_target(taker: Taker) -> None:
-    other = Taker()
-    live = pipeline(lambda: opened(taker))
-    live.take_feedback(item("a"))
-    assert all_sent(live)
-    live.configure(lambda: opened(other), target="another", agent="bot")
-    live.take_feedback(item("b"))
-    assert all_sent(live)
-    assert (taker.taken, taker.closed, other.taken) == (["a"], True, ["b"])
 
 
 def test_what_waits_in_memory_for_another_target_goes_where_all_goes_now(taker: Taker) -> None:
@@ -418,32 +354,6 @@ def test_what_nobody_takes_waits_on_disk_redacted_and_the_next_process_sends_it_
     assert list(folder.iterdir()) == []
 
 
-def test_what_a_target_that_hangs_was_given_waits_on_disk_when_the_process_ends(
-    taker: Taker, tmp_path: Path
-) -> None:
-    folder, hangs = tmp_path / "spool", threading.Event()
-    given_up = threading.Event()
-
-    class Hanging(Taker):
-        def send(self, records: Sequence[Record], /) -> None:
-            self.called.set()
-            hangs.wait(30)
-            given_up.set()
-            raise TransportUnavailable("gone")
-
-    hanging = Hanging()
-    live = pipeline(lambda: opened(hanging, folder))
-    live.take_feedback(item("in hand"))
-    assert hanging.called.wait(60)
-    live.take_feedback(item("behind"))
-    live.shutdown(0.3)
-    assert not given_up.is_set(), "the end of the process waited for the target"
-    kept = b"".join(path.read_bytes() for path in folder.iterdir())
-    assert b"in hand" in kept
-    assert b"behind" in kept
-    hangs.set()
-
-
 def test_a_redaction_of_ones_own_that_fails_lets_nothing_through(
     taker: Taker, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -473,19 +383,6 @@ def run(folder: Path, code: str, **environ: str) -> subprocess.CompletedProcess[
     )
 
 
-def test_what_is_said_last_is_sent_when_the_program_ends(project: Path) -> None:
-    # On a busy machine it is sent later than within the seconds that a program's end waits.
-    patient = (
-        "from ratchet.observe.live import LivePipeline\n"
-        "LivePipeline.shutdown.__defaults__ = (60.0,)\n"
-    )
-    done = run(project, patient + "import ratchet; ratchet.feedback(thumbs='down', trace_id='t')")
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    with open_with_agents(f"sqlite:///{project}/.ratchet/ratchet.db") as store:
-        ((found,), _) = store.feedback.list(trace_id="t")
-    assert found.value == 0.0
-
-
 def test_a_server_that_is_away_holds_no_program_up_and_gets_it_from_the_next(
     project: Path, serving: Callable[..., RunningServer], sqlite_url: str
 ) -> None:
@@ -512,34 +409,6 @@ def test_a_server_that_is_away_holds_no_program_up_and_gets_it_from_the_next(
     assert not list((project / "cache").rglob("*.spool"))
 
 
-def test_spans_and_feedback_leave_by_one_thread_and_wait_in_one_folder(
-    start: Start, project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # Not the pipeline that feedback of another test has left in this process.
-    monkeypatch.setattr("ratchet.observe.setup._pipeline", None)
-    port = free_port()
-    before = set(threading.enumerate())
-    handle = start("bot", url=f"http://127.0.0.1:{port}", releases=False)
-    with ratchet.trace("answer") as step:
-        assert ratchet.feedback(thumbs="down", trace_id=step.trace_id, id="mine")
-    assert not handle.flush(60)
-    assert [each.name for each in set(threading.enumerate()) - before] == ["ratchet-sender"]
-    assert handle.status().waiting == 2
-    handle.shutdown(60)
-    (folder,) = {path.parent for path in (project.parent / "cache").rglob("*.spool")}
-    kept = b"".join(path.read_bytes() for path in folder.iterdir())
-    assert b'"mine"' in kept
-    assert b'"answer"' in kept
-
-
-def test_a_destination_that_is_none_is_told_and_the_feedback_is_not_taken(
-    project: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setenv("RATCHET_URL", "ftp://x")
-    assert ratchet.feedback(1.0, trace_id="t") == ""
-    assert "begins with 'ftp'" in caplog.text
-
-
 def test_the_handle_flushes_feedback_too(start: Start, project: Path) -> None:
     handle = start("bot")
     with ratchet.trace("answer") as step:
@@ -559,21 +428,3 @@ def test_the_handle_flushes_feedback_too(start: Start, project: Path) -> None:
     assert flush(60)
     with open_with_agents(f"sqlite:///{project}/.ratchet/ratchet.db") as store:
         assert len(store.feedback.list(trace_id=step.trace_id)[0]) == 3
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
-def test_a_child_process_sends_its_own_and_not_its_parents(project: Path) -> None:
-    code = (
-        "import os, ratchet\n"
-        "from ratchet.observe.setup import flush\n"
-        "ratchet.feedback(1.0, trace_id='t', id='parent')\n"
-        "pid = os.fork()\n"
-        "ratchet.feedback(1.0, trace_id='t', id='child' if pid == 0 else 'after')\n"
-        "assert flush(20)\n"
-        "os._exit(0) if pid == 0 else os.waitpid(pid, 0)\n"
-    )
-    done = run(project, code)
-    assert done.returncode == 0, done.stderr
-    with open_with_agents(f"sqlite:///{project}/.ratchet/ratchet.db") as store:
-        found, _ = store.feedback.list(trace_id="t")
-    assert sorted(one.id for one in found) == ["after", "child", "parent"]

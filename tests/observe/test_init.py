@@ -176,11 +176,6 @@ def test_the_agents_name(
     assert destination.find(agent, None, None, environ=environ).agent == name
 
 
-def test_the_script_gives_its_name_when_nobody_else_does(project: Path) -> None:
-    code = "import ratchet\nprint(ratchet.init(instrument=False).status().agent)"
-    assert run(project, code).stdout.strip() == "bot"
-
-
 def test_where_spans_go(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def find(url: str | None = None, **environ: str) -> destination.Destination:
         return destination.find("a", url, None, environ=environ)
@@ -273,16 +268,6 @@ def test_rules_of_redaction_that_cannot_be_read_keep_all_contents_out(
     look_up("very secret")
     start().flush(60)
     assert "secret" not in str(stored(project)["look_up"]).lower()
-
-
-def test_a_program_pays_little_for_the_line(project: Path) -> None:
-    code = (
-        "import time\nbegun = time.process_time()\nimport ratchet\nimported = time.process_time()\n"
-        "ratchet.init()\nprint(imported - begun, time.process_time() - imported)"
-    )
-    imported, started = map(float, run(project, code).stdout.split())
-    assert imported < 0.4
-    assert started < 0.6
 
 
 def test_a_service_that_is_asked_for_a_library_it_has_not_imports_none(project: Path) -> None:

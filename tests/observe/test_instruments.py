@@ -10,7 +10,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -163,17 +162,6 @@ def test_what_is_not_installed_is_passed_by(library: Library) -> None:
     assert instruments.install(None) == []
 
 
-def test_an_instrumentor_without_its_library_is_passed_by(library: Library) -> None:
-    library._distribution(library.instrument.needs, "1.5")
-    assert instruments.install(None) == []
-
-
-def test_a_library_that_is_installed_since_is_found(library: Library) -> None:
-    assert instruments.install(None) == []
-    library.install()
-    assert instruments.install(None) == [library.name]
-
-
 @pytest.mark.parametrize(
     "fault", ["raise ValueError('broken')", "raise SystemError", "import no_such_module"]
 )
@@ -305,23 +293,6 @@ def test_an_import_that_fails_is_waited_for_again(library: Library) -> None:
     assert told == ["now"]
 
 
-def test_a_module_that_is_listened_to_is_found_as_before(library: Library) -> None:
-    library.install()
-    when_imported(library.name, lambda: None)
-    spec = importlib.util.find_spec(library.name)
-    assert spec is not None
-    assert type(spec.loader) is SourceFileLoader
-    assert spec.origin == str(library.folder / f"{library.name}.py")
-    assert importlib.util.find_spec(f"{library.name}_that_is_not") is None
-
-
-def test_what_runs_at_an_import_may_import_the_module_itself(library: Library) -> None:
-    library.install()
-    found: list[Any] = []
-    when_imported(library.name, lambda: found.append(library.load()))
-    assert [library.load()] == found
-
-
 def test_threads_that_import_at_once_switch_on_once(library: Library) -> None:
     library.install()
     told: list[int] = []
@@ -447,19 +418,6 @@ def test_a_silent_tracer_keeps_the_place_in_the_trace(
     ):
         assert inner.parent.span_id == outer.get_span_context().span_id  # type: ignore[attr-defined]
     assert len(exported[1]()) == 2
-
-
-def test_errors_inside_of_a_routed_span_are_recorded_and_raised(
-    exported: tuple[TracerProvider, Exported], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(DelegatingProvider, "target", exported[0])
-    with (
-        pytest.raises(ValueError, match="no"),
-        DelegatingProvider().get_tracer("framework").start_as_current_span("step"),
-    ):
-        raise ValueError("no")
-    (span,) = exported[1]()
-    assert span.status.description == "ValueError: no"
 
 
 def test_a_span_of_ours_holds_the_attributes_of_a_long_conversation() -> None:

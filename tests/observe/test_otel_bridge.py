@@ -107,17 +107,6 @@ def test_contents_go_onto_the_users_spans_when_they_say_so(
     assert attributes["ratchet.output"] == '"WHY"'
 
 
-def test_a_second_provider_is_refused_as_ever(
-    start: Start, caplog: pytest.LogCaptureFixture
-) -> None:
-    start()
-    first, second = Theirs(), Theirs()
-    trace.set_tracer_provider(first.provider)
-    trace.set_tracer_provider(second.provider)
-    assert trace.get_tracer_provider() is first.provider
-    assert "Overriding of current TracerProvider is not allowed" in caplog.text
-
-
 @pytest.mark.parametrize(
     ("sampler", "share"), [(ALWAYS_OFF, 0.0), (ParentBased(TraceIdRatioBased(0.3)), 0.3)]
 )
@@ -238,16 +227,6 @@ def test_a_broken_set_up_of_the_users_does_not_break_their_agent(
         pass
     handle.flush(60)
     assert set(stored(project)) == {"step"}
-
-
-def test_after_the_end_the_users_provider_passes_nothing_on(start: Start, project: Path) -> None:
-    theirs = Theirs()
-    trace.set_tracer_provider(theirs.provider)
-    handle = start()
-    handle.shutdown(60)
-    answer("why")
-    assert set(theirs.spans) == {"call a model"}
-    assert handle.status().taken == 0
 
 
 def test_a_span_whose_clock_was_set_back_is_kept_and_marked(start: Start, project: Path) -> None:

@@ -68,11 +68,6 @@ def test_the_agent_that_a_call_names_comes_before_those_around_it() -> None:
     assert use.speaker == "own"
 
 
-def test_an_agent_without_a_name_is_called_by_its_span() -> None:
-    (use,) = uses(agent(1), call(2, "Hello.", 1))
-    assert use.speaker == "span 1"
-
-
 @pytest.mark.parametrize(
     "spans",
     [

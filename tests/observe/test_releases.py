@@ -36,8 +36,8 @@ from ratchet.types import (
     short_version,
     unit_digest,
 )
+from tests.clocks import Clock
 from tests.observe.conftest import stored
-from tests.serving import RunningServer
 
 Start = Callable[..., Handle]
 
@@ -99,13 +99,6 @@ class Script:
         pass
 
 
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @pytest.fixture
 def clock() -> Clock:
     return Clock()
@@ -137,18 +130,6 @@ def test_a_release_reaches_a_running_agent_and_so_does_its_rollback(
     assert becomes(greeting, "two")
     release(store, "")
     assert becomes(greeting, "source")
-
-
-def test_a_release_reaches_an_agent_of_a_server(
-    start: Start, store: Store, project: Path, greeting: ratchet.bind.Prompt
-) -> None:
-    release(store, ONE.id)
-    server = RunningServer(f"sqlite:///{project}/.ratchet/ratchet.db")
-    try:
-        start("bot", url=server.url)
-        assert becomes(greeting, "one")
-    finally:
-        server.stop()
 
 
 def test_spans_of_a_canary_say_what_they_ran(
@@ -398,13 +379,6 @@ def test_a_damaged_bundle_is_left_out(tmp_path: Path) -> None:
     assert os.listdir(path.parent) == ["bot.json"]
 
 
-def test_an_agent_that_was_never_released_leaves_no_bundle(
-    follow: Callable[..., ReleaseFollower], tmp_path: Path
-) -> None:
-    follow(Script(LiveVersions(agent="bot"))).poll()
-    assert os.listdir(tmp_path) == []
-
-
 def test_the_switch_wins_over_a_release_and_gives_it_back(
     follow: Callable[..., ReleaseFollower], tmp_path: Path, greeting: ratchet.bind.Prompt
 ) -> None:
@@ -426,12 +400,6 @@ def test_a_variable_switches_releases_off(
     handle = start("bot")
     assert handle._live is not None
     assert handle._live.releases is None
-
-
-def test_following_creates_nothing(project: Path) -> None:
-    source = FileVersions(project / ".ratchet" / "live" / "bot.json", "bot")
-    assert source.read("") == LiveVersions(agent="bot")
-    assert os.listdir(project) == []
 
 
 def test_a_file_that_goes_away_gives_the_source_back_and_a_damaged_one_changes_nothing(

@@ -41,19 +41,6 @@ def test_batches_come_back_in_order_and_leave_nothing(tmp_path: Path) -> None:
     assert (spool.records(), spool.lost) == (0, 0)
 
 
-def test_reading_and_writing_may_take_turns(tmp_path: Path) -> None:
-    spool = Spool(tmp_path, segment_bytes=60)
-    seen = []
-    for number in range(1, 30):
-        spool.append(frame(number))
-        if number % 3 == 0:
-            first = spool.first()
-            assert first is not None
-            seen.append(first.records)
-            spool.done()
-    assert seen + drain(spool) == list(range(1, 30))
-
-
 @pytest.mark.parametrize("kind", [Spool, MemoryBacklog])
 def test_the_oldest_batches_are_read_together_within_limits(
     tmp_path: Path, kind: type[Spool] | type[MemoryBacklog]
@@ -181,17 +168,6 @@ def test_the_oldest_are_given_up_when_there_is_no_room(tmp_path: Path) -> None:
     left = drain(spool)
     assert left == list(range(41 - len(left), 41)), "the newest are there, in order"
     assert spool.lost == sum(range(1, 41)) - sum(left)
-
-
-def test_what_a_dead_process_left_gives_way_too(tmp_path: Path) -> None:
-    dead = Spool(tmp_path, segment_bytes=1_000)
-    for _ in range(10):
-        dead.append(frame(7, size=900))
-    dead.close()
-    spool = Spool(tmp_path, max_bytes=4_000, segment_bytes=1_000)
-    spool.append(frame(1))
-    assert spool.lost >= 5 * 7
-    assert sum(path.stat().st_size for path in files(tmp_path)) <= 4_000
 
 
 def test_others_may_not_read_what_waits(tmp_path: Path) -> None:

@@ -156,18 +156,6 @@ def test_it_records_and_follows_a_release_a_canary_and_their_ends(
         assert len(store.spans.live("bot", 1000)[0]) == 3 * len(store.feedback.list(limit=1000)[0])
 
 
-def test_a_tool_that_runs_sees_within_seconds_what_an_agent_does(
-    agent: LiveAgent, project: Path
-) -> None:
-    with Project.find(project).open_store() as store:
-        for number in range(1, 4):
-            agent.answer("a")
-            until = time.monotonic() + 60
-            while len(names(store)) < 3 * number and time.monotonic() < until:
-                time.sleep(0.05)
-            assert len(names(store)) == 3 * number
-
-
 def test_a_server_of_the_project_takes_in_what_an_agent_beside_it_does_and_tells_it_its_release(
     agent: LiveAgent, project: Path
 ) -> None:

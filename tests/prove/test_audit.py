@@ -117,12 +117,6 @@ def test_a_pair_that_people_pass_over_counts_against_the_candidate() -> None:
     assert "1 drawn pair was not labelled" in decision(few).sentence
 
 
-def test_a_judge_that_sees_no_gain_asks_nobody() -> None:
-    for gain in (0.0, -0.2):
-        comparison = judged(PLAN, gain, labelled=0)
-        assert comparison.verdict in ("harm", "futile", "no_gain")
-
-
 def test_evidence_with_labels_is_verified_and_an_altered_label_is_found(tmp_path: Path) -> None:
     path = tmp_path / "evidence.json"
     write_evidence(path, judged(PLAN, 0.2), baseline={}, candidate={}, dataset={})

@@ -138,16 +138,8 @@ def test_evidence_of_every_outcome_verifies(tmp_path: Path, gain: float, verdict
     assert verify(tmp_path / "e.json").ok
 
 
-def test_evidence_of_no_pairs_verifies(tmp_path: Path) -> None:
-    comparison = Comparison(ExperimentPlan())
-    comparison.finish()
-    path = tmp_path / "e.json"
-    write_evidence(path, comparison, baseline={}, candidate={}, dataset={})
-    assert verify(path).ok
-
-
 @settings(
-    max_examples=300 if LONG else 80,
+    max_examples=300 if LONG else 50,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
@@ -175,7 +167,7 @@ def test_any_single_altered_value_is_caught(
 
 
 @settings(
-    max_examples=150 if LONG else 50,
+    max_examples=150 if LONG else 30,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
@@ -272,14 +264,8 @@ def test_the_level_must_follow_from_the_budget_and_its_history(
         )
 
 
-def test_reformatting_the_file_does_not_matter(written: dict[str, Any], tmp_path: Path) -> None:
-    path = tmp_path / "reformatted.json"
-    path.write_text(json.dumps(written, sort_keys=True, indent=8))
-    assert verify(path).ok
-
-
 @settings(
-    max_examples=150 if LONG else 50,
+    max_examples=150 if LONG else 30,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
@@ -306,7 +292,9 @@ def test_whatever_a_file_holds_it_is_refused_in_a_sentence(tmp_path: Path, conte
 
 
 @settings(
-    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=200 if LONG else 50,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(data=st.data())
 def test_a_part_replaced_by_anything_is_refused_in_a_sentence(
@@ -331,15 +319,6 @@ def test_a_part_replaced_by_anything_is_refused_in_a_sentence(
         verify(path)
 
 
-def test_every_truncation_is_refused(written: dict[str, Any], tmp_path: Path) -> None:
-    data = render(written).encode()
-    path = tmp_path / "cut.json"
-    for size in range(0, len(data) - 2, 997):
-        path.write_bytes(data[:size])
-        with pytest.raises(VerificationError):
-            verify(path)
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -358,14 +337,6 @@ def test_hostile_files_are_refused_in_a_sentence(tmp_path: Path, text: str) -> N
     path.write_text(text)
     with pytest.raises(VerificationError):
         verify(path)
-
-
-def test_text_without_an_encoding_is_refused_or_caught(
-    written: dict[str, Any], tmp_path: Path
-) -> None:
-    path = tmp_path / "surrogate.json"
-    path.write_text(json.dumps(put(written, ("pairs", 0, "task"), "\ud800")))
-    assert caught(path)
 
 
 def test_a_huge_file_is_refused_unread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -410,10 +381,3 @@ def test_what_has_no_json_form_is_refused_before_anything_is_written(tmp_path: P
         with pytest.raises(InputError):
             write_evidence(path, compared(), baseline=bad, candidate={}, dataset={})
     assert not path.exists()
-
-
-def test_one_pair_is_one_line(tmp_path: Path) -> None:
-    comparison = compared()
-    write(tmp_path / "e.json", comparison)
-    lines = (tmp_path / "e.json").read_text().splitlines()
-    assert sum('"task": "q' in line for line in lines) == len(comparison.pairs)

@@ -142,16 +142,6 @@ def test_at_its_start_it_says_how_many_units_it_takes() -> None:
         assert "How many units it takes is not known" in outlook(coverage=unknown)
 
 
-def test_the_units_that_are_told_suffice() -> None:
-    plan = CanaryPlan(feedback=FeedbackRule(coverage=0.5))
-    assert plan.units_needed is not None
-    plan = msgspec.structs.replace(plan, max_units=plan.units_needed)
-    ended = [
-        replay_canary(plan, people((0.5, 0.6), (0.5, 0.5), seed)).verdict for seed in range(12)
-    ]
-    assert ended.count("pass") >= 8
-
-
 def test_coverage_and_traffic_before_are_counted_by_unit() -> None:
     day = 86_400.0
     spoken = [

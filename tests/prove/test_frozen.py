@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import json
+import math
+import os
 import random
 from collections import Counter
 from pathlib import Path
@@ -26,6 +28,7 @@ from ratchet.prove.frozen_plan import FrozenGuardrail, FrozenPlan
 from ratchet.types import InputError, VerificationError
 
 ALPHA = 0.05
+EXPERIMENTS = 300 if os.environ.get("RATCHET_LONG_FAULTS") else 100
 
 
 def guardrail(name: str, *, margin: float = 0.35, draws: int = 60) -> FrozenGuardrail:
@@ -127,7 +130,9 @@ def test_a_missing_score_is_the_largest_worsening_whichever_side_lacks_it() -> N
     assert len(set(values)) == 1
 
 
-@pytest.mark.parametrize(("sets", "draws"), [(1, 40), (3, 100), (10, 300)])
+@pytest.mark.parametrize(
+    ("sets", "draws"), [(1, 40), (3, 100), pytest.param(10, 300, marks=pytest.mark.long)]
+)
 def test_equal_candidates_pass_all_sets_with_a_probability_of_095_at_the_most_noise(
     sets: int, draws: int
 ) -> None:
@@ -145,19 +150,19 @@ def test_equal_candidates_pass_all_sets_with_a_probability_of_095_at_the_most_no
     promoted = {}
     for loss in (0.0, margin):
         promoted[loss] = 0
-        for _ in range(300):
+        for _ in range(EXPERIMENTS):
             comparison = proved(plan)
             draw_all(comparison, rng, loss, most_noise(margin))
             promoted[loss] += comparison.finish() == "promote"
-    # Three standard errors of 300 experiments.
-    assert promoted[0.0] / 300 >= 0.95 - 0.038
-    assert promoted[margin] / 300 <= ALPHA + 0.038
+    noise = 3.0 * math.sqrt(ALPHA * (1.0 - ALPHA) / EXPERIMENTS)
+    assert promoted[0.0] / EXPERIMENTS >= 1.0 - ALPHA - noise
+    assert promoted[margin] / EXPERIMENTS <= ALPHA + noise
 
 
 def test_more_draws_hold_more_sets_and_smaller_margins() -> None:
     counts = [affordable_sets(10, alpha=ALPHA, draws=draws) for draws in (8, 25, 72, 120, 200)]
     assert counts == [0, 1, 3, 6, 10]
-    margins = [frozen_margin(1, alpha=ALPHA, draws=draws) for draws in (25, 72, 200, 2000)]
+    margins = [frozen_margin(1, alpha=ALPHA, draws=draws) for draws in (25, 72, 1000)]
     assert margins == sorted(margins, reverse=True)
     assert margins[-1] == LEAST_MARGIN
     assert margins[0] <= MOST_MARGIN

@@ -19,7 +19,7 @@ def draws(seed: int, mean: float, count: int) -> list[float]:
     return [max(-1.0, min(1.0, rng.gauss(mean, 0.18))) for _ in range(count)]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.lists(st.one_of(st.none(), st.floats(-1.0, 1.0)), max_size=60))
 def test_gains_of_zero_or_less_are_excluded_exactly_when_the_candidate_is_proved_better(
     differences: list[float | None],
@@ -38,7 +38,7 @@ def test_gains_of_zero_or_less_are_excluded_exactly_when_the_candidate_is_proved
         assert low <= 0.0 <= high
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     st.lists(st.one_of(st.none(), st.floats(-0.2, 0.4)), max_size=60),
     st.sampled_from([-0.1, -0.02, 0.05]),
@@ -60,10 +60,6 @@ def test_another_boundary_is_excluded_exactly_when_the_decision_excludes_it(
         assert low <= boundary <= high
 
 
-def test_nothing_seen_excludes_nothing() -> None:
-    assert interval([], alpha=ALPHA, min_gain=0.01, horizon=10) == (-1.0, 1.0)
-
-
 def test_the_interval_never_widens_as_pairs_come_in() -> None:
     differences = draws(3, 0.0, 400)
     ends = [
@@ -83,8 +79,3 @@ def test_the_true_gain_is_covered_at_the_stated_level() -> None:
             low, high = interval(draws(seed, mean, 150), alpha=0.1, min_gain=0.01, horizon=150)
             missed += not low <= mean <= high
         assert missed <= 0.1 * 80 + 3 * (80 * 0.1 * 0.9) ** 0.5
-
-
-def test_an_impossible_run_of_wins_pushes_both_ends_up() -> None:
-    low, high = interval([1.0] * 200, alpha=ALPHA, min_gain=0.01, horizon=200)
-    assert 0.9 < low <= high <= 1.0

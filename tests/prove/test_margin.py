@@ -30,16 +30,9 @@ def compared(gain: float, *, plan: ExperimentPlan = PLAN, seed: int = 1) -> Comp
     return comparison
 
 
-def test_equal_scores_are_proved_no_worse_and_the_interval_agrees() -> None:
-    ended = decision(compared(0.0))
-    assert ended.verdict == "promote"
-    assert -PLAN.margin <= ended.interval[0] < 0.0
-    assert ended.sentence.startswith("Proved no worse, within a margin of 0.15: ")
-
-
 def test_a_loss_of_the_margin_is_proved_no_worse_in_at_most_alpha_of_the_cases() -> None:
-    wrong = sum(compared(-PLAN.margin, seed=seed).verdict == "promote" for seed in range(400))
-    assert wrong / 400 <= 0.05 + 2 * (0.05 * 0.95 / 400) ** 0.5
+    wrong = sum(compared(-PLAN.margin, seed=seed).verdict == "promote" for seed in range(200))
+    assert wrong / 200 <= 0.05 + 2 * (0.05 * 0.95 / 200) ** 0.5
 
 
 def test_a_loss_above_the_margin_ends_the_experiment() -> None:

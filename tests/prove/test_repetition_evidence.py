@@ -17,9 +17,6 @@ from ratchet.prove.comparison import replay
 from ratchet.prove.evidence import digest_of, render
 from ratchet.types import VerificationError
 
-FIRST_LAYOUT = Path(__file__).with_name("evidence_1.json")
-"""Written before tasks could be repeated."""
-
 
 @pytest.fixture(scope="module")
 def repeated(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
@@ -96,7 +93,7 @@ def test_a_malformed_repetition_is_refused_in_a_sentence(
 
 
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(data=st.data())
 def test_any_single_altered_number_is_caught(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -39,6 +40,8 @@ from ratchet.types import (
     StageDecision,
     VerificationError,
 )
+
+LONG = bool(os.environ.get("RATCHET_LONG_FAULTS"))
 
 HISTORY = [True, False]
 ALPHA = level(0.2, HISTORY)
@@ -146,13 +149,6 @@ def test_what_is_written_verifies(tmp_path: Path, made: Made) -> None:
     assert found.decision == expected
     assert found.pairs == len(content["observations"]) == len(made()[1])
     assert found.digest == content["digest"]
-
-
-@STAGES
-def test_the_file_is_the_same_when_it_is_written_again(tmp_path: Path, made: Made) -> None:
-    written(tmp_path / "one.json", made)
-    written(tmp_path / "two.json", made)
-    assert (tmp_path / "one.json").read_bytes() == (tmp_path / "two.json").read_bytes()
 
 
 @pytest.mark.parametrize(
@@ -265,15 +261,6 @@ def test_an_observation_added_after_the_verdict_is_found(tmp_path: Path) -> None
     assert any("yet the verdict stands after" in each for each in verified(path, content).findings)
 
 
-def test_a_stage_that_was_ended_early_is_inconclusive(tmp_path: Path) -> None:
-    plan, observations, _ = canary()
-    decided = write_stage_evidence(
-        tmp_path / "e.json", plan, observations[:20], baseline={}, candidate={}
-    )
-    assert decided.verdict == "inconclusive"
-    assert verify(tmp_path / "e.json").ok
-
-
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -335,7 +322,9 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[dict[str, 
 
 
 @settings(
-    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=300 if LONG else 40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(data=st.data())
 def test_a_part_replaced_by_anything_is_found_or_refused_in_a_sentence(

@@ -55,18 +55,3 @@ def test_late_groups_are_counted_together() -> None:
     assert len(subgroups.groups) == MOST_GROUPS + 1
     assert subgroups.groups[OTHERS].baseline.count == 30
     assert subgroups.name_of("g5") == "g5"
-
-
-def test_observations_without_a_group_are_left_out() -> None:
-    subgroups = Subgroups(alpha=0.05, horizon=100)
-    subgroups.observe(subgroups.name_of(""), -1.0, 1.0, 0.0)
-    assert subgroups.results(paired=True) == ()
-
-
-def test_units_of_both_sides_are_counted() -> None:
-    subgroups = Subgroups(alpha=0.05, horizon=100)
-    subgroups.observe("a", 0.1, 0.5, None)
-    subgroups.observe("a", 0.1, None, 0.7)
-    subgroups.observe("a", 0.1, None, 0.9)
-    (found,) = subgroups.results(paired=False)
-    assert (found.count, found.baseline, found.candidate) == (3, 0.5, 0.8)

@@ -39,11 +39,3 @@ def execute(executor: Executor, claims: list[Claim], candidate: Candidate) -> li
 def started(agent: AgentSpec) -> list[str]:
     """What the agent wrote down at the beginning of each attempt."""
     return (Path(agent.root) / "started").read_text().split("\n")[:-1]
-
-
-def alive(pid: int) -> bool:
-    """Whether a process runs."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except OSError:
-        return False

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +13,7 @@ from tests.node_packages import node
 from tests.run.executing import use
 
 from ratchet.run.command import CommandExecutor
-from ratchet.run.handover import Handover, parse_command
+from ratchet.run.handover import Handover
 from ratchet.run.program_results import last_line, result_of
 from ratchet.types import Claim, ConfigError, InputError, Outcome
 from ratchet.worker.placeholders import check_placeholders
@@ -90,15 +89,6 @@ def test_fields_of_the_input_stand_where_they_are_named_and_data_is_json(
     *fields, whole = outcome.output
     assert fields == ["Ann Lee", "x 2", "4.5", "null"]
     assert json.loads(whole) == given
-
-
-def test_a_command_without_placeholders_keeps_its_braces_and_gets_the_task_as_json(
-    command: Make, claims: Claims
-) -> None:
-    source = "import json, sys; print(json.dumps([sys.argv[1:], json.load(sys.stdin)['input']]))"
-    words = ("{{.State}}", "${HOME}", "{print $1}", '{"a": {}}', "{}")
-    (outcome,) = run(command(sys.executable, "-c", source, *words), claims("q"))
-    assert outcome.output == [list(words), "q"]
 
 
 def test_standard_input_is_what_the_template_says_and_empty_beside_a_placeholder(
@@ -194,11 +184,3 @@ def test_an_answer_in_a_file_is_that_of_this_attempt(command: Make, claims: Clai
     assert (link.status, fifo.status) == ("failed", "failed")
     assert "report.md cannot be read" in link.error
     assert "report.md is no regular file" in fifo.error
-
-
-def test_a_command_is_split_as_a_shell_would_and_a_value_never_is() -> None:
-    words = parse_command("ask --name 'Ann Lee' \"{input.first name}\" {input}")
-    assert words == ("ask", "--name", "Ann Lee", "{input.first name}", "{input}")
-    filled, _ = Handover(words=words).command({"first name": "a 'b"})
-    assert filled[3] == "a 'b"
-    assert os.fsencode(filled[4]) == b'{"first name":"a \'b"}'

@@ -176,22 +176,6 @@ def test_messages_of_langchain_are_built_as_what_they_say_they_are(
     assert outcome.output == ["HumanMessage", "AIMessage"] * 2
 
 
-def test_a_value_that_its_type_refuses_is_named_with_its_parameter(write_agent: WriteAgent) -> None:
-    spec = write_agent("""
-        import dataclasses
-        @dataclasses.dataclass
-        class Order:
-            id: int
-        def run(order: Order, n: int = 1):
-            return order.id
-    """)
-    agent = load_agent(msgspec.structs.replace(spec, arguments={"order": "{input}"}))
-    with pytest.raises(InputError) as failed:
-        agent.check_input({"number": 1})
-    assert "[agent.arguments] order is no Order: TypeError" in failed.value.message
-    agent.check_input({"id": 1})
-
-
 METHODS = """
     class Desk:
         made = 0
@@ -243,16 +227,6 @@ def test_each_attempt_of_a_method_has_an_object_of_its_own(
     with pytest.raises(InputError, match=r"\[agent.construct\] customer names {input.who}"):
         agent.check_input({"q": "a"})
     assert names == {method}
-
-
-def test_class_methods_and_methods_of_an_object_in_a_module_need_no_construction(
-    write_agent: WriteAgent, claims: Claims, candidate: Candidate
-) -> None:
-    (of_class,) = called(write_agent(METHODS, "Desk.of"), "q", claims=claims, candidate=candidate)
-    (of_object,) = called(
-        write_agent(METHODS, "desk.answer"), "q", claims=claims, candidate=candidate
-    )
-    assert (of_class.output, of_object.output) == ([0, "curt", ["q"]], [1, "curt", ["q"]])
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from tests.serving import RunningServer
+from tests.waiting import until_async
 
 import ratchet
 from ratchet.run import Runner, ServerTransport
@@ -109,12 +110,6 @@ def at_server(fleet: Fleet) -> Store:
     return store
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
-        while not condition():
-            await asyncio.sleep(0.005)
-
-
 Rollouts = Callable[..., list[Rollout]]
 
 
@@ -160,12 +155,12 @@ def test_what_ended_at_the_server_is_not_run_again(
 
     async def main() -> dict[str, Rollout]:
         interrupted = asyncio.create_task(fleet.run(rollouts("a", "b"), candidate))
-        await until(lambda: bool(at_server(fleet).rollouts.counts().get("queued", 0) == 2))
+        await until_async(lambda: bool(at_server(fleet).rollouts.counts().get("queued", 0) == 2))
         interrupted.cancel()
         await asyncio.gather(interrupted, return_exceptions=True)
         assert fleet.store.rollouts.counts() == {"queued": 2}
         async with fleet.runner():
-            await until(lambda: at_server(fleet).rollouts.counts() == {"succeeded": 2})
+            await until_async(lambda: at_server(fleet).rollouts.counts() == {"succeeded": 2})
         return await fleet.run(rollouts("a", "b"), candidate)
 
     ended = asyncio.run(main())
@@ -236,9 +231,9 @@ def test_a_second_improve_is_not_behind_the_first_ones_rollouts(
 
     async def main() -> None:
         first = asyncio.create_task(improve("first", 300))
-        await until(lambda: at_server(fleet).rollouts.counts() == {"queued": 300})
+        await until_async(lambda: at_server(fleet).rollouts.counts() == {"queued": 300})
         second = asyncio.create_task(improve("second", 20))
-        await until(lambda: at_server(fleet).rollouts.counts() == {"queued": 320})
+        await until_async(lambda: at_server(fleet).rollouts.counts() == {"queued": 320})
         async with fleet.runner(), asyncio.timeout(40):
             await asyncio.gather(first, second)
 
@@ -265,8 +260,8 @@ def test_runners_of_another_source_take_nothing_and_both_are_named(
     async def main() -> dict[str, Rollout]:
         async with fleet.runner(other):
             running = asyncio.create_task(fleet.run(rollouts("a"), candidate))
-            await until(lambda: any("another version" in one for one in fleet.said))
-            await until(lambda: bool(at_server(fleet).rollouts.counts()))
+            await until_async(lambda: any("another version" in one for one in fleet.said))
+            await until_async(lambda: bool(at_server(fleet).rollouts.counts()))
             assert fleet.calls == []
             assert at_server(fleet).rollouts.counts() == {"queued": 1}
             async with fleet.runner():
@@ -316,7 +311,7 @@ def test_candidates_with_code_wait_for_runners_with_a_sandbox(
             executor = fleet.executor(source={"f": source})
             async with Runner(fleet.store, "agent", executor) as runner:
                 running = asyncio.create_task(runner.run(queued, [same, changed]))
-                await until(lambda: any("sandbox" in said for said in fleet.said))
+                await until_async(lambda: any("sandbox" in said for said in fleet.said))
                 running.cancel()
                 await asyncio.gather(running, return_exceptions=True)
 
@@ -335,7 +330,7 @@ def test_a_server_that_lost_a_rollout_gets_it_again(
 ) -> None:
     async def main() -> dict[str, Rollout]:
         running = asyncio.create_task(fleet.run(rollouts("a"), candidate))
-        await until(lambda: at_server(fleet).rollouts.counts() == {"queued": 1})
+        await until_async(lambda: at_server(fleet).rollouts.counts() == {"queued": 1})
         with closing(sqlite3.connect(fleet.server.store_url.removeprefix("sqlite:///"))) as raw:
             raw.execute("DELETE FROM rollouts")
             raw.execute("DELETE FROM candidates")
@@ -356,7 +351,7 @@ def test_a_server_that_stays_away_ends_the_run_with_what_to_do(
 
     async def main() -> None:
         running = asyncio.create_task(fleet.run(rollouts("a"), candidate))
-        await until(lambda: at_server(fleet).rollouts.counts() == {"queued": 1})
+        await until_async(lambda: at_server(fleet).rollouts.counts() == {"queued": 1})
         await asyncio.to_thread(fleet.server.stop)
         await running
 

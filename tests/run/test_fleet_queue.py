@@ -10,8 +10,6 @@ import pytest
 from ratchet.run.fleet_queue import AgentBuild, FleetQueue, entry_prefix, read_queue
 from ratchet.worker.agent import AgentSpec, load_agent
 
-BUILD = AgentBuild(entry="my.agent:answer", source="a" * 32, python="3.12")
-
 
 @pytest.mark.parametrize("place", ["plain", "sandbox"])
 @pytest.mark.parametrize("entry", ["my.agent:answer", "größe:antwort"])
@@ -26,23 +24,6 @@ def test_a_queue_states_the_build_and_the_place(entry: str, place: str) -> None:
 @pytest.mark.parametrize("name", ["default", "a/b", "a:b@c/py3.12/elsewhere/run", "a:b@c/plain/r"])
 def test_other_names_state_nothing(name: str) -> None:
     assert read_queue(name) is None
-
-
-def test_a_pattern_covers_the_queues_of_its_build_alone() -> None:
-    plain, sandbox = BUILD.queues(["plain", "sandbox"])
-    assert BUILD.queue("r", "plain").startswith(plain[:-1])
-    assert BUILD.queue("r", "sandbox").startswith(sandbox[:-1])
-    other = AgentBuild(entry=BUILD.entry, source=BUILD.source, python="3.13")
-    assert not other.queue("r", "plain").startswith(plain[:-1])
-    read = read_queue(plain)
-    assert read is not None
-    assert read.build == BUILD
-
-
-def test_what_differs_is_named() -> None:
-    other = AgentBuild(entry=BUILD.entry, source="b" * 32, python="3.13")
-    assert other.differs(BUILD) == "version bbbbbbbbbbbb of its source and Python 3.13"
-    assert BUILD.differs(BUILD) == ""
 
 
 def test_modules_imported_after_the_agent_do_not_change_its_build(tmp_path: Path) -> None:

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.run.executing import alive, started, use
+from tests.run.executing import started, use
+from tests.waiting import alive
 
 from ratchet.run import WorkerExecutor
 from ratchet.run.choice import executor_for

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
 import pytest
+from tests.waiting import alive, until
 
 from ratchet.store import Store
 from ratchet.types import Candidate, Rollout
@@ -114,21 +113,6 @@ class Parent:
         return psutil.Process(self.processes[-1].pid).children(recursive=True)
 
 
-def until(condition: Callable[[], bool], what: str) -> None:
-    """Wait, without a busy loop, for what another process does."""
-    deadline = time.monotonic() + DEADLINE_S
-    while not condition():
-        assert time.monotonic() < deadline, what
-        select.select([], [], [], 0.01)
-
-
-def running(process: psutil.Process) -> bool:
-    try:
-        return process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
-
-
 @pytest.fixture
 def parent(
     write_agent: Callable[..., AgentSpec],
@@ -181,9 +165,9 @@ def test_after_kill_9_what_the_workers_ran_is_stored_and_nothing_runs_twice(
     first.kill()
     first.wait()
     second = here.start()  # at once: it waits for the lock that the workers hold
-    assert all(map(running, workers))
+    assert all(alive(worker.pid) for worker in workers)
     os.write(here.gate, b"xx")
-    until(lambda: not any(map(running, workers)), "the workers end by themselves")
+    until(lambda: not any(alive(worker.pid) for worker in workers), "the workers end by themselves")
     until(
         lambda: {r.status for r in lite.rollouts.get(["r1", "r2"]).values()} == {"succeeded"},
         "the second parent stores what the workers left",
@@ -215,7 +199,7 @@ def test_ctrl_c_ends_cleanly_and_leaves_no_process(
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=DEADLINE_S)
     assert process.returncode == 130
-    until(lambda: not any(map(running, workers)), "no worker is left")
+    until(lambda: not any(alive(worker.pid) for worker in workers), "no worker is left")
     counts = lite.rollouts.counts()
     assert "running" not in counts
     if moment == "busy":

@@ -11,11 +11,12 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.run.executing import alive, execute, started, use
+from tests.run.executing import execute, started, use
+from tests.waiting import alive
 
 from ratchet.run import Runner, WorkerExecutor, workers_for
 from ratchet.store import Store
-from ratchet.types import AgentError, Candidate, Claim, Int, Outcome, Params, Rollout
+from ratchet.types import Candidate, Claim, Int, Outcome, Params, Rollout
 from ratchet.worker.agent import AgentSpec
 from ratchet.worker.messages import KNOWN_CANDIDATES
 
@@ -248,22 +249,6 @@ def test_a_memory_eater_fails_alone(
     assert "MemoryError" in outcomes[1].error
 
 
-def test_a_process_whose_agent_had_no_memory_left_is_replaced_however_the_error_is_called(
-    write_agent: WriteAgent, claims: Claims, loops: Loops, candidate: Candidate
-) -> None:
-    executor = loops(write_agent(AGENT))
-
-    async def work() -> list[Outcome]:
-        return [
-            await executor.execute(claim, candidate.resources)
-            for claim in claims("pid", "arrays", "pid")
-        ]
-
-    first, fat, second = use(executor, work)
-    assert (fat.status, fat.cause) == ("failed", "memory")
-    assert first.output != second.output
-
-
 @pytest.mark.long
 def test_who_runs_beside_a_memory_eater_is_not_blamed_and_the_eater_runs_alone_from_then_on(
     write_agent: WriteAgent, claims: Claims, loops: Loops, candidate: Candidate
@@ -287,15 +272,6 @@ def test_who_runs_beside_a_memory_eater_is_not_blamed_and_the_eater_runs_alone_f
     # Shared, alone, and then alone only.
     assert started(agent).count("eat") == 3
     assert started(agent).count("a") == 1
-
-
-def test_what_an_agent_raises_is_its_own(
-    write_agent: WriteAgent, claims: Claims, loops: Loops, candidate: Candidate
-) -> None:
-    failed, fine = execute(loops(write_agent(AGENT)), claims("raises", "a"), candidate)
-    assert failed.status == "failed"
-    assert "ValueError: no such room" in failed.error
-    assert fine.output == "a"
 
 
 def test_a_cancelled_attempt_is_stopped_where_it_runs_and_the_worker_goes_on(
@@ -323,13 +299,6 @@ def test_a_cancelled_attempt_is_stopped_where_it_runs_and_the_worker_goes_on(
     assert not alive(after)
 
 
-def test_a_fork_that_comes_back_reports_nothing(
-    write_agent: WriteAgent, claims: Claims, loops: Loops, candidate: Candidate
-) -> None:
-    outcomes = execute(loops(write_agent(AGENT)), claims("fork comes back", "a"), candidate)
-    assert [o.output for o in outcomes] == ["from the parent", "a"]
-
-
 def test_a_child_process_may_not_act(
     write_agent: WriteAgent, claims: Claims, loops: Loops, candidate: Candidate
 ) -> None:
@@ -352,47 +321,6 @@ def test_a_sync_agent_runs_in_threads_of_the_workers(
     outcomes = execute(loops(write_agent(source)), claims(*range(4)), candidate)
     (pid,) = {o.output for o in outcomes}
     assert pid != os.getpid()
-
-
-@pytest.mark.parametrize(
-    ("source", "shown"),
-    [
-        ("import no_such_dependency", "No module named 'no_such_dependency'"),
-        ("import os\nprint('configuring')\nos._exit(4)", "configuring"),
-    ],
-)
-def test_an_agent_that_does_not_load_in_a_worker_is_one_clear_error(
-    write_agent: WriteAgent, loops: Loops, source: str, shown: str
-) -> None:
-    executor = loops(write_agent(source), workers=2)
-
-    async def work() -> None:
-        raise AssertionError("it started")
-
-    with pytest.raises(AgentError) as raised:
-        use(executor, work)
-    assert shown in str(raised.value)
-    assert not executor._worker_pool._all, "no worker is left"
-
-
-def test_a_worker_that_ends_between_two_attempts_fails_neither(
-    write_agent: WriteAgent, claims: Claims, loops: Loops, candidate: Candidate
-) -> None:
-    executor = loops(write_agent(AGENT))
-    first, second = claims("pid", "pid")
-
-    async def work() -> list[Any]:
-        before = await executor.execute(first, candidate.resources)
-        (worker,) = executor._worker_pool._all
-        worker.kill()
-        while executor._worker_slots[0].ready:
-            await asyncio.sleep(0.005)
-        after = await executor.execute(second, candidate.resources)
-        return [before, after]
-
-    before, after = use(executor, work)
-    assert before.status == after.status == "succeeded"
-    assert before.output != after.output
 
 
 def test_with_one_slot_an_attempt_has_its_process_to_itself_and_its_child_processes_the_candidate(

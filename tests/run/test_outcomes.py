@@ -68,11 +68,6 @@ def test_each_call_is_priced_and_twice_is_as_good_as_once() -> None:
     assert normalised(kept) == kept
 
 
-def test_what_said_its_cost_is_not_priced_again() -> None:
-    kept = normalised(outcome({**CALL, COST: 0.5}, CALL))
-    assert [span.attributes[COST] for span in kept.spans] == [0.5, pytest.approx(PRICE)]
-
-
 def test_dollars_in_spans_are_left_for_the_store_to_count() -> None:
     assert normalised(outcome({**CALL, COST: 0.5}, CALL)).cost_usd == 0.0
 
@@ -88,9 +83,3 @@ def test_dollars_in_spans_are_left_for_the_store_to_count() -> None:
 )
 def test_a_call_that_cannot_be_priced_gets_no_price(odd: dict[str, Any]) -> None:
     assert COST not in normalised(outcome({**CALL, **odd})).spans[0].attributes
-
-
-def test_an_outcome_without_model_calls_stays_the_same_object() -> None:
-    plain = outcome({"ratchet.input": "1"})
-    assert normalised(plain) is plain
-    assert normalised(outcome()).spans == ()

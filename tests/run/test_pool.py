@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
-from tests.run.executing import alive, execute, started, use
+from tests.run.executing import execute, started, use
+from tests.waiting import alive
 
 from ratchet.run import Runner, WorkerExecutor
 from ratchet.store import Store
@@ -172,16 +173,6 @@ def test_an_infinite_loop_is_killed_at_its_time_out(
     assert outcomes[1].duration_s >= 0.5
 
 
-def test_a_memory_eater_fails_alone(
-    write_agent: WriteAgent, claims: Claims, pool: Pool, candidate: Candidate
-) -> None:
-    executor = pool(write_agent(AGENT), memory_bytes=400 * 2**20)
-    outcomes = execute(executor, claims("a", "eat", "b", "c"), candidate)
-    assert [o.output for o in outcomes] == ["a", None, "b", "c"]
-    assert outcomes[1].status in ("failed", "crashed")
-    assert "MemoryError" in outcomes[1].error
-
-
 def test_who_asked_for_too_much_memory_leaves_a_fresh_process_behind_however_its_error_is_called(
     write_agent: WriteAgent, claims: Claims, pool: Pool, candidate: Candidate
 ) -> None:
@@ -256,13 +247,6 @@ def test_a_crash_is_seen_at_once_though_a_daemon_of_the_agents_lives_on(
     assert "ended with exit code 6" in outcome.error
 
 
-def test_a_fork_that_comes_back_reports_nothing(
-    write_agent: WriteAgent, claims: Claims, pool: Pool, candidate: Candidate
-) -> None:
-    outcomes = execute(pool(write_agent(AGENT), slots=1), claims("fork comes back", "a"), candidate)
-    assert [o.output for o in outcomes] == ["from the parent", "a"]
-
-
 def test_a_worker_that_ends_between_two_attempts_fails_neither(
     write_agent: WriteAgent, claims: Claims, pool: Pool, candidate: Candidate
 ) -> None:
@@ -284,13 +268,6 @@ def test_a_worker_that_ends_between_two_attempts_fails_neither(
 
     assert use(executor, work) == ["succeeded", "succeeded"]
     os.close(gate)
-
-
-def test_inputs_and_outputs_beyond_64_bits_pass(
-    write_agent: WriteAgent, claims: Claims, pool: Pool, candidate: Candidate
-) -> None:
-    outcomes = execute(pool(write_agent(AGENT), slots=1), claims([10**40, "\x00é"]), candidate)
-    assert outcomes[0].output == [10**40, "\x00é"]
 
 
 def test_an_output_nested_almost_too_deep_harms_nobody(

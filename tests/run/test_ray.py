@@ -144,10 +144,6 @@ def test_an_agent_that_does_not_import_is_told_before_anything_runs(ran: Ran) ->
     assert "not_there" in str(ran.error)
 
 
-def test_the_cluster_it_started_ends_with_it(ran: Ran) -> None:
-    assert not ran.left
-
-
 def test_a_cluster_that_is_not_there_is_a_clear_error() -> None:
     executor = RayExecutor(
         AgentSpec(entry="a:b", root="."), address="127.0.0.1:1", slots=1, timeout_s=1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import select
 import subprocess
 import sys
 import time
@@ -15,6 +14,7 @@ import msgspec
 import pytest
 from tests.server.gateway.upstreams import StubUpstream
 from tests.serving import RunningServer
+from tests.waiting import until
 
 from ratchet.run import WorkerExecutor
 from ratchet.server.serve import ServeSettings
@@ -64,14 +64,6 @@ AGENT = """
             gate.read(1)
         return x
 """
-
-
-def until(condition: Callable[[], bool], what: str) -> None:
-    """Wait, without a busy loop, for what another process does."""
-    deadline = time.monotonic() + 30.0
-    while not condition():
-        assert time.monotonic() < deadline, what
-        select.select([], [], [], 0.01)
 
 
 def test_workers_whose_runner_is_killed_report_to_the_server_themselves(

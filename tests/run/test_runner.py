@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.waiting import until_async
 
 from ratchet.run import FileLock, Runner, WorkerExecutor
 from ratchet.run import runner as runner_module
@@ -55,13 +56,6 @@ def agents(write_agent: WriteAgent) -> Agents:
 def known(lite: Store, candidate: Candidate) -> Store:
     lite.candidates.put(candidate)
     return lite
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Wait for something that happens in another task or thread, a bounded while."""
-    async with asyncio.timeout(20):
-        while not condition():
-            await asyncio.sleep(0.002)
 
 
 def test_rollouts_run_to_their_ends_and_are_told_as_they_finish(
@@ -117,14 +111,6 @@ def test_tasks_that_want_the_same_rollouts_share_them(
     assert Counter(agents.calls) == Counter(range(15))
 
 
-def test_nothing_to_run_is_done_at_once(agents: Agents, known: Store) -> None:
-    async def main() -> None:
-        async with Runner(known, "agent", agents.executor()) as runner:
-            assert await runner.run([], []) == {}
-
-    asyncio.run(main())
-
-
 def test_two_runners_on_one_queue_share_the_work_and_run_nothing_twice(
     agents: Agents, known: Store, rollouts: Rollouts, candidate: Candidate, sqlite_url: str
 ) -> None:
@@ -135,7 +121,7 @@ def test_two_runners_on_one_queue_share_the_work_and_run_nothing_twice(
 
         async def execute(self, *args: Any) -> Outcome:
             met.add(self)
-            await until(lambda: len(met) == 2)
+            await until_async(lambda: len(met) == 2)
             return await super().execute(*args)
 
     async def main() -> list[int]:
@@ -169,7 +155,7 @@ def test_leaving_in_the_middle_gives_rollouts_back_uncounted(
     async def main() -> None:
         async with Runner(known, "agent", agents.executor()) as runner:
             task = asyncio.create_task(runner.run(wanted, [candidate]))
-            await until(lambda: agents.calls.count("waits") == 4)
+            await until_async(lambda: agents.calls.count("waits") == 4)
             task.cancel()
 
     asyncio.run(main())
@@ -202,7 +188,7 @@ def test_a_claim_under_way_when_the_runner_is_left_is_given_back(
     async def main() -> None:
         async with Runner(known, "agent", agents.executor()) as runner:
             task = asyncio.create_task(runner.run(rollouts("a", "b"), [candidate]))
-            await until(begun.is_set)
+            await until_async(begun.is_set)
             task.cancel()
             asyncio.get_running_loop().call_soon(go.set)
 
@@ -227,7 +213,7 @@ def test_what_running_attempts_still_finish_is_kept(
     async def main() -> None:
         async with Runner(known, "agent", agents.executor(1)) as runner:
             task = asyncio.create_task(runner.run(rollouts("a", "b", "c"), [candidate]))
-            await until(lambda: len(agents.calls) == 1)
+            await until_async(lambda: len(agents.calls) == 1)
             task.cancel()
             asyncio.get_running_loop().call_later(0.02, gate.set)
 
@@ -243,11 +229,11 @@ def test_an_attempt_whose_lease_is_lost_is_stopped_and_run_anew(
         runner = Runner(known, "agent", agents.executor(), lease_s=0.2)
         async with runner:
             task = asyncio.create_task(runner.run(rollouts("waits"), [candidate]))
-            await until(lambda: len(agents.calls) >= 1)
+            await until_async(lambda: len(agents.calls) >= 1)
             (attempt,) = known.rollouts.running()
             before = len(agents.calls)
             known.rollouts.expire(0.0, dead_workers=[attempt.worker])
-            await until(lambda: len(agents.calls) > before)
+            await until_async(lambda: len(agents.calls) > before)
             known.rollouts.cancel(["r0"], 0.0)
             done = await task
             assert done["r0"].status == "cancelled"
@@ -333,7 +319,7 @@ def test_leaving_the_block_leaves_no_child_process(
     async def main() -> list[psutil.Process]:
         async with Runner(known, "agent", pool(spec)) as runner:
             task = asyncio.create_task(runner.run(rollouts(*"awwww"), [candidate]))
-            await until(lambda: started.exists() and started.read_text().count("w") == 2)
+            await until_async(lambda: started.exists() and started.read_text().count("w") == 2)
             workers = [p for p in psutil.Process().children() if "ratchet.worker" in p.cmdline()]
             task.cancel()
         return workers

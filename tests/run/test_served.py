@@ -20,8 +20,9 @@ from typing import Any
 import pytest
 from tests.free_ports import free_port
 from tests.node_packages import node
-from tests.run.executing import alive, use
+from tests.run.executing import use
 from tests.server.gateway.upstreams import StubUpstream
+from tests.waiting import alive
 
 from ratchet.run import served_process
 from ratchet.run.denials import kept_of
@@ -163,18 +164,6 @@ def test_a_service_in_node_gets_the_input_in_its_body_and_its_calls_are_the_atte
         attempt = f"{claim.rollout.id}@{claim.fence}"
         assert outcome.output == {"text": f"/gateway/{attempt}/openai/v1/chat/completions"}
         assert outcome.spans[0].attributes["ratchet.url"].endswith("/chat")
-
-
-def test_a_value_in_the_body_keeps_its_type_and_braces_can_be_written() -> None:
-    handover = Handover(
-        body={"all": "{input}", "text": "{input.n} of {{n}} in {input.list}", "n": "{input.n}"}
-    )
-    given = {"n": 3, "list": ['a"', 1]}
-    assert json.loads(handover.request(given) or b"") == {
-        "all": given,
-        "text": '3 of {n} in ["a\\"",1]',
-        "n": 3,
-    }
 
 
 def test_the_events_of_a_stream_are_one_answer(service: MakeService, claims: Claims) -> None:

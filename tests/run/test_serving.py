@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from tests.serving import RunningServer
+from tests.waiting import until_async
 
 import ratchet
 from ratchet.run import RetryingTransport, Runner, RunnerWatcher, ServerTransport
@@ -125,13 +126,6 @@ class Setting:
         return store
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    """Wait for something that happens in another task, thread or process, a bounded while."""
-    async with asyncio.timeout(20):
-        while not condition():
-            await asyncio.sleep(0.005)
-
-
 def rollout(id: str, given: Any = "x", candidate_id: str = "", **fields: Any) -> Rollout:
     return Rollout(
         id=id, queue="agent", candidate_id=candidate_id, task_id="t", input=given, **fields
@@ -158,7 +152,7 @@ def test_a_runner_serves_what_is_queued_until_it_is_told_to_stop(
             for numbers in (range(20), range(20, 40)):
                 new = numbered(*numbers, candidate_id=candidate.id)
                 await asyncio.to_thread(client.rollouts.create, new)
-                await until(lambda so_far=numbers[-1] + 1: len(ends) == so_far)  # type: ignore[misc]
+                await until_async(lambda so_far=numbers[-1] + 1: len(ends) == so_far)  # type: ignore[misc]
 
     setting.serve(meanwhile)
     assert setting.store.rollouts.counts() == {"succeeded": 40}
@@ -166,16 +160,6 @@ def test_a_runner_serves_what_is_queued_until_it_is_told_to_stop(
     assert setting.store.rollouts.get(["r3"])["r3"].output == [3, 9], "the candidate's 9"
     assert setting.watcher.taken == 40
     assert setting.watcher.heard == []
-
-
-def test_without_a_candidate_the_agent_runs_as_its_source_stands(setting: Setting) -> None:
-    setting.store.rollouts.create(numbered(1), 0.0)
-
-    async def meanwhile(runner: Runner, stop: asyncio.Event) -> None:
-        await until(lambda: bool(setting.watcher.ends))
-
-    setting.serve(meanwhile)
-    assert setting.store.rollouts.get(["r1"])["r1"].output == [1, 5]
 
 
 def test_a_candidate_that_cannot_be_had_fails_its_rollout_and_the_rest_goes_on(
@@ -186,7 +170,7 @@ def test_a_candidate_that_cannot_be_had_fails_its_rollout_and_the_rest_goes_on(
     setting.store.rollouts.create([lost, *numbered(1, 2)], 0.0)
 
     async def meanwhile(runner: Runner, stop: asyncio.Event) -> None:
-        await until(lambda: len(setting.watcher.ends) == 3)
+        await until_async(lambda: len(setting.watcher.ends) == 3)
 
     setting.serve(meanwhile)
     assert setting.store.rollouts.counts() == {"failed": 1, "succeeded": 2}
@@ -202,16 +186,16 @@ def test_outcomes_that_end_while_the_server_is_away_are_reported_when_it_is_back
     watcher = setting.watcher
 
     async def meanwhile(runner: Runner, stop: asyncio.Event) -> None:
-        await until(lambda: "waits" in setting.calls and len(watcher.ends) == 2)
+        await until_async(lambda: "waits" in setting.calls and len(watcher.ends) == 2)
         await asyncio.to_thread(server.stop)
-        await until(lambda: watcher.heard == ["away"])
+        await until_async(lambda: watcher.heard == ["away"])
         setting.gate.set()
-        await until(lambda: runner._batcher.pending)
+        await until_async(lambda: runner._batcher.pending)
         port = int(server.url.rpartition(":")[2])
         again = await asyncio.to_thread(serving, sqlite_url, ServeSettings(port=port))
-        await until(lambda: len(watcher.ends) == 3)
+        await until_async(lambda: len(watcher.ends) == 3)
         again.app.services.store.rollouts.create(numbered(7), 0.0)
-        await until(lambda: len(watcher.ends) == 4)
+        await until_async(lambda: len(watcher.ends) == 4)
 
     setting.serve(meanwhile)
     assert watcher.heard == ["away", "back"], "each is said once"
@@ -225,9 +209,9 @@ def test_an_attempt_whose_lease_was_lost_is_dropped(setting: Setting) -> None:
     setting.store.rollouts.create([rollout("mine", "for ever"), *numbered(1)], 0.0)
 
     async def meanwhile(runner: Runner, stop: asyncio.Event) -> None:
-        await until(lambda: "for ever" in setting.calls and len(setting.watcher.ends) == 1)
+        await until_async(lambda: "for ever" in setting.calls and len(setting.watcher.ends) == 1)
         assert setting.store.rollouts.cancel(["mine"], 0.0) == 1
-        await until(lambda: setting.watcher.lost_ones == 1)
+        await until_async(lambda: setting.watcher.lost_ones == 1)
 
     setting.serve(meanwhile, lease_s=1.0)
     assert setting.store.rollouts.counts() == {"succeeded": 1, "cancelled": 1}
@@ -238,11 +222,11 @@ def test_a_report_of_an_attempt_that_was_taken_away_is_refused(setting: Setting)
     setting.store.rollouts.create([rollout("mine", "waits")], 0.0)
 
     async def meanwhile(runner: Runner, stop: asyncio.Event) -> None:
-        await until(lambda: "waits" in setting.calls)
+        await until_async(lambda: "waits" in setting.calls)
         # In one transaction, long after its lease: the runner itself would be quick to claim it.
         (claim,) = setting.store.rollouts.claim("agent", "another", 1, 60.0, time.time() + 9_999)
         setting.gate.set()
-        await until(lambda: bool(setting.watcher.ends))
+        await until_async(lambda: bool(setting.watcher.ends))
         assert claim.fence == 2
 
     setting.serve(meanwhile)
@@ -255,7 +239,7 @@ def test_draining_gives_back_what_has_not_begun_and_finishes_what_runs(setting: 
     setting.store.rollouts.create([*waiting, *numbered(*range(9))], 0.0)
 
     async def meanwhile(runner: Runner, stop: asyncio.Event) -> None:
-        await until(lambda: setting.calls.count("waits") == 4)
+        await until_async(lambda: setting.calls.count("waits") == 4)
         stop.set()
         asyncio.get_running_loop().call_later(0.05, setting.gate.set)
 
@@ -268,7 +252,7 @@ def test_a_drain_that_is_cut_gives_back_what_runs(setting: Setting) -> None:
     setting.store.rollouts.create([rollout("a", "for ever"), *numbered(1)], 0.0)
 
     async def meanwhile(runner: Runner, stop: asyncio.Event) -> None:
-        await until(lambda: "for ever" in setting.calls and len(setting.watcher.ends) == 1)
+        await until_async(lambda: "for ever" in setting.calls and len(setting.watcher.ends) == 1)
         stop.set()
         asyncio.get_running_loop().call_later(0.05, runner.cut)
 
@@ -281,12 +265,12 @@ def test_slow_work_is_not_claimed_ahead(setting: Setting) -> None:
     setting.store.rollouts.create([rollout(f"w{n}", "waits") for n in range(10)], 0.0)
 
     async def meanwhile(runner: Runner, stop: asyncio.Event) -> None:
-        await until(lambda: setting.calls.count("waits") == 2)
+        await until_async(lambda: setting.calls.count("waits") == 2)
         # Another machine with free slots finds all the rest.
         others = setting.store.rollouts.claim("agent", "another", 10, 60.0, time.time())
         assert len(others) == 8
         setting.gate.set()
-        await until(lambda: len(setting.watcher.ends) == 2)
+        await until_async(lambda: len(setting.watcher.ends) == 2)
 
     setting.serve(meanwhile, slots=2)
 
@@ -355,7 +339,7 @@ def test_an_outcome_that_the_server_does_not_take_fails_and_the_others_are_kept(
     setting.store.rollouts.create([large, *numbered(*range(6))], 0.0)
 
     async def meanwhile(runner: Runner, stop: asyncio.Event) -> None:
-        await until(lambda: len(setting.watcher.ends) == 7)
+        await until_async(lambda: len(setting.watcher.ends) == 7)
 
     setting.serve(meanwhile)
     assert setting.store.rollouts.counts() == {"succeeded": 6, "failed": 1}
@@ -411,7 +395,7 @@ def test_leaving_while_the_server_is_away_ends_in_an_error_and_no_hang(
     setting.store.rollouts.create([rollout("a", "for ever")], 0.0)
 
     async def meanwhile(runner: Runner, stop: asyncio.Event) -> None:
-        await until(lambda: "for ever" in setting.calls)
+        await until_async(lambda: "for ever" in setting.calls)
         await asyncio.to_thread(setting.server.stop)
 
     with pytest.raises(StoreError, match="cannot be reached"):
@@ -431,7 +415,7 @@ def test_a_store_is_served_as_a_server_is(
         async with Runner(lite, "agent", executor, watcher=setting.watcher) as runner:
             serving = asyncio.create_task(runner.serve(stop))
             lite.rollouts.create(numbered(*range(5)), 0.0)
-            await until(lambda: len(setting.watcher.ends) == 5)
+            await until_async(lambda: len(setting.watcher.ends) == 5)
             stop.set()
             await serving
 
@@ -449,18 +433,4 @@ def test_a_server_can_be_asked_for_rollouts_of_ones_own(setting: Setting) -> Non
 
     done = asyncio.run(asyncio.wait_for(main(), 30))
     assert {each.output[0] for each in done.values()} == set(range(5))
-    assert setting.store.rollouts.counts() == {"succeeded": 5}
-
-
-def test_a_blocking_client_is_a_store_to_a_runner(setting: Setting) -> None:
-    from ratchet.run.transport import StoreTransport
-
-    async def main(client: ratchet.Client) -> dict[str, Rollout]:
-        executor = AsyncExecutor(setting.agent, slots=2, timeout_s=30)
-        async with Runner(StoreTransport(client), "agent", executor) as runner:
-            return await runner.run(numbered(*range(5)), [])
-
-    with ratchet.Client(setting.server.url) as client:
-        done = asyncio.run(asyncio.wait_for(main(client), 30))
-    assert len(done) == 5
     assert setting.store.rollouts.counts() == {"succeeded": 5}

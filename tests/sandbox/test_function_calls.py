@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ratchet.sandbox import SandboxLimits, call, function_pool
+from ratchet.sandbox import call, function_pool
 
 SOURCE = """
 import math
@@ -54,17 +54,6 @@ async def test_what_goes_wrong_in_a_call_is_told(level: str) -> None:
         assert (syntax.status, syntax.error.split(":")[0]) == ("raised", "SyntaxError")
         imports = await call("import numpy_is_absent", "f", pool=pool)
         assert imports.error == "ModuleNotFoundError: No module named 'numpy_is_absent'"
-
-
-async def test_a_single_call_needs_no_pool(level: str) -> None:
-    called = await call(
-        "def f():\n    while True: pass",
-        "f",
-        limits=SandboxLimits(seconds=0.3),
-        level=level,
-        unsafe=level == "none",
-    )
-    assert called.status == "timed_out"
 
 
 async def test_arguments_that_json_cannot_hold_are_refused_before_anything_starts() -> None:

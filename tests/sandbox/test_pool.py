@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from ratchet.sandbox import SandboxFailed, SandboxLimits, SandboxPool, call, function_pool
+from tests.waiting import until_async
 
 HERE = Path(__file__).parent
 ECHO = "handlers.echo:handle"
@@ -40,12 +41,6 @@ def running(mark: str) -> list[int]:
                 if mark.encode() in (folder / "cmdline").read_bytes():
                     found.append(int(folder.name))
     return found
-
-
-async def wait_until(condition: Any) -> None:
-    async with asyncio.timeout(20):
-        while not condition():
-            await asyncio.sleep(0.01)
 
 
 @pytest.fixture
@@ -116,11 +111,11 @@ async def test_a_request_can_have_limits_of_its_own(level: str) -> None:
 async def test_a_cancelled_request_ends_its_processes(level: str, mark: str) -> None:
     async with pool(level) as warm:
         task = asyncio.create_task(warm.request(f"hang {mark}".encode()))
-        await wait_until(lambda: running(mark))
+        await until_async(lambda: running(mark))
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        await wait_until(lambda: not running(mark))
+        await until_async(lambda: not running(mark))
         assert (await warm.request(b"answer 1")).status == "ok"
 
 
@@ -155,7 +150,7 @@ async def test_what_a_request_leaves_running_is_gone_when_it_is_answered(
 async def test_closing_ends_requests_that_run(level: str, mark: str) -> None:
     async with pool(level) as warm:
         task = asyncio.create_task(warm.request(f"hang {mark}".encode()))
-        await wait_until(lambda: running(mark))
+        await until_async(lambda: running(mark))
     with pytest.raises(asyncio.CancelledError):
         await task
     with pytest.raises(SandboxFailed, match="is closed"):
@@ -167,7 +162,7 @@ async def test_a_zygote_that_dies_is_replaced_and_the_request_says_so(
 ) -> None:
     async with pool(level, setup=b"again") as warm:
         task = asyncio.create_task(warm.request(f"hang {mark}".encode()))
-        await wait_until(lambda: running(mark))
+        await until_async(lambda: running(mark))
         os.kill(warm._workers[0]._started.process.pid, signal.SIGKILL)  # type: ignore[union-attr]
         answer = await task
         assert answer.status == "crashed"
@@ -175,7 +170,7 @@ async def test_a_zygote_that_dies_is_replaced_and_the_request_says_so(
         assert json.loads((await warm.request(b"state")).body)["setup"] == "again"
         # While it waits, nobody notices, and the next request finds a new one.
         os.kill(warm._workers[0]._started.process.pid, signal.SIGKILL)  # type: ignore[union-attr]
-        await wait_until(lambda: warm._workers[0]._started.process.poll() is not None)  # type: ignore
+        await until_async(lambda: warm._workers[0]._started.process.poll() is not None)  # type: ignore
         assert (await warm.request(b"state")).status == "ok"
 
 
@@ -278,8 +273,8 @@ async def test_nothing_outlives_a_kill_of_the_process_outside(
 ) -> None:
     environ = {**os.environ, "TMPDIR": str(tmp_path)}
     outside = subprocess.Popen([sys.executable, "-c", STARTER, level, str(HERE), mark], env=environ)
-    await wait_until(lambda: len(running(mark)) >= 2)
+    await until_async(lambda: len(running(mark)) >= 2)
     outside.kill()
     outside.wait()
-    await wait_until(lambda: not running(mark))
-    await wait_until(lambda: list(tmp_path.iterdir()) == [])
+    await until_async(lambda: not running(mark))
+    await until_async(lambda: list(tmp_path.iterdir()) == [])

@@ -197,19 +197,6 @@ def test_a_wrong_expired_or_revoked_key_is_refused_even_by_an_open_server(
     run(test)
 
 
-def test_a_key_holds_until_the_moment_it_expires(store: Store) -> None:
-    _, secret = made(store, expires_at=1_000.5)
-
-    async def test() -> None:
-        time = Time(1_000.0)
-        async with gatekeeper(store, time) as keeper:
-            await keeper.admit(request(secret))
-            time.now = 1_000.5
-            assert (await refusal(keeper.admit(request(secret)))).status == 401
-
-    run(test)
-
-
 def test_a_key_that_one_server_revokes_stops_at_another_within_two_seconds(
     store_url: str,
 ) -> None:
@@ -604,61 +591,6 @@ def test_an_open_server_is_driven_by_no_page_of_others(
                 assert (await keeper.admit(request(secret, **headers))).key_id
 
         run(test)
-
-
-class Answers:
-    """Collects what is sent; the headers granted are kept as the core keeps them."""
-
-    def __init__(self) -> None:
-        self.granted: Any = ()
-        self.messages: list[Mapping[str, Any]] = []
-
-    async def __call__(self, message: Mapping[str, Any]) -> None:
-        self.messages.append(message)
-
-
-def preflight(origin: str, **headers: str) -> dict[str, Any]:
-    return request(method="OPTIONS", origin=origin, access_control_request_method="POST", **headers)
-
-
-def test_a_named_origin_may_ask_before_and_read_answers(store: Store) -> None:
-    async def test() -> None:
-        async with gatekeeper(store, cors=["https://app.example"]) as keeper:
-            answer = Answers()
-            asked = preflight("https://app.example", access_control_request_private_network="true")
-            assert await keeper.screen(asked, answer) == "preflight"
-            start = answer.messages[0]
-            headers = dict(start["headers"])
-            assert start["status"] == 204
-            assert headers[b"access-control-allow-origin"] == b"https://app.example"
-            assert b"authorization" in headers[b"access-control-allow-headers"]
-            assert b"POST" in headers[b"access-control-allow-methods"]
-            assert headers[b"access-control-allow-private-network"] == b"true"
-            assert b"access-control-allow-credentials" not in headers
-            answer = Answers()
-            assert await keeper.screen(request(origin="https://app.example"), answer) is None
-            assert answer.messages == []
-            granted = dict(answer.granted)
-            assert granted[b"access-control-allow-origin"] == b"https://app.example"
-            assert granted[b"vary"] == b"Origin"
-
-    run(test)
-
-
-def test_another_origin_is_granted_nothing(store: Store) -> None:
-    async def test() -> None:
-        async with gatekeeper(store, cors=["https://app.example"]) as keeper:
-            for sent in (preflight("https://evil.example"), request(origin="null"), request()):
-                answer = Answers()
-                assert await keeper.screen(sent, answer) is None
-                assert answer.messages == []
-                assert list(answer.granted) == [(b"vary", b"Origin")]
-        async with gatekeeper(store) as keeper:
-            answer = Answers()
-            assert await keeper.screen(preflight("https://app.example"), answer) is None
-            assert answer.granted == ()
-
-    run(test)
 
 
 def test_an_options_request_that_is_no_preflight_is_the_applications() -> None:

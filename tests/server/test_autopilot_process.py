@@ -7,14 +7,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from ratchet.server import autopilot_process
 from ratchet.server.autopilot_process import AutopilotProcess
+from tests.waiting import until_async
 
 # Writes its process id, and waits until its input ends.
 CHILD = """
@@ -46,20 +45,13 @@ def lines(told: Path) -> list[str]:
     return told.read_text().splitlines() if told.exists() else []
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.02)
-
-
 def test_it_stops_in_order_with_the_server(tmp_path: Path) -> None:
     told = tmp_path / "told"
 
     async def work() -> None:
         process = AutopilotProcess(command(told), os.environ)
         await process.start()
-        await until(lambda: len(lines(told)) == 1)
+        await until_async(lambda: len(lines(told)) == 1)
         await process.close()
 
     asyncio.run(work())
@@ -73,9 +65,9 @@ def test_it_is_started_again_when_it_ends(tmp_path: Path, monkeypatch: pytest.Mo
     async def work() -> None:
         process = AutopilotProcess(command(told), os.environ)
         await process.start()
-        await until(lambda: len(lines(told)) == 1)
+        await until_async(lambda: len(lines(told)) == 1)
         os.kill(int(lines(told)[0]), signal.SIGKILL)
-        await until(lambda: len(lines(told)) == 2)
+        await until_async(lambda: len(lines(told)) == 2)
         await process.close()
 
     asyncio.run(work())
@@ -87,8 +79,8 @@ def test_it_stops_when_its_server_is_killed(tmp_path: Path) -> None:
     told = tmp_path / "told"
     server = subprocess.Popen([sys.executable, "-c", HOLDER, *command(told)])
     try:
-        asyncio.run(until(lambda: len(lines(told)) == 1))
+        asyncio.run(until_async(lambda: len(lines(told)) == 1))
     finally:
         server.kill()
         server.wait()
-    asyncio.run(until(lambda: lines(told)[1:] == ["stopped"]))
+    asyncio.run(until_async(lambda: lines(told)[1:] == ["stopped"]))

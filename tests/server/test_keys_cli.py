@@ -136,12 +136,6 @@ def test_a_store_that_cannot_be_opened_is_told(capsys: pytest.CaptureFixture[str
     assert "not supported" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", ["create", "list", "revoke"])
-def test_help_shows_examples(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["keys", command, "--help"]) == 0
-    assert f"ratchet keys {command} " in capsys.readouterr().out
-
-
 def test_a_shell_catches_the_key(sqlite_url: str) -> None:
     arguments = ["keys", "create", "k", "--scope", "runner", "--store", sqlite_url]
     done = subprocess.run(

@@ -10,16 +10,7 @@ from hypothesis import strategies as st
 
 from ratchet.server.http_problems import HttpProblem
 from ratchet.server.limits import RateLimiter, ServerLimits, TokenBuckets, network_of, retry_after
-
-
-class Time:
-    """A clock that stands until it is moved."""
-
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
+from tests.clocks import Clock
 
 GAPS = st.lists(
     st.one_of(st.just(0.0), st.floats(0.0, 0.2), st.floats(0.0, 20.0)), min_size=1, max_size=200
@@ -31,7 +22,7 @@ RATES = st.one_of(st.floats(0.1, 5_000.0), st.integers(1, 100).map(float))
 def test_no_stretch_of_time_admits_more_than_the_burst_and_what_came_back_in_it(
     gaps: list[float], rate: float, burst: int, start: float
 ) -> None:
-    time = Time()
+    time = Clock()
     buckets = TokenBuckets(rate, burst, time)
     admitted = []
     for time.now in accumulate(gaps, initial=start):
@@ -47,7 +38,7 @@ def test_no_stretch_of_time_admits_more_than_the_burst_and_what_came_back_in_it(
 def test_it_behaves_as_a_bucket_that_is_counted_token_by_token(
     gaps: list[float], rate: float, burst: int
 ) -> None:
-    time = Time()
+    time = Clock()
     buckets = TokenBuckets(rate, burst, time)
     tokens, counted_at = float(burst), 0.0
     for time.now in accumulate(gaps):
@@ -66,7 +57,7 @@ def test_it_behaves_as_a_bucket_that_is_counted_token_by_token(
 def test_whoever_waits_as_long_as_told_is_admitted(
     gaps: list[float], rate: float, burst: int
 ) -> None:
-    time = Time()
+    time = Clock()
     buckets = TokenBuckets(rate, burst, time)
     for gap in gaps:
         time.now += gap
@@ -76,7 +67,7 @@ def test_whoever_waits_as_long_as_told_is_admitted(
 
 
 def test_names_do_not_share_and_a_token_may_be_given_back() -> None:
-    buckets = TokenBuckets(1.0, 2, Time())
+    buckets = TokenBuckets(1.0, 2, Clock())
     assert [buckets.take("a") for _ in range(3)] == [0.0, 0.0, 1.0]
     assert buckets.take("b") == 0.0
     buckets.give_back("a")
@@ -86,7 +77,7 @@ def test_names_do_not_share_and_a_token_may_be_given_back() -> None:
 
 
 def test_names_that_are_idle_take_no_memory() -> None:
-    time = Time()
+    time = Clock()
     buckets = TokenBuckets(10.0, 5, time)
     for number in range(20_000):
         buckets.take(f"caller {number}")
@@ -96,7 +87,7 @@ def test_names_that_are_idle_take_no_memory() -> None:
 
 
 def test_names_that_are_all_busy_are_bounded_and_the_newest_stays() -> None:
-    buckets = TokenBuckets(0.001, 1, Time(), most=3_000)
+    buckets = TokenBuckets(0.001, 1, Clock(), most=3_000)
     for number in range(10_000):
         assert buckets.take(f"caller {number}") == 0.0
     assert len(buckets) <= 3_000
@@ -104,7 +95,7 @@ def test_names_that_are_all_busy_are_bounded_and_the_newest_stays() -> None:
 
 
 def test_too_many_requests_are_told_when_to_come_again() -> None:
-    time = Time()
+    time = Clock()
     limiter = RateLimiter(ServerLimits(requests_per_s=0.4, burst=1), time)
     limiter.request("a")
     with pytest.raises(HttpProblem, match=r"more than 0\.4 requests a second") as raised:

@@ -185,13 +185,6 @@ def test_evidence_and_rollouts_of_runs_that_may_go_on_stay(store: Store) -> None
     assert left(store) == {*needed, "newest"}
 
 
-def test_rollouts_that_stay_keep_nothing_behind_them(store: Store) -> None:
-    kept = [over(f"kept{n}", 100, "prove/run") for n in range(2 * LARGEST)]
-    store.rollouts.create([*kept, over("old", 100), rollout("newest")], now=NOW)
-    assert sweep(store)["rollouts"] == 1
-    assert left(store) == {"newest", *(r.id for r in kept)}
-
-
 @pytest.mark.parametrize("stage", STAGE_TRANSITIONS)
 def test_a_run_needs_its_rollouts_until_nothing_can_follow(stage: Stage) -> None:
     ended = stage in ("shipped", "no_gain")
@@ -264,13 +257,6 @@ def test_the_newest_row_stays_so_that_no_number_is_given_twice(store: Store) -> 
     assert sweep(store)["events"] == 4
     store.events.add([("k", "next")], now=NOW)
     assert [event.seq > newest for event in store.events.after(newest)] == [True]
-
-
-def test_feedback_from_the_future_keeps_nothing_behind_it(store: Store) -> None:
-    ahead = [Feedback(id=f"f{n}", kind="copy", created_at=1e15) for n in range(2 * LARGEST)]
-    old = [Feedback(id=f"o{n}", kind="copy", created_at=1.0) for n in range(3)]
-    store.feedback.add([*ahead, *old, Feedback(id="newest", kind="copy")], now=NOW)
-    assert sweep(store)["feedback"] == 3
 
 
 def test_many_rows_go_in_many_small_transactions(
@@ -453,18 +439,3 @@ def test_it_ends_at_once_between_steps_and_does_not_wait_for_one_that_hangs(
             go_on.set()
 
         run(within)
-
-
-def test_a_server_that_never_swept_ends_at_once(sqlite_url: str) -> None:
-    with Store.open(sqlite_url) as store:
-
-        async def test() -> None:
-            async with asyncio.timeout(5):
-                pruner = Pruner(store)
-                await pruner.start()
-                await pruner.close()
-                await Pruner(store).close()
-            left = {task for task in asyncio.all_tasks() if task is not asyncio.current_task()}
-            assert left == set()
-
-        run(test)

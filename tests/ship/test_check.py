@@ -68,11 +68,6 @@ def test_failing_tests_stop_the_release(project: Any) -> None:
     assert project.branches() == []
 
 
-def test_tests_that_fail_anyway_are_called_so(project: Any) -> None:
-    with pytest.raises(ShipError, match=r"without it they fail(.|\n)*fail without the change too"):
-        project.ship(test_command="{python} -c 'raise SystemExit(3)'")
-
-
 @pytest.mark.skipif(why_no_landlock() != "", reason="no Landlock on this machine")
 def test_tests_that_lack_a_socket_are_told_where_there_is_one(
     project: Any, monkeypatch: pytest.MonkeyPatch
@@ -160,17 +155,6 @@ def test_tests_may_be_given_the_network(project: Any) -> None:
     assert ("in a sandbox." if best_level() != "none" else "without a sandbox.") in text
 
 
-def test_children_left_running_do_not_hold_the_release_up(project: Any) -> None:
-    project.write(
-        "check.py",
-        "import subprocess, sys\n"
-        "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n",
-    )
-    project.commit()
-    # Were they waited for, the tests would not end within their limit.
-    project.ship(test_command="{python} check.py", test_timeout_s=60)
-
-
 def test_of_a_flood_of_output_head_and_tail_are_kept(project: Any) -> None:
     from ratchet.ship.check import TestCommand, run_tests
     from ratchet.ship.repository import Repository
@@ -218,8 +202,3 @@ def test_a_test_command_that_cannot_run_is_said(project: Any, command: str, sent
 def test_a_shell_is_not_involved(project: Any, tmp_path: Path) -> None:
     project.ship(test_command=f"echo ; touch {tmp_path / 'made'}")
     assert not (tmp_path / "made").exists()
-
-
-def test_without_a_test_command_the_text_says_so(project: Any) -> None:
-    release = project.ship()
-    assert "No test command is configured" in Path(release.pull_request).read_text()

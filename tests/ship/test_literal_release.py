@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -134,20 +133,6 @@ def test_a_release_of_an_agent_in_javascript_is_a_branch_that_says_the_new_promp
     assert agent.release() == release
 
 
-def test_text_that_comes_from_an_expression_stays_one(agent: Agent) -> None:
-    kept = OLD.replace("a booking", "the booking").replace("Today is", "It is")
-    changed = AGENT.replace("`You are a", "`You are the").replace("Today is", "It is")
-    assert agent.patch(new=kept) == changed
-    with pytest.raises(ShipError, match=r"js:4: .*'ACME' with the expression \$\{company\}, and"):
-        agent.patch(new=NEW.replace("ACME", "them"))
-
-
-def test_a_slot_that_the_source_has_no_expression_for_is_refused(agent: Agent) -> None:
-    with pytest.raises(ShipError, match=r"no expression for slot \{weather\}"):
-        agent.patch(new=OLD + " The weather is {weather}.")
-    assert "Today is" not in agent.patch(new=OLD.replace("Today is {date}.\n", ""))
-
-
 def test_a_merged_release_is_recognised_and_rolled_back(agent: Agent) -> None:
     release = agent.release()
     assert refresh(release, agent.root) is release
@@ -257,19 +242,6 @@ def test_a_source_that_changed_since_the_baseline_is_refused(agent: Agent) -> No
         agent.release()
 
 
-def test_a_prompt_that_is_merged_already_is_said_to_be(agent: Agent) -> None:
-    release = agent.release()
-    agent.git("merge", "--quiet", release.branch)
-    with pytest.raises(ShipError, match="already holds the candidate's text"):
-        agent.patch()
-
-
-def test_uncommitted_work_is_refused(agent: Agent) -> None:
-    agent.write("agent.js", AGENT + "\n")
-    with pytest.raises(ShipError, match="not clean"):
-        agent.release()
-
-
 def test_other_resources_are_not_found_by_text(agent: Agent) -> None:
     from ratchet.types import Int, Params
 
@@ -283,17 +255,6 @@ def test_other_resources_are_not_found_by_text(agent: Agent) -> None:
             {"m": Declaration("m", old, located_by="text")},
             agent.root,
         )
-
-
-def test_a_result_survives_a_file(agent: Agent) -> None:
-    found = find_literal(agent.root, PromptTemplate(OLD))
-    assert found.patchable
-    assert found.sentence() == "The prompt stands in agent.js:4, in a literal of JavaScript."
-    (place,) = found.places
-    assert place.slots == {"ACME": "${company}", "date": "${today}"}
-    assert AGENT.encode()[slice(*place.span)].startswith(b"`You are")
-    assert msgspec.json.decode(msgspec.json.encode(found), type=type(found)) == found
-    assert json.loads(msgspec.json.encode(found))["places"][0]["line"] == 4
 
 
 DECLARED = """\

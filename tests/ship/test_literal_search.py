@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ratchet.ship import find_literal
-from ratchet.types import PromptTemplate, ShipError
+from ratchet.types import PromptTemplate
 
 from .conftest import Project
 
@@ -114,37 +114,11 @@ def test_white_space_at_the_ends_and_indentation_may_differ(
     assert places(project, FIXED) == ["a.ts:2"]
 
 
-def test_an_expression_that_never_varied_is_no_difference(
-    repository: Callable[..., Project],
-) -> None:
-    source = FIXED.replace("Monday", "${day}").replace("hotels", "${kind}s")
-    project = repository({"a.js": f"const p = `{source}`;\n"})
-    found = find_literal(project.root, PromptTemplate(FIXED))
-    assert found.places[0].slots == {"hotel": "${kind}", "Monday": "${day}"}
-
-
-def test_one_slot_may_be_written_by_several_expressions(
-    repository: Callable[..., Project],
-) -> None:
-    project = repository({"a.js": f"const p = {JS.replace('today}', 'day}, ${month} ${year}')};"})
-    found = find_literal(project.root, PromptTemplate(TEXT))
-    assert found.places[0].slots == {"date": "${day}, ${month} ${year}"}
-
-
 def test_a_literal_that_is_mostly_expressions_is_not_the_prompt(
     repository: Callable[..., Project],
 ) -> None:
     source = "const p = `You are a booking assistant ${rest}`;\n"
     assert places(repository({"a.js": source})) == []
-
-
-def test_several_literals_are_all_named(repository: Callable[..., Project]) -> None:
-    project = repository({"a.js": f"x({JS});\ny({JS});\n", "b.md": TEXT})
-    found = find_literal(project.root, PromptTemplate(TEXT))
-    assert not found.patchable
-    assert found.sentence() == (
-        "The prompt stands in 3 places of the source: a.js:1, a.js:4, b.md:1."
-    )
 
 
 def test_copies_in_tests_and_comments_are_no_second_place(
@@ -249,14 +223,6 @@ def test_the_nearest_literal_is_named_with_its_first_difference(
     assert nothing.sentence() == "No literal of the source is the prompt."
 
 
-def test_the_nearest_may_be_a_text_file(repository: Callable[..., Project]) -> None:
-    project = repository({"p.md": TEXT.replace("one sentence", "two words"), "README.md": TEXT})
-    project.write("README.md", f"# Agent\n\n{TEXT}\n" + "More about it. " * 200)
-    project.commit("more")
-    sentence = find_literal(project.root, PromptTemplate(TEXT)).sentence()
-    assert sentence.endswith("nearest is in p.md:1: it has “two” where the prompt has “one”.")
-
-
 def test_a_file_that_does_not_parse_does_not_stop_the_search(
     repository: Callable[..., Project],
 ) -> None:
@@ -270,8 +236,3 @@ def test_a_template_with_logic_is_nowhere(repository: Callable[..., Project]) ->
     project = repository({"a.md": "{% if x %}You are an assistant.{% endif %}"})
     template = PromptTemplate("{% if x %}You are an assistant.{% endif %}", engine="jinja2")
     assert "its logic is not run here" in find_literal(project.root, template).sentence()
-
-
-def test_a_folder_without_git_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ShipError, match="not in a git repository"):
-        find_literal(tmp_path, PromptTemplate(TEXT))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import os
 import re
 import subprocess
 import sys
@@ -20,6 +21,8 @@ from ratchet.ship import make_patch
 from ratchet.types import Candidate, Declaration, Params, PromptTemplate, defaults
 from ratchet.types.knobs import Choice, Float, Int
 
+LONG = bool(os.environ.get("RATCHET_LONG_FAULTS"))
+
 NASTY = st.text(
     st.one_of(
         st.sampled_from(list("\"'\\{}\n\r\t \x00\x0c\x1b\u2028\u202e\u00e9\U0001f511#rbNx")),
@@ -28,7 +31,7 @@ NASTY = st.text(
     max_size=40,
 )
 QUIET = settings(
-    max_examples=40,
+    max_examples=300 if LONG else 15,
     deadline=None,
     database=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from ratchet.ship import refresh, rollback
 from ratchet.source.prompt_files import declared_prompts
 from ratchet.types import PromptFile, ShipError
 
@@ -52,19 +51,6 @@ def test_a_release_changes_the_texts_and_no_other_byte(project: Any) -> None:
     changed = project.git("diff", "--name-only", release.base, release.commit).split()
     assert sorted(changed) == sorted(AFTER)
     assert project.ship(candidate) == release
-
-
-def test_a_merged_release_is_recognised_and_rolled_back(project: Any) -> None:
-    release = project.ship(project.candidate(**CHANGES))
-    project.git("merge", "--quiet", "--squash", release.branch)
-    project.commit("merged by hand")
-    merged = refresh(release, project.root)
-    assert merged.state == "merged"
-    undone = rollback(merged, project.root, 1_700_000_200.0)
-    assert content(project, undone.rollback) == {
-        "config/agents.yaml": YAML,
-        "plan.prompty": PROMPT,
-    }
 
 
 @pytest.mark.parametrize(

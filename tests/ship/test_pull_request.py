@@ -18,7 +18,6 @@ from ratchet.ship.pull_request import (
     plain,
     proof_section,
     request_text,
-    write_text_file,
 )
 from ratchet.types import Decision, FrozenResult, GuardrailResult, ShipError
 
@@ -114,15 +113,6 @@ def test_no_value_ends_its_cell(value: str) -> None:
 def test_fences_and_prose_hold_anything() -> None:
     assert fence("a\n```\nb", "text") == "````text\na\n```\nb\n````"
     assert plain("# a\n[b](c) <d> *e*") == r"\# a \[b\](c) \<d\> \*e\*"
-
-
-def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(ShipError, match=r"text\.md cannot be written"):
-        write_text_file(tmp_path / "file" / "text.md", "x")
-    write_text_file(tmp_path / "new" / "text.md", "x")
-    write_text_file(tmp_path / "new" / "text.md", "y")
-    assert [p.name for p in (tmp_path / "new").iterdir()] == ["text.md"]
 
 
 def test_a_text_that_cannot_be_written_makes_no_branch(project: Any) -> None:

@@ -91,42 +91,7 @@ def test_two_processes_cannot_make_one_branch_twice(project: Any) -> None:
     assert project.ship().branch == branch
 
 
-def test_a_release_made_before_head_moved_is_found(project: Any) -> None:
-    first = project.ship()
-    project.write("more.txt", "x")
-    project.commit()
-    assert project.ship() == first
-
-
-def test_a_lost_text_is_written_again(project: Any) -> None:
-    first = project.ship()
-    text = Path(first.pull_request).read_text()
-    Path(first.pull_request).unlink()
-    assert project.ship() == first
-    assert Path(first.pull_request).read_text() == text
-
-
-def test_an_executable_file_stays_executable(project: Any) -> None:
-    (project.root / "agent.py").chmod(0o755)
-    project.commit()
-    release = project.ship()
-    assert project.git("ls-tree", release.commit, "agent.py").startswith("100755")
-
-
 def test_a_name_that_git_does_not_allow_still_makes_a_branch(make_project: Any) -> None:
     project = make_project('import ratchet\nR = ratchet.prompt("über.größe..lock", "a")\n')
     candidate = project.candidate(**{"über.größe..lock": "b"})
     assert project.ship(candidate).branch == f"ratchet/ber-gr-e-lock-{candidate.id[:8]}"
-
-
-def test_several_files_change_in_one_commit(project: Any) -> None:
-    from ratchet.types import Candidate, Declaration, PromptTemplate
-
-    path = project.write("deep/er/prompts.py", 'import ratchet\nP = ratchet.prompt("p", "a")\n')
-    project.write("deep/other.txt", "x")
-    project.commit()
-    project.declarations["p"] = Declaration("p", PromptTemplate("a"), str(path))
-    candidate: Candidate = project.candidate(p="b", retrieval={"k": 7})
-    release = project.ship(candidate)
-    changed = project.git("diff", "--numstat", release.base, release.commit).splitlines()
-    assert changed == ["1\t1\tagent.py", "1\t1\tdeep/er/prompts.py"]

@@ -119,13 +119,6 @@ def test_a_merge_or_rebase_under_way_is_refused(project: Any) -> None:
     check_clean(project.root)
 
 
-def test_a_detached_head_is_fine(project: Any) -> None:
-    project.git("switch", "--quiet", "--detach")
-    release = project.ship()
-    assert project.branches() == [release.branch]
-    assert project.git("rev-parse", "--abbrev-ref", "HEAD") == "HEAD"
-
-
 def test_without_an_identity_ratchet_signs(project: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
     release = project.ship()
@@ -163,18 +156,6 @@ def test_a_file_that_git_does_not_watch_is_refused(project: Any) -> None:
     project.commit()
     with pytest.raises(ShipError, match=r"agent\.py is not in the last commit"):
         project.ship()
-
-
-def test_converted_line_endings_are_committed_as_git_would(make_project: Any) -> None:
-    project = make_project(
-        "import ratchet\nR = ratchet.params('retrieval', k=ratchet.Int(5, 1, 20))\n"
-    )
-    project.git("config", "core.autocrlf", "true")
-    (project.root / "agent.py").unlink()
-    project.git("checkout", "--", "agent.py")
-    assert b"\r\n" in project.source
-    release = project.load().ship()
-    assert project.git("diff", "--numstat", release.base, release.commit) == "1\t1\tagent.py"
 
 
 def test_a_branch_named_ratchet_in_the_way_is_said(project: Any) -> None:

@@ -50,17 +50,6 @@ def test_isotonic_regression_pools_what_is_out_of_order() -> None:
     assert isotonic([0.5, 0.5, 0.9], [0.0, 1.0, 1.0]) == ((0.5, 0.5), (0.9, 1.0))
 
 
-def test_a_judge_that_is_wrong_in_reverse_becomes_the_mean() -> None:
-    curve = platt([0.1, 0.2, 0.8, 0.9], [1.0, 1.0, 0.0, 1.0])
-    assert {y for _, y in curve} == {0.75}
-
-
-def test_perfectly_separated_labels_have_a_finite_fit() -> None:
-    curve = platt([0.0] * 20 + [1.0] * 20, [0.0] * 20 + [1.0] * 20)
-    assert interpolated(curve, 0.0) < 0.1
-    assert 0.9 < interpolated(curve, 1.0) < 1.0
-
-
 def test_a_calibration_without_labels_is_refused() -> None:
     with pytest.raises(InputError, match="as many labels as scores"):
         calibrated([], [])

@@ -7,16 +7,6 @@ from itertools import permutations
 from ratchet.stats.multiple import e_bh
 
 
-def test_nothing_is_rejected_without_evidence() -> None:
-    assert e_bh({}, 0.05) == frozenset()
-    assert e_bh({"a": 1.0, "b": 19.9}, 0.05) == frozenset()
-
-
-def test_one_null_takes_an_e_value_of_one_over_alpha() -> None:
-    assert e_bh({"a": 20.0}, 0.05) == {"a"}
-    assert e_bh({"a": 19.99}, 0.05) == frozenset()
-
-
 def test_of_two_a_single_rejection_takes_twice_as_much_and_two_do_not() -> None:
     assert e_bh({"a": 39.0, "b": 1.0}, 0.05) == frozenset()
     assert e_bh({"a": 40.0, "b": 1.0}, 0.05) == {"a"}

@@ -50,21 +50,6 @@ def test_a_judges_bias_does_not_move_the_estimate() -> None:
     assert biased.bias == pytest.approx(fair.bias + 0.5)
 
 
-def test_a_judge_that_says_nothing_is_left_out() -> None:
-    labels = [0.0, 1.0] * 30
-    constant = predicted_mean(labels, [0.7] * 60, [0.7] * 500)
-    assert constant.weight == 0.0
-    assert (constant.low, constant.high) == constant.classical
-    against = predicted_mean(labels, [1.0 - y for y in labels], [0.5, 0.4] * 200)
-    assert against.weight == 0.0
-
-
-def test_a_proportion_of_few_labels_has_wilsons_interval() -> None:
-    found = predicted_mean([1.0] * 20, [0.9] * 20, [0.5, 0.9] * 50, proportion=True)
-    assert (found.value, found.high, found.weight) == (1.0, 1.0, 0.0)
-    assert found.low == pytest.approx(0.839, abs=1e-3)
-
-
 def test_too_few_labels_are_refused_by_name() -> None:
     with pytest.raises(InputError, match="1 label give no interval"):
         predicted_mean([1.0], [0.5], [0.5])

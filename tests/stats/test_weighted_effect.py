@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ratchet.stats.weighted_effect import Moments, OutcomeModel, WeightedEffect
+from ratchet.stats.weighted_effect import WeightedEffect
 
 SHARE = st.sampled_from([0.5, 0.1, 0.7])
 UNITS = st.lists(
@@ -99,17 +99,3 @@ def test_a_useless_prediction_costs_next_to_nothing() -> None:
         plain.observe(number, treated)
         useless.observe(number, treated, rng.choice("abc"), rng.random())
     assert useless.lowest.squares < 1.02 * plain.lowest.squares
-
-
-def test_a_group_is_predicted_by_its_own_mean_once_it_has_one() -> None:
-    model = OutcomeModel()
-    for _ in range(100):
-        model.add(1.0, "good")
-        model.add(0.0, "bad")
-    assert model.predict("good") > 0.9
-    assert model.predict("bad") < 0.1
-    assert model.predict("new") == model.predict() == 0.5
-
-
-def test_there_is_no_mean_of_nothing() -> None:
-    assert Moments().mean is None

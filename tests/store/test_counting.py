@@ -7,13 +7,11 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from ratchet.llm import price, with_price
 from ratchet.store import Store
 from ratchet.store.usage import total, used_in
-from ratchet.types import Claim, Cost, Outcome, Rollout, Span, SpanRecord, total_cost
+from ratchet.types import Claim, Cost, Outcome, Rollout, Span, SpanRecord
 
 COST = "ratchet.cost_usd"
 
@@ -60,15 +58,6 @@ def cost(*spans: Span) -> Cost:
     return found[0]
 
 
-def test_a_rollout_without_model_calls_costs_nothing() -> None:
-    assert cost(step("a"), step("b", "a")) == Cost()
-    assert Cost().usd == 0.0
-
-
-def test_a_frameworks_span_around_the_client_librarys_counts_once() -> None:
-    assert cost(call("chain", usd=0.26), call("openai", "chain", usd=0.26)).usd == 0.26
-
-
 def test_a_span_of_the_users_own_around_several_calls_counts_them_once() -> None:
     mine = call("mine", usd=0.3, operation="step")
     between = [step("http", "mine"), step("retry", "http")]
@@ -82,20 +71,6 @@ def test_the_gateways_record_of_a_call_counts_and_the_clients_does_not() -> None
     assert cost(step("agent"), client, below).usd == 0.26
     beside = call("gate", "attempt", usd=0.26, model="gpt-4o-2024-08-06", gateway=True)
     assert cost(step("agent"), client, beside).usd == 0.26
-
-
-def test_each_gateway_record_stands_for_one_call_of_the_client() -> None:
-    clients = [call(f"c{number}", usd=0.1) for number in range(3)]
-    gateways = [call(f"g{number}", usd=0.1, gateway=True) for number in range(2)]
-    assert cost(*clients, *gateways).usd == pytest.approx(0.3)
-
-
-def test_a_call_of_another_model_beside_the_gateway_is_counted_too() -> None:
-    through = call("g", usd=0.1, gateway=True)
-    direct = call("c", usd=0.2, model="gemini-2.5-pro")
-    assert cost(through, direct).usd == pytest.approx(0.3)
-    smaller = call("c", usd=0.05, model="gpt-4o-mini")
-    assert cost(through, smaller).usd == pytest.approx(0.15)
 
 
 def test_a_framework_a_client_library_and_the_gateway_tell_of_one_call() -> None:
@@ -112,10 +87,6 @@ def test_a_stream_whose_tokens_only_one_side_saw_is_one_call() -> None:
 def test_a_call_whose_price_is_unknown_makes_the_cost_unknown() -> None:
     found = cost(call("a", usd=0.5), call("b", model="own"), call("c", model="own"))
     assert (found.usd, found.known_usd, found.unpriced) == (None, 0.5, {"own": 2})
-
-
-def test_a_call_that_reports_no_tokens_has_an_unknown_cost() -> None:
-    assert cost(call("a", tokens=None)).unpriced == {"gpt-4o": 1}
 
 
 def test_a_call_that_failed_before_it_used_tokens_costs_nothing() -> None:
@@ -186,29 +157,6 @@ def test_spans_that_are_their_own_ancestors_are_counted_once_each() -> None:
     assert cost(call("a", "a", usd=0.1)).usd == 0.1
 
 
-_IDS = st.sampled_from("abcdef")
-_SPANS = st.builds(
-    call,
-    _IDS,
-    st.none() | _IDS,
-    usd=st.none() | st.sampled_from([0.125, 0.5, 2.0]),
-    model=st.sampled_from(["m", "m-1", "x"]),
-    tokens=st.none() | st.sampled_from([(1, 1), (5, 7)]),
-    gateway=st.booleans(),
-    operation=st.sampled_from(["chat", "invoke_agent", "step"]),
-)
-
-
-@given(st.lists(_SPANS, max_size=6, unique_by=lambda span: span.span_id))
-def test_whatever_spans_come_no_call_is_invented(spans: list[Span]) -> None:
-    used = [one for span in spans if (one := used_in(span)) is not None]
-    found = total(used, {span.span_id: span.parent_id for span in spans}).cost
-    everything = total_cost(Cost.of(one.call.cost_usd, one.call.model) for one in used)
-    assert 0 <= found.known_usd <= everything.known_usd
-    assert found.unpriced_calls <= everything.unpriced_calls
-    assert (found == Cost()) is (not used)
-
-
 def rollout(store: Store, id: str = "r") -> Rollout:
     return store.rollouts.get([id])[id]
 
@@ -247,12 +195,6 @@ def test_a_call_through_the_gateway_from_an_instrumented_worker_is_billed_once(
     if not gateway_first:
         through_gateway(store, claimed, seen)
     assert rollout(store).cost_usd == 0.26
-
-
-def test_all_attempts_of_a_rollout_are_billed(store: Store) -> None:
-    finish(store, begin(store), call("a", usd=0.25), status="failed")
-    finish(store, claim(store), call("a", usd=0.5), cost_usd=1.0)
-    assert rollout(store).cost_usd == 1.75
 
 
 def test_a_rollout_with_an_unpriced_call_has_no_cost_but_what_is_known(store: Store) -> None:

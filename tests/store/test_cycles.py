@@ -9,9 +9,7 @@ import pytest
 
 from ratchet.store import Store
 from ratchet.types import (
-    CYCLE_LIMITS,
     CYCLE_TRANSITIONS,
-    FINAL_CYCLE_STATES,
     Conflict,
     Cycle,
     CycleAction,
@@ -109,20 +107,6 @@ def _force(store: Store, cycle: Cycle) -> None:
     row = {"state": cycle.state, "body": encode(cycle)}
     query = update(cycles).where(cycles.c.id == cycle.id).values(row)
     store._database.write(lambda c: c.execute(query))
-
-
-def test_each_state_can_be_reached_and_can_be_left_unless_it_is_final() -> None:
-    reached: set[str] = set()
-    todo: list[CycleState] = ["idle"]
-    while todo:
-        state = todo.pop()
-        reached.add(state)
-        todo += [each for each in CYCLE_TRANSITIONS[state] if each not in reached]
-    assert reached == set(CYCLE_TRANSITIONS)
-    assert {"done", "quarantined", "dropped"} == FINAL_CYCLE_STATES
-    assert all(target in CYCLE_TRANSITIONS[state] for state, (_, target) in CYCLE_LIMITS.items())
-    waiting = {"idle", "watch", "rollback"}  # a watch has an end of its own; a rollback is retried
-    assert set(CYCLE_LIMITS) == set(CYCLE_TRANSITIONS) - FINAL_CYCLE_STATES - waiting
 
 
 def test_a_writer_that_has_not_seen_the_last_version_is_refused(store: Store) -> None:

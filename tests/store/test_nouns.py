@@ -133,13 +133,6 @@ def test_a_candidate_comes_back_with_its_resources(store: Store) -> None:
         assert store.resources.get(version_of(resource)) == resource
 
 
-def test_the_first_to_propose_a_candidate_is_remembered(store: Store) -> None:
-    first = Candidate.of(RESOURCES, algorithm="Tune")
-    store.candidates.put(first, now=1.0)
-    store.candidates.put(Candidate.of(RESOURCES, algorithm="GEPA"), now=2.0)
-    assert store.candidates.get(first.id) == first
-
-
 def test_a_short_id_finds_its_candidates(store: Store) -> None:
     made = [Candidate.of({"p": PromptTemplate(f"{n}")}) for n in range(40)]
     for candidate in made:
@@ -151,11 +144,6 @@ def test_a_short_id_finds_its_candidates(store: Store) -> None:
     assert len(store.candidates.find("")) == 40
 
 
-def test_an_empty_candidate_can_be_kept(store: Store) -> None:
-    store.candidates.put(Candidate.of({}), now=1.0)
-    assert store.candidates.get(Candidate.of({}).id).resources == {}
-
-
 def test_a_dataset_comes_back_in_its_order(store: Store) -> None:
     tasks = tuple(Task(f"t{n}", {"q": n}, [n], {"from": "test"}) for n in (3, 1, 2))
     dataset = Dataset("d", tasks, {"t1": "train", "t2": "val", "t3": "test"}, "captured")
@@ -164,19 +152,6 @@ def test_a_dataset_comes_back_in_its_order(store: Store) -> None:
     assert store.datasets.latest("d") == dataset
     assert store.datasets.put(Dataset("none", (), {}), now=1.0)
     assert store.datasets.latest("none") == Dataset("none", (), {})
-
-
-def test_the_latest_dataset_is_the_one_put_last_even_when_it_was_there_before(
-    store: Store,
-) -> None:
-    old = Dataset("d", (Task("t", 1),), {"t": "train"})
-    new = Dataset("d", (Task("t", 1), Task("u", 2)), {"t": "train", "u": "val"})
-    store.datasets.put(old, now=1.0)
-    store.datasets.put(new, now=2.0)
-    assert store.datasets.latest("d") == new
-    store.datasets.put(old, now=3.0)
-    assert store.datasets.latest("d") == old
-    assert store.summary()["datasets"] == 2
 
 
 def test_the_first_entry_of_a_key_stays_in_the_journal(store: Store) -> None:
@@ -202,17 +177,6 @@ def test_a_run_moves_only_as_the_table_allows(store: Store) -> None:
                 with pytest.raises(Conflict, match=rf"{before}.*cannot go to '{after}'"):
                     store.runs.put(run(id, stage=after))
                 assert store.runs.get(id) == run(id, stage=before)
-
-
-def test_the_latest_run_is_the_one_updated_last(store: Store) -> None:
-    store.runs.put(run("a", updated_at=1.0))
-    store.runs.put(run("b", updated_at=2.0))
-    store.runs.put(run("a", updated_at=3.0))
-    assert [r.id for r in store.runs.list()] == ["a", "b"]
-    assert [r.id for r in store.runs.list(limit=1)] == ["a"]
-    latest = store.runs.latest()
-    assert latest is not None
-    assert latest.id == "a"
 
 
 def test_a_decision_stays(store: Store) -> None:
@@ -280,14 +244,6 @@ def test_spans_come_back_in_the_order_they_started(store: Store) -> None:
     assert store.spans.of("x") == []
 
 
-def test_spans_of_two_traces_may_share_their_ids(store: Store) -> None:
-    store.rollouts.create([rollout("r")], 1.0)
-    spans = [Span(trace_id=t, span_id="1", name="n", start_ns=1, end_ns=2) for t in "ab"]
-    for rollout_id, fence in (("r", 1), (None, 0)):
-        store.spans.add(rollout_id, fence, [*spans, *spans])
-        assert store.spans.of(rollout_id) == spans
-
-
 def test_spans_and_scores_of_a_rollout_that_is_not_in_the_store_are_refused(store: Store) -> None:
     store.rollouts.create([rollout("r")], 1.0)
     score = Score(evaluator="e", version="1", value=1.0)
@@ -330,23 +286,6 @@ def test_means_leave_errors_out_and_count_them(store: Store) -> None:
     assert store.scores.means(purpose="x/2") == [("a", "m", None, 0, 1)]
     assert store.scores.means(candidate_id="b") == [("b", "l", 0.0, 1, 0)]
     assert store.scores.means(version="2") == []
-
-
-def test_the_summary_counts_everything(store: Store) -> None:
-    nothing = {"candidates": 0, "datasets": 0, "experiments": 0, "releases": 0}
-    assert store.summary() == {"rollouts": {}, **nothing, "run": None}
-    store.runs.put(run())
-    store.experiments.put(experiment())
-    store.releases.put(release())
-    store.candidates.put(Candidate.of({}), now=1.0)
-    store.datasets.put(Dataset("d", (), {}), now=1.0)
-    store.rollouts.create(
-        [Rollout(id=f"{n}", queue="q", candidate_id="c", task_id="t", input=1) for n in range(3)],
-        1.0,
-    )
-    store.rollouts.claim("q", "w", 1, 10.0, 1.0)
-    ones = dict.fromkeys(nothing, 1)
-    assert store.summary() == {"rollouts": {"queued": 2, "running": 1}, **ones, "run": run()}
 
 
 BAD = "NUL \x00, lone \ud800 surrogate, whole \U0001f600"

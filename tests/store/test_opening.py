@@ -10,7 +10,6 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -53,18 +52,6 @@ def test_a_missing_folder_is_made_and_the_store_comes_back_after_closing(tmp_pat
         assert store.rollouts.create([rollout("r1")], 1.0) == 1
     with Store.open(url) as store:
         assert list(store.rollouts.get(["r1"])) == ["r1"]
-
-
-def test_a_relative_path_stays_the_same_file_when_the_process_changes_its_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    with Store.open("sqlite:///rel/ratchet.db") as store:
-        (tmp_path / "other").mkdir()
-        monkeypatch.chdir(tmp_path / "other")
-        store.rollouts.create([rollout("r1")], 1.0)
-    assert (tmp_path / "rel" / "ratchet.db").exists()
-    assert not (tmp_path / "other" / "rel").exists()
 
 
 def test_the_versions_known_without_alembic_are_those_of_the_migrations() -> None:
@@ -177,15 +164,6 @@ def test_processes_that_open_a_new_or_an_older_database_at_once_all_succeed(
             opener.join()
 
 
-def test_threads_that_make_stores_at_once_do_not_meet(tmp_path: Path) -> None:
-    def make(number: int) -> int:
-        with Store.open(f"sqlite:///{tmp_path}/{number}.db") as store:
-            return store.rollouts.create([rollout(f"r{number}")], 1.0)
-
-    with ThreadPoolExecutor(4) as pool:
-        assert list(pool.map(make, range(8))) == [1] * 8
-
-
 def test_a_newer_database_is_refused_and_left_alone(store_url: str) -> None:
     stamp(store_url, "9999")
     with pytest.raises(StoreError, match=r"made by a newer Ratchet.*9999.*[Uu]pgrade Ratchet"):
@@ -204,16 +182,6 @@ def test_a_file_that_is_no_database_is_refused_and_kept(tmp_path: Path, content:
         Store.open(f"sqlite:///{path}")
     assert path.read_bytes() == content
     assert os.listdir(tmp_path) == ["ratchet.db"]
-
-
-def test_a_truncated_database_is_refused_and_kept(tmp_path: Path, sqlite_template: Path) -> None:
-    path = tmp_path / "ratchet.db"
-    whole = sqlite_template.read_bytes()
-    path.write_bytes(whole[: len(whole) // 3])
-    before = fingerprint(path)
-    with pytest.raises(StoreError, match=r"ratchet\.db is damaged.*restore a copy"):
-        Store.open(f"sqlite:///{path}")
-    assert fingerprint(path) == before
 
 
 def test_damage_inside_is_told_when_it_is_met(sqlite_url: str) -> None:

@@ -9,8 +9,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from sqlalchemy import event, text
 
 from ratchet.store import Store, partitions
@@ -21,7 +19,6 @@ from ratchet.store.partitions import (
     LONGEST_S,
     SHORTEST_S,
     period_s,
-    periods_ahead,
 )
 from ratchet.types import Rollout, Span, SpanRecord, StoreError
 from ratchet.types.trace import TraceFilter
@@ -72,41 +69,12 @@ def store(postgres_url: str) -> Iterator[Store]:
         yield opened
 
 
-@given(
-    st.none() | st.integers(0, 10**6),
-    st.integers(0, 10**6),
-    st.integers(1, 10**5),
-)
-def test_periods_follow_each_other_without_a_gap(last: int | None, now: int, period: int) -> None:
-    found = periods_ahead(last, now, period)
-    ends = [last, *(end for _, end in found)]
-    assert [begin for begin, _ in found] == ends[:-1]
-    assert all(begin is None or begin < end for begin, end in found)
-    assert (ends[-1] or 0) >= now // period * period + (1 + AHEAD) * period
-    # However long no server ran, that is one period more.
-    assert len(found) <= 2 + AHEAD
-    assert periods_ahead(ends[-1], now, period) == []
-
-
 @pytest.mark.parametrize(
     ("days", "seconds"),
     [(None, LONGEST_S), (10_000, LONGEST_S), (32, 4 * DAY), (1, 3 * HOUR), (0.01, SHORTEST_S)],
 )
 def test_a_period_is_an_eighth_of_the_retention(days: float | None, seconds: float) -> None:
     assert period_s(days) == seconds
-
-
-def test_partitions_are_made_once(store: Store) -> None:
-    made = store.partitions.ahead(DAY, NOW)
-    assert made == names(store)
-    assert made == [
-        EARLIER,
-        "spans_20241004_000000",
-        "spans_20241005_000000",
-        "spans_20241006_000000",
-    ]
-    assert store.partitions.ahead(DAY, NOW + DAY - 1) == []
-    assert store.partitions.ahead(DAY, NOW + DAY) == ["spans_20241007_000000"]
 
 
 def test_servers_that_start_at_once_make_each_partition_once(postgres_url: str) -> None:
@@ -136,16 +104,6 @@ def test_a_shorter_retention_makes_shorter_periods_from_then_on(store: Store) ->
     ]
 
 
-def test_a_week_without_a_server_is_one_partition_that_late_spans_go_to(store: Store) -> None:
-    store.partitions.ahead(DAY, NOW)
-    assert len(store.partitions.ahead(DAY, NOW + 10 * DAY)) == 2 + AHEAD
-    late = [live(NOW + day * DAY) for day in (4, 6, 9.9)]
-    assert store.spans.put(late) == 3
-    gap = store.partitions.existing()[4]
-    assert gap.end_ns - (gap.begin_ns or 0) == int(7 * DAY * 1e9)
-    assert rows_of(store, gap.name) == 3
-
-
 @pytest.mark.parametrize("is_partitioned", [False, True])
 def test_spans_of_any_clock_are_stored_once_and_found(store: Store, is_partitioned: bool) -> None:
     if is_partitioned:
@@ -166,16 +124,6 @@ def test_spans_of_any_clock_are_stored_once_and_found(store: Store, is_partition
     assert len(future) == 2
     assert len(store.traces.list(TraceFilter(until_ns=int(NOW * 1e9)))[0]) == 3
     assert rows_of(store, DEFAULT) == (2 if is_partitioned else len(starts))
-
-
-def test_a_trace_that_runs_across_partitions_is_one(store: Store) -> None:
-    store.partitions.ahead(DAY, NOW)
-    parts = [live(NOW + DAY * n - 0.5, trace="t") for n in range(4)]
-    for part in reversed(parts):
-        store.spans.put([part])
-    (trace,) = store.traces.list()[0]
-    assert (trace.spans, trace.start_ns) == (4, parts[0].span.start_ns)
-    assert store.spans.of_trace("t") == [part.span for part in parts]
 
 
 def test_spans_stored_before_their_partition_move_to_it_and_stay_single(store: Store) -> None:

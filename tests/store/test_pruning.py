@@ -136,14 +136,6 @@ def test_a_candidate_that_something_refers_to_stays(store: Store, reference: str
         store.candidates.get(candidate("unwanted").id)
 
 
-def test_a_candidate_checked_in_a_run_that_is_over_goes(store: Store) -> None:
-    store.runs.put(run("r", "no_gain"))
-    for one in (candidate("refused"), candidate("newest")):
-        store.candidates.put(one, OLD)
-    store.journal.append("r", f"check/{candidate('refused').id}", "It has no body.", OLD)
-    assert prune(store.pruning.candidates) == 1
-
-
 def test_what_a_promoted_candidate_was_made_from_stays(store: Store) -> None:
     first = candidate("first")
     second = candidate("second", first)

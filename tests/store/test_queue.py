@@ -17,7 +17,6 @@ from ratchet.types import (
     InputError,
     Outcome,
     Rollout,
-    RolloutStatus,
     Score,
     Span,
 )
@@ -115,57 +114,6 @@ def test_a_finished_rollout_holds_what_its_attempt_reported(store: Store) -> Non
     assert store.rollouts.running() == []
 
 
-def test_a_repeated_finish_is_refused_and_changes_nothing(store: Store) -> None:
-    store.rollouts.create([rollout("r")], 1.0)
-    (claim,) = take(store)
-    assert store.rollouts.finish([outcome(claim, output=1)], 12.0) == {("r", 1): "succeeded"}
-    before = one(store)
-    again = outcome(claim, "failed", output=2, spans=(span(),))
-    assert store.rollouts.finish([again, again], 13.0) == {("r", 1): None}
-    assert one(store) == before
-    assert store.spans.of("r") == []
-
-
-def test_of_two_reports_in_one_batch_the_first_counts(store: Store) -> None:
-    store.rollouts.create([rollout("r")], 1.0)
-    (claim,) = take(store)
-    both = [outcome(claim, output=1), outcome(claim, "failed", output=2)]
-    assert store.rollouts.finish(both, 12.0) == {("r", 1): "succeeded"}
-    assert one(store).output == 1
-
-
-def test_a_late_finish_from_an_expired_attempt_is_refused(store: Store) -> None:
-    store.rollouts.create([rollout("r")], 1.0)
-    (old,) = take(store)
-    late = outcome(old, spans=(span(),), scores=(Score(evaluator="e", version="1", value=1.0),))
-    assert store.rollouts.expire(40.0) == ["r"]
-    # Nobody has taken the rollout since, and still its right is gone.
-    assert store.rollouts.heartbeat([("r", 1)], 30.0, 40.0) == set()
-    assert store.rollouts.finish([late], 40.0) == {("r", 1): None}
-    (new,) = take(store, now=41.0)
-    assert new.fence == 2
-    assert store.rollouts.finish([late], 42.0) == {("r", 1): None}
-    assert store.spans.of("r") == []
-    assert store.scores.of(["r"]) == {"r": []}
-    assert store.rollouts.finish([outcome(new)], 43.0) == {("r", 2): "succeeded"}
-    assert [a.status for a in store.rollouts.attempts("r")] == ["expired", "succeeded"]
-
-
-def test_an_overdue_attempt_that_nobody_expired_may_still_finish(store: Store) -> None:
-    store.rollouts.create([rollout("r"), rollout("x", queue="other")], 1.0)
-    (claim,) = take(store)
-    # Claims and expiries of another queue, and ones that come in time, expire nothing here.
-    take(store, queue="other", now=1000.0)
-    assert store.rollouts.expire(1000.0, queue="other") == []
-    assert store.rollouts.expire(39.9) == []
-    late = outcome(claim, output=1, spans=(span(),))
-    assert store.rollouts.finish([late, late], 1000.0) == {("r", 1): "succeeded"}
-    assert store.rollouts.finish([late], 1000.0) == {("r", 1): None}
-    assert (one(store).status, one(store).output) == ("succeeded", 1)
-    assert store.spans.of("r") == [span()]
-    assert store.rollouts.expire(1000.0, queue="q") == []
-
-
 def test_an_overdue_attempt_that_the_claim_of_another_runner_expired_may_not_finish(
     store: Store,
 ) -> None:
@@ -224,14 +172,6 @@ def test_a_spoiled_attempt_is_repeated_until_none_are_left(store: Store, status:
     assert take(store) == []
 
 
-@pytest.mark.parametrize("status", ["inconclusive", "cancelled"])
-def test_other_ends_are_final_at_once(store: Store, status: RolloutStatus) -> None:
-    store.rollouts.create([rollout("r")], 1.0)
-    (claim,) = take(store)
-    assert store.rollouts.finish([outcome(claim, status)], 12.0) == {("r", 1): status}
-    assert one(store).failures == 0
-
-
 def test_a_heartbeat_keeps_a_lease_until_somebody_expires_it(store: Store) -> None:
     store.rollouts.create([rollout("r"), rollout("s")], 1.0)
     take(store, 2)
@@ -261,15 +201,6 @@ def test_what_is_given_back_is_queued_again_in_its_old_place_without_a_failure(
     assert ids([c.rollout for c in take(store, 2)]) == ["r", "s"]
     assert one(store).failures == 0
     assert [a.status for a in store.rollouts.attempts("r")] == ["released", "running"]
-
-
-def test_an_overdue_lease_of_another_queue_is_left_to_that_queue(store: Store) -> None:
-    store.rollouts.create([rollout("r"), rollout("x", queue="other")], 1.0)
-    take(store)
-    take(store, queue="other")
-    assert ids([c.rollout for c in take(store, 5, now=50.0)]) == ["r"]
-    assert one(store, "x").status == "running"
-    assert store.rollouts.expire(50.0, queue="other") == ["x"]
 
 
 def test_rollouts_of_a_dead_worker_are_taken_back_before_their_lease_is_over(
@@ -404,29 +335,6 @@ def test_the_newest_rollouts_of_a_purpose_are_found_by_its_index(sqlite_url: str
         raw.close()
     assert any("ix_rollouts_purpose (purpose=?)" in step for step in plans)
     assert not any(step.startswith(("SCAN rollouts", "SCAN r ")) for step in plans)
-
-
-def test_more_ids_than_a_statement_takes_are_looked_up_in_parts(store: Store) -> None:
-    made = [rollout(f"{n}") for n in range(1203)]
-    assert store.rollouts.create(made, 1.0) == 1203
-    assert len(store.rollouts.get([r.id for r in made] + ["x"])) == 1203
-    claims = take(store, 2000)
-    assert ids([c.rollout for c in claims]) == ids(made)
-    pairs = {(c.rollout.id, c.fence) for c in claims}
-    assert store.rollouts.heartbeat(sorted(pairs), 30.0, 11.0) == pairs
-    answers = store.rollouts.finish([outcome(c) for c in claims], 12.0)
-    assert set(answers.values()) == {"succeeded"}
-    assert len(store.scores.of([r.id for r in made])) == 1203
-
-
-def test_a_batch_that_fails_leaves_nothing_behind(store: Store) -> None:
-    store.rollouts.create([rollout("r"), rollout("s")], 1.0)
-    good, bad = take(store, 2)
-    with pytest.raises(InputError, match="JSON"):
-        store.rollouts.finish([outcome(good, spans=(span(),)), outcome(bad, output=object())], 12.0)
-    assert [one(store, id).status for id in "rs"] == ["running", "running"]
-    assert store.spans.of("r") == []
-    assert store.rollouts.finish([outcome(good)], 12.0) == {("r", 1): "succeeded"}
 
 
 class _Wrong:

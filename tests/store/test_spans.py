@@ -14,9 +14,7 @@ from hypothesis import strategies as st
 from sqlalchemy import event
 
 from ratchet.store import Store
-from ratchet.store.span_rows import Row
-from ratchet.store.spans import _ROWS_PER_INSERT
-from ratchet.types import InputError, Rollout, Span, SpanEvent, SpanRecord, StoreError
+from ratchet.types import InputError, Rollout, Span, SpanRecord, StoreError
 
 _numbers = itertools.count(1)
 
@@ -49,22 +47,6 @@ def cost(store: Store, id: str = "r") -> float | None:
     return store.rollouts.get([id])[id].cost_usd
 
 
-def test_spans_come_back_as_they_went_in(store: Store) -> None:
-    add_rollouts(store, "r")
-    fields = {
-        "parent_id": "p",
-        "status": "error",
-        "message": "broke",
-        "attributes": {"a": [1, 2.5, None, {"b": "é"}], "nul": "\x00", "text": "x" * 100_000},
-        "events": (SpanEvent("exception", 5, {"type": "E"}),),
-    }
-    mine, bots = of_rollout(fence=2, **fields), live(**fields)
-    assert store.spans.put([mine, bots]) == 2
-    assert store.spans.of("r", 2) == [mine.span]
-    assert store.spans.of("r", 1) == []
-    assert store.spans.live("bot") == ([bots.span], None)
-
-
 @pytest.mark.parametrize("count", [1, 63, 64, 65, 200])
 def test_a_span_that_is_stored_already_is_left_alone(store: Store, count: int) -> None:
     add_rollouts(store, "r")
@@ -76,28 +58,12 @@ def test_a_span_that_is_stored_already_is_left_alone(store: Store, count: int) -
     assert store.spans.put(twice) == 1
 
 
-def test_a_statement_has_at_most_the_values_that_every_sqlite_accepts() -> None:
-    assert _ROWS_PER_INSERT * len(Row._fields) <= 999
-
-
 def test_the_same_span_of_another_attempt_is_another(store: Store) -> None:
     add_rollouts(store, "r", "s")
     same = span()
     records = [SpanRecord(span=same, rollout_id=id, fence=fence) for id in "rs" for fence in (1, 2)]
     assert store.spans.put([*records, SpanRecord(span=same, agent="bot")]) == 5
     assert store.spans.of_trace(same.trace_id) == [same] * 5
-
-
-def test_what_new_spans_cost_is_counted_in_their_rollouts_once(store: Store) -> None:
-    add_rollouts(store, "r", "s")
-    first = [of_rollout(cost_usd=0.5), of_rollout(cost_usd=0.25), of_rollout("s", cost_usd=1.0)]
-    assert store.spans.put([*first, of_rollout(), live()]) == 5
-    assert (cost(store), cost(store, "s")) == (0.75, 1.0)
-    assert store.spans.put(first) == 0
-    assert (cost(store), cost(store, "s")) == (0.75, 1.0)
-    more = of_rollout(cost_usd=0.125)
-    assert store.spans.put([*first, more, more]) == 1
-    assert (cost(store), cost(store, "s")) == (0.875, 1.0)
 
 
 def test_what_is_imported_of_a_rollout_that_has_ended_counts(store: Store) -> None:
@@ -179,23 +145,6 @@ def test_pages_of_an_agents_spans_newest_first(store: Store) -> None:
             store.spans.live("bot", 2, cursor)
 
 
-def test_agents_are_those_of_live_spans(store: Store) -> None:
-    add_rollouts(store, "r")
-    store.spans.put([*(live(name) for name in ("b", "a", "c", "a", "b")), of_rollout()])
-    store.spans.add(None, 0, [span()])
-    assert store.spans.agents() == ["a", "b", "c", "unknown"]
-
-
-def test_a_trace_is_found_whole_in_the_order_its_steps_started(store: Store) -> None:
-    add_rollouts(store, "r")
-    trace = "f" * 32
-    late, early = live(trace_id=trace, start_ns=30), live(trace_id=trace, start_ns=10)
-    middle = of_rollout(trace_id=trace, start_ns=20)
-    store.spans.put([late, middle, early, live()])
-    assert store.spans.of_trace(trace) == [early.span, middle.span, late.span]
-    assert store.spans.of_trace("nothing") == []
-
-
 def test_old_live_spans_are_pruned_in_steps_and_no_others(store: Store) -> None:
     add_rollouts(store, "r")
     old = [live(agent, end_ns=50) for agent in "abab"]
@@ -206,14 +155,6 @@ def test_old_live_spans_are_pruned_in_steps_and_no_others(store: Store) -> None:
     assert store.spans.prune(100, 3) == 0
     assert [len(store.spans.live(agent)[0]) for agent in "ab"] == [1, 1]
     assert len(store.spans.of("r")) == 1
-
-
-def test_a_clock_that_was_ahead_keeps_nothing_behind_it_alive(store: Store) -> None:
-    store.spans.put([live(end_ns=2**62), *(live(end_ns=50) for _ in range(10))])
-    assert store.spans.prune(100, 4) == 4
-    assert store.spans.prune(100, 4) == 4
-    assert store.spans.prune(100, 4) == 2
-    assert store.spans.prune(100, 4) == 0
 
 
 def test_two_writers_of_the_same_spans_store_and_pay_for_them_once(store: Store) -> None:

@@ -11,7 +11,6 @@ import pytest
 from ratchet.observe.redaction import Redactor
 from ratchet.store import Store
 from ratchet.store import trace_index as module
-from ratchet.store.search_words import phrases_of, words_in
 from ratchet.types import Feedback, Span, SpanRecord
 from ratchet.types.trace import ModelCall, TraceFilter
 
@@ -143,12 +142,6 @@ def test_nothing_that_is_typed_is_an_error(store: Store, search: str) -> None:
     put(store, trace("t1", "a refund"))
     found(store, search)
     assert found(store, "refund") == ["t1"]
-
-
-def test_what_has_no_word_finds_nothing(store: Store) -> None:
-    put(store, trace("t1", "!!! ???"))
-    assert found(store, "!!!") == []
-    assert store.trace_index.facets(TraceFilter(search="?")).traces == 0
 
 
 def test_huge_and_odd_texts_are_indexed_by_their_beginning(store: Store) -> None:
@@ -303,17 +296,6 @@ def test_pruned_traces_leave_nothing_behind(store: Store) -> None:
         assert connection.exec_driver_sql(count).scalar() == 1
 
 
-def test_rollouts_are_not_indexed(store: Store) -> None:
-    from ratchet.types import Rollout
-
-    store.rollouts.create([Rollout(id="r", queue="q", candidate_id="c", task_id="t", input=1)], 1.0)
-    store.spans.add("r", 0, trace("t1", "refund"))
-    assert found(store, "refund") == []
-    assert store.trace_index.state() == module.COMPLETE
-    (row,), _ = store.traces.list(TraceFilter(rollouts=True), texts=True)
-    assert row.input == "refund"
-
-
 def test_sums_are_exact(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     dollars = [0.01 * (n % 7) for n in range(300)]
     put(store, *(trace(f"t{n}", start=180 * n, usd=dollars[n]) for n in range(300)))
@@ -381,18 +363,3 @@ def test_what_is_not_indexed_is_said_and_stays_marked_when_a_step_fails(
     assert store.trace_index.state().complete_until is not None
     assert found(store, "refund") == ["t1"]
     assert store.trace_index.state() == module.COMPLETE
-
-
-def test_words_are_split_alike() -> None:
-    assert words_in("Find_Hotels(city='Zürich') 24/7") == [
-        "find",
-        "hotels",
-        "city",
-        "zurich",
-        "24",
-        "7",
-    ]
-    assert words_in("x" * 500) == ["x" * 60]
-    assert [phrase.words for phrase in phrases_of(" ".join("abc" for _ in range(100)))] == [
-        ("abc",)
-    ] * 32

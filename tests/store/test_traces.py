@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import random
 from typing import Any
 
 import pytest
@@ -13,10 +12,8 @@ from sqlalchemy import text
 
 from ratchet.store import Store
 from ratchet.store import traces as module
-from ratchet.store.counting import Used
-from ratchet.store.traces import merged_trace
-from ratchet.store.usage import total, usage_text, used_by
-from ratchet.types import Cost, Feedback, InputError, Rollout, Span, SpanRecord
+from ratchet.store.usage import usage_text, used_by
+from ratchet.types import Feedback, Rollout, Span, SpanRecord
 from ratchet.types.trace import ModelCall, Sort, Trace, TraceFilter, first_of
 
 _numbers = itertools.count(1)
@@ -99,39 +96,6 @@ def test_a_trace_is_listed_with_its_figures(store: Store) -> None:
     )
 
 
-def test_pages_hold_each_trace_once_newest_first(store: Store) -> None:
-    for number in random.Random(1).sample(range(25), 25):
-        put(store, span(f"t{number:02}", start=number), span(f"t{number:02}", start=number + 0.5))
-    found: list[str] = []
-    cursor: str | None = None
-    while True:
-        page, cursor = store.traces.list(limit=4, cursor=cursor)
-        found += [trace.trace_id for trace in page]
-        if cursor is None:
-            break
-        put(store, span(f"new{len(found)}", start=100))
-    assert found == [f"t{number:02}" for number in range(24, -1, -1)]
-    for wrong in ("x", "1", "1.x", "9" * 20 + ".1", "1.1.1", "1.٣"):
-        with pytest.raises(InputError, match="is invalid"):
-            store.traces.list(cursor=wrong)
-
-
-@pytest.mark.parametrize("together", [True, False])
-def test_a_trace_whose_spans_come_in_several_batches_is_listed_once(
-    store: Store, together: bool
-) -> None:
-    root = span("long", start=1)
-    parts = [span("long", parent=root.span_id, start=n, name=f"s{n}") for n in (2, 3, 4)]
-    if together:
-        put(store, *parts, root)
-    else:
-        for part in (*parts, root):
-            put(store, part)
-            put(store, span(f"between {part.name}", start=part.start_ns / SECOND))
-    found = one(store, "long")
-    assert (found.name, found.spans, found.start_ns, found.rootless) == ("answer", 4, SECOND, False)
-
-
 def test_a_trace_whose_root_never_came_is_found_and_says_so(store: Store) -> None:
     put(store, span("t", parent="elsewhere", start=5, name="chat"), span("t", parent="x", start=6))
     found = one(store, "t")
@@ -145,22 +109,6 @@ def test_a_trace_whose_root_never_came_is_found_and_says_so(store: Store) -> Non
 
 def _fields(item: Span) -> dict[str, Any]:
     return {name: getattr(item, name) for name in item.__struct_fields__}
-
-
-def test_the_root_names_a_trace_also_when_its_clock_was_behind(store: Store) -> None:
-    early = span("t", parent="p", start=1, name="early")
-    put(store, early, span("t", start=2, name="root"))
-    assert (one(store, "t").name, one(store, "t").rootless) == ("root", False)
-
-
-def test_the_same_span_twice_in_a_batch_hides_no_trace(store: Store) -> None:
-    first = span("t", start=5)
-    again = Span(**{**_fields(first), "start_ns": 1, "name": "earlier, and not stored"})
-    put(store, first, span("t", parent=first.span_id, start=6), again)
-    assert ids(store) == ["t"]
-    put(store, again)
-    assert ids(store) == ["t"]
-    assert one(store, "t").start_ns == 5 * SECOND
 
 
 @given(data=st.data())
@@ -401,25 +349,6 @@ def test_what_is_new_is_followed_from_a_mark(store: Store) -> None:
     assert [(t.trace_id, t.spans) for t in found] == [("a", 2)]
 
 
-def test_a_span_that_ends_before_it_starts_took_no_time(store: Store) -> None:
-    put(store, span("t", start=10, end_ns=0))
-    assert one(store, "t").duration_s == 0.0
-
-
-def test_tokens_that_are_reported_twice_count_once() -> None:
-    def used(id: str, parent: str | None, tokens: int, *, agent: bool = False) -> Used:
-        operation = "invoke_agent" if agent else "chat"
-        stored = usage_text({**chat(given=tokens, made=1), "gen_ai.operation.name": operation})
-        return used_by(id, parent, stored)
-
-    agent = used("a", None, 30, agent=True)
-    framework, library = used("f", "a", 10), used("l", "f", 10)
-    other = used("o", "a", 20)
-    assert total([agent, framework, library, other], {})[:2] == (30, 2)
-    assert total([agent], {})[:2] == (30, 1)
-    assert total([], {})[:3] == (0, 0, Cost())
-
-
 def test_costs_are_those_recorded_or_else_priced(store: Store) -> None:
     known = chat(**{"ratchet.cost_usd": 0.5})
     put(store, span("t", attributes=known), span("t", attributes=chat(model="other", given=100)))
@@ -447,26 +376,6 @@ def test_numbers_that_are_none_count_as_nothing(store: Store, odd: Any) -> None:
     assert used.input_tokens == 0
     assert used.cost_usd is None or 0 <= used.cost_usd < 1e12
     assert used.model in ("", "12")
-
-
-def test_parts_of_a_trace_make_one() -> None:
-    def part(**fields: Any) -> Trace:
-        given = {"trace_id": "t", "name": "n", "agent": "a", "start_ns": 0, "duration_s": 1.0}
-        return Trace(**{**given, "spans": 1, "errors": 0, **fields})
-
-    late = part(start_ns=5 * SECOND, rootless=True, errors=1, cost_usd=0.5, worst=0.25, name="x")
-    early = part(start_ns=SECOND, models=("m",), conversation_id="c", feedback=2)
-    assert merged_trace([late, early]) == part(
-        start_ns=SECOND,
-        duration_s=5.0,
-        spans=2,
-        errors=1,
-        cost_usd=0.5,
-        models=("m",),
-        conversation_id="c",
-        feedback=2,
-        worst=0.25,
-    )
 
 
 def test_pages_are_found_by_an_index_alone(sqlite_url: str) -> None:

@@ -68,12 +68,6 @@ def test_a_canary_is_read_with_the_release_and_ends(filled: Store) -> None:
     assert [one.enrolled for one in filled.traffic.history("bot")] == [0.0, 0.5, 0.1]
 
 
-def test_putting_the_split_in_effect_again_changes_nothing(filled: Store) -> None:
-    filled.traffic.put(split())
-    filled.traffic.put(split())
-    assert len(filled.traffic.history("bot")) == 1
-
-
 @pytest.mark.parametrize("share", [-0.1, 1.1, float("nan")])
 def test_a_share_outside_of_its_range_is_refused(filled: Store, share: float) -> None:
     with pytest.raises(InputError, match="is not in"):

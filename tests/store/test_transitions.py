@@ -21,7 +21,6 @@ from ratchet.types import (
     Transition,
     pack_floats,
     pack_ids,
-    trains,
 )
 
 
@@ -114,19 +113,6 @@ def test_a_call_that_extends_an_earlier_one_continues_it_and_others_begin_branch
     }
 
 
-def test_choices_of_one_call_are_branches_of_which_one_is_continued(store: Store) -> None:
-    claimed(store, "r1")
-    store.transitions.add(
-        [
-            call("a", [1], [2], at=1),
-            call("a.1", [1], [3], at=1),
-            call("a.2", [1], [], at=1),
-            call("b", [1, 3, 4], [5], at=2),
-        ]
-    )
-    assert tree(store) == {"a": (0, None), "a.1": (0, None), "a.2": (0, None), "b": (1, "a.1")}
-
-
 @pytest.mark.parametrize("other", [{"role": "critic"}, {"tokenizer": "u"}])
 def test_another_role_or_tokenizer_begins_a_branch(store: Store, other: dict[str, str]) -> None:
     claimed(store, "r1")
@@ -174,16 +160,6 @@ def test_calls_find_what_they_continue_in_whatever_order_they_are_stored(store: 
         second = [row for row in rows if row.rollout_seq == max(r.rollout_seq for r in rows)]
     assert [len(row.prompt) // 4 for row in second] == [7] * 11
     assert store.transitions.of(["r2"])["r2"][11].prompt_ids == made[11].prompt_ids
-
-
-def test_only_the_newest_attempt_counts(store: Store) -> None:
-    claimed(store, "r1")
-    store.transitions.add([call("a", [1], [2], at=1)])
-    store.rollouts.release([("r1", 1)], time.time())
-    store.rollouts.claim("q", "w/1/1", 1, 60.0, time.time())
-    assert store.transitions.of(["r1"]) == {"r1": []}
-    store.transitions.add([call("a", [1], [5], at=1, fence=2)])
-    assert [one.response_ids for one in store.transitions.of(["r1"])["r1"]] == [pack_ids([5])]
 
 
 def test_dropped_calls_are_counted_by_reason_and_left_out(store: Store) -> None:
@@ -297,10 +273,3 @@ def test_transitions_are_pruned_with_their_rollouts(store: Store) -> None:
     assert sum(deleted) == 7 + 2  # with the rollout and its attempt
     with store._database.engine.connect() as connection:
         assert len(connection.execute(table.select()).all()) == 7
-
-
-def test_the_purpose_says_whether_a_rollout_trains() -> None:
-    assert trains("train/RUN")
-    assert trains("improve/RUN/train")
-    assert not trains("learn/trainer")
-    assert not trains("")

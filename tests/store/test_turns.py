@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from sqlalchemy import text
-
-from ratchet.store import Store, turns
+from ratchet.store import Store
 from ratchet.types import Rollout
 
 
@@ -36,14 +34,6 @@ def test_a_small_queue_is_not_behind_a_large_one(store: Store) -> None:
     got = [id for _ in range(10) for id in claimed(store, ["agent/*"], 4)]
     assert by_queue(got) == {"agent/first": 20, "agent/second": 20}
     assert [id for id in got if "second" in id] == [f"agent/second#{n}" for n in range(20)]
-
-
-def test_runners_with_one_slot_take_turns_too(store: Store) -> None:
-    for name in ("a", "b", "c"):
-        create(store, f"agent/{name}", 10)
-    got = [id for _ in range(9) for id in claimed(store, ["agent/*"], 1)]
-    assert by_queue(got) == {"agent/a": 3, "agent/b": 3, "agent/c": 3}
-    assert by_queue(got[:3]) == {"agent/a": 1, "agent/b": 1, "agent/c": 1}
 
 
 def test_what_one_queue_does_not_need_the_others_get(store: Store) -> None:
@@ -76,21 +66,6 @@ def test_more_queues_than_one_claim_looks_at_are_all_served(store: Store) -> Non
     got = [id for _ in range(23) for id in claimed(store, ["agent/*"], 10)]
     assert len(set(got)) == 230
     assert claimed(store, ["agent/*"], 10) == []
-
-
-def test_names_of_queues_are_found_in_the_index_of_queued_rollouts(store: Store) -> None:
-    """Else every claim would read all that is queued."""
-    create(store, "agent/a", 200)
-    create(store, "agent/b", 200)
-    dialect = store._database.engine.dialect.name
-    if dialect == "sqlite":
-        given = {"prefix": "agent/", "after": "", "before": "agent0", "how_many": 9}
-        explain = text(f"EXPLAIN QUERY PLAN {turns._NAMES[dialect]}")
-        plan = store._database.read(lambda c: c.execute(explain, given).all())
-        looks = [row[3] for row in plan if "rollouts" in row[3]]
-        assert len(looks) == 2
-        assert all("ix_rollouts_queued (queue>? AND queue<?)" in look for look in looks), plan
-    assert store.rollouts.queues("agent/") == ["agent/a", "agent/b"]
 
 
 def test_an_overdue_lease_is_taken_back_by_a_claim_of_several_queues(store: Store) -> None:

@@ -60,11 +60,6 @@ def test_values_are_checked_and_the_knob_is_named(knob: Any, good: Any, bad: Any
             knob.check("k", value)
 
 
-def test_a_whole_number_becomes_a_float_where_a_float_is_meant() -> None:
-    assert isinstance(Float(1, 0, 2).default, float)
-    assert isinstance(Params({"t": Float(0.5, 0, 2)}, {"t": 1}).values["t"], float)
-
-
 @pytest.mark.parametrize(
     ("value", "knob"),
     [
@@ -88,16 +83,6 @@ def test_a_default_that_says_no_range_is_refused(value: Any) -> None:
         infer("k", value)
 
 
-def test_values_left_out_take_their_defaults() -> None:
-    params = Params({"k": Int(5, 1, 20), "on": Bool(False)}, {"k": 7})
-    assert params.values == {"k": 7, "on": False}
-
-
-def test_a_value_that_names_no_knob_is_refused() -> None:
-    with pytest.raises(InputError, match=r"No knob is named 'kk'; there are \['k'\]"):
-        Params({"k": Int(5, 1, 20)}, {"kk": 7})
-
-
 def test_replacing_keeps_the_others_and_the_original() -> None:
     params = Params({"k": Int(5, 1, 20), "t": Float(0.5, 0, 1)})
     moved = params.replace(k=9)
@@ -110,10 +95,3 @@ def test_a_source_that_took_over_the_values_has_the_candidates_version() -> None
     candidate = Params({"k": Int(5, 1, 20), "m": Choice("a", ("a", "b"))}).replace(k=9, m="b")
     edited = Params({"k": Int(9, 1, 20), "m": Choice("b", ("a", "b"))})
     assert version_of(candidate) == version_of(edited)
-
-
-def test_other_bounds_are_another_version() -> None:
-    assert version_of(Params({"k": Int(5, 1, 20)})) != version_of(Params({"k": Int(5, 1, 21)}))
-    assert version_of(Params({"k": Int(5, 1, 20)})) != version_of(
-        Params({"k": Int(5, 1, 20, log=True)})
-    )

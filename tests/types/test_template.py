@@ -154,16 +154,6 @@ def test_any_jinja2_text_ends_in_text_or_an_input_error(text: str) -> None:
         pass
 
 
-@settings(deadline=None)
-@given(st.text(st.characters(exclude_categories=["Cs"])))
-def test_text_with_doubled_braces_comes_out_as_it_was(text: str) -> None:
-    assert PromptTemplate(text.replace("{", "{{").replace("}", "}}")).format() == text
-
-
-def test_a_jinja2_template_keeps_its_last_line_break() -> None:
-    assert PromptTemplate("{{ a }}\n", "jinja2").format(a=1) == "1\n"
-
-
 def test_a_template_that_pads_without_bounds_is_refused() -> None:
     with pytest.raises(InputError, match="9999"):
         PromptTemplate("{x:9999999999}")

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ratchet.weights.advantage import group_advantages
-from ratchet.weights.credit import generalized_advantages, returns, shares
+from ratchet.weights.credit import generalized_advantages
 from ratchet.weights.sampler import GradedRollout
 from tests.weights.tiny import call_of
 
@@ -55,17 +55,6 @@ def test_the_advantages_of_a_task_sum_to_zero_over_its_rollouts(drawn) -> None:
         assert abs(total) < 1e-6
 
 
-def test_tasks_are_not_compared_with_one_another() -> None:
-    rollouts = [
-        rollout("a", 1.0),
-        rollout("b", 0.0),
-        rollout("c", 11.0, task="u"),
-        rollout("d", 10.0, task="u"),
-    ]
-    found = group_advantages(rollouts).by_call
-    assert found == {"a/0": 0.5, "b/0": -0.5, "c/0": 0.5, "d/0": -0.5}
-
-
 def test_a_role_is_compared_over_the_rollouts_in_which_it_took_part() -> None:
     rollouts = [
         rollout("a", 1.0, roles=("planner", "coder")),
@@ -77,18 +66,6 @@ def test_a_role_is_compared_over_the_rollouts_in_which_it_took_part() -> None:
     assert found["a/0"] == pytest.approx(0.6)
     assert found["a/1"] == pytest.approx(0.5)
     assert found["c/0"] == pytest.approx(0.1)
-
-
-def test_the_standard_deviation_is_that_of_the_sample() -> None:
-    rollouts = [rollout(str(i), r) for i, r in enumerate((1.0, 0.0, 0.0, 1.0))]
-    found = group_advantages(rollouts, scale="group").by_call
-    assert found["0/0"] == pytest.approx(0.5 / (math.sqrt(1 / 3) + 1e-4))
-
-
-def test_earlier_calls_get_a_smaller_share_with_a_discount() -> None:
-    found = group_advantages([rollout("a", 1.0, 3), rollout("b", 0.0)], discount=0.5).by_call
-    assert [found[f"a/{i}"] for i in range(3)] == [0.125, 0.25, 0.5]
-    assert found["b/0"] == -0.5
 
 
 def test_a_group_without_variance_is_skipped_and_counted() -> None:
@@ -127,11 +104,6 @@ def test_rewards_of_calls_are_compared_at_the_same_place_of_the_role() -> None:
     assert heavier["a/0"] == 1.0
 
 
-def test_returns_add_up_what_follows() -> None:
-    assert returns(np.array([1.0, 2.0, 4.0]), 0.5).tolist() == [3.0, 4.0, 4.0]
-    assert shares(3, 1.0).tolist() == [1.0, 1.0, 1.0]
-
-
 @given(
     st.lists(st.tuples(st.floats(-5, 5), st.floats(-5, 5)), min_size=1, max_size=6),
     st.floats(0, 1),
@@ -147,9 +119,3 @@ def test_generalized_advantages_are_the_weighted_sum_of_the_errors(drawn, discou
         for t in range(len(errors))
     ]
     assert found == pytest.approx(direct, abs=1e-9)
-
-
-def test_without_a_critic_and_discount_the_advantage_is_what_the_rollout_earned() -> None:
-    rewards, nothing = np.array([0.0, 0.0, 1.0]), np.zeros(3)
-    found = generalized_advantages(rewards, nothing, discount=1.0, trace=1.0)
-    assert found.tolist() == [1.0, 1.0, 1.0]

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from openai.types.chat import ChatCompletionFunctionToolParam, ChatCompletionMessageParam
 from pydantic import TypeAdapter
 
-from ratchet.types import InputError
 from ratchet.weights.export import FORMATS, write_examples, write_pairs
-from ratchet.weights.export.checks import fault_of_example, fault_of_pair
+from ratchet.weights.export.checks import fault_of_example
 from ratchet.weights.recorded_chat import ChatExample, ChatPair, recorded_chat
 from tests.weights.recorded import WEATHER, call
 
@@ -76,15 +75,6 @@ def test_openai_reads_what_is_exported_for_it(tmp_path: Path) -> None:
     assert not left_out
 
 
-def test_openai_reads_pairs(tmp_path: Path) -> None:
-    file = tmp_path / "dpo.jsonl"
-    assert write_pairs([pair()], file, "openai", Counter()) == 1
-    (row,) = rows(file)
-    OPENAI_MESSAGES.validate_python(row["input"]["messages"])
-    assert row["preferred_output"] == [ANSWER]
-    assert set(row) == {"input", "preferred_output", "non_preferred_output"}
-
-
 def test_trl_gets_a_line_for_each_answer_and_arguments_as_objects(tmp_path: Path) -> None:
     file = tmp_path / "trl.jsonl"
     assert write_examples([conversation()], file, "trl", Counter()) == 2
@@ -96,22 +86,6 @@ def test_trl_gets_a_line_for_each_answer_and_arguments_as_objects(tmp_path: Path
     assert second["tools"] == [WEATHER]
     assert write_pairs([pair()], file, "trl", Counter()) == 1
     assert set(rows(file)[0]) == {"prompt", "chosen", "rejected", "tools"}
-
-
-def test_sharegpt_alternates_and_joins_results_of_parallel_calls(tmp_path: Path) -> None:
-    file = tmp_path / "sharegpt.jsonl"
-    assert write_examples([conversation()], file, "sharegpt", Counter()) == 1
-    (row,) = rows(file)
-    assert [t["from"] for t in row["conversations"]] == [
-        "human",
-        "function_call",
-        "observation",
-        "gpt",
-    ]
-    assert json.loads(row["conversations"][2]["value"]) == ["rain 0", "rain 1"]
-    assert row["system"] == "Be brief."
-    assert json.loads(row["tools"]) == [WEATHER["function"]]
-    assert write_pairs([pair()], file, "sharegpt", Counter()) == 1
 
 
 def test_what_sharegpt_cannot_say_is_left_out_and_counted(tmp_path: Path) -> None:
@@ -199,26 +173,11 @@ def test_what_a_service_would_refuse_is_left_out_with_its_reason(
     assert left_out == {fault: len(FORMATS)}
 
 
-def test_pairs_of_equal_answers_are_left_out() -> None:
-    same = ChatPair(messages=(ASK,), chosen=ANSWER, rejected=ANSWER)
-    assert fault_of_pair(same) == "both answers of a pair are the same"
-    assert fault_of_pair(ChatPair(messages=(ASK,), chosen=ASK, rejected=ANSWER)) == (
-        "an answer of the pair is not the assistant's"
-    )
-
-
 def test_an_earlier_file_stays_when_nothing_can_be_written(tmp_path: Path) -> None:
     file = tmp_path / "sft.jsonl"
     file.write_text("earlier")
     assert write_examples([], file, "openai", Counter()) == 0
     assert file.read_text() == "earlier"
-
-
-def test_an_unknown_format_and_folder_are_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="'csv'"):
-        write_examples([], tmp_path / "x", "csv", Counter())
-    with pytest.raises(InputError, match="no folder"):
-        write_examples([], tmp_path / "none" / "x", "openai", Counter())
 
 
 text = st.text(min_size=1, max_size=20).filter(str.strip)

@@ -134,21 +134,6 @@ def test_a_start_without_an_answer_is_found_again(server: FineTuningServer, file
     assert followed(kept.last, server).state == "succeeded"
 
 
-def test_questions_are_repeated_when_the_service_asks_to_wait(
-    server: FineTuningServer, file: Path
-) -> None:
-    server.fail["GET /fine_tuning/jobs/ftjob-0"] = [429, 429]
-    server.fail["GET /files"] = [429]
-    assert followed(made(server, file), server).state == "succeeded"
-
-
-def test_a_failed_job_says_why(server: FineTuningServer, file: Path) -> None:
-    server.statuses = ["failed"]
-    server.error = {"code": "bad", "message": "Line 3 has no messages.", "param": None}
-    ended = followed(made(server, file), server)
-    assert (ended.state, ended.error) == ("failed", "Line 3 has no messages.")
-
-
 def test_a_job_can_be_cancelled_at_any_time(server: FineTuningServer, file: Path) -> None:
     job = made(server, file)
     assert cancel(job, service(server), Kept(), 2.0).state == "cancelled"
@@ -238,16 +223,6 @@ def test_other_providers_refuse_in_sentences(kind: str, file: Path) -> None:
         settings = HostedSettings(provider=kind, base_url=server.url, account="me")
         with pytest.raises(HostedFailure, match=r"refuses the key.*Incorrect"):
             follow(made(server, file), connect(settings, environment), Kept())
-
-
-def test_fireworks_needs_an_account_and_conversations(file: Path) -> None:
-    with fine_tuning_server("fireworks") as server:
-        settings = HostedSettings(provider="fireworks", base_url=server.url)
-        with pytest.raises(InputError, match="account"):
-            connect(settings, ENVIRONMENT)
-        there = connect(msgspec.structs.replace(settings, account="me"), ENVIRONMENT)
-        with pytest.raises(InputError, match="Pairs"):
-            follow(made(server, file, method="dpo"), there, Kept())
 
 
 def test_jobs_are_kept_in_files_and_found_by_their_beginnings(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import subprocess
 import sys
@@ -67,14 +66,6 @@ def test_rows_that_share_a_line_do_not_see_each_other(micro_tokens: int) -> None
         assert logprobs == pytest.approx(alone(row), abs=1e-5)
 
 
-def test_entropy_is_that_of_the_distribution() -> None:
-    with torch.no_grad():
-        scores = tiny_base().model(input_ids=torch.tensor([[1, 5]])).logits[0, 0].log_softmax(-1)
-    expected = float(-(scores.exp() * scores).sum())
-    found = learner().evaluate([TokenExample((1, 5), [False, True])])
-    assert found.entropy == pytest.approx(expected, abs=1e-5)
-
-
 def test_an_adapter_begins_by_changing_nothing_and_a_step_changes_it() -> None:
     trained = learner()
     before = trained.evaluate(ROWS)
@@ -136,14 +127,6 @@ def test_a_loss_that_is_not_a_number_changes_nothing() -> None:
         np.concatenate(trained.evaluate(ROWS).logprobs), np.concatenate(before.logprobs)
     )
     assert trained.updates == 0
-
-
-def test_warmup_raises_the_learning_rate() -> None:
-    warming = Learner(
-        tiny_base(), lora=LoRA(), optimizer=Optimizer(learning_rate=1.0, warmup_steps=4)
-    )
-    rates = [warming.step([(ROWS[0],)], imitate)["learning_rate"] for _ in range(5)]
-    assert rates == [0.25, 0.5, 0.75, 1.0, 1.0]
 
 
 def test_training_goes_on_from_a_saved_learner_as_if_it_had_never_stopped(tmp_path: Path) -> None:
@@ -218,10 +201,3 @@ def test_an_adapter_of_another_base_is_refused(tmp_path: Path) -> None:
             optimizer=Optimizer(learning_rate=1e-2),
             adapter=tmp_path / "adapter",
         )
-
-
-def test_the_adapter_says_its_base_by_fingerprint(tmp_path: Path) -> None:
-    learner().export(tmp_path / "adapter")
-    config = json.loads((tmp_path / "adapter" / "adapter_config.json").read_text())
-    assert config["base_model_name_or_path"] == "tiny-0"
-    assert config["target_modules"] == sorted(config["target_modules"])

@@ -80,11 +80,6 @@ def test_importance_weights_are_truncated_and_have_no_gradient(
     assert sums["gap"] == pytest.approx(abs(math.log(weight)), abs=1e-5)
 
 
-def test_without_a_bound_there_are_no_importance_weights() -> None:
-    value, _, _ = loss_of(PolicyLoss(max_weight=None), ratio=1.0, advantage=1.0, weight=8.0)
-    assert value == pytest.approx(-1.0)
-
-
 @pytest.mark.parametrize("distance", [-0.7, 0.0, 0.7])
 def test_the_divergence_from_the_base_is_k3(distance: float) -> None:
     value, gradient, sums = loss_of(PolicyLoss(kl=0.5), ratio=1.0, advantage=0.0, base=distance)
@@ -120,16 +115,6 @@ TOKENS, ROLLOUTS = [2, 6, 4], ["a", "b", "b"]
 
 def test_token_mean_weighs_all_tokens_of_the_batch_alike() -> None:
     assert token_weights("token_mean", TOKENS, ROLLOUTS, 8).tolist() == [1 / 12] * 3
-
-
-def test_rollout_mean_weighs_each_rollout_once_whatever_its_rows() -> None:
-    weights = token_weights("rollout_mean", TOKENS, ROLLOUTS, 8)
-    assert (weights * TOKENS)[0] == pytest.approx(0.5)
-    assert (weights * TOKENS)[1:].sum() == pytest.approx(0.5)
-
-
-def test_the_constant_divisor_depends_on_no_length() -> None:
-    assert token_weights("constant", TOKENS, ROLLOUTS, 8).tolist() == [1 / 16] * 3
 
 
 def test_the_critic_s_loss_is_of_the_worse_estimate() -> None:

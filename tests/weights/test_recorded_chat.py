@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from typing import Any
-
 from ratchet.weights.recorded_chat import recorded_chat
 from tests.weights.recorded import WEATHER, asked, call
 
@@ -36,15 +34,6 @@ def test_a_rewritten_history_is_a_conversation_of_its_own() -> None:
     assert [example.learned for example in found.examples] == [(1,), (1,)]
 
 
-def test_answers_in_the_prompt_are_not_learned() -> None:
-    shots: list[dict[str, Any]] = [
-        {"role": "user", "content": "2+2"},
-        {"role": "assistant", "content": "4"},
-    ]
-    (example,) = recorded_chat([call([*shots, ASK], "No.")]).examples
-    assert example.learned == (3,)
-
-
 def test_a_call_recorded_by_a_framework_and_by_the_gateway_counts_once() -> None:
     (example,) = recorded_chat([*asked("a", "b"), *asked("a", "b")]).examples
     assert len(example.spans) == 1
@@ -69,23 +58,6 @@ def test_calls_that_cannot_be_used_are_counted_by_reason() -> None:
         "something in it was redacted": 1,
         "it has content of the type 'blob', which is not recorded whole": 1,
     }
-
-
-def test_redacted_calls_are_used_on_request() -> None:
-    spans = asked("Mail [redacted:email]", "ok")
-    assert recorded_chat(spans, redacted=True).examples
-
-
-def test_calls_without_ids_are_numbered_and_their_results_too() -> None:
-    nameless: dict[str, Any] = {
-        "role": "assistant",
-        "content": None,
-        "tool_calls": [{"type": "function", "function": {"name": "weather", "arguments": "{}"}}],
-    }
-    result = {"role": "tool", "content": "rain"}
-    (example,) = recorded_chat([call([ASK, nameless, result], "Yes.", tools=[WEATHER])]).examples
-    assert example.messages[1]["tool_calls"][0]["id"] == "call_0"
-    assert example.messages[2]["tool_call_id"] == "call_0"
 
 
 def test_what_anthropic_calls_a_user_message_with_a_result_is_a_tool_message() -> None:

@@ -72,12 +72,6 @@ def test_a_conversation_that_grows_is_one_row_with_its_observations_masked() -> 
     assert list(row.mask) == [False, False, True, False, False, True, True]
 
 
-def test_a_prompt_that_was_rewritten_begins_a_row() -> None:
-    first, second = rows(call_of("r", 0, [1, 2], [3]), call_of("r", 1, [1, 7, 3, 9], [4]))
-    assert list(second.ids) == [1, 7, 3, 9, 4]
-    assert first.mask.sum() == second.mask.sum() == 1
-
-
 def test_a_second_continuation_of_a_call_is_a_branch_that_does_not_train_it_again() -> None:
     calls = [
         call_of("r", 0, [1], [2]),
@@ -97,16 +91,6 @@ def test_a_call_continues_the_longest_row_that_it_can() -> None:
         call_of("r", 3, [1, 2, 3, 4, 5, 6], [7]),
     ]
     assert [len(row.ids) for row in rows(*calls)] == [7, 3]
-
-
-def test_truncated_responses_can_be_left_untrained() -> None:
-    calls = [
-        call_of("r", 0, [1], [2, 3], finish_reason="length"),
-        call_of("r", 1, [1, 2, 3], [4], finish_reason="stop"),
-    ]
-    (row,) = rows(*calls, mask_truncated=True)
-    assert list(row.mask) == [False, False, False, True]
-    assert list(row.logprobs) == [0, 0, 0, -1]
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import json
 import math
 import os
 import signal
@@ -193,17 +192,6 @@ def test_the_best_weights_on_val_are_the_result(tmp_path: Path) -> None:
     assert "step 2 is the best on val: 0.1 → 0.9" in result.sentence
 
 
-def test_a_constant_reward_stops_training_and_is_told(tmp_path: Path) -> None:
-    settings = grpo(9, patience=2)
-    sampler = TinySampler(reward=lambda name, ids: 1.0)
-    result = finish(run_of(tmp_path, settings, sampler=sampler))
-    assert (result.state, result.steps) == ("stopped", 2)
-    assert "taught nothing" in result.sentence
-    skipped = [r["skipped_groups"] for r in read_metrics(tmp_path) if "skipped_groups" in r]
-    assert skipped == [2, 2]
-    assert finish(run_of(tmp_path, settings, sampler=sampler)) == result
-
-
 def test_rewards_that_are_not_numbers_are_left_out_and_counted(tmp_path: Path) -> None:
     def reward(name: str, ids: Any) -> float:
         return math.nan if name.endswith("/0") else sum(ids) % 5 / 4
@@ -279,13 +267,6 @@ def test_a_run_begun_with_other_settings_is_not_continued(tmp_path: Path) -> Non
     finish(run_of(tmp_path, grpo()))
     with pytest.raises(ConfigError, match="begun with another discount"):
         finish(run_of(tmp_path, grpo(discount=0.5)))
-
-
-def test_a_finished_run_can_be_given_more_steps(tmp_path: Path) -> None:
-    finish(run_of(tmp_path / "more", grpo(2)))
-    finish(run_of(tmp_path / "more", grpo(4)))
-    finish(run_of(tmp_path / "through", grpo(4)))
-    assert last_weights(tmp_path / "more") == last_weights(tmp_path / "through")
 
 
 def test_two_runs_in_one_folder_are_refused(tmp_path: Path) -> None:
@@ -377,20 +358,6 @@ def test_an_example_that_cannot_be_learned_is_named(
 ) -> None:
     with pytest.raises(InputError, match=message):
         learned(tmp_path, SFT(schedule=Schedule(steps=1), batch=1), [example])
-
-
-def test_metrics_say_what_a_step_did(tmp_path: Path) -> None:
-    finish(run_of(tmp_path, grpo(2)))
-    (record,) = [record for record in read_metrics(tmp_path) if record.get("step") == 1]
-    assert record.keys() >= {
-        *("reward", "entropy", "clip_share", "gap", "staleness", "skipped_groups", "tokens_per_s"),
-        *("loss", "gradient_norm", "learning_rate", "rollouts", "rows", "collect_s", "train_s"),
-    }
-    assert record["purpose"] == "train/run/train-00000"
-    validated = [record for record in read_metrics(tmp_path) if "val" in record]
-    assert [each["step"] for each in validated] == [0, 2]
-    assert all(each["val"]["candidate"] for each in validated)
-    assert json.loads((tmp_path / "metrics.jsonl").read_text().splitlines()[0])["step"] == 0
 
 
 @pytest.mark.parametrize("name", ["token_mean", "rollout_mean", "constant", "sequence", "cispo"])

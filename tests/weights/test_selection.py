@@ -51,12 +51,6 @@ def test_tasks_held_out_for_proof_never_go_out(store: Store) -> None:
         assert found == []
 
 
-def test_tasks_of_the_val_split_are_kept_apart(store: Store) -> None:
-    add_rollout(store, asked("q", "train"))
-    add_rollout(store, asked("r", "val"), given="check")
-    assert sorted(answers(selected(store))) == [("train", "train"), ("val", "val")]
-
-
 def test_the_best_of_a_task_are_kept_and_the_same_answer_once(store: Store) -> None:
     for score, answer in ((0.8, "fair"), (1.0, "best"), (0.9, "good")):
         add_rollout(store, asked("q", answer), score=score)
@@ -104,16 +98,6 @@ def test_a_correction_is_an_example_and_a_pair(store: Store) -> None:
     assert (pair.chosen["content"], pair.rejected["content"]) == ("4", "5")
 
 
-def test_a_correction_of_what_the_model_did_not_say_is_left_out(store: Store) -> None:
-    rollout = add_rollout(store, asked("2+2", '{"sum": 5}'), output="five", score=0.0)
-    store.feedback.add(
-        [Feedback(id="f", kind="correction", rollout_id=rollout, content="four")], 1.0
-    )
-    chosen = selected(store, rollouts=False)
-    assert answers(chosen) == []
-    assert chosen.left_out == {"the corrected answer is not the model's last message": 1}
-
-
 def test_a_correction_of_a_call_ends_the_conversation_there(store: Store) -> None:
     ask = {"role": "user", "content": "a"}
     first = call([ask], "one")
@@ -140,13 +124,6 @@ def test_a_preference_on_a_live_trace_is_a_pair(store: Store) -> None:
     ((_, pair),) = chosen.pairs()
     assert pair.chosen == {"role": "assistant", "content": "short"}
     assert chosen.left_out == {"the feedback is about a conversation, not one answer": 1}
-
-
-def test_more_than_a_page_is_read(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ratchet.weights.selection.PAGE", 2)
-    for number in range(5):
-        add_rollout(store, asked(f"q{number}", f"a{number}"), task=f"t{number}")
-    assert len(answers(selected(store))) == 5
 
 
 @pytest.mark.parametrize("options", [{"best": 0}, {"gap": 0.0}])

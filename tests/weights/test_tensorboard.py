@@ -21,8 +21,3 @@ def test_a_file_has_a_record_of_its_version_and_one_for_each_step() -> None:
     summary = b"\x2a" + bytes([len(value) + 2]) + b"\x0a" + bytes([len(value)]) + value
     # The step 300 is a varint of two bytes.
     assert content[16 + length + 12 : -4] == time + b"\x10\xac\x02" + summary
-
-
-def test_a_loss_that_exploded_is_written_as_infinite() -> None:
-    infinite = event_file([(1, {"loss": float("-inf")})], 2.0)
-    assert event_file([(1, {"loss": -1e300})], 2.0) == infinite

@@ -18,6 +18,7 @@ from tests.autopilot.cycle.scripted import (
     World,
     config_of,
 )
+from tests.waiting import until_async
 
 from ratchet.autopilot.cycle import autopilot
 from ratchet.autopilot.cycle.autopilot import Autopilot
@@ -236,21 +237,15 @@ def test_one_of_several_leads_and_another_takes_over_when_it_ends(
                 for each in (one, two)
             )
             leads = asyncio.create_task(first.autopilot.run(stop[0]))
-            await until(lambda: first.said[:1] == ["The autopilot runs."])
+            await until_async(lambda: first.said[:1] == ["The autopilot runs."])
             waits = asyncio.create_task(second.autopilot.run(stop[1]))
-            await until(lambda: bool(second.said))
+            await until_async(lambda: bool(second.said))
             assert second.said == ["Another process runs the autopilot; this one stands by."]
             stop[0].set()
             await leads
-            await until(lambda: "The autopilot runs." in second.said)
+            await until_async(lambda: "The autopilot runs." in second.said)
             stop[1].set()
             await waits
             assert one.leases.get(first.autopilot.leader.name) is None
 
     asyncio.run(work())
-
-
-async def until(condition: Any) -> None:
-    async with asyncio.timeout(60):
-        while not condition():
-            await asyncio.sleep(0.01)

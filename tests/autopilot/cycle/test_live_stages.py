@@ -14,7 +14,7 @@ import pytest
 from tests.autopilot.live_traces import START_S, record
 
 from ratchet.autopilot.config import Config
-from ratchet.autopilot.cycle.live_stages import LiveStages, canary_plan, watch_plan
+from ratchet.autopilot.cycle.live_stages import LiveStages, canary_plan
 from ratchet.autopilot.cycle.live_traffic import ProjectTraffic
 from ratchet.autopilot.cycle.parts import StageMeasurement
 from ratchet.autopilot.cycle.stage_calls import stage_calls
@@ -454,27 +454,6 @@ def test_a_watch_of_calls_that_do_not_say_what_they_ran_says_what_to_do(
     assert (measured.decision.verdict, measured.units) == (None, 0)
     assert "15 calls so far do not say which version they ran" in measured.decision.sentence
     assert "Set RATCHET_RELEASE" in measured.decision.sentence
-
-
-def test_a_watch_without_any_earlier_outcome_notices_failures(store: Store, tmp_path: Path) -> None:
-    failing = [
-        msgspec.structs.replace(o, error=True) for o in outcomes(200, None, candidate_id="better")
-    ]
-    measured, _ = to_the_end(stages(store, tmp_path, Recorded(failing)), begun(store, "watch"))
-    assert (measured.decision.verdict, measured.decision.metric) == ("alarm", "errors")
-
-
-def test_only_metrics_that_were_measured_are_watched() -> None:
-    def plan(earlier: Sequence[LiveOutcome]) -> dict[str, float]:
-        watch = {"metrics": ["score", "errors", "latency", "cost"]}
-        config = Config.model_validate({"agent": {"entry": "a:b"}, "watch": watch})
-        return {m.metric: m.ceiling for m in watch_plan(config, earlier).metrics}
-
-    known = outcomes(100, 0.9, latency_s=0.5, cost_usd=None)
-    assert plan(known) == {"score": 1.0, "errors": 1.0, "latency": 2.0}
-    assert set(plan(outcomes(100, None, cost_usd=0.01))) == {"errors", "latency", "cost"}
-    assert set(plan(outcomes(100, 0.0))) == {"errors", "latency"}  # nothing is worse than 0
-    assert set(plan([])) == {"errors"}
 
 
 def test_the_level_of_a_stage_counts_what_users_got_and_not_what_was_proved_on_tasks(

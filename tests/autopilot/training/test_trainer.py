@@ -15,7 +15,7 @@ import pytest
 import ratchet
 from ratchet.bind import forget
 from ratchet.learn import BudgetExhausted, Finding, Lab, mean
-from ratchet.types import AgentError, InputError, Params, PromptTemplate
+from ratchet.types import AgentError, InputError, PromptTemplate
 
 TASKS = [{"question": f"question {number}", "expected_room": number} for number in range(12)]
 
@@ -66,11 +66,6 @@ def test_the_form_of_the_seeds_runs_and_finds_the_better_prompt() -> None:
     assert (trained.baseline_val, trained.best_val) == (0.25, 1.0)
     assert str(trained.best["prompt_template"]) == "Be good. {question}"
     assert trained.rollouts == 8
-
-
-def test_a_template_may_be_given_by_the_name_it_has_elsewhere() -> None:
-    template = ratchet.PromptTemplate(template="You are {role}.", engine="f-string")
-    assert template.template == template.text == "You are {role}."
 
 
 @pytest.mark.parametrize("form", ["train", "both", "later", "oldest"])
@@ -132,27 +127,6 @@ def test_an_agent_gets_the_very_items_of_the_dataset() -> None:
     assert all(any(one is item for item in items) for one in got)
 
 
-def test_one_prompt_fills_the_parameter_that_is_named_after_its_kind() -> None:
-    def agent(task: Any, prompt_template: PromptTemplate, rollout: Any, retries: int = 3) -> float:
-        assert retries == 3
-        assert rollout.mode == "val"
-        return float("good" in prompt_template.text)
-
-    trained = trainer(initial_resources={"main": "You are."}).fit(agent, TASKS[:8], TASKS[8:])
-    assert trained.best_val == 1.0
-
-
-def test_params_come_as_knobs() -> None:
-    def agent(task: Any, prompt_template: PromptTemplate, knobs: Any) -> float:
-        return float(knobs.depth) / 10
-
-    resources = {
-        "prompt_template": "You.",
-        "knobs": Params({"depth": ratchet.Int(3, 1, 9)}),
-    }
-    assert trainer(initial_resources=resources).fit(agent, TASKS).baseline_val == 0.3
-
-
 def test_a_second_fit_of_the_same_pays_for_nothing() -> None:
     calls: Counter[str] = Counter()
 
@@ -167,11 +141,6 @@ def test_a_second_fit_of_the_same_pays_for_nothing() -> None:
     assert second == first
     trainer(seed=1).fit(agent, TASKS[:8], TASKS[8:])
     assert sum(calls.values()) == 2 * sum(paid.values())
-
-
-def test_nothing_is_left_behind_in_memory(tmp_path: Path) -> None:
-    trainer(store="memory").fit(grades_itself, TASKS)
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_agent_that_fails_everywhere_is_shown_and_tried_anew_when_mended() -> None:
@@ -195,11 +164,6 @@ def test_an_agent_without_a_reward_is_told_how_to_give_one() -> None:
     with pytest.raises(AgentError, match="gave no reward") as caught:
         trainer().fit(agent, TASKS)
     assert "emit_reward" in (caught.value.hint or "")
-
-
-def test_a_budget_is_kept() -> None:
-    with pytest.raises(BudgetExhausted):
-        trainer(max_rollouts=5).fit(grades_itself, TASKS[:8], TASKS[8:])
 
 
 @pytest.mark.parametrize(
@@ -257,13 +221,6 @@ async def _within_a_loop() -> None:
 
 def test_inside_an_event_loop_there_is_an_async_form() -> None:
     asyncio.run(_within_a_loop())
-
-
-def test_progress_is_said_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
-    ratchet.Trainer(algorithm=TryOne(), initial_resources={"prompt_template": "You."}).fit(
-        grades_itself, TASKS
-    )
-    assert "0.250 → 1.000" in capsys.readouterr().err
 
 
 GUESSING = """

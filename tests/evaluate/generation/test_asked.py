@@ -75,19 +75,6 @@ def test_a_proposal_that_cannot_be_tried_is_named_and_the_others_stay(
     assert words in refused[0]
 
 
-def test_of_two_with_one_name_the_first_is_kept() -> None:
-    found, refused = proposed(Model(item("f", "def f(output): return 1"), item("f", "", "Why?")))
-    assert [one.use for one in found] == [""]
-    assert refused == ["Two evaluators are named 'f'; the first is kept."]
-
-
-def test_an_answer_that_cannot_be_used_is_said() -> None:
-    assert proposed(Model(problem="it holds no JSON object")) == (
-        [],
-        ["The model's answer cannot be used: it holds no JSON object."],
-    )
-
-
 def test_the_model_sees_good_and_bad_examples_and_the_agent_and_no_more_than_fits() -> None:
     model = Model(item("f", "def f(output): return 1"))
     proposed(model)

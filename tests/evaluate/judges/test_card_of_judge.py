@@ -83,23 +83,6 @@ def test_a_pairwise_judge_that_prefers_what_is_first_is_rejected(
     assert card.verdict == "rejected"
 
 
-def test_the_order_of_a_judge_that_swaps_takes_no_further_calls(simulator: SimulatorThread) -> None:
-    judge = simulated(simulator, "orders", form="pairwise")
-    rollouts = [r for r in rooms(8) if r.input]
-    card_of(judge, rollouts)
-    calls = simulator.counters("orders", "simulated-judge")["calls"]
-    one, other = judge.variants()["order"]
-    for rollout in rollouts:
-        asyncio.run(one.score(rollout, lambda _: []))
-        asyncio.run(other.score(rollout, lambda _: []))
-    assert simulator.counters("orders", "simulated-judge")["calls"] == calls
-
-
-def test_only_a_pairwise_judge_has_an_order(simulator: SimulatorThread) -> None:
-    card = card_of(simulated(simulator, criteria=[ELM]))
-    assert "order" not in {each.name for each in card.checks}
-
-
 def test_a_judge_that_the_defence_makes_stricter_is_rejected(simulator: SimulatorThread) -> None:
     sound = card_of(simulated(simulator, criteria=[ELM]))
     assert (check(sound, "hardening").value, check(sound, "hardening").verdict) == (0.0, "decides")
@@ -149,12 +132,6 @@ def test_a_score_costs_what_its_answers_cost_kept_ones_included(
     assert again.cost_usd == pytest.approx(first.cost_usd)
     assert check(first, "dollars per score").value == first.cost_usd
     assert first.seconds > 0
-
-
-def test_the_cost_of_a_score_is_unknown_when_a_price_is(simulator: SimulatorThread) -> None:
-    card = card_of(simulated(simulator, criteria=[ELM], input_price=None, output_price=None))
-    assert card.cost_usd is None
-    assert check(card, "dollars per score").detail == "The price of a model is unknown."
 
 
 def test_the_cost_bound_holds_for_all_variants_of_a_judge(simulator: SimulatorThread) -> None:

@@ -32,14 +32,6 @@ def test_the_score_of_a_rubric_is_the_weighted_share_of_its_criteria(
     assert "no: It does not have 20 dollars." in half.rationale
 
 
-def test_a_reference_judge_needs_an_expected_answer(simulator: SimulatorThread) -> None:
-    judge = simulated(simulator, form="reference")
-    assert verdict(judge, ended("It is Elm.", "elm")).value == 1.0
-    assert verdict(judge, ended("It is Oak.", "elm")).value == 0.0
-    without = verdict(judge, ended("It is Elm."))
-    assert (without.value, without.error) == (None, "The task has no expected answer.")
-
-
 def test_a_preference_that_depends_on_the_order_is_a_tie(simulator: SimulatorThread) -> None:
     fair = simulated(simulator, form="pairwise", criteria=["Which one names 'Elm'?"])
     biased = simulated(simulator, form="pairwise", model="simulated-judge-first")
@@ -54,14 +46,6 @@ def test_a_preference_that_depends_on_the_order_is_a_tie(simulator: SimulatorThr
     assert compared.value == 0.0
 
 
-def test_a_jurys_score_is_the_mean_of_its_votes(simulator: SimulatorThread) -> None:
-    jury = ["simulated-judge", "simulated-judge-lenient", "simulated-judge-chatty"]
-    judge = simulated(simulator, models=jury, criteria=[ELM])
-    found = verdict(judge, ended("Oak"))
-    assert found.value == pytest.approx(1 / 3)
-    assert "no (1 of 3)" in found.rationale
-
-
 def test_several_samples_show_how_sure_a_judge_is(simulator: SimulatorThread) -> None:
     judge = simulated(
         simulator, "samples", model="simulated-judge-flaky", criteria=[ELM], samples=8
@@ -70,11 +54,6 @@ def test_several_samples_show_how_sure_a_judge_is(simulator: SimulatorThread) ->
     assert value is not None
     assert 0 < value < 1
     assert simulator.counters("samples", "simulated-judge-flaky")["calls"] == 8
-
-
-def test_the_last_verdict_of_an_answer_counts(simulator: SimulatorThread) -> None:
-    judge = simulated(simulator, model="simulated-judge-chatty", criteria=[ELM])
-    assert verdict(judge, ended("Elm")).value == 1.0
 
 
 def test_what_is_no_verdict_is_unscored_and_never_zero(simulator: SimulatorThread) -> None:
@@ -94,15 +73,6 @@ def graded(grade: str) -> Any:
         return answer('{"c1": {"reason": "Because.", "verdict": "%s"}}' % grade)  # noqa: UP031
 
     return react
-
-
-def test_a_grade_that_was_not_offered_is_unscored() -> None:
-    with Endpoint(graded("excellent")) as endpoint:
-        judge = at(endpoint, criteria=[ELM])
-        found = verdict(judge, ended("Elm"))
-    assert found.value is None
-    assert "'excellent' is not one of ['yes', 'no', 'unclear']" in found.error
-    assert len(endpoint.requests) == 4  # twice asked once more, with what was wrong
 
 
 def test_an_undecided_judge_is_asked_again_before_there_is_no_score(sqlite_store: Store) -> None:
@@ -185,15 +155,6 @@ def test_a_judge_stops_at_its_cost_bound(simulator: SimulatorThread) -> None:
     with pytest.raises(BudgetExhausted, match=r"max_dollars of \$1e-06 is spent"):
         verdict(judge, ended("Oak"))
     assert verdict(judge, ended("Elm")).value == 1.0  # what was paid for is kept
-
-
-def test_a_bound_of_an_unknown_price_is_refused(simulator: SimulatorThread) -> None:
-    judge = simulated(
-        simulator, criteria=[ELM], max_dollars=1.0, input_price=None, output_price=None
-    )
-    verdict(judge, ended("Elm"))
-    with pytest.raises(BudgetExhausted, match="price of 'simulated-judge' is unknown"):
-        verdict(judge, ended("Oak"))
 
 
 def test_a_judge_reads_chosen_spans_of_the_trace() -> None:

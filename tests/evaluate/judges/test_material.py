@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from ratchet.evaluate.judges import condensed, material
+from ratchet.evaluate.judges import condensed
 from ratchet.types import Span
-from tests.evaluate.conftest import ended
 
 
 def step(number: int, text: str, error: str = "") -> Span:
@@ -38,22 +37,3 @@ def test_a_failing_step_longer_than_the_room_is_cut_and_kept() -> None:
     assert "step_1" in text
     assert "characters left out" in text
     assert len(text) < 1_200
-
-
-def test_a_short_trace_is_whole_and_in_order() -> None:
-    assert condensed([step(n, str(n)) for n in range(3)], set()).split("\n") == [
-        "- step step_0: x -> 0",
-        "- step step_1: x -> 1",
-        "- step step_2: x -> 2",
-    ]
-
-
-def test_parts_that_a_rollout_lacks_are_left_out_but_an_empty_answer_is_shown() -> None:
-    sections = material(ended(""), [], ["input", "output", "expected", "trace"])
-    assert [(s.title, s.text) for s in sections] == [("Task", "q"), ("Answer", "")]
-
-
-def test_a_very_long_output_is_cut_in_the_middle() -> None:
-    (section,) = material(ended("a" * 20_000 + "the end"), [], ["output"])
-    assert len(section.text) < 12_100
-    assert section.text.endswith("the end")

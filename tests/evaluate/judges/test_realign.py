@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from ratchet.evaluate.judges import Criterion, Judge
-from ratchet.evaluate.judges.realign import LabelledRollout, Realigned, agreement, realign
+from ratchet.evaluate.judges.realign import LabelledRollout, Realigned, realign
 from ratchet.types import InputError
 from tests.evaluate.conftest import ended, verdict
 from tests.evaluate.judges.conftest import simulated
@@ -101,13 +101,6 @@ def test_a_new_wording_is_measured_on_sealed_labels_and_asked_from_then_on(
     assert edited.judge.spec.criteria == (Criterion("Is it 'Oak'?"),)
 
 
-def test_a_judge_that_learns_nothing_keeps_its_prompt(simulator: SimulatorThread) -> None:
-    found = aligned(simulator, "simulated-judge-lenient", labelled(40))
-    assert found.examples == 0
-    assert found.after.auroc is not None
-    assert found.after.auroc.value == 0.5
-
-
 def test_too_few_or_one_sided_labels_are_refused_with_what_is_missing(
     simulator: SimulatorThread,
 ) -> None:
@@ -121,10 +114,3 @@ def test_too_few_or_one_sided_labels_are_refused_with_what_is_missing(
     ]
     with pytest.raises(InputError, match="1 distinct input"):
         aligned(simulator, "simulated-judge", one_input)
-
-
-def test_unscored_cases_are_counted_apart() -> None:
-    found = agreement([1.0, None, 0.0, 0.9], [1.0, 1.0, 0.0, 0.0])
-    assert (found.cases, found.unscored) == (3, 1)
-    assert found.accuracy == pytest.approx(2 / 3)
-    assert agreement([], []).kappa is None

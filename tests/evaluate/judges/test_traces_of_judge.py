@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Sequence
 
-from ratchet.curate import CaptureFilter, capture
-from ratchet.curate.refinement.live_inputs import live_inputs
 from ratchet.evaluate import Scorer
 from ratchet.evaluate.judges import JudgeEvaluator
 from ratchet.store import Store
-from ratchet.types import Dataset, Rollout, Span
+from ratchet.types import Rollout, Span
 from ratchet.types.trace import TraceFilter
 from tests.evaluate.conftest import ended
 from tests.evaluate.judges.conftest import simulated
@@ -76,24 +73,3 @@ def test_a_failed_call_leaves_a_trace_that_says_why(sqlite_store: Store) -> None
     (root,) = [span for span in judged_spans(sqlite_store) if span.parent_id is None]
     assert root.status == "error"
     assert "401" in root.message
-
-
-def test_a_judges_calls_are_no_use_of_the_agent(
-    simulator: SimulatorThread, sqlite_store: Store
-) -> None:
-    scored(sqlite_store, simulated(simulator, criteria=[ELM]), ended("Elm"))
-    assert live_inputs(sqlite_store) == []
-
-    def captured(agent: str | None) -> int:
-        found = capture(
-            sqlite_store,
-            Dataset("d", (), {}),
-            CaptureFilter(traces=TraceFilter(agent=agent)),
-            limit=10,
-            fractions={"train": 1.0, "val": 0.0, "test": 0.0},
-            now=time.time(),
-        )
-        return len(found.tasks)
-
-    assert captured(None) == 0
-    assert captured("judge") == 1

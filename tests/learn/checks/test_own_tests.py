@@ -109,13 +109,6 @@ def test_pytest_is_given_the_files_that_touch_the_function(
         assert [word for word in asked if word in start] == start
 
 
-def test_a_command_that_is_not_known_is_run_whole(repository: MakeRepository) -> None:
-    recorded = Recorded(ran("fine"), ran("not fine", 2))
-    said, _ = check(repository(FILES), recorded, command="make test")
-    assert recorded.asked == [["make", "test"]] * 2
-    assert "fails tests of the repository that pass without it: the test command" in said
-
-
 @pytest.mark.parametrize(
     ("before", "after", "said"),
     [
@@ -145,12 +138,6 @@ def test_tests_that_hang_beside_a_candidate_do_not_take_all_the_time_there_is(
     fault, _ = check(repository(FILES), recorded)
     assert recorded.limits == [None, limit]
     assert "the tests' time" in fault
-
-
-def test_tests_that_never_pass_say_nothing_of_a_candidate(repository: MakeRepository) -> None:
-    fault, told = check(repository(FILES), Recorded(ran("ERROR t.py - no database", 2)))
-    assert fault == ""
-    assert "no database" in told[0]
 
 
 def test_a_verdict_is_journaled_so_that_a_resumed_run_hears_the_same(

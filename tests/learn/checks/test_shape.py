@@ -19,10 +19,6 @@ def fault(old: str, new: str) -> str:
     return asyncio.run(keeps_shape(change(code(old), code(new), "rank")))
 
 
-def test_another_body_is_fine() -> None:
-    assert fault(RANK, RANK.replace("docs[:k]", "sorted(docs)[:k]")) == ""
-
-
 def test_another_default_and_quotes_around_an_annotation_are_fine() -> None:
     assert fault(RANK, RANK.replace("k: int = 3", 'k: "int" = 5')) == ""
 
@@ -51,10 +47,6 @@ def test_another_signature_is_named(old: str, new: str, said: str) -> None:
 def test_what_functions_inside_yield_is_their_own() -> None:
     inner = "    def each():\n        yield 1\n    return docs[:k]\n"
     assert fault(RANK, RANK.replace("    return docs[:k]\n", inner)) == ""
-
-
-def test_a_coroutine_stays_one() -> None:
-    assert "must begin with `async def`" in fault("async def f(): ...\n", "def f(): ...\n")
 
 
 BLOCK = """def f(x):
@@ -95,12 +87,6 @@ def imports(old: str, new: str, module: str = "") -> str:
 F = "def f(x):\n    return x\n"
 
 
-def test_imports_of_what_is_there_are_fine() -> None:
-    assert (
-        imports(F, "def f(x):\n    import math\n    from msgspec import json\n    return x\n") == ""
-    )
-
-
 def test_imports_of_what_is_absent_are_named() -> None:
     said = imports(F, "def f(x):\n    import numpee.linalg\n    return x\n")
     assert said == (
@@ -115,18 +101,6 @@ def test_imports_of_what_is_absent_are_named() -> None:
 )  # fmt: skip
 def test_imports_that_a_sandbox_refuses_are_said_early(line: str) -> None:
     assert "reach neither the network" in imports(F, f"def f(x):\n    {line}\n    return x\n")
-
-
-def test_what_the_source_imports_already_a_candidate_may_import() -> None:
-    new = "def f(x):\n    import socket\n    return x\n"
-    assert imports(F, new, module="import socket\n") == ""
-    assert imports(new, new.replace("return x", "return 1")) == ""
-
-
-def test_calls_that_run_text_are_named() -> None:
-    assert imports(F, "def f(x):\n    return eval(x)\n") == (
-        "The code of 'f' calls eval(), which the source does not."
-    )
 
 
 def judged(old: PromptTemplate, new: PromptTemplate) -> str:
@@ -148,10 +122,6 @@ SYSTEM = prompt("Book a room. {policy}")
 )
 def test_a_prompt_that_cannot_be_used_is_named(new: PromptTemplate, said: str) -> None:
     assert said in judged(SYSTEM, new)
-
-
-def test_a_rewritten_prompt_is_fine() -> None:
-    assert judged(SYSTEM, prompt("You book rooms, and say why.\n{policy}")) == ""
 
 
 @pytest.mark.parametrize(

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Sequence
 from typing import Any
 
-import msgspec
 import pytest
 
-from ratchet.learn import Budget, BudgetExhausted, Proposal
+from ratchet.learn import Budget
 from ratchet.learn.evolve import Evolve
-from ratchet.llm import CoachUnavailable, Message, Reply
-from ratchet.types import Candidate, InputError, Int, Params, PromptTemplate
+from ratchet.llm import CoachUnavailable
+from ratchet.types import Candidate, InputError
 from tests.learn.conftest import FakeRunner, MakeStore, make_lab
 from tests.learn.evolve.conftest import (
     FUNCTION,
     SOURCE,
-    Learned,
     NoCoach,
-    RuleCoach,
     by_code,
     by_rules,
     learn,
@@ -54,23 +50,6 @@ def test_code_improves_without_any_coach(make_store: MakeStore) -> None:
     assert "tried" in found.finding.sentence
 
 
-def _changed(found: Learned, source: Candidate, proposal: Proposal) -> tuple[str, ...]:
-    return found.runner.store.candidates.get(proposal.candidate_id).changed_from(source)
-
-
-class SlowAndNew(RuleCoach):
-    """A coach that takes its time, and never says the same twice."""
-
-    async def ask(self, messages: Sequence[Message], **more: Any) -> Reply:
-        for _ in range(60):
-            await asyncio.sleep(0)
-        reply = await super().ask(messages, **more)
-        head, fence, rest = reply.text.rpartition("\n```")
-        return msgspec.structs.replace(
-            reply, text=f"{head}\nNote {len(self.calls)}.{fence}{rest}" if fence else ""
-        )
-
-
 @pytest.mark.parametrize("slots", [1, 8, 32])
 @pytest.mark.parametrize("rollouts", [16, 17, 40, 100, 333])
 def test_it_never_exceeds_its_budget(make_store: MakeStore, rollouts: int, slots: int) -> None:
@@ -79,19 +58,6 @@ def test_it_never_exceeds_its_budget(make_store: MakeStore, rollouts: int, slots
     assert found.runner.executed.total() == spent <= rollouts
     assert max(found.runner.executed.values()) == 1
     assert found.finding.best_val >= 0
-
-
-def test_a_budget_below_one_round_is_refused_before_anything_is_spent(
-    make_store: MakeStore,
-) -> None:
-    store = make_store()
-    runner = FakeRunner(store, by_rules)
-    lab = make_lab(runner, store, SOURCE, budget=Budget(rollouts=14))
-    lab._coach = RuleCoach()
-    with pytest.raises(BudgetExhausted, match="does not cover one candidate: 15"):
-        asyncio.run(Evolve().learn(lab))
-    assert runner.executed.total() == 0
-    assert not lab._coach.calls
 
 
 def test_coach_calls_are_bounded_exactly(make_store: MakeStore) -> None:
@@ -108,17 +74,6 @@ def test_dollars_end_the_search_with_enough_left_to_compare(make_store: MakeStor
     assert found.finding.best_val > found.finding.baseline_val
 
 
-def test_seconds_end_the_search(make_store: MakeStore) -> None:
-    now = [0.0]
-
-    def clock() -> float:
-        now[0] += 1
-        return now[0]
-
-    found = learn(make_store(), clock=clock, budget=Budget(seconds=2))
-    assert "the budget is spent" in found.finding.sentence
-
-
 def test_only_prompts_and_no_coach_is_said_in_a_sentence(make_store: MakeStore) -> None:
     store = make_store()
     runner = FakeRunner(store, by_rules)
@@ -126,22 +81,6 @@ def test_only_prompts_and_no_coach_is_said_in_a_sentence(make_store: MakeStore) 
     with pytest.raises(CoachUnavailable, match=r"no proposer for 'system'.*\[coach\]"):
         asyncio.run(Evolve().learn(lab))
     assert runner.executed.total() == 0
-
-
-def test_ast_alone_says_that_it_changes_no_prompts(make_store: MakeStore) -> None:
-    with pytest.raises(InputError, match="nothing that ast can change: it has prompt"):
-        learn(make_store(), Evolve(proposers=["ast"]))
-
-
-def test_params_alone_are_not_for_it(make_store: MakeStore) -> None:
-    knobs = Candidate.of({"knobs": Params({"k": Int(1, 1, 5)})})
-    with pytest.raises(InputError, match="it has params"):
-        learn(make_store(), baseline=knobs, answer=lambda *_: 0.5)
-
-
-def test_a_wrong_key_ends_it_with_the_coachs_own_words(make_store: MakeStore) -> None:
-    with pytest.raises(CoachUnavailable, match="The key was refused"):
-        learn(make_store(), coach=NoCoach())
 
 
 def test_without_the_coach_code_goes_on(make_store: MakeStore) -> None:
@@ -212,45 +151,9 @@ def test_the_choice_at_the_end_sees_through_luck(make_store: MakeStore) -> None:
     assert sum(gains) / len(gains) < 0.4
 
 
-def one_is_hopeless(resources: Any, given: Any) -> float:
-    """Solved by whoever states rule 1, but for one of 24 train tasks."""
-    hopeless = given["split"] == "train" and given["nr"] == 5
-    return float("rule1." in str(resources["system"]) and not hopeless)
-
-
-def test_a_source_that_leaves_little_is_improved_all_the_same(make_store: MakeStore) -> None:
-    good = Candidate.of({"system": PromptTemplate("You answer {question}.\nFollow rule1.")})
-    found = learn(make_store(), answer=one_is_hopeless, baseline=good, rollouts=100, train=24)
-    assert found.proposals
-
-
-def test_of_a_few_train_tasks_each_is_worth_going_on_for(make_store: MakeStore) -> None:
-    found = learn(make_store(), answer=one_is_hopeless, rollouts=200, train=12)
-    assert "is within chance" not in found.finding.sentence
-
-
-def test_tasks_without_a_score_end_nothing(make_store: MakeStore) -> None:
-    def sometimes(resources: Any, given: Any) -> float:
-        return 7.0 if given["nr"] % 5 == 0 else by_rules(resources, given)  # 7 is out of range
-
-    found = learn(make_store(), answer=sometimes)
-    assert found.finding.best_val > found.finding.baseline_val
-
-
 def test_an_evaluator_that_never_says_anything_is_an_error(make_store: MakeStore) -> None:
     with pytest.raises(InputError, match="No train task has a score"):
         learn(make_store(), answer=lambda *_: 7.0)
-
-
-def test_without_tasks_there_is_nothing_to_learn(make_store: MakeStore) -> None:
-    for split in ("train", "val"):
-        with pytest.raises(InputError, match=f"There are no {split} tasks"):
-            learn(make_store(), **{split: 0})  # type: ignore[arg-type]
-
-
-def test_one_task_a_split_is_enough(make_store: MakeStore) -> None:
-    found = learn(make_store(), train=1, val=1, rollouts=20)
-    assert found.lab.spent.rollouts <= 20
 
 
 @pytest.mark.parametrize(

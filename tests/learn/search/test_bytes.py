@@ -64,7 +64,7 @@ TEXTS = some.lists(
 ).map("".join)  # fmt: skip
 
 
-@settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(TEXTS, some.sampled_from(["", "Some words before.\n"]))
 def test_what_stands_between_the_fences_is_taken_to_the_byte(text: str, before: str) -> None:
     fence = fence_for(text)

@@ -254,29 +254,6 @@ def test_a_weak_coach_is_found_out_within_five_calls_and_costs_no_rollout(
     assert found.finding.best == found.lab.baseline
 
 
-def test_a_label_that_the_coach_doubts_is_kept_and_said_once(make_store: MakeStore) -> None:
-    doubt = "LABEL? task 2: an invoice is no matter of billing here"
-    coach = Seat(f"{doubt}\n{fenced(stating('refund'))}", f"NO CHANGE. As said.\n{doubt}")
-    found = search(make_store(), coach)
-    task = found.lab.train[1]
-    kept = dict(found.lab._store.journal.read("run"))[f"label/{task.id}"]
-    assert kept["why"] == "an invoice is no matter of billing here"
-    assert kept["expected"] == task.expected
-    said = [note for note in found.notes if "doubts the expected answer" in note]
-    assert len(said) == 1
-    assert task.id in said[0]
-
-
-def test_failures_of_different_fields_are_spread_over_the_request(make_store: MakeStore) -> None:
-    coach = Seat()
-    search(make_store(), coach, APO(gradient_batch_size=3))
-    first = coach.requests[0]
-    section = first.split("# Rollouts with a low score")[1].split("# The other train tasks")[0]
-    assert {kind for kind in set(KINDS.values()) if f'expected "{kind}"' in section} == {
-        "billing", "technical", "media",
-    }  # fmt: skip
-
-
 def test_a_killed_search_asks_and_pays_for_nothing_twice(make_store: MakeStore) -> None:
     store = make_store()
     answers = [fenced(stating("refund")), "NO CHANGE. So be it.", fenced(stating(*KINDS))]
@@ -307,15 +284,6 @@ def test_of_several_prompts_only_those_of_its_part_change(make_store: MakeStore)
     finding = asyncio.run(APO().learn(lab.part("one", only=["system"])))
     assert finding.best.changed_from(lab.baseline) == ("system",)
     assert "It also has 'plan', which stays as it is." in coach.requests[0]
-
-
-def test_failures_that_nothing_would_help_are_not_asked_about_in_smaller_parts(
-    make_store: MakeStore,
-) -> None:
-    coach = Seat(then="NO CHANGE. Single slips of the model.")
-    search(make_store(), coach)
-    asked = [shown_tasks(request) for request in coach.requests]
-    assert sum(map(len, asked)) == len(frozenset.union(*asked))
 
 
 @pytest.mark.parametrize("alone", [True, False])

@@ -11,7 +11,7 @@ from tests.models.policy.tiny_models import tokenizer
 
 from ratchet.models.policy.answers import AnswerWriter
 from ratchet.models.policy.conversations import AnsweredConversations, normalise
-from ratchet.models.policy.generation import Generation, IncrementalText
+from ratchet.models.policy.generation import Generation
 from ratchet.models.policy.tokens import ChatTokenizer
 from ratchet.models.policy.tool_calls import in_text, parse_answer
 
@@ -20,12 +20,6 @@ pytestmark = pytest.mark.torch
 TOOLS = [{"type": "function", "function": {"name": "add", "parameters": {"type": "object"}}}]
 CALL = '<tool_call>\n{"name": "add", "arguments": {"a": 1}}\n</tool_call>'
 EOS = 257
-
-THINKING = (
-    "{% for m in messages %}<|im_start|>{{ m.role }}\n"
-    "{{ m.content if loop.last or m.role != 'assistant' else m.content.split('!')[-1] }}"
-    "<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
-)
 
 
 def message(role: str, content: str, **given: Any) -> dict[str, Any]:
@@ -48,28 +42,6 @@ def test_a_continued_conversation_begins_with_the_very_ids_of_before() -> None:
     # An answer that was cut short gets its end first.
     known.answered([*asked, answer], [], "", strange[:-1])
     assert known.prompt(more, [], "") == [*strange, *rest]
-
-
-def test_another_conversation_other_tools_and_another_scope_are_rendered_anew() -> None:
-    tokens = ChatTokenizer(tokenizer())
-    known = AnsweredConversations(tokens)
-    asked, answer = [message("user", "hi")], message("assistant", "yes")
-    known.answered([*asked, answer], [], "", [1, 2, 3, EOS])
-    more = [*asked, answer, message("user", "why")]
-    assert known.prompt(more, [], "")[:3] == [1, 2, 3]
-    assert known.prompt(more, [], "other") == tokens.render(more)
-    assert known.prompt(more, TOOLS, "") == tokens.render(more, TOOLS)
-    edited = [message("user", "hi!"), answer, message("user", "why")]
-    assert known.prompt(edited, [], "") == tokens.render(edited)
-
-
-def test_a_template_that_rewrites_the_past_begins_a_branch() -> None:
-    tokens = ChatTokenizer(tokenizer(THINKING))
-    known = AnsweredConversations(tokens)
-    asked, answer = [message("user", "hi")], message("assistant", "thought!yes")
-    known.answered([*asked, answer], [], "", [1, 2, 3, EOS])
-    more = [*asked, answer, message("user", "why")]
-    assert known.prompt(more, [], "") == tokens.render(more)
 
 
 def test_the_least_recent_conversations_are_forgotten() -> None:
@@ -163,13 +135,6 @@ def test_a_stream_of_any_pieces_gives_the_answer_s_text_and_calls(text: str, siz
     assert [call["id"] for call in calls] == [
         call["id"] for call in whole["message"].get("tool_calls", [])
     ]
-
-
-def test_text_comes_when_its_characters_are_whole() -> None:
-    tokens = ChatTokenizer(tokenizer())
-    text = IncrementalText(tokens)
-    pieces = [text.add(token) for token in tokens.encode("é🙂x")]
-    assert pieces == ["", "é", "", "", "", "🙂", "x"]
 
 
 def test_the_prompt_of_a_tool_agent_extends_its_last_call(tmp_path: Path) -> None:

@@ -147,19 +147,6 @@ def test_a_scored_prompt_is_not_confused_with_one_that_ends_before_it(
         )
 
 
-@pytest.mark.parametrize("fused", [True, False])
-def test_half_precision_is_near(folder: Path, base: Base, fused: bool) -> None:
-    engine = PolicyEngine(load_base(folder, dtype="bfloat16"), fused=fused)
-    one = ask(list(range(40)), max_tokens=1, score_prompt=True)
-    answers(engine, one)
-    wanted = forward(base.model, one.prompt)
-    gaps = [
-        abs(float(wanted[at, token]) - one.prompt_logprobs[at])
-        for at, token in enumerate(one.prompt[1:])
-    ]
-    assert 0 < sum(gaps) / len(gaps) < 0.1
-
-
 def test_the_most_probable_tokens_are_those_of_transformers(folder: Path, base: Base) -> None:
     import torch
 
@@ -192,12 +179,6 @@ def test_a_deterministic_answer_is_the_same_bit_for_bit_in_any_company(
     assert by_itself[::-1] == in_company
 
 
-def test_the_same_seed_gives_the_same_tokens_and_another_one_others(folder: Path) -> None:
-    engine = PolicyEngine(load_base(folder))
-    first, same, other = answers(engine, *(ask([5, 6], seed=seed) for seed in (1, 1, 2)))
-    assert first[0] == same[0] != other[0]
-
-
 def test_what_an_earlier_call_read_is_not_read_again(folder: Path) -> None:
     engine = PolicyEngine(load_base(folder))
     first = ask(list(range(100)), seed=1)
@@ -210,15 +191,6 @@ def test_what_an_earlier_call_read_is_not_read_again(folder: Path) -> None:
     assert longer.cached == 119
     assert found[0][0] == expected[0][0]
     assert found[0][1] == pytest.approx(expected[0][1], abs=1e-4)
-
-
-def test_a_prefix_of_other_weights_is_not_used(folder: Path, adapters: list[Path]) -> None:
-    base = load_base(folder)
-    engine = PolicyEngine(base)
-    answers(engine, ask(list(range(100))))
-    other = ask(list(range(100)), load_adapter(adapters[0], base))
-    answers(engine, other)
-    assert other.cached == 0
 
 
 def test_a_prompt_that_several_ask_at_once_is_read_once(folder: Path) -> None:
@@ -328,14 +300,6 @@ def test_weights_that_diverged_do_not_reach_the_answers_of_others(
     assert (healthy.response, healthy.logprobs) == expected
 
 
-def test_an_adapter_of_another_base_is_refused_by_both_names(
-    adapters: list[Path], tmp_path: Path
-) -> None:
-    other = load_base(save_model(tmp_path / "other", seed=9))
-    with pytest.raises(ModelUnavailable, match=rf"base [0-9a-f]{{64}}.*{other.fingerprint}"):
-        load_adapter(adapters[0], other)
-
-
 @pytest.mark.parametrize(
     ("kind", "given", "why"),
     [
@@ -361,14 +325,6 @@ def test_a_sliding_window_limits_the_context_to_where_it_sees_everything(tmp_pat
     assert (len(one.response), one.finish_reason) == (4, "length")
 
 
-def test_a_mixture_of_experts_is_not_served_deterministically(tmp_path: Path) -> None:
-    given = {"num_experts": 4, "moe_intermediate_size": 32, "num_experts_per_tok": 2}
-    folder = save_model(tmp_path / "m", kind="qwen3_moe", head_dim=16, **given)
-    assert len(answers(PolicyEngine(load_base(folder)), ask([1]))[0][0]) == 20
-    with pytest.raises(ModelUnavailable, match="depends on what else is in the batch"):
-        PolicyEngine(load_base(folder), deterministic=True)
-
-
 def drawn(logits: list[float], count: int, **given: Any) -> list[float]:
     """How often each token is drawn."""
     import torch
@@ -378,15 +334,6 @@ def drawn(logits: list[float], count: int, **given: Any) -> list[float]:
     rows = [SampledRow(request, chance, [], []) for _ in range(count)]
     tokens, _, _ = sample(torch.tensor([logits] * count), rows)
     return [float((tokens == token).sum()) / count for token in range(len(logits))]
-
-
-def test_tokens_are_drawn_as_often_as_the_model_says() -> None:
-    import torch
-
-    logits = [2.0, 1.0, 0.0, -1.0, -30.0]
-    for temperature in (1.0, 0.5, 2.0):
-        wanted = torch.softmax(torch.tensor(logits) / temperature, -1).tolist()
-        assert drawn(logits, 20_000, temperature=temperature) == pytest.approx(wanted, abs=0.012)
 
 
 def test_top_k_and_top_p_leave_out_the_rest() -> None:

@@ -82,16 +82,6 @@ def test_tokens_of_thinking_are_read(captured: Captured) -> None:
         assert captured(file, name)[0]["gen_ai.usage.reasoning.output_tokens"] == 3
 
 
-def test_a_call_of_the_responses_api(captured: Captured) -> None:
-    (model,) = captured("openinference_openai", "Response")
-    assert model["gen_ai.request.model"] == "gpt-4o"
-    assert messages(model, "input") == [text("system", "Be nice."), text("user", "Weather?")]
-    assert messages(model, "output") == [
-        text("assistant", "Sunny"),
-        {"role": "assistant", "parts": [call("call_9", "get_weather", {"city": "Paris"})]},
-    ]
-
-
 def test_embeddings(captured: Captured) -> None:
     (theirs,) = captured("openinference_openai", "CreateEmbeddings")
     assert theirs["gen_ai.operation.name"] == "embeddings"

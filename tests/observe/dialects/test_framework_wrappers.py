@@ -65,20 +65,6 @@ def test_runs_of_agents_are_known_by_their_names(name: str, agent: str | None) -
     assert model.get("gen_ai.operation.name") == (agent and "invoke_agent")
 
 
-@pytest.mark.parametrize(
-    ("kind", "name", "key", "bare"),
-    [
-        ("AGENT", "assistant.on_messages_stream", "gen_ai.agent.name", "assistant"),
-        ("AGENT", "assistant._execute_core", "gen_ai.agent.name", "assistant"),
-        ("AGENT", "run", "gen_ai.agent.name", "run"),
-        ("TOOL", "get_weather.__call__", "gen_ai.tool.name", "get_weather"),
-        ("TOOL", "weather.run", "gen_ai.tool.name", "weather"),
-    ],
-)
-def test_names_come_without_the_method(kind: str, name: str, key: str, bare: str) -> None:
-    assert normalise(name, {"openinference.span.kind": kind})[key] == bare
-
-
 def test_getting_a_call_ready_is_no_call() -> None:
     attributes = {"openinference.span.kind": "LLM", "llm.model_name": "m"}
     assert "gen_ai.operation.name" not in normalise("OpenAI._prepare_chat_with_tools", attributes)

@@ -16,30 +16,6 @@ def event(name: str, **attributes: Any) -> SpanEvent:
     return SpanEvent(name, 1, {key.replace("__", "."): value for key, value in attributes.items()})
 
 
-def test_what_is_said_in_current_names_stays_as_it_is() -> None:
-    span = {
-        "gen_ai.operation.name": "chat",
-        "gen_ai.provider.name": "openai",
-        "gen_ai.input.messages": '[{"role": "user", "parts": []}]',
-        "gen_ai.usage.input_tokens": 3,
-    }
-    assert normalise("chat gpt", span) == span
-
-
-def test_a_current_name_wins_over_the_older_one() -> None:
-    span = {
-        "gen_ai.system": "az.ai.openai",
-        "gen_ai.provider.name": "mine",
-        "gen_ai.usage.prompt_tokens": 1,
-        "gen_ai.usage.input_tokens": 2,
-        "llm.token_count.prompt": 3,
-    }
-    model = normalise("x", span)
-    assert model["gen_ai.provider.name"] == "mine"
-    assert model["gen_ai.usage.input_tokens"] == 2
-    assert model.items() >= span.items()
-
-
 @pytest.mark.parametrize(
     ("said", "name"),
     [

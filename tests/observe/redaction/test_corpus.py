@@ -55,9 +55,9 @@ def test_ordinary_sentences_stay_as_they_are(redactor: Redactor) -> None:
 def test_docstrings_lose_addresses_and_next_to_nothing_else(redactor: Redactor) -> None:
     taken: Counter[str] = Counter()
     words = 0
-    for text in islice(ordinary.docstrings(), 1_500):
+    for text in islice(ordinary.docstrings(), 600):
         words += len(text.split())
         taken.update(MARK.findall(redactor.text(text)))
     others = taken.total() - taken["email"] - taken["ip"]
-    assert words > 20_000
+    assert words > 8_000
     assert others / words < 2 / 10_000

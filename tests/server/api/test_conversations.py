@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
-
-import pytest
 
 from ratchet._http import httpx2
 from ratchet.client import Client
@@ -14,12 +11,6 @@ from ratchet.types import Span, SpanRecord
 from tests.serving import RunningServer
 
 SECOND = 1_000_000_000
-
-
-@pytest.fixture
-def http(server: RunningServer) -> Iterator[httpx2.Client]:
-    with server.client() as client:
-        yield client
 
 
 def add(server: RunningServer, number: int, conversation: str, **fields: Any) -> None:
@@ -64,21 +55,6 @@ def test_conversations_are_listed_read_and_followed_step_by_step(
         "/v1/conversations/chat-1/operations", params={"cursor": steps["next_cursor"]}
     ).json()
     assert (len(more["operations"]), more["next_cursor"]) == (1, None)
-
-
-def test_an_id_may_be_any_text(server: RunningServer) -> None:
-    ids = ["a/b", "50%", "a%2Fb", "ünïcode ☃", "a b", "..", ".", "a?b#c", "%", "a//b/"]
-    for number, id in enumerate(ids):
-        add(server, number, id)
-    with Client(server.url) as client:
-        found, cursor = client.conversations.list(agent="bot", limit=50)
-        assert ([one.id for one in found], cursor) == (ids[::-1], None)
-        for id in ids:
-            log = client.conversations.log(id)
-            assert log is not None
-            assert log.conversation.id == id
-            operations, _ = client.conversations.operations(id)
-            assert [one.name for one in operations] == ["chat"]
 
 
 def test_what_is_not_there_is_said_to_be_missing(

@@ -32,29 +32,6 @@ def give(http: httpx2.Client, **fields: Any) -> httpx2.Response:
 
 
 @pytest.mark.parametrize(
-    "fields",
-    [
-        {"kind": "thumbs", "value": 0},
-        {"kind": "thumbs", "value": 1, "comment": "Good."},
-        {"kind": "rating", "value": 0.25},
-        {"kind": "correction", "content": "Elm is free."},
-        {"kind": "correction", "content": {"answer": [1]}, "value": 0.1},
-        {"kind": "preference", "content": {"chosen": "a", "rejected": "b"}},
-        {"kind": "retry"},
-        {"kind": "abandonment"},
-        {"kind": "copy", "value": 1},
-        {"kind": "comment", "comment": "Too long."},
-        {"kind": "thumbs", "value": 1, "trace_id": "", "conversation_id": "c"},
-        {"kind": "thumbs", "value": 1, "trace_id": "", "rollout_id": "r"},
-        {"kind": "thumbs", "value": 1, "span_id": "s"},
-    ],
-)
-def test_every_kind_is_taken(http: httpx2.Client, fields: dict[str, Any]) -> None:
-    answer = give(http, **fields)
-    assert (answer.status_code, answer.json()) == (200, {"stored": 1})
-
-
-@pytest.mark.parametrize(
     ("fields", "field"),
     [
         ({"kind": "thumbs"}, "value"),

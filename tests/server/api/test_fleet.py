@@ -90,16 +90,6 @@ def test_a_wait_for_a_rollout_that_is_not_there_says_so_at_once(client: ratchet.
     assert (found.ended, found.unknown) == ((), ("gone",))
 
 
-def test_many_ended_rollouts_come_in_parts(client: ratchet.Client) -> None:
-    client.rollouts.create(rollouts("q", 150))
-    client.rollouts.finish([outcome(one) for one in client.rollouts.claim("q", "w", 150)])
-    left = [f"q{n}" for n in range(150)]
-    while left:
-        ended = {one.rollout.id for one in client.fleet.wait(left).ended}
-        assert 0 < len(ended) <= 64
-        left = [id for id in left if id not in ended]
-
-
 def test_queues_take_turns_and_a_waiting_claim_of_a_pattern_is_woken(
     server: RunningServer,
 ) -> None:

@@ -12,12 +12,6 @@ from tests.serving import RunningServer
 PROMPT = {"type": "prompt", "text": "Be {tone}.", "engine": "f-string"}
 
 
-@pytest.fixture
-def http(server: RunningServer) -> Any:
-    with server.client() as client:
-        yield client
-
-
 def ok(answer: Any, status: int = 200) -> Any:
     assert answer.status_code == status, answer.text
     return answer.json()
@@ -61,20 +55,6 @@ def test_the_active_candidate_has_an_etag(http: Any) -> None:
     assert [one["candidate_id"] for one in history] == ["", id]
 
 
-def test_an_unknown_candidate_does_not_become_active(http: Any) -> None:
-    problem = ok(http.put("/v1/agents/booker/active", json={"candidate_id": "nothing"}), 422)
-    assert problem["errors"][0]["field"] == "candidate_id"
-    assert ok(http.get("/v1/agents/booker/history"))["activations"] == []
-
-
-def test_an_agent_has_settings_whose_defaults_are_off(http: Any) -> None:
-    assert ok(http.get("/v1/agents/booker"))["substitute"] is False
-    ok(http.put("/v1/agents/booker", json={"substitute": True}))
-    switched = {"name": "booker", "substitute": True, "mirror": None}
-    assert ok(http.get("/v1/agents"))["agents"] == [switched]
-    ok(http.get("/v1/agents/no%20name"), 422)
-
-
 def test_mirroring_that_is_switched_off_stays_off_until_it_is_named(http: Any) -> None:
     ok(http.put("/v1/agents/booker", json={"substitute": True, "mirror": 0.0}))
     assert ok(http.put("/v1/agents/booker", json={"substitute": False}))["mirror"] == 0.0
@@ -83,17 +63,6 @@ def test_mirroring_that_is_switched_off_stays_off_until_it_is_named(http: Any) -
         is None
     )
     ok(http.put("/v1/agents/booker", json={"substitute": False, "mirror": 2}), 422)
-
-
-def test_a_dataset_is_versioned_by_its_content(http: Any) -> None:
-    tasks = [{"id": "a", "input": 1, "expected": 2}, {"id": "b", "input": 2}]
-    body = {"name": "rooms", "tasks": tasks, "splits": {"a": "train", "b": "test"}}
-    version = ok(http.post("/v1/datasets", json=body))["version"]
-    fetched = ok(http.get(f"/v1/datasets/{version}"))
-    assert [task["id"] for task in fetched["tasks"]] == ["a", "b"]
-    assert ok(http.get("/v1/datasets", params={"name": "rooms"}))["version"] == version
-    ok(http.get("/v1/datasets", params={"name": "halls"}), 404)
-    ok(http.get("/v1/datasets/nothing"), 404)
 
 
 @pytest.mark.parametrize(
@@ -130,16 +99,6 @@ def test_spans_are_stored_before_they_are_acknowledged(http: Any, server: Runnin
     assert problem["errors"][0]["field"] == "records[0].span.trace_id"
 
 
-def test_scores_are_added_to_rollouts(http: Any) -> None:
-    ok(http.post("/v1/rollouts", json={"rollouts": [{"id": "r", "input": 1}]}))
-    score = {"evaluator": "judge", "version": "1", "value": 0.75, "rationale": "fine"}
-    ok(http.post("/v1/scores", json={"scores": [{"rollout_id": "r", "score": score}]}))
-    assert ok(http.get("/v1/rollouts/r/scores"))["scores"][0]["value"] == 0.75
-    both = {**score, "error": "and yet"}
-    ok(http.post("/v1/scores", json={"scores": [{"rollout_id": "r", "score": both}]}), 422)
-    ok(http.post("/v1/scores", json={"scores": [{"rollout_id": "none", "score": score}]}), 422)
-
-
 def test_feedback_is_kept_once_and_found_by_what_it_is_about(http: Any) -> None:
     given = {"id": "f1", "kind": "thumbs", "value": 0, "conversation_id": "c", "comment": "No."}
     assert ok(http.post("/v1/feedback", json={"feedback": [given]}))["stored"] == 1
@@ -157,18 +116,6 @@ def test_experiments_and_releases_are_listed(http: Any) -> None:
     assert ok(http.get("/v1/releases")) == {"releases": []}
     ok(http.get("/v1/experiments/none"), 404)
     ok(http.get("/v1/releases/none"), 404)
-
-
-def test_keys_are_made_listed_and_revoked(http: Any) -> None:
-    made = http.post("/v1/keys", json={"name": "ci", "scopes": ["runner"]})
-    body = ok(made, 201)
-    assert body["secret"].startswith("rk_")
-    assert made.headers["cache-control"] == "no-store"
-    listed = http.get("/v1/keys")
-    assert body["secret"] not in listed.text
-    assert [key["name"] for key in ok(listed)["keys"]] == ["ci"]
-    assert ok(http.delete(f"/v1/keys/{body['key']['id']}"))["revoked_at"] is not None
-    ok(http.delete("/v1/keys/nobody"), 404)
 
 
 def test_labels_are_stored_listed_replaced_and_removed(http: Any) -> None:

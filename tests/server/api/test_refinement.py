@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from ratchet._http import httpx2
-from tests.serving import RunningServer
 
 TASKS = [
     {"id": "a", "input": "Where is the parcel from Lisbon", "expected": "On its way"},
@@ -17,12 +15,6 @@ TASKS = [
     {"id": "t", "input": "How long does a refund take", "expected": "A week"},
 ]
 SPLITS = {"a": "train", "b": "train", "c": "val", "t": "test"}
-
-
-@pytest.fixture
-def http(server: RunningServer) -> Iterator[httpx2.Client]:
-    with server.client() as client:
-        yield client
 
 
 def ok(answer: httpx2.Response, status: int = 200) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,12 +14,6 @@ from ratchet.types import Span, SpanRecord
 from tests.serving import RunningServer
 
 TRACE = "ab" * 16
-
-
-@pytest.fixture
-def http(server: RunningServer) -> Iterator[httpx2.Client]:
-    with server.client() as client:
-        yield client
 
 
 def ok(answer: httpx2.Response, status: int = 200) -> Any:

@@ -99,57 +99,11 @@ def test_a_rollout_goes_from_creation_over_claim_to_its_end(either: RunningServe
     assert api.get("/v1/rollouts/counts")["counts"] == {"queued": 1, "succeeded": 1}
 
 
-def test_creating_the_same_id_again_changes_nothing(api: Api) -> None:
-    api.create("a")
-    assert api.post("/v1/rollouts", {"rollouts": [{"id": "a", "input": "other"}]}) == {
-        "created": 0,
-        "ids": ["a"],
-    }
-    assert api.get("/v1/rollouts/a")["input"] == "do a"
-
-
-def test_a_rollout_without_an_id_gets_one(api: Api) -> None:
-    made = api.post("/v1/rollouts", {"rollouts": [{"input": 1}, {"input": 1}]})
-    assert made["created"] == 2
-    assert len(set(made["ids"])) == 2
-
-
 def test_a_wrong_fence_is_refused_and_the_right_one_counts(api: Api) -> None:
     api.create("a")
     (claim,) = api.claim()
     assert api.finish(outcome({**claim, "fence": 7})) == [None]
     assert api.finish(outcome(claim)) == ["succeeded"]
-
-
-def test_the_same_report_again_is_accepted_and_another_is_refused(api: Api) -> None:
-    api.create("a")
-    (claim,) = api.claim()
-    assert api.finish(outcome(claim)) == ["succeeded"]
-    assert api.finish(outcome(claim)) == ["succeeded"]
-    assert api.finish(outcome(claim, "failed", ended_at=9.0)) == [None]
-    assert api.get("/v1/rollouts/a")["status"] == "succeeded"
-
-
-def test_the_report_of_an_unknown_rollout_is_refused_and_the_others_count(api: Api) -> None:
-    api.create("a")
-    (claim,) = api.claim()
-    unknown = outcome({"rollout": {"id": "nobody"}, "fence": 1})
-    assert api.finish(unknown, outcome(claim)) == [None, "succeeded"]
-
-
-def test_an_expired_lease_is_handed_to_another_and_the_late_finish_is_refused(
-    api: Api, server: RunningServer
-) -> None:
-    api.create("a")
-    (late,) = api.claim()
-    with Store.open(server.store_url) as store:
-        assert store.rollouts.expire(time.time() + 100) == ["a"]
-    (second,) = api.claim()
-    assert second["fence"] == 2
-    assert api.finish(outcome(late)) == [None]
-    beat = {"attempts": [["a", 1], ["a", 2]], "lease_s": 60}
-    assert api.post("/v1/rollouts/heartbeat", beat) == {"running": [["a", 2]]}
-    assert api.finish(outcome(second)) == ["succeeded"]
 
 
 def test_who_waits_for_work_is_woken_when_some_is_queued(api: Api) -> None:
@@ -159,18 +113,6 @@ def test_who_waits_for_work_is_woken_when_some_is_queued(api: Api) -> None:
     Api.create(api, "a")
     waiting.join(60)
     assert [claim["rollout"]["id"] for claim in got] == ["a"]
-
-
-def test_who_waits_is_woken_when_work_is_given_back(api: Api) -> None:
-    api.create("a")
-    (claim,) = api.claim()
-    got: list[Any] = []
-    waiting = threading.Thread(target=lambda: got.extend(api.claim(wait_s=30)))
-    waiting.start()
-    given = {"attempts": [["a", claim["fence"]]]}
-    assert api.post("/v1/rollouts/release", given) == {"released": [["a", 1]]}
-    waiting.join(60)
-    assert [claim["fence"] for claim in got] == [2]
 
 
 def test_a_server_that_ends_lets_go_who_waits(serving: Any, sqlite_url: str) -> None:
@@ -250,24 +192,6 @@ def test_a_cancelled_rollout_is_told_by_the_next_heartbeat(api: Api) -> None:
     assert api.claim() == []
 
 
-def test_pages_follow_each_other_newest_first(api: Api) -> None:
-    api.create(*(f"r{number}" for number in range(5)), queue="q", purpose="eval/1")
-    api.create("other")
-    first = api.get("/v1/rollouts", queue="q", limit=3)
-    assert [r["id"] for r in first["rollouts"]] == ["r4", "r3", "r2"]
-    rest = api.get("/v1/rollouts", queue="q", limit=3, cursor=first["next_cursor"])
-    assert [r["id"] for r in rest["rollouts"]] == ["r1", "r0"]
-    assert rest["next_cursor"] is None
-    assert len(api.get("/v1/rollouts", purpose="eval/")["rollouts"]) == 5
-    assert api.get("/v1/rollouts", status="running")["rollouts"] == []
-
-
-def test_several_are_looked_up_at_once(api: Api) -> None:
-    api.create("a", "b")
-    found = api.post("/v1/rollouts/lookup", {"ids": ["a", "nobody", "b"]})["rollouts"]
-    assert sorted(found) == ["a", "b"]
-
-
 def test_a_rollout_of_an_unknown_candidate_is_refused_before_any_is_queued(api: Api) -> None:
     bad = {"rollouts": [{"id": "a", "input": 1}, {"id": "b", "input": 1, "candidate_id": "no"}]}
     problem = api.post("/v1/rollouts", bad, 422)
@@ -315,8 +239,3 @@ def test_times_that_no_database_holds_are_refused(api: Api) -> None:
     span = {"trace_id": "1", "span_id": "2", "name": "s", "start_ns": 2**70, "end_ns": 1}
     problem = api.post("/v1/rollouts/finish", {"outcomes": [outcome(claim, spans=[span])]}, 422)
     assert problem["errors"][0]["field"] == "outcomes[0].spans[0].start_ns"
-
-
-def test_an_unknown_rollout_is_404(api: Api) -> None:
-    for path in ("", "/attempts", "/spans", "/scores"):
-        assert "nobody" in api.get(f"/v1/rollouts/nobody{path}", 404)["detail"]

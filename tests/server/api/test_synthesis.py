@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from ratchet._http import httpx2
 from ratchet.server.serve import ServeSettings
@@ -20,12 +18,6 @@ TASKS = [
     for city in CITIES
     if (thing, city) != ("refund", "Paris")
 ]
-
-
-@pytest.fixture
-def http(server: RunningServer) -> Iterator[httpx2.Client]:
-    with server.client() as client:
-        yield client
 
 
 def ok(answer: httpx2.Response, status: int = 200) -> Any:

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from ratchet._http import httpx2
-from ratchet.client import AsyncClient, Client
-from ratchet.store import Store
+from ratchet.client import Client
 from ratchet.types import InputError, Span, SpanRecord
 from ratchet.types.trace import TraceFilter
 from tests.serving import RunningServer
 
 SECOND = 1_000_000_000
-
-
-@pytest.fixture
-def http(server: RunningServer) -> Iterator[httpx2.Client]:
-    with server.client() as client:
-        yield client
 
 
 def trace_id(number: int) -> str:
@@ -73,22 +65,6 @@ def test_spans_that_were_sent_are_listed_as_traces(http: httpx2.Client, client: 
         assert [trace["trace_id"] for trace in found] == [trace_id(n) for n in expected], query
 
 
-def test_pages_go_on_by_their_cursor(http: httpx2.Client, client: Client) -> None:
-    for number in range(1, 6):
-        add(client, number)
-    found: list[str] = []
-    cursor: str | None = None
-    while True:
-        page = http.get(
-            "/v1/traces", params={"limit": 2, **({"cursor": cursor} if cursor else {})}
-        ).json()
-        found += [trace["name"] for trace in page["traces"]]
-        cursor = page["next_cursor"]
-        if cursor is None:
-            break
-    assert found == [f"answer {number}" for number in (5, 4, 3, 2, 1)]
-
-
 def test_a_query_that_means_nothing_is_refused(http: httpx2.Client) -> None:
     for query in (
         {"cursor": "x"},
@@ -128,15 +104,6 @@ def test_a_trace_is_looked_at_by_its_id_or_the_start_of_it(
     assert (ambiguous.status_code, "several" in ambiguous.json()["detail"]) == (422, True)
 
 
-def test_the_path_takes_spans_by_post_and_lists_traces_by_get(http: httpx2.Client) -> None:
-    sent = http.post("/v1/traces", content=b"{}", headers={"content-type": "application/json"})
-    assert sent.status_code == 200
-    assert http.get("/v1/traces").json()["traces"] == []
-    assert http.head("/v1/traces").status_code == 200
-    refused = http.delete("/v1/traces")
-    assert (refused.status_code, refused.headers["allow"]) == (405, "GET, POST")
-
-
 def test_the_client_lists_follows_and_looks_at_traces(server: RunningServer) -> None:
     with Client(server.url) as client:
         add(client, 1, agent="one")
@@ -158,19 +125,6 @@ def test_the_client_lists_follows_and_looks_at_traces(server: RunningServer) -> 
             client.traces.get("0002")
 
 
-def test_the_client_to_await_does_the_same(server: RunningServer) -> None:
-    with Client(server.url) as client:
-        add(client, 1)
-
-    async def ask() -> None:
-        async with AsyncClient(server.url) as asking:
-            found, _ = await asking.traces.list()
-            assert [trace.name for trace in found] == ["answer 1"]
-            assert await asking.traces.get("f" * 32) is None
-
-    asyncio.run(ask())
-
-
 def test_costs_that_nobody_recorded_are_those_of_published_prices(
     http: httpx2.Client, client: Client
 ) -> None:
@@ -185,12 +139,3 @@ def test_costs_that_nobody_recorded_are_those_of_published_prices(
     unknown, priced = http.get("/v1/traces").json()["traces"]
     assert unknown["cost_usd"] is None
     assert 0.01 < priced["cost_usd"] < 10
-
-
-def test_both_databases_answer_alike(serving: Callable[..., RunningServer], store: Store) -> None:
-    span = Span(trace_id=trace_id(1), span_id="1" * 16, name="n", start_ns=1, end_ns=2)
-    store.spans.put([SpanRecord(span=span, agent="bot")])
-    place = store._database.engine.url.render_as_string(hide_password=False)
-    with serving(place).client() as http:
-        (found,) = http.get("/v1/traces", params={"agent": "bot"}).json()["traces"]
-    assert (found["name"], found["spans"]) == ("n", 1)

@@ -138,13 +138,6 @@ def upstream() -> Iterator[StubUpstream]:
 
 
 @pytest.fixture
-def disk(sqlite_url: str) -> Iterator[Store]:
-    """An empty store in a SQLite file."""
-    with Store.open(sqlite_url) as opened:
-        yield opened
-
-
-@pytest.fixture
 def open_site(disk: Store) -> Iterator[Callable[..., Site]]:
     """Opens gateways; they are closed at the end."""
     opened: list[Site] = []

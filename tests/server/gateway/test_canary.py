@@ -24,6 +24,7 @@ from ratchet.types import (
     unit_digest,
 )
 from ratchet.types.trace import START
+from tests.clocks import Clock
 from tests.server.gateway.conftest import Site, both, http_request, raw_call
 from tests.server.gateway.upstreams import Seen, StubUpstream, Wire
 
@@ -32,13 +33,6 @@ BOT = GatewayTarget(agent="bot")
 SOURCE = Candidate.of({"system": PromptTemplate("You book rooms.")}, algorithm="discover")
 RELEASE = SOURCE.derive({"system": PromptTemplate("You book rooms. Be brief.")}, algorithm="apo")
 BETTER = SOURCE.derive({"system": PromptTemplate("You book rooms. Ask back.")}, algorithm="apo")
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def chat(question: str = "Hello", **fields: Any) -> dict[str, Any]:
@@ -109,11 +103,6 @@ def test_the_baseline_may_be_the_agents_own_prompt(agent: Agent) -> None:
     own = [one for one in seen if one and one.attributes["ratchet.arm"] == "baseline"]
     assert own
     assert all("ratchet.candidate_id" not in one.attributes for one in own)
-
-
-def test_calls_outside_of_the_canary_say_nothing_of_it(agent: Agent) -> None:
-    agent.split(enrolled=0.0)
-    assert agent.call(chat()) is None
 
 
 def test_a_named_conversation_keeps_its_release_and_a_withdrawn_one_is_taken_from_it(

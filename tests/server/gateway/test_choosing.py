@@ -58,17 +58,6 @@ def test_the_upstream_that_names_the_model_best_is_taken(
     assert (found[0].name, found[1]) == expected
 
 
-def test_a_star_alone_takes_every_model() -> None:
-    any_model = Upstream(name="z", dialect="openai", base_url="http://x", models={"*": "one"})
-    found = choose_upstream([upstream("a"), any_model], "openai", "whatever")
-    assert found is not None
-    assert (found[0].name, found[1]) == ("z", "one")
-
-
-def test_nobody_speaks_the_dialect() -> None:
-    assert choose_upstream([upstream("a")], "anthropic", "m") is None
-
-
 @pytest.mark.parametrize(
     ("dialect", "asked", "name"),
     [
@@ -115,10 +104,6 @@ def test_an_upstream_of_another_dialect_serves_the_models_that_it_names(
     found = choose_upstream(several, "openai", "m", ("anthropic",))
     assert found is not None
     assert found[0].name == name
-
-
-def test_without_a_translation_only_the_dialects_own_upstreams_are_taken() -> None:
-    assert choose_upstream([upstream("c", "anthropic", m="claude")], "openai", "m") is None
 
 
 def test_providers_are_named_as_the_conventions_do() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,8 +11,8 @@ from ratchet.observe.ids import attempt_span_id, attempt_trace_id
 from ratchet.observe.model_apis import DIALECTS, chat, messages, responses
 from ratchet.observe.model_apis.bounded_json import JSON_LIMIT, TEXT_LIMIT, GrowingText
 from ratchet.server.gateway.sse import EVENT_LIMIT, EventStreamParser
-from tests.server.gateway.conftest import Site, both, http_request, raw_call, read_all
-from tests.server.gateway.test_sdks import MESSAGE, MESSAGE_EVENTS
+from tests.server.gateway.conftest import Site, http_request, raw_call, read_all
+from tests.server.gateway.test_sdks import MESSAGE_EVENTS
 from tests.server.gateway.upstreams import StubUpstream
 
 CHAT = "/gateway/bot/openai/v1/chat/completions"
@@ -96,17 +95,6 @@ def test_a_cut_stream_is_recorded_as_far_as_it_came() -> None:
         {"type": "text", "content": "Let me look."},
         {"type": "tool_call", "id": "tu_1", "name": "weather", "arguments": '{"city": '},
     ]
-
-
-def test_a_whole_streamed_message_equals_one_that_was_not_streamed() -> None:
-    assembly = messages.assembly()
-    for each in MESSAGE_EVENTS:
-        assembly.add(each)
-    streamed = messages.response_attributes(assembly.response())
-    whole = messages.response_attributes(MESSAGE)
-    key = "gen_ai.output.messages"
-    assert json.loads(streamed.pop(key)) == json.loads(whole.pop(key))
-    assert streamed == whole
 
 
 def test_a_cut_stream_of_responses_is_recorded_as_far_as_it_came() -> None:
@@ -202,15 +190,3 @@ def test_an_argument_that_is_nested_too_deeply_stands_as_text(depth: int, kind: 
     (part,) = message["parts"]
     assert (part["type"], part["name"]) == ("tool_call", "f")
     assert isinstance(part["arguments"], kind)
-
-
-def test_an_unknown_model_has_no_cost(
-    open_site: Callable[..., Site], upstream: StubUpstream
-) -> None:
-    site = open_site(*both(upstream))
-    usage = {"prompt_tokens": 5, "completion_tokens": 5}
-    upstream.answers({"model": "my-own-7b", "choices": [], "usage": usage})
-    ask(site, {"model": "my-own-7b"})
-    found = site.span().attributes
-    assert found["gen_ai.usage.input_tokens"] == 5
-    assert "ratchet.cost_usd" not in found

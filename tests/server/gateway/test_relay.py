@@ -87,12 +87,6 @@ def test_headers_that_matter_pass_and_others_stay(site: Site, upstream: StubUpst
     }
 
 
-def test_a_client_that_names_no_headers_gets_none_added(site: Site, upstream: StubUpstream) -> None:
-    upstream.answers({})
-    ask(site, http_request(CHAT, b"{}"))
-    assert {name for name, _ in upstream.seen[0].headers} == {"host", "content-length"}
-
-
 def test_status_headers_and_body_of_the_answer_are_the_upstreams(
     site: Site, upstream: StubUpstream
 ) -> None:
@@ -132,14 +126,6 @@ def test_a_compressed_answer_passes_as_it_is_and_is_recorded(
     head, body = ask(site, http_request(CHAT, b"{}", {"accept-encoding": "gzip"}))
     assert b"content-encoding: gzip" in head
     assert gzip.decompress(body) == plain
-    assert messages(site.span(), "gen_ai.output.messages")[0]["parts"][0]["content"] == "Hi"
-
-
-def test_a_compressed_stream_is_recorded(site: Site, upstream: StubUpstream) -> None:
-    plain = event({"choices": [{"index": 0, "delta": {"content": "Hi"}}]}) + event("[DONE]")
-    packed = gzip.compress(plain)
-    upstream.streams([packed[:20], packed[20:]], content_encoding="gzip")
-    ask(site, http_request(CHAT, b'{"stream": true}'))
     assert messages(site.span(), "gen_ai.output.messages")[0]["parts"][0]["content"] == "Hi"
 
 
@@ -218,14 +204,6 @@ def test_the_version_may_be_left_out_of_the_base_url(site: Site, upstream: StubU
     upstream.answers({})
     ask(site, http_request("/gateway/bot/openai/chat/completions", b"{}"))
     assert upstream.seen[0].target == "/v1/chat/completions"
-
-
-def test_a_redirect_is_the_clients_to_follow(site: Site, upstream: StubUpstream) -> None:
-    upstream.answers({}, 307, location="https://example.org/v1")
-    head, _ = ask(site, http_request(CHAT, b"{}"))
-    assert b" 307 " in head
-    assert b"location: https://example.org/v1" in head
-    assert len(upstream.seen) == 1
 
 
 def test_a_connection_that_the_upstream_closed_is_not_used_again(
@@ -376,11 +354,6 @@ def test_a_wrong_address_is_a_clear_answer(
     assert problem["error"]["message"] == problem["detail"]
     if status == 405:
         assert b"allow: " in head
-
-
-def test_what_there_is_is_listed_at_a_wrong_address(site: Site) -> None:
-    _, body = ask(site, http_request("/gateway/bot/openai/v1/images", b""))
-    assert "/gateway/{scope}/anthropic/v1/messages" in json.loads(body)["detail"]
 
 
 def test_an_attempts_token_opens_its_own_scope_alone(

@@ -6,7 +6,6 @@ import asyncio
 import itertools
 import json
 import threading
-import time
 import urllib.request
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, TypeVar
@@ -32,6 +31,7 @@ from ratchet.types import (
     StoreError,
     version_of,
 )
+from tests.clocks import Clock
 from tests.server.gateway.conftest import Site, both
 from tests.server.gateway.upstreams import StubUpstream
 
@@ -173,10 +173,6 @@ def test_a_rollout_gets_its_own_candidates_prompt_whatever_is_active(
     assert found.attributes["ratchet.prompt.candidate_version"] == version_of(other)
 
 
-def test_a_rollout_of_the_source_is_left_alone(world: World, improved: Candidate) -> None:
-    assert run(PromptSubstituter(world.store)(world.rollout(""), chat(SOURCE.text), CHAT)) is None
-
-
 def test_nothing_is_replaced_for_an_agent_that_is_not_switched_on(
     world: World, improved: Candidate
 ) -> None:
@@ -185,13 +181,6 @@ def test_nothing_is_replaced_for_an_agent_that_is_not_switched_on(
     request = chat(SOURCE.format(**FILLED))
     for one in (BOT, target, GatewayTarget(agent="unknown")):
         assert run(PromptSubstituter(world.store)(one, request, CHAT)) is None
-
-
-def test_nothing_is_replaced_where_no_candidate_is_active(
-    world: World, improved: Candidate
-) -> None:
-    world.activate(None)
-    assert run(PromptSubstituter(world.store)(BOT, chat(SOURCE.format(**FILLED)), CHAT)) is None
 
 
 def test_any_registered_version_is_recognised(world: World, improved: Candidate) -> None:
@@ -243,26 +232,6 @@ def test_a_request_with_none_of_the_prompts_is_left_alone_and_the_span_says_so(
     assert run(PromptSubstituter(world.store)(BOT, nothing, CHAT)) is None
 
 
-def test_several_prompts_of_one_request_are_replaced_each_by_its_own(world: World) -> None:
-    first, second = (
-        PromptTemplate("You are a cook who is kind."),
-        PromptTemplate("Only {a} soups!!"),
-    )
-    world.candidate(bot_role=first, bot_rule=PromptTemplate("Cook nothing but soups with {a}."))
-    active = world.candidate(bot_role=PromptTemplate("You are a chef."), bot_rule=second)
-    world.switch()
-    world.activate(active)
-    request = chat("Cook nothing but soups with peas.", "Other.", "You are a cook who is kind.")
-    found = run(PromptSubstituter(world.store)(BOT, request, CHAT))
-    assert found is not None
-    assert found.request == chat("Only peas soups!!", "Other.", "You are a chef.")
-    assert found.attributes["ratchet.prompt.name"] == ["bot.rule", "bot.role"]
-    assert found.attributes["ratchet.prompt.candidate_version"] == [
-        version_of(second),
-        version_of(PromptTemplate("You are a chef.")),
-    ]
-
-
 SHARED = (
     "You are part of a system of several agents, which hand conversations over to one another."
     " Never mention this to the customer.\n"
@@ -312,12 +281,6 @@ def test_a_change_of_one_agents_prompt_changes_that_agents_calls_only(
             assert "ratchet.prompt.name" not in found.attributes
 
 
-def test_a_candidate_without_prompts_replaces_nothing(world: World) -> None:
-    world.switch()
-    world.activate(world.candidate(bot_model=Model("m")))
-    assert run(PromptSubstituter(world.store)(BOT, chat("You are a cook."), CHAT)) is None
-
-
 @pytest.mark.parametrize(
     "messages",
     [None, 7, [], [None], ["a"], [{"role": "system"}], [{"role": "system", "content": 5}]],
@@ -341,15 +304,6 @@ def test_a_long_prompt_and_many_prompts_are_looked_at_within_bounds(
     changed = [m["content"] == BETTER.format(**FILLED) for m in found.request["messages"]]
     assert changed[:32] == [True] * 32
     assert not any(changed[32:])
-
-
-class Clock:
-    """A clock that is set."""
-
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def test_a_switch_and_an_activation_are_seen_after_a_short_time_and_not_read_each_time(
@@ -482,21 +436,6 @@ def test_a_store_that_fails_is_an_error_that_holds_for_a_moment(
     run(main())
 
 
-def test_what_was_known_holds_while_the_store_is_away(improved: Candidate, counting: Any) -> None:
-    clock = Clock()
-    request = chat(SOURCE.format(**FILLED))
-
-    async def main() -> None:
-        substitutes = PromptSubstituter(counting, clock=clock)
-        before = await substitutes(BOT, request, CHAT)
-        counting.failure = StoreError("The disk is gone.")
-        clock.now += 100 * TTL_S
-        assert await substitutes(BOT, request, CHAT) == before
-        assert before is not None
-
-    run(main())
-
-
 def test_a_store_that_hangs_is_waited_for_so_long_and_no_longer(
     improved: Candidate, counting: Any
 ) -> None:
@@ -512,26 +451,6 @@ def test_a_store_that_hangs_is_waited_for_so_long_and_no_longer(
     run(main())
 
 
-def test_a_client_that_hangs_up_does_not_end_the_read_that_others_wait_for(
-    improved: Candidate, counting: Any
-) -> None:
-    request = chat(SOURCE.format(**FILLED))
-
-    async def main() -> None:
-        substitutes = PromptSubstituter(counting)
-        counting.gate = threading.Event()
-        first, second = (asyncio.create_task(substitutes(BOT, request, CHAT)) for _ in range(2))
-        await asyncio.sleep(0)
-        first.cancel()
-        await asyncio.sleep(0)
-        counting.gate.set()
-        assert await second is not None
-        with pytest.raises(asyncio.CancelledError):
-            await first
-
-    run(main())
-
-
 def test_a_rollout_or_a_candidate_that_is_not_there_is_an_error(world: World) -> None:
     world.switch()
     with pytest.raises(InputError, match="no rollout 'gone'"):
@@ -542,35 +461,6 @@ def test_a_rollout_or_a_candidate_that_is_not_there_is_an_error(world: World) ->
         )
     with pytest.raises(InputError, match="no candidate"):
         run(PromptSubstituter(world.store)(world.rollout("f" * 64), chat("x"), CHAT))
-
-
-def test_a_defect_is_an_error_that_the_gateway_knows(world: World, improved: Candidate) -> None:
-    class Broken:
-        def prompt_texts(self, request: Any) -> Any:
-            raise KeyError("broken")
-
-    dialect: Any = Broken()
-    with pytest.raises(RatchetError, match="KeyError"):
-        run(PromptSubstituter(world.store)(BOT, chat("x"), dialect))
-
-
-def test_agents_without_substitution_cost_microseconds(world: World, counting: Any) -> None:
-    clock = Clock()
-
-    async def main() -> float:
-        substitutes = PromptSubstituter(counting, clock=clock)
-        await substitutes(BOT, chat("x"), CHAT)
-        reads = counting.reads
-        fastest = float("inf")
-        for _ in range(20):
-            began = time.perf_counter()
-            for _ in range(100):
-                await substitutes(BOT, chat("x"), CHAT)
-            fastest = min(fastest, (time.perf_counter() - began) / 100)
-        assert counting.reads == reads
-        return fastest
-
-    assert run(main()) < 100e-6
 
 
 # From here on through the gateway and the official clients.
@@ -722,15 +612,6 @@ def test_what_else_is_in_the_request_stays_as_it_is(site: Site, upstream: StubUp
     assert user["content"] == "café"
 
 
-def test_half_a_character_in_a_request_does_not_keep_its_prompt_from_being_replaced(
-    site: Site, upstream: StubUpstream
-) -> None:
-    system = {"role": "system", "content": OLD}
-    messages = [system, {"role": "user", "content": "\ud83d?"}]
-    sent_as(site, upstream, json.dumps({"model": "m", "messages": messages}).encode())
-    assert upstream.seen[0].json["messages"] == [{**system, "content": NEW}, messages[1]]
-
-
 def test_an_attempt_does_not_run_with_the_wrong_prompt_when_the_store_fails(
     live: World, open_site: Callable[..., Site], upstream: StubUpstream
 ) -> None:
@@ -809,13 +690,41 @@ def test_prompts_that_the_agents_process_has_are_left_to_it(world: World) -> Non
     assert sent.request == {**request, "model": "local/abc"}
 
 
-def test_live_calls_get_released_weights_and_the_agents_own_after_a_rollback(world: World) -> None:
+def test_a_candidate_without_prompts_replaces_nothing(world: World) -> None:
     world.switch()
-    world.activate(world.candidate(model=TRAINED))
-    request = chat("Anything.")
-    sent = run(PromptSubstituter(world.store)(BOT, request, CHAT))
-    assert sent is not None
-    assert sent.request["model"] == "local/abc"
-    world.activate(None)
-    back = run(PromptSubstituter(world.store)(BOT, request, CHAT))
-    assert back is None or back.request["model"] == "m"
+    world.activate(world.candidate(bot_model=Model("m")))
+    assert run(PromptSubstituter(world.store)(BOT, chat("You are a cook."), CHAT)) is None
+
+
+def test_what_was_known_holds_while_the_store_is_away(improved: Candidate, counting: Any) -> None:
+    clock = Clock()
+    request = chat(SOURCE.format(**FILLED))
+
+    async def main() -> None:
+        substitutes = PromptSubstituter(counting, clock=clock)
+        before = await substitutes(BOT, request, CHAT)
+        counting.failure = StoreError("The disk is gone.")
+        clock.now += 100 * TTL_S
+        assert await substitutes(BOT, request, CHAT) == before
+        assert before is not None
+
+    run(main())
+
+
+def test_a_defect_is_an_error_that_the_gateway_knows(world: World, improved: Candidate) -> None:
+    class Broken:
+        def prompt_texts(self, request: Any) -> Any:
+            raise KeyError("broken")
+
+    dialect: Any = Broken()
+    with pytest.raises(RatchetError, match="KeyError"):
+        run(PromptSubstituter(world.store)(BOT, chat("x"), dialect))
+
+
+def test_half_a_character_in_a_request_does_not_keep_its_prompt_from_being_replaced(
+    site: Site, upstream: StubUpstream
+) -> None:
+    system = {"role": "system", "content": OLD}
+    messages = [system, {"role": "user", "content": "\ud83d?"}]
+    sent_as(site, upstream, json.dumps({"model": "m", "messages": messages}).encode())
+    assert upstream.seen[0].json["messages"] == [{**system, "content": NEW}, messages[1]]

@@ -14,7 +14,7 @@ import openai
 import pytest
 
 from ratchet._http import httpx2
-from ratchet.observe.model_apis import DIALECTS, chat, completions
+from ratchet.observe.model_apis import chat, completions
 from ratchet.server.gateway import Upstream
 from ratchet.server.gateway.substitution import Substitution
 from ratchet.server.gateway.training import TrainingReader
@@ -487,8 +487,3 @@ def test_too_many_token_ids_are_left_out_rather_than_cut(monkeypatch: pytest.Mon
     for number in range(30):
         assembly.add({"choices": [{"index": 0, "delta": {}, "token_ids": [number]}]})
     assert chat.choice_tokens(assembly.response())[0].response is None
-
-
-def test_each_dialect_says_whether_it_has_tokens() -> None:
-    having = {path for (_, path), one in DIALECTS.items() if one.training_request({}) is not None}
-    assert having == {"chat/completions", "completions"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import queue
 from collections.abc import Callable, Iterator
@@ -11,7 +10,6 @@ from typing import Any
 import anthropic
 import openai
 import pytest
-from pydantic import BaseModel
 
 from ratchet.server.gateway import Upstream
 from ratchet.server.gateway.substitution import PromptSubstituter
@@ -268,27 +266,6 @@ def test_a_streamed_chat_completion_with_tools(to_claude: Site, claude: Anthropi
     assert "ratchet.broken_off" not in span.attributes
 
 
-class Booking(BaseModel):
-    city: str
-    nights: int
-
-
-def test_a_parsed_chat_completion(to_claude: Site, claude: Anthropic) -> None:
-    claude.answers = [message(text('{"city": "Bern", "nights": 2}'))]
-    answer = openai_client(to_claude).chat.completions.parse(
-        model=CLAUDE,
-        messages=[{"role": "user", "content": "Two nights in Bern"}],
-        response_format=Booking,
-        reasoning_effort="high",
-    )
-    assert answer.choices[0].message.parsed == Booking(city="Bern", nights=2)
-    assert claude.faults == []
-    sent = claude.requests[0]
-    assert sent["output_config"]["effort"] == "high"
-    assert sent["output_config"]["format"]["type"] == "json_schema"
-    assert sent["output_config"]["format"]["schema"]["additionalProperties"] is False
-
-
 def test_images_and_documents(to_claude: Site, claude: Anthropic) -> None:
     claude.answers = [message(text("A dot."))]
     ask(
@@ -345,24 +322,6 @@ def test_all_that_has_no_equivalent_is_named_at_once(to_claude: Site, claude: An
     for feature in ("n=2", "logprobs", "frequency_penalty=0.5", "json_object", "guided_regex"):
         assert feature in told
     assert claude.requests == []
-
-
-def test_settings_that_ask_for_nothing_are_no_obstacle(to_claude: Site, claude: Anthropic) -> None:
-    claude.answers = [message(text("Hi!"))]
-    ask(
-        openai_client(to_claude),
-        n=1,
-        logprobs=False,
-        frequency_penalty=0,
-        presence_penalty=0.0,
-        logit_bias={},
-        temperature=1,
-        top_p=1.0,
-        max_tokens=5,
-        modalities=["text"],
-        response_format={"type": "text"},
-    )
-    assert claude.requests[0].keys() == {"model", "messages", "max_tokens"}
 
 
 def test_a_setting_that_the_model_refuses_is_left_out(to_claude: Site, claude: Anthropic) -> None:
@@ -450,13 +409,6 @@ def test_pieces_of_a_stream_arrive_one_by_one(to_claude: Site, upstream: StubUps
     assert got == ["Once", " upo", "n a ", "time"]
 
 
-def test_a_compressed_answer_is_translated(to_claude: Site, upstream: StubUpstream) -> None:
-    body = gzip.compress(json.dumps(message(text("Hi!"))).encode())
-    upstream.answers(body, content_encoding="gzip")
-    answer = ask(openai_client(to_claude), max_tokens=5)
-    assert answer.choices[0].message.content == "Hi!"
-
-
 def test_an_error_within_a_stream_is_told(to_claude: Site, upstream: StubUpstream) -> None:
     begun = {"type": "message_start", "message": message()}
     error = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
@@ -520,57 +472,6 @@ def test_a_loop_of_responses_with_tools_and_thoughts(to_claude: Site, claude: An
         use("toolu_2", "weather", {"city": "Oslo"}),
     ]
     assert [block["content"] for block in second["messages"][2]["content"]] == ["Zürich", "Oslo"]
-
-
-def test_a_streamed_response_is_the_whole_one(to_claude: Site, claude: Anthropic) -> None:
-    answer = message(
-        {"type": "thinking", "thinking": "Two cities.", "signature": "c2ln"},
-        text("Ich schaue: ☔"),
-        use("toolu_1", "weather", {"city": "Zürich"}),
-        use("toolu_2", "now", {}),
-        stop_reason="tool_use",
-    )
-    claude.answers = [answer, answer]
-    client = openai_client(to_claude)
-    options: dict[str, Any] = {"model": CLAUDE, "input": "Weather?", "max_output_tokens": 50}
-    whole = client.responses.create(**options)
-    with client.responses.stream(**options) as stream:
-        kinds = [told.type for told in stream]
-        streamed = stream.get_final_response()
-    assert streamed.output_text == "Ich schaue: ☔"
-    assert [_told(item) for item in streamed.output] == [_told(item) for item in whole.output]
-    assert kinds[0] == "response.created"
-    assert kinds[-1] == "response.completed"
-    assert kinds.count("response.function_call_arguments.done") == 2
-    assert streamed.usage == whole.usage
-    assert claude.faults == []
-
-
-def _told(item: Any) -> dict[str, Any]:
-    """An item without what the client parsed of it."""
-    told: dict[str, Any] = item.to_dict()
-    told.pop("parsed_arguments", None)
-    for part in told.get("content", ()):
-        part.pop("parsed", None)
-    return told
-
-
-def test_a_parsed_response(to_claude: Site, claude: Anthropic) -> None:
-    claude.answers = [message(text('{"city": "Bern", "nights": 2}'))]
-    answer = openai_client(to_claude).responses.parse(
-        model=CLAUDE, input="Two nights in Bern", text_format=Booking
-    )
-    assert answer.output_parsed == Booking(city="Bern", nights=2)
-    assert claude.requests[0]["output_config"]["format"]["type"] == "json_schema"
-    assert claude.faults == []
-
-
-def test_a_response_that_is_cut_is_incomplete(to_claude: Site, claude: Anthropic) -> None:
-    claude.answers = [message(text("Once"), stop_reason="max_tokens")]
-    answer = openai_client(to_claude).responses.create(model=CLAUDE, input="Tell me all")
-    assert answer.status == "incomplete"
-    assert answer.incomplete_details is not None
-    assert answer.incomplete_details.reason == "max_output_tokens"
 
 
 def test_state_and_tools_of_openais_are_refused(to_claude: Site, claude: Anthropic) -> None:
@@ -693,56 +594,6 @@ def test_a_streamed_loop_of_messages_with_parallel_tools(to_gpt: Site, gpt: Open
     assert [span.status for span in to_gpt.spans(2)] == ["ok", "ok"]
 
 
-def test_a_parsed_message(to_gpt: Site, gpt: OpenAI) -> None:
-    gpt.answers = [completion('{"city": "Bern", "nights": 2}')]
-    answer = anthropic_client(to_gpt).messages.parse(
-        model=CLAUDE,
-        max_tokens=50,
-        messages=[{"role": "user", "content": "Two nights in Bern"}],
-        output_format=Booking,
-    )
-    assert answer.parsed_output == Booking(city="Bern", nights=2)
-    form = gpt.requests[0]["response_format"]["json_schema"]
-    assert form["strict"] is True
-    assert form["schema"]["properties"].keys() == {"city", "nights"}
-    assert gpt.faults == []
-
-
-def test_images_of_tools_follow_their_results(to_gpt: Site, gpt: OpenAI) -> None:
-    gpt.answers = [completion("A dot.")]
-    image = {
-        "type": "image",
-        "source": {"type": "base64", "media_type": "image/png", "data": PIXEL},
-    }
-    tell(
-        anthropic_client(to_gpt),
-        messages=[
-            {"role": "user", "content": "Look"},
-            {"role": "assistant", "content": [use("toolu_1", "look", {})]},
-            {
-                "role": "user",
-                "content": [
-                    {
-                        "type": "tool_result",
-                        "tool_use_id": "toolu_1",
-                        "content": [{"type": "text", "text": "Here:"}, image],
-                    }
-                ],
-            },
-        ],
-    )
-    assert gpt.faults == []
-    assert gpt.requests[0]["messages"][2:] == [
-        {"role": "tool", "tool_call_id": "toolu_1", "content": "Here:"},
-        {
-            "role": "user",
-            "content": [
-                {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PIXEL}"}}
-            ],
-        },
-    ]
-
-
 def test_what_openai_lacks_is_named_at_once(to_gpt: Site, gpt: OpenAI) -> None:
     with pytest.raises(anthropic.BadRequestError) as raised:
         tell(
@@ -786,19 +637,6 @@ def test_an_error_of_openais_is_one_of_anthropics(
     assert caught.value.status_code == status
     assert caught.value.response.json()["error"]["type"] == kind
     assert caught.value.response.headers["retry-after"] == "7"
-
-
-def test_a_stream_of_openais_that_ends_early_is_told(to_gpt: Site, upstream: StubUpstream) -> None:
-    choice = {"index": 0, "delta": {"role": "assistant", "content": "Hi"}, "finish_reason": None}
-    upstream.streams([event({"id": "c", "model": "m", "choices": [choice]})])
-    with (
-        pytest.raises(anthropic.APIError, match="ended its answer early"),
-        anthropic_client(to_gpt).messages.stream(
-            model=CLAUDE, max_tokens=5, messages=[{"role": "user", "content": "Hi"}]
-        ) as stream,
-    ):
-        stream.get_final_message()
-    assert to_gpt.span().status == "error"
 
 
 def test_a_stream_that_is_cut_aborts_the_clients(to_gpt: Site, upstream: StubUpstream) -> None:

@@ -36,19 +36,6 @@ def test_spans_are_stored_when_the_answer_comes(send: Send, stored: Store, media
     assert len(stored.spans.live("bot")[0]) == 2
 
 
-def test_an_empty_request_is_a_success(send: Send, media_type: str) -> None:
-    for body in (encoded(request(), media_type), b"" if media_type == PROTOBUF else b"{}"):
-        answer = send(body, media_type)
-        assert answer.status_code == 200
-        assert rejected(answer.content, media_type) == (0, "")
-
-
-def test_spans_that_are_sent_again_are_stored_once(send: Send, stored: Store) -> None:
-    body = encoded(request(span(), service__name="bot"), PROTOBUF)
-    assert [send(body).status_code for _ in range(3)] == [200] * 3
-    assert len(stored.spans.live("bot")[0]) == 1
-
-
 @pytest.mark.parametrize(
     ("coding", "pack"), [("gzip", gzip.compress), ("deflate", zlib.compress), ("identity", bytes)]
 )

@@ -98,12 +98,6 @@ def test_a_release_that_is_in_the_base_is_not_proposed(at_github: Any) -> None:
         at_github.propose(release)
 
 
-def test_another_base_is_taken_from_the_settings(at_github: Any) -> None:
-    at_github.project.git("push", "--quiet", "origin", "main:refs/heads/develop")
-    at_github.propose(at_github.released(), base="develop")
-    assert at_github.forge.requests[0].base == "develop"
-
-
 def test_the_evidence_is_one_more_commit(at_github: Any) -> None:
     release = at_github.released()
     request = at_github.propose(release, evidence=True)

@@ -76,9 +76,7 @@ def test_a_token_that_expires_midway_loses_nothing(at_github: Any) -> None:
     [
         (403, {"x-ratelimit-remaining": "0", "x-ratelimit-reset": "+1800"}, "limit", 1800),
         (429, {"retry-after": "75"}, "Too many requests", 75),
-        (403, {"retry-after": "30"}, "You have exceeded a secondary rate limit", 30),
         (403, {}, "You have exceeded a secondary rate limit", 60),
-        (429, {}, "", 60),
     ],
 )
 def test_a_rate_limit_says_when_to_come_again(
@@ -99,12 +97,6 @@ def test_a_rate_limit_says_when_to_come_again(
     assert at_github.propose(release).number == 1
 
 
-def test_a_short_outage_is_not_noticed(at_github: Any, pauses: list[float]) -> None:
-    at_github.forge.fail("GET", "/pulls", 502, times=TRIES - 1)
-    assert at_github.propose(at_github.released()).number == 1
-    assert len(pauses) == TRIES - 1
-
-
 def test_an_outage_of_an_hour_keeps_the_release(at_github: Any) -> None:
     release = at_github.released()
     for status in (500, 503, 0):
@@ -123,7 +115,7 @@ def test_a_response_that_is_no_json_is_an_outage(at_github: Any) -> None:
         at_github.propose(at_github.released())
 
 
-@pytest.mark.parametrize("body", [{}, [{}], [{"number": "1"}], "text", None])
+@pytest.mark.parametrize("body", [{}, [{"number": "1"}], "text"])
 def test_a_server_that_is_not_the_forge_is_told_from_it(at_github: Any, body: Any) -> None:
     release = at_github.released()
     at_github.forge.faults.append(Fault("GET", "/pulls", (200, {}, body)))

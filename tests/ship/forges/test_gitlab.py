@@ -8,7 +8,7 @@ import pytest
 
 from ratchet.ship.forges import open_revert, refresh_request, with_request, withdraw
 from ratchet.ship.forges.http import ForgeRefused
-from ratchet.types import ForgeUnavailable, ShipError
+from ratchet.types import ShipError
 
 
 def test_a_release_becomes_a_merge_request_and_stays_one(at_gitlab: Any) -> None:
@@ -89,18 +89,3 @@ def test_messages_in_all_of_its_forms_are_shown(at_gitlab: Any) -> None:
         at_gitlab.forge.fail("POST", "merge_requests", 422, body)
         with pytest.raises(ShipError, match=shown):
             at_gitlab.propose(release)
-
-
-def test_its_rate_limit_says_when(at_gitlab: Any) -> None:
-    release = at_gitlab.released()
-    headers = {"retry-after": "90"}
-    at_gitlab.forge.fail("GET", "merge_requests", 429, headers=headers)
-    with pytest.raises(ForgeUnavailable, match="GitLab asks to wait 90 s"):
-        at_gitlab.propose(release)
-
-
-def test_its_token_is_named_when_it_is_missing(at_gitlab: Any) -> None:
-    at_gitlab.environ.clear()
-    with pytest.raises(Exception, match="GITLAB_TOKEN is not set"):
-        at_gitlab.propose(at_gitlab.released())
-    assert at_gitlab.forge.sent == []

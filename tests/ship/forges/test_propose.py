@@ -85,15 +85,6 @@ def test_a_closed_request_is_a_no(at_github: Any) -> None:
     assert len(at_github.forge.requests) == 1
 
 
-def test_a_reopened_request_is_open_again(at_github: Any) -> None:
-    release = at_github.released()
-    at_github.propose(release)
-    at_github.forge.requests[0].state = "closed"
-    closed = with_request(release, at_github.propose(release))
-    at_github.forge.requests[0].state = "open"
-    assert with_request(closed, at_github.propose(closed)).state == "proposed"
-
-
 def test_a_merged_request_is_read(at_github: Any) -> None:
     release = at_github.released()
     at_github.propose(release)

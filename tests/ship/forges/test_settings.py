@@ -59,12 +59,6 @@ def test_a_path_belongs_to_no_forge(url: str) -> None:
         place_of(url, ForgeSettings(forge="github"))
 
 
-def test_an_address_with_ipv6_keeps_its_brackets() -> None:
-    found = remote_address("https://[2001:db8::1]:8443/a/b.git")
-    assert found is not None
-    assert (found.host, found.web) == ("2001:db8::1", "https://[2001:db8::1]:8443")
-
-
 def test_settings_take_precedence_over_the_remote() -> None:
     settings = ForgeSettings(
         forge="gitlab", repository="x/y", api_url="https://code.acme.org/gitlab/api/v4/"
@@ -72,11 +66,6 @@ def test_settings_take_precedence_over_the_remote() -> None:
     place = place_of("git@git.acme.org:a/b.git", settings)
     assert (place.forge, place.repository) == ("gitlab", "x/y")
     assert place.api_url == "https://code.acme.org/gitlab/api/v4"
-
-
-def test_a_host_that_tells_nothing_is_asked_for() -> None:
-    with pytest.raises(ConfigError, match=r"git@git\.acme\.org:a/b.*whether it is GitHub or GitL"):
-        place_of("git@git.acme.org:a/b", ForgeSettings())
 
 
 def test_no_token_is_sent_without_encryption() -> None:

@@ -31,14 +31,3 @@ def test_a_job_has_no_secrets_and_installs_this_version(forge: Any) -> None:
     assert f"agent-ratchet[tool]=={__version__}" in text
     assert "secret" not in text.lower()
     assert "token" not in text.lower()
-
-
-def test_a_job_at_github_may_only_read() -> None:
-    job = yaml.safe_load(workflow("github"))
-    assert job["permissions"] == {"contents": "read"}
-    assert job["jobs"]["verify"]["steps"][0]["with"] == {"persist-credentials": False}
-
-
-def test_the_forge_may_be_named_where_there_is_no_remote(project: Any) -> None:
-    written = write_workflow(project.root, ForgeSettings(forge="github"))
-    assert written.path == project.root / ".github" / "workflows" / "ratchet-evidence.yml"
