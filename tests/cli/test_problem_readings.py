@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import os
 import re
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ratchet.server import problem_scanner
-from ratchet.server.problem_scanner import ProblemScanner
-from ratchet.server.project_commands import ProjectCommands
 from ratchet.store import Store
 from ratchet.types import Feedback
 from tests.autopilot.live_traces import record
 from tests.cli.conftest import CONFIG, INLINE, MakeProject, Project
 from tests.llm.endpoint import Endpoint, Reaction, Request, answer
-from tests.waiting import until_async
 
 from .test_problems import COACH, KEY
 
@@ -119,25 +112,3 @@ def test_an_unusable_answer_leaves_the_traces_to_be_read(make_project: MakeProje
         assert titles_of(project) == {}
         listed: Any = project.json("problems")
         assert listed["unread"] == 8
-
-
-def test_a_server_lets_the_coach_of_its_project_read(
-    make_project: MakeProject, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def serve(project: Path, store: Store) -> None:
-        commands = ProjectCommands(project, {**os.environ, **KEY})
-        scanner = ProblemScanner(store, project, commands)
-        await scanner.start()
-        try:
-            await until_async(lambda: {p.title for p in store.problems.list()} == {DATES, MONEY})
-        finally:
-            await scanner.close()
-
-    monkeypatch.setattr(problem_scanner, "EVERY_S", 0.05)
-    reader = Reader()
-    with Endpoint(reader) as endpoint:
-        project = make_project(config=CONFIG + INLINE + COACH.format(url=endpoint.url))
-        with_dislikes(project)
-        with Store.open(f"sqlite:///{project.root}/.ratchet/ratchet.db") as store:
-            asyncio.run(serve(project.root, store))
-    assert len(reader.asked) == 1  # at most once an hour

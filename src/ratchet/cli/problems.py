@@ -320,8 +320,8 @@ def _print_next(found: Problem, works: bool) -> None:
         if works
         else f"Its run was interrupted, and nothing works on it. Go on: ratchet improve --problem"
         f" {id}.",
-        "proposed": "Look at what is proposed, then merge or close it: ratchet problems reads"
-        " which. Try another: ratchet improve --problem " + f"{id}.",
+        "proposed": "Look at what is proposed, then merge or close it; ratchet problems sees which."
+        f" Try another: ratchet improve --problem {id}.",
         "fixed": f"It returns if it occurs again. Not fixed: ratchet problems reopen {id}.",
         "ignored": f"Open it again: ratchet problems reopen {id}.",
     }

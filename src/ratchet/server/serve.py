@@ -187,7 +187,7 @@ def make_app(store: Store, settings: ServeSettings, environ: Mapping[str, str]) 
         commands=commands,
         oidc=_oidc(store, settings.oidc, environ),
         background=(
-            ProblemScanner(store, project, commands),
+            ProblemScanner(store),
             PartitionKeeper(store, period_s(settings.retention.spans_days)),
             TraceIndexer(store),
             *([AutopilotProcess(settings.autopilot, public_environ)] if settings.autopilot else []),
