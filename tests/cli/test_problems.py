@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ratchet.autopilot.project import Project as AutopilotProject
+from ratchet.autopilot.project_tasks import project_dataset
 from ratchet.store import Store
 from ratchet.types import Feedback
 from tests.autopilot.live_traces import record
@@ -174,7 +175,7 @@ def test_captured_tasks_stay_when_the_task_file_changes(make_project: MakeProjec
         file.write('{"id": "new", "input": 77777, "expected": 1}\n')
     project.commit()
     with Store.open(f"sqlite:///{project.root}/.ratchet/ratchet.db") as store:
-        dataset, sentences = AutopilotProject.find(project.root).dataset(store=store)
+        dataset, sentences = project_dataset(AutopilotProject.find(project.root), store=store)
     captured = [task for task in dataset.tasks if task.origin.made == "captured"]
     assert len(captured) == 5
     assert {"new"} < {task.id for task in dataset.tasks}
