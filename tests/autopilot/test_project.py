@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -265,6 +266,20 @@ def test_latency_and_cost_are_always_measured(make_project: MakeProject) -> None
 
 def test_a_users_own_evaluator_is_found_beside_the_agent(make_project: MakeProject) -> None:
     assert parts(make_project('[[evaluators]]\nuse = "MODULE:judge"\n'))[1][0] == "judge"
+
+
+def test_a_users_own_evaluator_is_found_beside_an_agent_in_another_language(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (tmp_path / "shell_checks.py").write_text(
+        "import ratchet\n\n@ratchet.evaluator\ndef is_short(output):\n    return 1.0\n"
+    )
+    (tmp_path / "ratchet.toml").write_text(
+        '[agent]\ncommand = "sh agent.sh"\n\n[[evaluators]]\nuse = "shell_checks:is_short"\n'
+    )
+    evaluators = project_evaluators(Project.find(tmp_path))
+    assert [evaluator.name for evaluator in evaluators] == ["is_short", "latency", "cost"]
 
 
 def test_without_an_evaluator_there_is_nothing_to_improve_by(make_project: MakeProject) -> None:

@@ -86,7 +86,12 @@ def test_without_keys_everything_is_derived(tmp_path: Path) -> None:
     assert (settings.forge, settings.app_key) == (None, None)
     assert not any([settings.base, settings.api_url, settings.repository, settings.token_env])
     options = text_options(project(tmp_path), "e" * 32, DATASET)
-    assert options == {"evidence_shown": "", "server_url": "", "traces": {"b": "trace-1"}}
+    assert options == {
+        "evidence_shown": "",
+        "server_url": "",
+        "traces": {"b": "trace-1"},
+        "problem": "",
+    }
 
 
 def test_every_key_reaches_the_forge(tmp_path: Path) -> None:
@@ -117,6 +122,7 @@ def test_every_key_reaches_the_forge(tmp_path: Path) -> None:
         "evidence_shown": ".ratchet-evidence/eeeeeeeeeeee.json",
         "server_url": "https://ratchet.acme.org",
         "traces": {"b": "trace-1"},
+        "problem": "",
     }
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from ratchet.autopilot.code_sandbox import release_tests
 from ratchet.autopilot.project import Project
 from ratchet.autopilot.prompt_discovery import recall_prompts
-from ratchet.autopilot.pull_requests import text_options
+from ratchet.autopilot.pull_requests import problem_of, text_options
 from ratchet.autopilot.release_notes import release_notes
 from ratchet.ship import ship
 from ratchet.store import Store
@@ -62,7 +62,7 @@ def draft_release(project: Project, store: Store) -> Release:
         agent_entry=agent.spec.entry,
         notes=release_notes(store, run),
         draft=True,
-        **text_options(project, store, run, experiment.id, dataset),
+        **text_options(project, experiment.id, dataset, problem_of(store, run)),
     )
     stored_release = store.releases.get(release.id)
     if stored_release is not None:

@@ -268,12 +268,13 @@ class Project:
         }
 
     def _loaded_agent(self) -> AnyAgent:
-        from ratchet.worker.agent import load_agent
+        from ratchet.worker.agent import load_agent, prepend_folders
 
         agent, model = self.config.agent, self.agent_model
         if agent.entry is None:
             from ratchet.run.program import ProgramAgent, ProgramSpec
 
+            prepend_folders(str(self.root), agent.path)  # the user's evaluators may be in Python
             return ProgramAgent(
                 ProgramSpec(
                     entry=agent.label,

@@ -49,9 +49,12 @@ def project_evaluators(project: Project) -> tuple[Evaluator, ...]:
     """The evaluators of a project, including those that guardrails need.
 
     Raises:
+        AgentError: An evaluator is the user's own, and the agent does not import.
         ConfigError: One cannot be created, or two share a name.
     """
     sections = project.config.evaluators
+    if any(":" in section.use for section in sections):
+        project.load_agent()  # the user's evaluators are found from its folders
     made: dict[int, Evaluator] = {
         number: project_evaluator(
             project, section.use, section.options, name=section.name, on_error=section.on_error

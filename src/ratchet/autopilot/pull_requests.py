@@ -29,11 +29,18 @@ class TextOptions(TypedDict):
     problem: str
 
 
+def problem_of(store: Store, run: Run) -> str:
+    """The problem that a run works on, in a sentence; empty for none."""
+    for problem in store.problems.list():
+        if run.id in problem.run_ids:
+            return f"Problem {problem.id[:6]} of live traffic: {problem.title}"
+    return ""
+
+
 def text_options(
-    project: Project, store: Store, run: Run, experiment_id: str, dataset: Dataset
+    project: Project, experiment_id: str, dataset: Dataset, problem: str = ""
 ) -> TextOptions:
     """What the text of a release says of its evidence, its tasks' traces and its problem."""
-    worked_on = [p for p in store.problems.list() if run.id in p.run_ids]
     section = project.config.ship
     return {
         "evidence_shown": evidence_file(experiment_id) if section.evidence else "",
@@ -43,9 +50,7 @@ def text_options(
             for task in dataset.tasks
             if task.origin.made == "captured" and task.origin.sources
         },
-        "problem": f"Problem {worked_on[0].id[:6]} of live traffic: {worked_on[0].title}"
-        if worked_on
-        else "",
+        "problem": problem,
     }
 
 

@@ -10,7 +10,7 @@ from ratchet.autopilot.code_sandbox import release_tests, repository_of
 from ratchet.autopilot.improve_run import ImproveRun
 from ratchet.autopilot.model_card import write_model_card
 from ratchet.autopilot.proof_stage import told
-from ratchet.autopilot.pull_requests import propose_release, text_options
+from ratchet.autopilot.pull_requests import problem_of, propose_release, text_options
 from ratchet.autopilot.release_notes import release_notes
 from ratchet.autopilot.trainable import ADAPTERS
 from ratchet.ship import activate, find_literal, literal_text, make_patch, ship
@@ -61,7 +61,7 @@ def ship_candidate(work: ImproveRun) -> Release:
         tests=release_tests(work.project),
         agent_entry=work.agent.spec.entry,
         notes=release_notes(work.store, work.run),
-        **text_options(work.project, work.store, work.run, experiment.id, work.dataset),
+        **text_options(work.project, experiment.id, work.dataset, problem_of(work.store, work.run)),
     )
     return _released(work, release, experiment.decision)
 

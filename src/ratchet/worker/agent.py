@@ -278,9 +278,7 @@ def load_agent(spec: AgentSpec) -> Agent:
             hint='Write for instance entry = "my_agent.main:answer" under [agent] in ratchet.toml.',
         )
     leave_to_rollouts()
-    for folder in reversed(_folders(spec)):
-        if folder not in sys.path:
-            sys.path.insert(0, folder)
+    prepend_folders(spec.root, spec.path)
     try:
         with importing():
             module = importlib.import_module(module_name)
@@ -288,7 +286,7 @@ def load_agent(spec: AgentSpec) -> Agent:
         if error.name and (module_name == error.name or module_name.startswith(f"{error.name}.")):
             raise AgentError(
                 f"The agent {spec.entry!r} was not found: there is no module {error.name!r} in"
-                f" {', '.join(_folders(spec))}.",
+                f" {', '.join(_folders(spec.root, spec.path))}.",
                 hint="Check entry and path under [agent] in ratchet.toml.",
             ) from None
         raise AgentError(_import_failure(spec.entry, error)) from error
@@ -379,8 +377,20 @@ def _below(root: Path, files: Iterable[str]) -> list[str]:
     ]
 
 
-def _folders(spec: AgentSpec) -> Sequence[str]:
-    return [str((Path(spec.root) / folder).resolve()) for folder in spec.path]
+def prepend_folders(root: str, path: Sequence[str]) -> None:
+    """Let the user's modules be imported.
+
+    Args:
+        root: Absolute path of the project folder.
+        path: Folders relative to it, the first of which is searched first.
+    """
+    for folder in reversed(_folders(root, path)):
+        if folder not in sys.path:
+            sys.path.insert(0, folder)
+
+
+def _folders(root: str, path: Sequence[str]) -> Sequence[str]:
+    return [str((Path(root) / folder).resolve()) for folder in path]
 
 
 def _import_failure(entry: str, error: BaseException) -> str:
