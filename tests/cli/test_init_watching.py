@@ -212,13 +212,17 @@ def test_a_program_in_go_is_run_with_the_input_as_a_word(
             fmt.Println(said.Choices[0].Message.Content)
         }
     """
-    shop = repository(tmp_path, upstream, {"main.go": desk, ".gitignore": "/desk\n"})
+    shop = repository(tmp_path, upstream, {"main.go": desk})
     environ = {**os.environ, "GOCACHE": str(tmp_path / "go"), "CGO_ENABLED": "0"}
     subprocess.run(["go", "build", "-o", "desk", "main.go"], cwd=shop.root, env=environ, check=True)
+    before = git(shop.root, "rev-parse", "HEAD^{tree}")
     said = shop.init("--", "./desk", "Where is my pan?")
     assert shop.settings["agent"]["command"] == "./desk {input}"
     assert [prompt["path"] for prompt in said["prompts"]] == ["main.go"]
     assert all(finding["holds"] for finding in said["findings"])
+    assert shop.ratchet("init", "--undo").returncode == 0
+    assert git(shop.root, "status", "--short") == "?? desk\n"
+    assert git(shop.root, "rev-parse", "HEAD^{tree}") == before
 
 
 def test_a_chat_loop_is_given_the_input_as_a_line(tmp_path: Path, upstream: StubUpstream) -> None:
