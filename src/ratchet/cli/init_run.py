@@ -469,7 +469,7 @@ def _check_recorded(recording: Recording) -> None:
         for missing in recording.missing
     )
     ended = (
-        "It did not end in time."
+        f"It did not end in time; it had made {counted(len(recording.calls), 'model call')}."
         if recording.timed_out
         else f"It ended with exit code {recording.exit_code}."
         if isinstance(recording.run, CommandRun)
@@ -485,6 +485,9 @@ def _check_recorded(recording: Recording) -> None:
             + excerpt,
             hint="It takes another method: give --method POST, or the body by --data."
             if recording.response_status == HTTPStatus.METHOD_NOT_ALLOWED
+            else "It may wait for words that a simulated model never says: set a key, and leave out"
+            " --simulated."
+            if recording.timed_out and recording.simulated and recording.calls
             else "Run it by hand until it works, then again: ratchet init",
         )
     tail = "\n".join(part for part in (recording.stdout, recording.stderr_tail) if part.strip())

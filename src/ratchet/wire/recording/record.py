@@ -88,7 +88,13 @@ def record(
             port = urlsplit(relay.url).port or 0
             watch, uncontained = _watch(root, folder, port, simulated=simulated)
             stage = Stage(
-                root=root, folder=folder, around=around, watch=watch, say=say, timeout_s=timeout_s
+                root=root,
+                folder=folder,
+                around=around,
+                watch=watch,
+                say=say,
+                timeout_s=timeout_s,
+                model_calls=lambda: sum(map(_asks_model, list(exchanges))),
             )
             if isinstance(run, CommandRun):
                 ended = run_command(run, stage)
