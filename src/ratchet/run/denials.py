@@ -11,9 +11,12 @@ import msgspec
 
 from ratchet.observe.ids import attempt_span_id, attempt_trace_id, new_span_id
 from ratchet.observe.project_paths import folder_with_config
+from ratchet.run.reachable import model_hosts
 from ratchet.sandbox.acts import Act
 from ratchet.sandbox.executables import portable_name
 from ratchet.types import Outcome, Span
+
+_PROVIDERS = {host for host, _ in model_hosts({})}
 
 MOST_NAMED = 10
 """Attempts that an error message names; the spans name all."""
@@ -134,6 +137,8 @@ def allowing(act: Act, root: Path | None = None) -> tuple[str, str]:
         root: The project's folder; by default the one around a program that was started.
     """
     match act.kind:
+        case "connect" if act.subject in _PROVIDERS:
+            return "", ""  # model calls go through the gateway; what else it is sent are reports
         case "connect":
             return "hosts", _place(act)
         case "socket" if act.subject.startswith("/"):

@@ -160,6 +160,7 @@ def record(
         settings_read=did.settings_read,
         modules_loaded=tuple(sorted(loaded)),
         python=_python_used(journals),
+        placeholders=tuple(placeholders),
         notes=(*_notes(argv, journals, ended, calls, did, placeholders), *uncontained),
     )
 
