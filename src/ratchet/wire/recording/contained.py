@@ -92,6 +92,8 @@ class ContainedWatch:
 def _programs(root: Path, environ: Mapping[str, str]) -> Iterator[str]:
     """Programs on the PATH, and those that the project has of its own."""
     own = [
+        root,
+        *root.glob("*/"),
         *root.glob("*/bin"),
         *root.glob("node_modules/*/bin"),
         *root.glob("node_modules/@*/*/bin"),
