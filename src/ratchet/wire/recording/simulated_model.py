@@ -20,7 +20,7 @@ from ratchet.wire.recording.model_calls import (
 )
 
 SAME = 3
-"""Requests with the same texts that are answered by a tool's call; then by a text."""
+"""Requests with the same texts that are answered with a tool call; later ones get a text."""
 
 
 class SimulatedModel:
@@ -31,7 +31,7 @@ class SimulatedModel:
         self._hosts: set[str] = set()
 
     def answer(self, request: RelayedRequest) -> RelayAnswer | None:
-        """The answer to a request; None where it is for another server."""
+        """The answer to a request; None if it is for another server."""
         body, path = body_of(request), request.path.partition("?")[0]
         host = urlsplit(request.url).netloc
         if shapes.about_models(path):
