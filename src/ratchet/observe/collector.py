@@ -116,7 +116,7 @@ def block(tool: str) -> bool:
 
 
 def replayed(tool: str, arguments: str) -> tuple[bool, Any]:
-    """Whether the running rollout has a recorded result of a tool's call, and the result."""
+    """Whether the running rollout has a recorded result for a tool's call, and the result."""
     collector = current_collector()
     if collector is None or collector.replay is None:
         return False, None
@@ -133,7 +133,7 @@ class Sink(Protocol):
     mirror_content: bool
     """Whether the mirrored spans have inputs and outputs too."""
     releases: ReleaseFollower | None
-    """Chooses the versions of the live calls that begin; None in rollouts, which have theirs."""
+    """Chooses the versions of the live calls that begin; None in rollouts, which have their own."""
 
     def take(self, span: StepSpan) -> None:
         """Take a finished span."""
