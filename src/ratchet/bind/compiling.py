@@ -218,7 +218,7 @@ def check_return(function: Callable[..., Any], value: Any) -> None:
 
 @functools.lru_cache(maxsize=256)
 def expected_return(function: Callable[..., Any]) -> Any:
-    """Return type that a function's source declares; a sentinel when it declares none."""
+    """Return type that a function's source declares; a sentinel if it declares none."""
     try:
         hints = typing.get_type_hints(function)
     except Exception:  # a name that exists only for type checkers

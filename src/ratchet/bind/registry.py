@@ -21,11 +21,11 @@ class DeclarationSite(NamedTuple):
     kind: str
     """Kind of the declaring call, such as `prompt`."""
     code: CodeType | None = None
-    """Code object that contains the declaring call; None when `kind` identifies the location."""
+    """Code object that contains the declaring call; None if `kind` identifies the location."""
     line: int = 0
 
     def is_same(self, site: DeclarationSite) -> bool:
-        """Whether a declaration here is a repetition of the other one.
+        """Whether a declaration here repeats the other one.
 
         A reload runs another code object, in which lines may have moved; within one code object,
         each line is a location of its own.
