@@ -293,7 +293,7 @@ def test_a_budget_in_dollars_says_once_which_models_it_cannot_count(make_store: 
     asyncio.run(work())
     assert said == [
         "The cost of some calls is not measured: the price of 'own-model' is unknown;"
-        " [prices] in ratchet.toml sets it."
+        " set it under [prices] in ratchet.toml."
         " The budget of $1 cannot count them."
     ]
 

@@ -136,7 +136,7 @@ def _merging(root: Path) -> None:
         (_staged, "agent.py has uncommitted changes"),
         (_hidden, "agent.py differs from the last commit"),
         (_untracked, "requirements.txt is not in the last commit"),
-        (_branch, "The branch ratchet/init exists"),
+        (_branch, "The branch ratchet/init already exists"),
         (_branch_in_the_way, "cannot create the branch"),
         (_merging, "in the middle of a merge"),
     ],

@@ -304,7 +304,7 @@ class Coaching:
     def _target(
         self, entry: RaceEntry, low: Sequence[LowRollout]
     ) -> tuple[str, Sequence[LowRollout]]:
-        """The resource with the largest share of the blame, and the failures that it is blamed for."""
+        """The resource with the largest share of the blame, and the failures blamed on it."""
         if len(self._names) == 1:
             return self._names[0], low
         resources = {name: entry.candidate.resources[name] for name in self._names}

@@ -367,7 +367,7 @@ class Search:
         return untried(member, telling(parent, self._order, member.shown, self.race.top))
 
     def _is_out(self, member: Member) -> bool:
-        """Whether a candidate cannot be better: it is worse, broken, or answers exactly as before."""
+        """Whether a candidate cannot be better: it is worse, broken, or answers as before."""
         parent = member.origin
         assert parent is not None
         if not member.scores:

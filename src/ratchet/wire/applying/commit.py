@@ -92,7 +92,7 @@ def origin_key(branch: str) -> str:
 
 
 def _committed(repository: Repository, plan: Plan, head: str, file: PlannedFile) -> Blob | None:
-    """A file's blob in HEAD. Refuses a file with local changes: the commit would hold them."""
+    """A file's blob in HEAD. Refuses a file with local changes, which it would include."""
     path = repository.prefix + file.path
     old = repository.blob(head, path)
     why = ""
@@ -118,7 +118,7 @@ def check_branch(root: Path, branch: str) -> Repository:
     """The repository of a folder, once it is checked that the new branch can be created there.
 
     Raises:
-        InputError: It is no name of a branch.
+        InputError: It is not a valid branch name.
         ShipError: It is no git repository, a merge or the like is under way, or the branch exists.
     """
     repository = Repository.open(root)

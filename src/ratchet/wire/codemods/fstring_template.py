@@ -73,7 +73,7 @@ def _source(value: ast.FormattedValue, *, at_once: bool) -> str:
 
 
 def _free_name(value: ast.expr, fields: dict[str, str]) -> str:
-    """A name for a slot: that of the variable, attribute or function, with a number if it is taken."""
+    """A name for a slot: that of the variable, attribute or function, numbered if taken."""
     while isinstance(value, ast.Call | ast.Await | ast.Subscript):
         value = value.func if isinstance(value, ast.Call) else value.value
     identifier = value.id if isinstance(value, ast.Name) else getattr(value, "attr", "")

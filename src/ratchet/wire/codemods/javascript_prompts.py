@@ -126,7 +126,7 @@ class JavascriptPromptEdits:
             if above.type in _TYPES:
                 raise Refused(_TYPES[above.type])
             if above.type == "call_expression" and self._package.declares(above, "prompt"):
-                raise Refused("It is declared already.")
+                raise Refused("It is already declared.")
             above = above.parent
 
     def _template(self, node: Node) -> tuple[str, dict[str, str]]:

@@ -158,7 +158,7 @@ class PromptEdits:
         if isinstance(parents[-1], ast.pattern | ast.MatchValue):
             raise Refused("It is a pattern of a match statement, not a text.")
         if self._is_declared(parents):
-            raise Refused("It is declared already.")
+            raise Refused("It is already declared.")
         if any(piece.start < end and start < piece.end for piece in self._pieces):
             raise Refused("It is already declared, under the name of another prompt.")
         for inner, outer in zip([*parents[1:], node], parents, strict=True):
