@@ -285,8 +285,8 @@ def test_a_service_on_a_fixed_port_runs_one_attempt_at_a_time_and_says_so(
     assert [outcome.output for outcome in outcomes if outcome.status == "succeeded"] == [True] * 5
     assert executor.slots == 1
     assert said == [
-        f"Rollouts run one at a time: the service always listens on port {port}, and not on the"
-        " one in its variable PORT."
+        f"Rollouts run one at a time: the service always listens on port {port}, not on the"
+        " port in its variable PORT."
     ]
 
 

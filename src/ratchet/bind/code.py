@@ -95,8 +95,8 @@ def evolve(function: Any = None, /, *, name: str | None = None) -> Any:
         )
     if hasattr(function, "__wrapped__"):
         raise InputError(
-            f"@ratchet.evolve must be the innermost decorator, but {function.__qualname__} is already "
-            "decorated: a candidate would lose the decorators below.",
+            f"@ratchet.evolve must be the innermost decorator, but {function.__qualname__} is "
+            "already decorated: a candidate would lose the decorators below.",
             hint="Put it directly above the def, below the other decorators.",
         )
     target = EvolvableFunction(name or function.__name__, function)

@@ -31,7 +31,7 @@ def compile_candidate(code: Code, original: FunctionType, own: Code | None) -> F
     Args:
         code: The candidate's source.
         original: The function of the user's source.
-        own: The source of the original; None when it cannot be read.
+        own: The source of the original; None if it cannot be read.
     """
     filename = f"<candidate {code.function}>"
     node = _function(code.source)

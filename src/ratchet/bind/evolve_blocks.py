@@ -91,7 +91,7 @@ def outside(text: str) -> str | None:
     """The part of a function's source that must not change: all lines outside of blocks.
 
     Returns:
-        The fixed lines, with the markers; None when there is no block and everything may change.
+        The fixed lines, with the markers; None if there is no block and everything may change.
 
     Raises:
         InputError: See `blocks`.

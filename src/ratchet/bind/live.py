@@ -53,7 +53,7 @@ class LiveChooser:
         conversations: Most conversations whose version is remembered.
         serve: Called with the release's resources when they change.
         declared: Versions of the source's resources, the same object until they change.
-        deployed: Name of the deployed version; empty when there is none.
+        deployed: Name of the deployed version; empty if there is none.
     """
 
     def __init__(

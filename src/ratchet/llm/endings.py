@@ -65,7 +65,7 @@ def ending_of(model: str, provider: str = "") -> Ending | None:
     Args:
         model: Its name in requests, in answers or in code; `openai/NAME`, `ft:NAME:acme` and
             `models/NAME` say who sells it.
-        provider: Who answers it, as spans name it, or the URL of its API; empty where unknown.
+        provider: Who answers it, as spans name it, or the URL of its API; empty if unknown.
     """
     if not model or len(model) > MAX_NAME:
         return None

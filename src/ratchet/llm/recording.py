@@ -148,7 +148,7 @@ class CallRecord:
         """Return the trace of the finished call, redacted.
 
         Args:
-            problem: Why there is no usable answer; empty when there is.
+            problem: Why there is no usable answer; empty if there is.
             redactor: That of the coach, whose requests are redacted already.
         """
         attributes: dict[str, Any] = {names.AGENT_NAME: self._agent}

@@ -150,7 +150,7 @@ def set_live(sink: Sink | None) -> None:
 
 
 def current_sink() -> Any:
-    """The `Sink` of a span that starts now; None when nothing is recorded."""
+    """The `Sink` of a span that starts now; None if nothing is recorded."""
     collector = collecting.get()
     if collector is None or (collector.over and _process is not None):
         return _process or _live

@@ -65,7 +65,7 @@ def feedback(
         id: An id of your own. Only the first statement with an id is stored.
 
     Returns:
-        Its id; empty when nothing is sent.
+        Its id; empty if nothing is sent.
 
     Example:
         with ratchet.trace("answer") as step:

@@ -145,7 +145,7 @@ def _sentence(comparison: Comparison, bounds: tuple[float, float]) -> str:
 
 
 def _frozen_words(comparison: Comparison) -> str:
-    """Which frozen sets passed, and which did not; empty when none was run."""
+    """Which frozen sets passed, and which did not; empty if none was run."""
     results = _frozen(comparison)
     held = [repr(result.title) for result in results if result.passed]
     text = f" Proved to stay fixed: {', '.join(held)}." if held else ""

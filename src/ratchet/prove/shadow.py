@@ -102,9 +102,9 @@ class ShadowPair(msgspec.Struct, frozen=True, kw_only=True):
     trace_id: str
     """The live trace that was mirrored."""
     baseline: float | None = None
-    """In [0, 1]; None when it could not be scored."""
+    """In [0, 1]; None if it could not be scored."""
     candidate: float | None = None
-    """In [0, 1]; None when it could not be scored. An answer that failed has the score 0."""
+    """In [0, 1]; None if it could not be scored. An answer that failed has the score 0."""
     blocked: str = ""
     """Why the candidate has no answer to score: it was stopped at a side effect, or left the
     recorded path. Empty otherwise."""

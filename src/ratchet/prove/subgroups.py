@@ -52,8 +52,8 @@ class Subgroups(msgspec.Struct, kw_only=True):
         Args:
             group: As `name_of` gives it; empty for none, and then nothing is done.
             observation: In [-1, 1]; its mean has the sign of the gain.
-            baseline: Score; None when the observation is of the other side.
-            candidate: Score; None when the observation is of the other side.
+            baseline: Score; None if the observation is of the other side.
+            candidate: Score; None if the observation is of the other side.
         """
         if not group:
             return

@@ -253,7 +253,7 @@ class RunnerWatcher:
 
         Args:
             outcome: The attempt's outcome.
-            status: The rollout's new status; None when the outcome was rejected, since the rollout
+            status: The rollout's new status; None if the outcome was rejected, since the rollout
                 was cancelled or claimed by another runner.
         """
 

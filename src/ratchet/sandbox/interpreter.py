@@ -85,7 +85,7 @@ def find_interpreter(
 
     Args:
         root: The project's folder.
-        configured: [agent] python, relative to the project's folder; None where it is not set.
+        configured: [agent] python, relative to the project's folder; None if it is not set.
         environ: The environment's variables.
 
     Returns:

@@ -91,7 +91,7 @@ class AccessKeys:
         return self._database.read(lambda c: [_key(row) for row in c.execute(query)])
 
     def by_secret(self, secret: str, *, patience_s: float = PATIENCE_S) -> Key | None:
-        """Find the key with a secret, even if revoked or expired; None when there is none.
+        """Find the key with a secret, even if revoked or expired; None if there is none.
 
         Args:
             secret: The secret presented by the client.

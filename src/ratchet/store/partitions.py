@@ -130,7 +130,7 @@ class SpanPartitions:
             patience_s: Seconds to retry while the tables are locked.
 
         Returns:
-            Number of deleted spans; None when nothing is to be dropped, or another server does it.
+            Number of deleted spans; None if nothing is to be dropped, or another server does it.
         """
         if self._database.is_sqlite:
             return None

@@ -21,7 +21,7 @@ class Mean(NamedTuple):
     candidate_id: str
     evaluator: str
     mean: float | None
-    """Mean of the values; None when every score is an error."""
+    """Mean of the values; None if every score is an error."""
     n: int
     """Number of scores with a value."""
     errors: int

@@ -86,7 +86,7 @@ class Traffic:
             tag: Tag of the versions that the caller has.
 
         Returns:
-            The versions; None when they are those of the tag. That answer takes two small queries.
+            The versions; None if they are those of the tag. That answer takes two small queries.
         """
         activations = self._agents.history(agent)
         versions = LiveVersions(

@@ -135,7 +135,7 @@ def used_by(span_id: str, parent_id: str | None, stored: str) -> Used:
 
 
 def used_in(span: Span) -> Used | None:
-    """Usage in a span's attributes; None when there is none."""
+    """Usage in a span's attributes; None if there is none."""
     stored = usage_text(span.attributes, failed=span.status == "error")
     return used_by(span.span_id, span.parent_id, stored) if stored else None
 

@@ -38,7 +38,7 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
         """Create the cost of a call.
 
         Args:
-            usd: Dollars; None when they are unknown.
+            usd: Dollars; None if they are unknown.
             model: Name of the called model.
         """
         return cls(unpriced={model: 1}) if usd is None else cls(known_usd=usd)

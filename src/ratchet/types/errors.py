@@ -8,7 +8,7 @@ class RatchetError(Exception):
 
     Args:
         message: One sentence that names the subject (file, key, id) and what is wrong with it.
-        hint: What to do next; None when the message already says it.
+        hint: What to do next; None if the message already says it.
     """
 
     exit_code = 1

@@ -121,7 +121,7 @@ class Model(msgspec.Struct, frozen=True, tag="model"):
         in_calls: The model that the agent's calls name, in whose place the gateway puts this one;
             empty where the agent reads this resource itself.
         first: A cheaper model that is asked first, whose answer is taken where it passes the
-            agent's check; empty for none, None where the agent checks no answer.
+            agent's check; empty for none, None if the agent checks no answer.
 
     Raises:
         InputError: It has no name, or names one of its `choices` twice.

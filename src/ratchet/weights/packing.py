@@ -31,7 +31,7 @@ class PackedRows(NamedTuple):
     """
 
     ids: NDArray[np.int64]
-    """Shape (B, W); 0 where there is padding."""
+    """Shape (B, W); 0 if there is padding."""
     positions: NDArray[np.int64]
     """Shape (B, W); place of each token in its row."""
     predicting: NDArray[np.int64]

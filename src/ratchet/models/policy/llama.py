@@ -214,7 +214,7 @@ def _join(adapter: LoadedAdapter, modules: dict[str, int]) -> tuple[Any, Any] | 
         modules: Number of outputs of each projection, by its name.
 
     Returns:
-        A [r, in] and B [out, r] with r the sum of the ranks; None when it changes none of them.
+        A [r, in] and B [out, r] with r the sum of the ranks; None if it changes none of them.
     """
     import torch
 

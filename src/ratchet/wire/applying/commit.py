@@ -87,12 +87,12 @@ def commit(plan: Plan, branch: str, message: str, *, switch: bool = True) -> Com
 
 
 def origin_key(branch: str) -> str:
-    """The setting of this clone that records where a branch began; git deletes it with the branch."""
+    """The git setting that records where a branch began; git deletes it with the branch."""
     return f"branch.{branch}.ratchet-origin"
 
 
 def _committed(repository: Repository, plan: Plan, head: str, file: PlannedFile) -> Blob | None:
-    """A file's blob in HEAD. Refuses a file with local changes, which it would include."""
+    """A file's blob in HEAD. Refuses a file with local changes."""
     path = repository.prefix + file.path
     old = repository.blob(head, path)
     why = ""

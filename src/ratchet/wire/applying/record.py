@@ -50,7 +50,7 @@ class Record(msgspec.Struct, frozen=True):
     files: tuple[WiredFile, ...]
     """The files of the commit."""
     commit: str
-    """Full hash; empty where files were written without git."""
+    """Full hash; empty if files were written without git."""
     stored: tuple[str, ...] = ()
     """Files that are in no commit; their originals are stored."""
     traces: tuple[RunTrace, ...] = ()

@@ -31,7 +31,7 @@ class UsedFramework(msgspec.Struct, frozen=True):
     place: Place
     """Its first import; else the manifest that declares it."""
     imported: int
-    """Files that import it; 0 where it is only declared."""
+    """Files that import it; 0 if it is only declared."""
     declared: tuple[str, ...] = ()
     """Manifests that declare it."""
     sdk: bool = False
@@ -88,7 +88,7 @@ class PromptText(msgspec.Struct, frozen=True):
 
     place: Place
     name: str
-    """The variable, key or argument that holds it; empty where there is none."""
+    """The variable, key or argument that holds it; empty if there is none."""
     text: str
     """Its beginning; each slot is `{…}`."""
     length: int

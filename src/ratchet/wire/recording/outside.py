@@ -88,7 +88,7 @@ def outside(
 
     Args:
         journals: What the hooks wrote.
-        acts: What the watcher of system calls saw; empty where it is blind.
+        acts: What the watcher of system calls saw; empty if it is blind.
         passed_on: What the relay passed on and was no model call.
         root: The repository's folder.
         home: The owner's home folder.
