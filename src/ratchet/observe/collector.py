@@ -129,7 +129,7 @@ class Sink(Protocol):
     content: bool
     """Whether inputs and outputs are recorded."""
     tracer: Tracer | None
-    """The user's own tracer, which mirrors each of our spans; None if there is none."""
+    """The user's own tracer, which mirrors each of Ratchet's spans; None if there is none."""
     mirror_content: bool
     """Whether the mirrored spans have inputs and outputs too."""
     releases: ReleaseFollower | None

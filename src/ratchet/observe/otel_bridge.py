@@ -1,8 +1,8 @@
 """Bridge to the process's OpenTelemetry: the user's set-up keeps working, and Ratchet receives
 its spans.
 
-A process without a TracerProvider gets one of ours, so that the spans of frameworks are recorded.
-If the user sets one later, it replaces ours, and the bridge connects to it.
+A process without a TracerProvider gets Ratchet's, so that the spans of frameworks are recorded.
+If the user sets one later, it replaces Ratchet's, and the bridge connects to it.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from ratchet.observe.otel_spans import MAX_ATTRIBUTES, from_otel
 _log = logging.getLogger("ratchet")
 
 SCOPE = "ratchet"
-"""Name of the tracer that mirrors our spans; spans of this scope are not recorded again."""
+"""Name of the tracer that mirrors Ratchet's spans; spans of this scope are not recorded again."""
 
 CONTENT_VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 """Variable of OpenTelemetry's GenAI instrumentations: whether spans of the user's own provider
 get inputs and outputs. Off by default, since Ratchet does not redact them there."""
 
 FLUSH_S = 5.0
-"""How long a flush of the user's provider waits for our pipeline, in seconds."""
+"""How long a flush of the user's provider waits for Ratchet's pipeline, in seconds."""
 
 MAX_OPEN = 10_000
 """Maximum number of open spans whose rollout is remembered."""

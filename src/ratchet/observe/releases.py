@@ -288,7 +288,7 @@ class ReleaseFollower:
             time.sleep(0.001)
 
     def forked(self) -> None:
-        """Start anew in a forked child, with its next live call."""
+        """Start again in a forked child, with its next live call."""
         # Kept alive: finalizers would close connections that are the parent's.
         self._inherited.append((self._source, self._thread))
         self._source = self._thread = None

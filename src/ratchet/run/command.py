@@ -115,7 +115,7 @@ class CommandExecutor:
 
     @property
     def slots(self) -> int:
-        """Attempts at once."""
+        """Number of concurrent attempts."""
         return self._slots
 
     async def start(self) -> None:

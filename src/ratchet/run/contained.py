@@ -158,7 +158,7 @@ class ContainedExecutor:
 
     @property
     def slots(self) -> int:
-        """Attempts at once."""
+        """Number of concurrent attempts."""
         return self._slots
 
     async def start(self) -> None:
@@ -366,7 +366,7 @@ class RoutedExecutor:
 
     @property
     def slots(self) -> int:
-        """Attempts at once."""
+        """Number of concurrent attempts."""
         return self._usual.slots
 
     async def start(self) -> None:

@@ -18,7 +18,7 @@ class Executor(Protocol):
 
     @property
     def slots(self) -> int:
-        """Attempts at once."""
+        """Number of concurrent attempts."""
         ...
 
     async def start(self) -> None:

@@ -83,7 +83,7 @@ class RayExecutor:
 
     @property
     def slots(self) -> int:
-        """Attempts at once."""
+        """Number of concurrent attempts."""
         return self._slots
 
     async def start(self) -> None:

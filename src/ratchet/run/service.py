@@ -155,7 +155,7 @@ class ServiceExecutor:
 
     @property
     def slots(self) -> int:
-        """Attempts at once."""
+        """Number of concurrent attempts."""
         return self._slots
 
     async def start(self) -> None:

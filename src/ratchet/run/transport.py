@@ -47,7 +47,7 @@ class RunnerTransport(ABC):
 
     @abstractmethod
     async def candidate(self, id: str) -> Candidate:
-        """The candidate of that id.
+        """The candidate with that id.
 
         Raises:
             InputError: It does not exist.
@@ -109,7 +109,7 @@ class CandidateStore(Protocol):
     """Candidate methods that a runner needs of a `Store` or a `Client`."""
 
     def get(self, id: str) -> Candidate:
-        """The candidate of that id."""
+        """The candidate with that id."""
 
 
 class QueueStore(Protocol):
@@ -139,7 +139,7 @@ class StoreTransport(RunnerTransport):
         return await asyncio.to_thread(self._store.rollouts.get, ids)
 
     async def candidate(self, id: str) -> Candidate:
-        """The candidate of that id."""
+        """The candidate with that id."""
         return await asyncio.to_thread(self._store.candidates.get, id)
 
     async def claim(
@@ -201,7 +201,7 @@ class ServerTransport(RunnerTransport):
         return await self._client.rollouts.get(ids)
 
     async def candidate(self, id: str) -> Candidate:
-        """The candidate of that id."""
+        """The candidate with that id."""
         return await self._client.candidates.get(id)
 
     async def claim(
@@ -288,7 +288,7 @@ class RetryingTransport(RunnerTransport):
         return await self._retries.call(lambda: self._transport.get(ids))
 
     async def candidate(self, id: str) -> Candidate:
-        """The candidate of that id."""
+        """The candidate with that id."""
         return await self._retries.call(lambda: self._transport.candidate(id))
 
     async def claim(

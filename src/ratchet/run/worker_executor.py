@@ -144,7 +144,7 @@ class WorkerExecutor:
 
     @property
     def slots(self) -> int:
-        """Attempts at once."""
+        """Number of concurrent attempts."""
         return self._slots
 
     async def start(self) -> None:
