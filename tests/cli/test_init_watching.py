@@ -430,7 +430,7 @@ def test_what_an_agent_reports_to_others_need_not_be_allowed(
     metrics.close()
     said = " ".join(page.split())
     assert f"It tried localhost:{metrics.port}; denied." in said
-    assert "Without, it sent the same and answered alike: rollouts need none of that." in said
+    assert "Without, it sent its model the same: rollouts need none of that." in said
     assert shop.settings["agent"]["allow"]["hosts"] == []
     ended = " ".join(shop.ratchet("run", "Where is my cup?").stdout.split())
     assert "It answered without it; if its answer lacks it, allow it with hosts" in ended

@@ -60,7 +60,7 @@ def declare(name: str, site: DeclarationSite, declaration: Callable[[], Declarat
     """
     if not isinstance(name, str) or not name or not all(c.isalnum() or c in "_-." for c in name):
         raise InputError(
-            f"{name!r} cannot name a resource.", hint="Use letters, digits, '_', '-' and '.'."
+            f"{name!r} is not a valid resource name.", hint="Use letters, digits, '_', '-' and '.'."
         )
     existing = _sites.get(name)
     if existing is not None and not existing.is_same(site):

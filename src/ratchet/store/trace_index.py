@@ -91,7 +91,7 @@ class AgentFigures(NamedTuple):
 
     agent: str
     step: int
-    """Number of the step, from 0; -1 for what began on the day of the first step, before it."""
+    """Number of the step, from 0; -1 for the part of the first day before it."""
     day: int
     """Number of the day in UTC, from 1970 on."""
     traces: int

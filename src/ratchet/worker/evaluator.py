@@ -299,7 +299,9 @@ class FunctionEvaluator:
         value: Any = judgement.value
         if not isinstance(value, (bool, int, float)):
             kind = type(value).__name__
-            raise ImpossibleScore(f"It returned {kind} instead of a number.")
+            raise ImpossibleScore(
+                f"It returned {kind} instead of a number, a Boolean or Judgement(value, rationale)."
+            )
         if not math.isfinite(value):
             raise ImpossibleScore(f"It returned {value}, which is not finite.")
         if not self.unit and not 0.0 <= value <= 1.0:

@@ -95,8 +95,8 @@ def _checked(name: str, source: str) -> re.Pattern[str]:
     if ways > MOST_WAYS:
         raise ConfigError(
             f"{where} = {source!r} can match in too many ways, which could take very long.",
-            hint=r"Give repetitions an end (\d{1,20} for \d+), or let them give nothing back"
-            r" (\d++ for \d+), and do not repeat what repeats.",
+            hint=r"Bound the repetitions (\d{1,20} for \d+), make them possessive (\d++ for \d+),"
+            r" and do not nest them.",
         )
     return compiled
 
