@@ -95,7 +95,7 @@ def _checked(name: str, source: str) -> re.Pattern[str]:
     if ways > MOST_WAYS:
         raise ConfigError(
             f"{where} = {source!r} can match in too many ways, which could take very long.",
-            hint=r"Bound the repetitions (\d{1,20} for \d+), make them possessive (\d++ for \d+),"
+            hint=r"Bound repetitions (\d{1,20} for \d+) or make them possessive (\d++ for \d+),"
             r" and do not nest them.",
         )
     return compiled
