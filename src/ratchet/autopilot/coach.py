@@ -162,7 +162,7 @@ async def open_coach(
     if not models:
         if needed:
             raise CoachUnavailable(
-                f"{algorithm.name} needs a coach LLM, and none is named.",
+                f"{algorithm.name} needs a coach model, and none is configured.",
                 hint=f'Name one under [coach] in ratchet.toml, such as model = "{HOSTED_MODEL}",'
                 " and put its key into the environment variable OPENAI_API_KEY.",
             )

@@ -168,7 +168,7 @@ def record(
 def _watch(
     root: Path, folder: Path, port: int, *, simulated: bool
 ) -> tuple[Watch | ContainedWatch, Sequence[str]]:
-    """What starts the command: contained with a simulated model; and why not, as a note."""
+    """What starts the command: contained with a simulated model; else a note why not."""
     if not simulated:
         return Watch(), ()
     try:
@@ -222,7 +222,7 @@ def _model_call(
 
 
 def _python_used(journals: Journals) -> PythonUsed | None:
-    """The interpreter that called a model, or else the last that was started."""
+    """The interpreter that called a model, or else the last one started."""
     started = journals.of("start")
     if not started:
         return None
@@ -239,7 +239,7 @@ def _notes(
     did: Outside,
     placeholders: Mapping[str, str],
 ) -> Iterator[str]:
-    """What could not be seen, for people."""
+    """What could not be seen, in words."""
     if ended.blind:
         yield (
             f"System calls could not be watched: {ended.blind}. The hosts, files and programs are"
@@ -248,8 +248,8 @@ def _notes(
     python = re.match(r"(?:python|pypy)[\d.]*$", Path(argv[0]).name) if argv else None
     if python and not journals.of("start"):
         yield (
-            "This interpreter does not load what stands on PYTHONPATH (options -I, -E and -S are"
-            " reasons), so no functions were seen: the command is the entry."
+            "This interpreter does not load modules from PYTHONPATH (for instance because of the "
+            "options -I, -E or -S), so no functions were seen: the command is the entry."
         )
     unseen = [call for call in calls if not call.stack]
     if unseen and not (python and not journals.of("start")):
@@ -259,12 +259,12 @@ def _notes(
         )
     if not ended.went_well and _WANTS_TERMINAL.search(ended.stderr + ended.stdout):
         yield (
-            "Its error says that it wants a terminal, which rollouts have none of: give its input"
-            " by --stdin, or as a word with the option that lets it run from a script."
+            "Its error says that it needs a terminal, which rollouts do not have: give its input "
+            "with --stdin, or as a word with the option that lets it run from a script."
         )
     if placeholders:
         names = ", ".join(placeholders)
-        yield f"Keys that are not set were placeholders, for the simulated model: {names}."
+        yield f"Unset keys were given placeholders, for the simulated model: {names}."
     if not calls:
         hosts = ", ".join(f"{contact.host}:{contact.port}" for contact in did.contacts)
         note = (
