@@ -136,7 +136,7 @@ def test_without_traces_of_the_agent_its_status_names_those_there_are(
 def test_a_pause_is_shown_until_it_is_lifted(make_project: MakeProject) -> None:
     project = make_project(config=CONFIG + INLINE)
     paused = project.ratchet("autopilot", "pause", "--by", "ann", "--reason", "Release week.")
-    assert paused.stdout.strip() == "Paused. Releases are watched all the same."
+    assert paused.stdout.strip() == "Paused. Releases are still watched."
     found: Any = project.json("autopilot", "status")
     assert found["waits"] == "ann paused it. It goes on after: ratchet autopilot resume."
     said: Any = project.json("autopilot", "resume", "--by", "bob")

@@ -92,7 +92,7 @@ def test_traffic_becomes_a_dataset_that_grows(
     traces(sqlite_url, *(f"what do you know about {topic} today" for topic in TOPICS), begin=11)
     code, out, _ = ratchet("capture", "support")
     assert code == 0
-    assert "12 traces read: 4 tasks added, 2 expected answers found for tasks of it" in out
+    assert "12 traces read: 4 tasks added, 2 expected answers found for its tasks" in out
     (listed,) = ratchet_json("list")["datasets"]
     assert (listed["name"], listed["tasks"], listed["versions"]) == ("support", 8, 2)
     assert listed["reason"] == "4 tasks captured and 2 expected answers captured from traces"
@@ -289,7 +289,7 @@ def test_coverage_is_drawn_as_a_map(ratchet: Ratchet, sqlite_url: str, tmp_path:
     assert ratchet("import", "rooms", file)[0] == 0
     code, _, err = ratchet("show", "rooms", "--plot", "map.png")
     assert code == 2
-    assert "There are 0 live inputs, too few for a map: 50 are needed." in err
+    assert "There are 0 live inputs, too few for a map; 50 are needed." in err
     booking, refund = "book a <meeting> room for", "I want my money back, the parcel got lost,"
     traces(sqlite_url, *(f"{booking if n % 2 else refund} {n}" for n in range(60)))
     for name in ("map.png", "maps/map.html"):

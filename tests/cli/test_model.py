@@ -198,7 +198,7 @@ def test_without_a_name_it_lists_the_models_that_have_one(
     assert (cached["name"], cached["path"]) == ("Qwen/Tiny-GGUF/tiny-q8_0", str(file))
     assert app.run(["model"]) == 0
     out = capsys.readouterr().out
-    assert "1,117 MB  fetched when it is named" in out
+    assert "1,117 MB  fetched on first use" in out
     assert "Qwen/Tiny-GGUF/tiny-q8_0" in out
 
 

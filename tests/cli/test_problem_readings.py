@@ -79,7 +79,7 @@ def test_what_the_coach_says_groups_traces_that_have_no_words_in_common(
         with_dislikes(project)
         assert titles_of(project) == {}
         listed = project.ratchet("problems").stdout
-        assert "8 failing traces are in no problem yet." in listed
+        assert "8 failing traces are not part of a problem yet." in listed
         assert "ratchet problems read" in listed
         read = project.ratchet("problems", "read", env=KEY)
         assert read.returncode == 0, read.stderr
