@@ -409,7 +409,7 @@ def test_an_agent_without_an_input_is_told_where_its_question_is_written(
         file.write('\n[[evaluators]]\nuse = "exact_match"\n')
     done = shop.ratchet("eval", "--split", "all")
     page = " ".join(done.stdout.split())
-    assert "All 10 tasks run the same: nothing in [agent] has a place for their input." in page
+    assert "All 10 tasks run the same: nothing in [agent] takes their input." in page
     for prompt in learned:
         assert prompt.removesuffix(")") in page
 

@@ -321,7 +321,7 @@ TOOLS = {tool.name: tool.parameters for tool in Tools(Path(os.curdir)).all}
         ("List them: ratchet releases.", "List them: releases."),
         ("ratchet run --split all --limit 1", 'run {"split": "all", "limit": 1}'),
         ("ratchet traces --rollouts, then", 'traces {"rollouts": true}, then'),
-        ("Go on with `ratchet ship`.", "Go on with ship."),
+        ("Continue with `ratchet ship`.", "Continue with ship."),
         ("Label: ratchet label --experiment 1a2b.", "Label: ratchet label --experiment 1a2b."),
         ("Set it: ratchet improve --unsafe-no-sandbox", None),
         ("pip install 'agent-ratchet[mcp]'", None),

@@ -170,7 +170,7 @@ def refusal(python: Path, project: Project) -> str:
     [
         ("broken", "", "cannot be loaded from ratchet-aims 1.2: AttributeError: module"),
         ("number", "", "NUMBER of ratchet-aims 1.2, which cannot be used as one of the group"),
-        ("shapeless", "", "'shapeless' is no algorithm: it lacks name or learn."),
+        ("shapeless", "", "'shapeless' is not an algorithm: it lacks name or learn."),
         ("fixed", "goal = 1", "fixed has no such option; it has aim."),
         (
             "fixd",

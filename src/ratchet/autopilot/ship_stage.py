@@ -1,4 +1,4 @@
-"""The stage ship: the release of a proved candidate."""
+"""The ship stage: the release of a proved candidate."""
 
 from __future__ import annotations
 
@@ -106,20 +106,20 @@ def _released(work: ImproveRun, release: Release, decision: Decision) -> Release
 
 
 def propose(work: ImproveRun, release: Release) -> None:
-    """Open the pull request of a branch if the project wants it; a failure is only told."""
+    """Open the pull request of a branch if the project wants it; a failure is only reported."""
     if not release.branch or not work.project.config.ship.pull_request:
         return
     try:
         propose_release(work.project, work.store, release)
     except RatchetError as error:
         work.watcher.message(
-            f"The branch is made, but its pull request is not open: {error} Go on with"
-            " `ratchet ship`."
+            f"The branch is made, but its pull request could not be opened: {error} Continue with "
+            "`ratchet ship`."
         )
 
 
 def _trained(baseline: Candidate, candidate: Candidate) -> dict[str, Adapter]:
-    """The adapters of a candidate that the baseline has not, by name of the model."""
+    """Adapters of a candidate that the baseline does not have, by model name."""
     changed = {name: candidate.resources[name] for name in candidate.changed_from(baseline)}
     return {
         name: model.adapter

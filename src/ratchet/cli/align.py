@@ -113,7 +113,7 @@ def _fit(store: Store, evaluator: PreferenceEvaluator, json: bool) -> None:
     rows = table("", "")
     rows.show_header = False
     rows.add_row("pairs", str(model.pairs))
-    rows.add_row("held-out pairs in the right order", _estimate(model.accuracy))
+    rows.add_row("held-out pairs ordered correctly", _estimate(model.accuracy))
     rows.add_row("always preferring the longer text", number(model.longer, 2))
     print_table(rows)
     out.print(f"Written to {display_path(evaluator.path)}. {model.doubt}", markup=False)

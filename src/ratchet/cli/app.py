@@ -1,4 +1,4 @@
-"""The commands and their exit: an error is a sentence and an exit code, never a traceback."""
+"""The commands and how they exit: an error is a sentence and an exit code, never a traceback."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ COMMANDS: dict[str, Command] = {
     "rollback": Command(
         "releases",
         "rollback",
-        "Undo a release: delete its branch, or make a branch that reverts it once it is merged.",
+        "Undo a release: delete its branch, or, if it was merged, make a branch that reverts it.",
     ),
     "config": Command(
         "config",

@@ -173,8 +173,7 @@ def capture(
 def _source(
     opened: Store, folder: Path, store: str | None, server: str | None
 ) -> Iterator[Store | Client]:
-    """Where the traces are: at the named server, in the named store, or where the project keeps "
-    "them."""
+    """Where the traces are: the named server, the named store, or the project's own."""
     if server is None and store is None and folder_with_config(folder) is not None:
         server = Project.find(folder).config.run.server
     if server is None:

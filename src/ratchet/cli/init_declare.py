@@ -134,8 +134,7 @@ def _why_worse(before: WiringVerification, after: WiringVerification) -> str:
 def _manifest(
     root: Path, folder: str, recording: Recording, say: Callable[[str], None]
 ) -> Edited | LeftAlone | None:
-    """The change that adds the SDK to the agent's manifest; None if it has the SDK, or there is "
-    "none."""
+    """The change that adds the SDK to the agent's manifest; None if it is there, or none exists."""
     manifest = manifest_of(root, folder)
     if manifest is None or recording.python is None:
         return None

@@ -368,8 +368,7 @@ def _traces(root: Path, recording: Recording) -> tuple[RunTrace, ...]:
 
 
 def _written_outside(recording: Recording) -> tuple[str, ...]:
-    """What the recorded run wrote in home and temporary folders: for each name there, the "
-    "innermost file or folder that holds it all."""
+    """What the recorded run wrote in home and temporary folders, as innermost files or folders."""
     groups: dict[str, list[str]] = {}
     for written in recording.writes:
         depth = {"home": 2, "temp": 3}.get(written.place)  # of a name in it: ~/NAME, /tmp/NAME
@@ -607,6 +606,5 @@ def _say(sentence: str) -> None:
 
 
 def _say_aside(sentence: str) -> None:
-    """Report progress apart from the JSON: on standard error, or to the program that started "
-    "this."""
+    """Report progress apart from the JSON: on standard error, or to the calling program."""
     err.print(sentence.strip(), markup=False)

@@ -59,7 +59,7 @@ class WiringVerification(msgspec.Struct, frozen=True, kw_only=True):
     """The results of running a wiring."""
 
     works: bool
-    """Whether the recorded input ran to its end as wired."""
+    """Whether the wired agent ran the recorded input to its end."""
     findings: tuple[WiringFinding, ...]
     denied: tuple[DeniedAct, ...]
     """What the agent tried and may not do."""

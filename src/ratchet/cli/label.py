@@ -225,8 +225,7 @@ def _cases(store: Store, purpose: str) -> list[LabelCase]:
 
 
 def _of_experiment(store: Store, start: str) -> list[LabelCase]:
-    """The answers that an experiment needs labels for: pair by pair, in an order that hides "
-    "which is the candidate's.
+    """The answers that an experiment needs labels for, in pairs that hide which is which.
 
     Raises:
         InputError: There is no such experiment, or its decision needs no labels.

@@ -115,7 +115,7 @@ def answer(
 
 
 def clipped(text: str, limit: int, *, end: bool = False) -> str:
-    """The beginning, or the end, of a text that takes at most so many characters as JSON."""
+    """As much of a text's beginning or end as fits into so many characters of JSON."""
     if len(_compact(text)) <= limit:
         return text
     low, high = 0, min(len(text), limit)
@@ -163,8 +163,7 @@ def _escaped(name: str) -> str:
 
 
 def _paged(value: Any, part: str) -> Any:
-    """What a part is paged through as: the part itself, or its JSON text where pointers cannot "
-    "reach."""
+    """What a part is paged through as: itself, or its JSON text where pointers cannot reach."""
     if not isinstance(value, dict | list):
         return value
     deep = part.count("/") >= _DEEPEST

@@ -144,8 +144,7 @@ class OwnFolder:
             )
 
     def _leads(self, project: Path, sends: bool) -> Iterator[tuple[str, Path]]:
-        """The paths that a project's commands read and write, each with the setting that names "
-        "it."""
+        """The paths that a project's commands read and write, by the setting that names them."""
         file = project / FILE_NAME
         yield FILE_NAME, file
         yield from _links(project / STATE_NAME)

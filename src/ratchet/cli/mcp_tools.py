@@ -38,8 +38,7 @@ class StrictTool(Tool):
     async def run(
         self, arguments: dict[str, Any], context: Context[Any, Any], convert_result: bool = False
     ) -> Any:
-        """Run the tool, unless an argument is unknown, missing, of the wrong type or not valid "
-        "text."""
+        """Run the tool, unless an argument is unknown, missing, of the wrong type or invalid."""
         for name, value in arguments.items():
             if wrong := _unusable(value):
                 return refusal(f"{clipped(name, _MOST_NAME)} {wrong}")

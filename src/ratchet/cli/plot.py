@@ -44,8 +44,7 @@ def text_plot(
 def png_plot(
     proposals: Sequence[Proposal], metric: str, path: Path, *, baseline: float | None = None
 ) -> None:
-    """Write the plot as a PNG: candidates, fully or partly evaluated, the best so far, and the "
-    "baseline.
+    """Write the plot as a PNG: candidates, the best so far, and the baseline.
 
     One panel over rollouts, and one over dollars when any were spent.
     """
