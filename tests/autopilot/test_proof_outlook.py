@@ -59,7 +59,9 @@ def test_capture_is_dated_by_the_traffic_of_the_last_week(store: Store) -> None:
     record(store, 48)
     record(store, 96, agent="judge")  # no traffic of the agent
     found = said(store, dataset(100))
-    assert "capture tasks from traffic: at 7 traces a day there are enough in about 80 days" in found
+    assert (
+        "capture tasks from traffic: at 7 traces a day there are enough in about 80 days" in found
+    )
     assert "(ratchet datasets capture support)" in found
     assert "(ratchet datasets capture NAME)" in said(store, dataset(100), stored=False)
 

@@ -169,7 +169,7 @@ def test_a_file_whose_splits_leak_is_reported_and_a_new_split_mends_it(
     file = tasks(tmp_path / "t.jsonl", *rows)
     code, out, _ = ratchet("import", "d", file)
     assert code == 0
-    assert "A group of tasks that says nearly the same is in several splits" in out
+    assert "A group of tasks that says nearly the same is spread over several splits" in out
     assert "one (train), two (test)" in out
     assert "one (train), two (test)" in ratchet_json("show", "d")["leak"]
     ratchet_json("split", "d", "--split", "0.5,0,0.5")

@@ -77,7 +77,7 @@ def test_what_the_project_prints_is_neither_the_answer_nor_the_error(
 
         project.write("agent.py", LOUD + "os._exit(0)\n")
         said = (await called(client, "diff", after="source"))[1].content[0].text
-        assert "ended with code 0, and gave no answer" in said
+        assert "ended with code 0 without an answer" in said
 
     ask(project.root, conversation)
 

@@ -259,8 +259,8 @@ def test_another_model_in_its_place_is_refused(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["smollm2", "--deterministic"], "--deterministic is for open weights"),
-        (["smollm2", "--device", "cuda"], "--device is for open weights"),
+        (["smollm2", "--deterministic"], "--deterministic needs PyTorch"),
+        (["smollm2", "--device", "cuda"], "--device needs PyTorch"),
         (["smollm2", "--adapter", "policy"], "--adapter policy is not NAME=PATH"),
     ],
 )

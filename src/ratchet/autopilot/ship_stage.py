@@ -69,12 +69,12 @@ def ship_candidate(work: ImproveRun) -> Release:
 def _unpatchable(work: ImproveRun, candidate: Candidate) -> dict[str, str]:
     """Why resources cannot be patched, by name; then they are released at run time.
 
-    Trained weights stand in no source file. The prompts of an agent in another language may
+    Trained weights are in no source file. The prompts of an agent in another language may
     stand in none, in several, or in a form that does not hold the new text.
     """
     trained = _trained(work.baseline, candidate)
     if trained:
-        return dict.fromkeys(trained, "Trained weights stand in no source file.")
+        return dict.fromkeys(trained, "Trained weights are in no source file.")
     names, declared = candidate.changed_from(work.baseline), work.agent.declarations
     in_calls = [name for name in names if declared[name].located_by == "text"]
     if not in_calls:

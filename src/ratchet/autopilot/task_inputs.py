@@ -50,7 +50,9 @@ def check_task_inputs(agent: AnyAgent, tasks: Sequence[Task]) -> None:
     if not problems:
         return
     task_id, first = problems[0]
-    more_failures = f" {len(problems) - 1} others cannot be run either." if problems[1:] else ""
+    more_failures = (
+        f" {counted(len(problems) - 1, 'other task')} cannot be run either." if problems[1:] else ""
+    )
     raise InputError(
         f"Task {task_id!r} cannot be run: {first.message}{more_failures}",
         hint=first.hint or "Correct the task, or the settings of [agent] in ratchet.toml.",

@@ -13,7 +13,7 @@ from ratchet.curate.text_file import open_text
 from ratchet.types import Drawn, InputError, Label, content_hash, label_fault
 
 MOST_NAMED = 5
-"""Most malformed lines that an error names."""
+"""Maximum number of malformed lines that an error names."""
 
 
 class _Line(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -14,7 +14,7 @@ MAX_DEPTH = 100
 """Deepest nesting that is compared."""
 
 MAX_UNORDERED = 300
-"""Most items of a list that are matched in any order."""
+"""Maximum number of items of a list that are matched in any order."""
 
 
 @dataclass

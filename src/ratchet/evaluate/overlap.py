@@ -15,11 +15,11 @@ from ratchet.worker.evaluator import FunctionEvaluator, Judgement
 OverlapMetric: TypeAlias = Literal["f1", "precision", "recall", "jaccard"]
 
 MAX_ORDERED = 2_000
-"""Most items of lists whose order counts."""
+"""Maximum number of items of lists whose order counts."""
 
 MAX_ITEMS = 100_000
 MAX_TEXT = 1_000_000
-"""Most items of a list, and characters of a text that is one."""
+"""Maximum number of items of a list, and characters of a text that is one."""
 
 _BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+")
 

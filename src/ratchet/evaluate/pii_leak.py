@@ -12,7 +12,7 @@ from ratchet.types import InputError
 from ratchet.worker.evaluator import FunctionEvaluator, Judgement
 
 MAX_TEXT = 1_000_000
-"""Most characters of an output that is searched."""
+"""Maximum characters of an output that is searched."""
 
 _MARKS = re.compile(r"\[redacted:([a-z0-9_-]+)")
 

@@ -18,10 +18,10 @@ OPEN, CLOSE = "\u2985", "\u2986"
 """Brackets of what LaTeX groups, which no prose has."""
 
 _MOST_TOKENS = 60
-"""Most tokens of an expression that is computed."""
+"""Maximum number of tokens of an expression that is computed."""
 
 _MOST_BETWEEN = 40
-"""Most characters between two numbers that are told together."""
+"""Maximum characters between two numbers that are told together."""
 
 _ARGUMENT = rf"\s*(?:\{{([^{{}}]*)\}}|([0-9]|[^\W\d_]|{OPEN}[^{OPEN}{CLOSE}]*{CLOSE}))"
 _FORMS = (

@@ -33,10 +33,10 @@ from ratchet.types.label import RIGHT_FROM
 from ratchet.types.wording import counted
 
 MOST_TITLE = 200
-"""Most characters of a title; GitLab allows 255, with a prefix for drafts."""
+"""Maximum characters of a title; GitLab allows 255, with a prefix for drafts."""
 
 MOST_BODY = 60_000
-"""Most characters of a body; GitHub allows 65,536."""
+"""Maximum characters of a body; GitHub allows 65,536."""
 
 _CELL = 120
 _PATCH = re.compile(r"<details>\n<summary>The patch</summary>.*?\n\n</details>(?=\n\n|\n\Z)", re.S)

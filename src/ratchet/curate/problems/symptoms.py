@@ -40,7 +40,7 @@ SAME_QUESTION = 0.6
 """Share of words that two questions in a row have in common when a user asks again."""
 
 PER_TRACE = 5
-"""Most different errors of a trace."""
+"""Maximum number of different errors of a trace."""
 
 LOSSES: dict[ProblemKind, float] = {
     "error": 1.0,

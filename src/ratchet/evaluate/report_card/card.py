@@ -40,7 +40,7 @@ AT_ONCE = 16
 """Number of concurrent verdicts."""
 
 COPIES = 20
-"""Most copies made of each kind."""
+"""Maximum number of copies made of each kind."""
 
 TRIED = 5
 """Outputs that are scored first: an evaluator that scores none of them is asked nothing more."""

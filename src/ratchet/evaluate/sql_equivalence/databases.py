@@ -19,7 +19,7 @@ from ratchet.evaluate.sql_equivalence.literals import QueryUse, is_date
 from ratchet.evaluate.sql_equivalence.schema import SqlColumn, SqlSchema, SqlTable
 
 _MOST_PRODUCT = 30_000
-"""Most combinations of rows of all tables, which bounds the work of a join without a condition."""
+"""Maximum product of all tables' rows, which bounds a join without a condition."""
 
 _MOST_ROWS = 60
 _UNREAD_ROWS = 5

@@ -10,10 +10,10 @@ from typing import Any
 from ratchet.types import InputError
 
 MAX_ROWS = 100_000
-"""Most rows of a result."""
+"""Maximum number of rows of a result."""
 
 MAX_QUERY = 100_000
-"""Most characters of a query."""
+"""Maximum characters of a query."""
 
 _MAX_VALUE = 10_000_000
 _STEPS = 2_000

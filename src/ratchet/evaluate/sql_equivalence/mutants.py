@@ -13,7 +13,7 @@ from sqlglot import exp
 from ratchet.evaluate.sql_equivalence.parsing import in_sqlite
 
 MOST = 40
-"""Most mutants of a query."""
+"""Maximum number of mutants of a query."""
 
 _OPERATORS: dict[type[exp.Expr], tuple[type[exp.Binary], ...]] = {
     exp.GT: (exp.GTE, exp.LT),

@@ -9,7 +9,7 @@ from typing import Any
 from ratchet.evaluate.sql_equivalence.execution import Row
 
 _MATCHED = 300
-"""Most rows that are matched with one another where sorting does not bring equals together."""
+"""Maximum number of rows matched pairwise, if sorting does not bring equal rows together."""
 
 
 def is_empty(rows: Sequence[Row]) -> bool:
