@@ -282,7 +282,7 @@ def test_a_draft_request_says_not_proved_and_the_proof_takes_its_place(
     assert [sent.body["draft"] for sent in forge.sent if "draft" in (sent.body or {})] == [True]
     [request] = forge.requests
     assert request.title == "Not proved: change spelling for exact_match"
-    assert "**Not proved.** It looks better on 10 test tasks" in request.body
+    assert "**Not proved.** The candidate looks better on 10 test tasks" in request.body
     assert project.ratchet("ship", "--draft", env=token).returncode == 0
     assert len(forge.requests) == 1
 
