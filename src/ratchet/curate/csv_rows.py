@@ -107,8 +107,8 @@ class CsvRows:
                 names = DELIMITERS.get(self.delimiter, repr(self.delimiter))
                 yield CsvRow(
                     line,
-                    error=f"the row has {counted(len(row), 'cell')}, but the header has {len(header)}"
-                    f" (separated by {names})",
+                    error=f"the row has {counted(len(row), 'cell')}, but the header has"
+                    f" {len(header)} (separated by {names})",
                 )
             else:
                 yield CsvRow(line, dict(zip(header, row, strict=True)))
