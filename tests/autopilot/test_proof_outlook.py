@@ -50,8 +50,8 @@ def record(store: Store, traces: int, agent: str = "support") -> None:
 
 def test_too_few_tasks_come_with_the_ways_to_more(store: Store) -> None:
     found = said(store, dataset(100))
-    assert "and there are 100: only larger gains are likely to be proved." in found
-    assert "(1) record real traffic (docs/tracing.md), of which there was none" in found
+    assert "but there are 100: only larger gains are likely to be proved." in found
+    assert "(1) record real traffic (docs/tracing.md; the last week had none" in found
     assert "synthesized tasks help learning only" in found
 
 
@@ -59,7 +59,9 @@ def test_capture_is_dated_by_the_traffic_of_the_last_week(store: Store) -> None:
     record(store, 48)
     record(store, 96, agent="judge")  # no traffic of the agent
     found = said(store, dataset(100))
-    assert "capture tasks from traffic: at 7 traces a day you have enough in about 80 days" in found
+    assert (
+        "capture tasks from traffic: at 7 traces a day there are enough in about 80 days" in found
+    )
     assert "(ratchet datasets capture support)" in found
     assert "(ratchet datasets capture NAME)" in said(store, dataset(100), stored=False)
 

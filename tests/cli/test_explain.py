@@ -57,7 +57,7 @@ def test_a_run_under_way_says_so_and_what_it_waits_for(make_project: MakeProject
         said = project.ratchet("status").stdout
         waiting = r"A process is at work on it, waiting for the coach, \d\d+ s\."
         assert re.search(waiting, said)
-        assert "next: nothing: it is at work" in said
+        assert "next: nothing: it is running" in said
         assert re.search(waiting, project.ratchet("explain").stdout.replace("\n", " "))
         told = project.json("status")
     assert told["under_way"] is True

@@ -160,7 +160,8 @@ def test_what_is_wired_learns_with_ten_answered_tasks_and_declares_nothing(
     assert "Output: " in shop.ratchet("diff", "source", "best").stdout
     undone = " ".join(shop.ratchet("init", "--undo").stdout.split())
     assert (
-        "The recorded run created last.txt, which stays. To remove it: rm -r -- last.txt" in undone
+        "The recorded run created last.txt, which is left there. To remove it: rm -r -- last.txt"
+        in undone
     )
     assert (shop.root / "last.txt").exists()
 
@@ -332,7 +333,7 @@ def test_rollouts_begin_without_the_answers_that_the_recorded_run_kept(
     assert shop.ratchet("init", "--undo").returncode == 0
     again = shop.ratchet("init", "--yes", "--", "sh", "agent.sh", "Where is my pan?")
     assert again.returncode == 3
-    assert "clear the answers that it keeps" in " ".join(again.stderr.split())
+    assert "clear any cached answers" in " ".join(again.stderr.split())
 
 
 def test_a_program_that_mends_its_own_input_is_told_to_be_recorded_on_copies(
@@ -408,7 +409,7 @@ def test_an_agent_without_an_input_is_told_where_its_question_is_written(
         file.write('\n[[evaluators]]\nuse = "exact_match"\n')
     done = shop.ratchet("eval", "--split", "all")
     page = " ".join(done.stdout.split())
-    assert "All 10 tasks run the same: nothing in [agent] has a place for their input." in page
+    assert "All 10 tasks run the same: nothing in [agent] takes their input." in page
     for prompt in learned:
         assert prompt.removesuffix(")") in page
 
@@ -430,7 +431,7 @@ def test_what_an_agent_reports_to_others_need_not_be_allowed(
     metrics.close()
     said = " ".join(page.split())
     assert f"It tried localhost:{metrics.port}; denied." in said
-    assert "Without, it sent its model the same: rollouts need none of that." in said
+    assert "Without it, the agent sent its model the same, so rollouts do not need it." in said
     assert shop.settings["agent"]["allow"]["hosts"] == []
     ended = " ".join(shop.ratchet("run", "Where is my cup?").stdout.split())
     assert "It answered without it; if its answer lacks it, allow it with hosts" in ended
@@ -442,7 +443,7 @@ def test_a_websocket_is_refused_with_what_can_be_wired_instead(
     shop = repository(tmp_path, upstream, SHOP)
     done = shop.ratchet("init", "--url", "ws://127.0.0.1:8000/ws", "--data", '"Where is my pan?"')
     assert done.returncode == 2
-    assert "a task is sent by HTTP" in done.stderr
+    assert "tasks are sent over HTTP" in done.stderr
     assert "ratchet init -- COMMAND" in done.stderr
 
 

@@ -79,11 +79,11 @@ def test_what_the_coach_says_groups_traces_that_have_no_words_in_common(
         with_dislikes(project)
         assert titles_of(project) == {}
         listed = project.ratchet("problems").stdout
-        assert "8 failing traces are in no problem yet." in listed
+        assert "8 failing traces are not part of a problem yet." in listed
         assert "ratchet problems read" in listed
         read = project.ratchet("problems", "read", env=KEY)
         assert read.returncode == 0, read.stderr
-        assert "The coach reads 8 failing traces, 1 call." in read.stderr
+        assert "The coach is reading 8 failing traces, 1 call." in read.stderr
         assert "Read 8 failing traces in 1 call, $" in read.stdout
         assert titles_of(project) == {DATES: 4, MONEY: 3}
         # Each trace is read once, also the one of which the coach says nothing.

@@ -98,7 +98,7 @@ def test_below_eight_candidates_nothing_is_said_about_labels() -> None:
     found = refine(dataset_of(tasks), results(tasks, drawn(60, ENOUGH - 1)))
     assert found.proposals == ()
     assert found.estimates == ()
-    assert "7 candidates have been scored, and it takes 8" in found.notes[0]
+    assert "7 candidates have been scored, but 8 are needed" in found.notes[0]
 
 
 def test_one_candidate_and_no_candidate_are_said_in_a_sentence() -> None:

@@ -59,7 +59,7 @@ def test_code_and_rubrics_are_read_and_named_as_identifiers() -> None:
         (item("f", "def f(output:"), "does not parse"),
         (item("f", "def g(output): return 1"), "defines no function of that name"),
         (item("f", "def f(output, spans): return 1"), "asks for 'spans'"),
-        (item("f", "def f(expected): return 1"), "does not ask for output"),
+        (item("f", "def f(expected): return 1"), "has no parameter output"),
         (item("f", "def f(*output): return 1"), "must name its parameters"),
         (item("f"), "neither code nor criteria"),
         (item("1 2", "x = 1"), "which is no name"),

@@ -61,7 +61,7 @@ def test_boundary_values_are_proposed_where_open_answers_are_kept(http: httpx2.C
 
 def test_a_split_without_tasks_and_an_unknown_dataset_get_a_sentence(http: httpx2.Client) -> None:
     publish(http)
-    assert "has no tasks to make others of" in propose(http, 422, split="val")["detail"]
+    assert "has no tasks to make others from" in propose(http, 422, split="val")["detail"]
     ok(http.post("/v1/datasets/nothing/synthesis", json={}), 404)
 
 
