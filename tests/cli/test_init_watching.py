@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from tests import interpreters
 from tests.cli.simulated_model import simulated_model
 from tests.free_ports import free_port
 from tests.repositories import committed, git
@@ -69,14 +70,8 @@ class Wired:
         }
 
     def ratchet(self, *words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "ratchet", *words],
-            cwd=self.root,
-            env=self.environ,
-            capture_output=True,
-            text=True,
-            timeout=240,
-        )
+        command = [sys.executable, "-m", "ratchet", *words]
+        return interpreters.run(command, cwd=self.root, env=self.environ)
 
     def init(self, *words: str) -> dict[str, Any]:
         done = self.ratchet("init", "--json", *words)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ratchet.curate.files import FORMATS, read_dataset_file, write_dataset_file
@@ -52,7 +52,6 @@ def path_of(folder: Path, format: str) -> Path:
 
 
 @pytest.mark.parametrize("format", FORMATS)
-@settings(deadline=None, max_examples=25)
 @given(dataset=datasets())
 def test_what_is_written_is_read_back_equal(
     format: str, dataset: Dataset, tmp_path_factory: pytest.TempPathFactory

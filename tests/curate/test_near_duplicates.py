@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 from benchmarks.parts.datasets.made_texts import made_texts
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ratchet.curate import near_duplicate_groups, split_tasks
@@ -134,7 +134,6 @@ def test_planted_copies_are_never_in_two_splits() -> None:
     assert [found for found in merged.values() if len(found) > 1] == []
 
 
-@settings(deadline=None)
 @given(st.lists(st.text(max_size=30), max_size=12))
 def test_any_text_can_be_grouped_and_leads_or_follows_one_before_it(texts: Sequence[str]) -> None:
     groups = near_duplicate_groups(texts)

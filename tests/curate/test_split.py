@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ratchet.curate import split_tasks
@@ -71,7 +71,6 @@ def test_inputs_that_differ_only_in_wording_share_a_split(one: Any, other: Any) 
             assert splits["a"] == splits["b"]
 
 
-@settings(deadline=None)
 @given(
     st.lists(
         st.tuples(st.sampled_from("pqrstu"), st.sampled_from(["A", "b.", "c", "d", "B", "e "])),
@@ -93,7 +92,6 @@ def test_a_group_or_an_input_is_never_in_two_splits(
                 assert splits[one.id] == splits[other.id]
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.tuples(st.text("pqrstuvw", max_size=2), st.integers(0, 12)), max_size=30),
     st.lists(st.text("pqrstuvw", max_size=2), max_size=20),

@@ -7,7 +7,7 @@ import random
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ratchet.prove import Comparison, ExperimentPlan, Guardrail, PairedScore, decision
@@ -271,7 +271,6 @@ def test_a_failed_rollout_counts_as_zero_only_when_the_caller_says_so() -> None:
         PairedScore("q", 0.3, 0.5, failed=("baseline",))
 
 
-@settings(deadline=None)
 @given(st.lists(PAIR, max_size=40))
 def test_looking_never_changes_the_path(observed: list[PairedScore]) -> None:
     plan = ExperimentPlan(max_pairs=40, guardrails=(Guardrail("cost", 0.5, 3.0),))

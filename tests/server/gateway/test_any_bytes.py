@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ratchet.observe.model_apis import DIALECTS, ModelApi
@@ -87,7 +87,6 @@ def recorded(site: Site) -> int:
     return len(site.store.spans.of(None))
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(body=st.one_of(st.binary(max_size=300), OBJECTS.map(lambda o: json.dumps(o).encode())))
 def test_any_request_passes(wide: tuple[Site, StubUpstream], body: bytes) -> None:
     site, upstream = wide
@@ -100,7 +99,6 @@ def test_any_request_passes(wide: tuple[Site, StubUpstream], body: bytes) -> Non
     assert recorded(site) == before + len(PATHS)
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(answer=st.binary(max_size=400), path=st.sampled_from(PATHS))
 def test_any_answer_is_relayed_or_a_bad_gateway(
     wide: tuple[Site, StubUpstream], answer: bytes, path: str
@@ -118,7 +116,6 @@ def test_any_answer_is_relayed_or_a_bad_gateway(
     assert recorded(site) == before + 1
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     pieces=st.lists(
         st.one_of(
@@ -146,7 +143,6 @@ def test_any_stream_passes(wide: tuple[Site, StubUpstream], pieces: list[bytes],
     assert recorded(site) == before + 1
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     value=st.binary(max_size=40).filter(lambda v: not set(v) & {0, 10, 13}),
     query=st.text(alphabet=st.characters(min_codepoint=33, max_codepoint=255), max_size=20),
@@ -179,7 +175,6 @@ def unchunked(body: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS.values(), ids=[path for _, path in DIALECTS])
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(value=OBJECTS, events=st.lists(OBJECTS, max_size=3), words=st.text(max_size=10))
 def test_a_dialect_takes_any_json(
     dialect: ModelApi, value: dict[str, Any], events: list[dict[str, Any]], words: str

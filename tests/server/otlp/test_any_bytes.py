@@ -6,7 +6,7 @@ import gzip
 from collections.abc import Callable, Iterator
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ratchet._http import httpx2
@@ -59,7 +59,6 @@ def check(http: httpx2.Client, media_type: str, body: bytes, **headers: str) -> 
 
 
 @given(st.sampled_from([PROTOBUF, JSON]), st.binary(max_size=300))
-@settings(max_examples=40)
 def test_any_bytes(http: httpx2.Client, media_type: str, body: bytes) -> None:
     check(http, media_type, body)
 
@@ -67,13 +66,11 @@ def test_any_bytes(http: httpx2.Client, media_type: str, body: bytes) -> None:
 @given(mutated())
 @example((PROTOBUF, BODIES[PROTOBUF]))
 @example((JSON, BODIES[JSON]))
-@settings(max_examples=60)
 def test_bodies_that_are_almost_sound(http: httpx2.Client, one: tuple[str, bytes]) -> None:
     check(http, *one)
 
 
 @given(mutated(), st.integers(0, 40), st.binary(max_size=4))
-@settings(max_examples=40)
 def test_compressed_bodies_that_are_almost_sound(
     http: httpx2.Client, one: tuple[str, bytes], at: int, noise: bytes
 ) -> None:
@@ -87,7 +84,6 @@ HEADERS: st.SearchStrategy[str] = st.text(st.characters(min_codepoint=33, max_co
 
 
 @given(HEADERS, HEADERS)
-@settings(max_examples=40)
 def test_any_media_type_and_encoding(http: httpx2.Client, media_type: str, coding: str) -> None:
     headers = {"content-type": media_type, "content-encoding": coding}
     answer = http.post("/v1/traces", content=b"{}", headers=headers)
