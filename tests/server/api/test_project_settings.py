@@ -56,16 +56,6 @@ def test_settings_are_shown_with_defaults_and_what_the_file_sets(
         assert "nonsense" in told.json()["detail"]
 
 
-def test_without_a_project_there_are_none(server: RunningServer) -> None:
-    with server.client() as http:
-        none = {"sections": [], "digest": "", "read_only": ""}
-        assert http.get("/v1/project-settings").json() == none
-        wanted = {"value": "5", "digest": "0" * 64}
-        told = http.put("/v1/project-settings/retention.spans_days", json=wanted)
-        assert told.status_code == 422
-        assert "started in no project" in told.json()["detail"]
-
-
 def test_a_change_is_shown_first_then_written_and_stands_in_the_audit_log_with_both_values(
     serving: Callable[..., RunningServer], sqlite_url: str, tmp_path: Path
 ) -> None:
