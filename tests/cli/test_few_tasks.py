@@ -133,57 +133,6 @@ def test_any_number_of_tasks_has_a_sensible_end(tmp_path: Path, count: int) -> N
     assert ended["verdict"] in (("promote",) if count == 80 else ("not_proved", "no_gain"))
 
 
-def test_added_tasks_continue_the_comparison_until_it_is_proved(tmp_path: Path) -> None:
-    project = Spelling(tmp_path / "spelling").with_tasks(20)
-    first = project.json("improve")
-    assert (first["stage"], first["verdict"], first["branch"]) == ("not_proved",) * 2 + (None,)
-    assert "more would do" in str(first["message"])
-    pairs = project.evidence(first)["pairs"]
-    assert "add test tasks" in project.ratchet("status").stdout
-    assert "more test tasks would prove it" in project.ratchet("explain").stdout
-    assert project.json("improve") == first, "the same command again finds the same end"
-
-    # A change of learning alone does not keep added tasks from continuing the comparison.
-    project.write("ratchet.toml", STEADY + INLINE + "[improve.budget]\nrollouts = 900\n")
-    done = project.with_tasks(70).ratchet("improve")
-    assert done.returncode == 0, done.stderr
-    assert "of candidate" in done.stdout
-    assert "which was not proved, goes on." in done.stdout
-    second = project.json("improve")
-    assert (second["run"], second["candidate_id"]) == (first["run"], first["candidate_id"])
-    assert second["verdict"] == "promote"
-    assert second["branch"]
-    proof = project.evidence(second)
-    assert proof["pairs"][: len(pairs)] == pairs, "bit for bit: what was compared stays"
-    assert proof["plan"]["stages"] == [10]
-    assert proof["alpha"]["history"] == []
-    with project.store as store:
-        assert len(store.experiments.list()) == 1
-        dataset = store.datasets.get(proof["dataset"]["version"])
-    assert len(dataset.split("test")) > 50, "new tasks are for test, where a proof lacks them"
-    assert len(dataset.split("train")) > 8, "and not all of them, so that more can be learned"
-
-
-def test_a_changed_task_begins_another_comparison(tmp_path: Path) -> None:
-    project = Spelling(tmp_path / "spelling").with_tasks(20)
-    first = project.json("improve")
-    project.with_tasks(70)
-    compared = project.evidence(first)["pairs"][0]["task"]
-    lines = [json.loads(line) for line in (project.root / "tasks.jsonl").read_text().splitlines()]
-    with project.store as store:
-        run = store.runs.get(str(first["run"]))
-        assert run is not None
-        [changed] = [t for t in store.datasets.get(run.dataset_version).tasks if t.id == compared]
-    for line in lines:
-        if line["input"] == changed.input:
-            line["expected"] = "another answer"
-    project.write("tasks.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
-    project.commit()
-    second = project.json("improve")
-    assert second["run"] != first["run"]
-    assert project.evidence(second)["alpha"]["history"] == [False]
-
-
 def splits(project: Spelling, run_id: object) -> Dataset:
     with project.store as store:
         run = store.runs.get(str(run_id))
