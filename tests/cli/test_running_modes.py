@@ -113,21 +113,6 @@ def test_a_service_in_node_is_started_and_asked(make_agent: MakeAgent, place: st
     )
 
 
-@pytest.mark.long
-def test_a_started_service_is_improved_and_its_literal_is_patched(make_agent: MakeAgent) -> None:
-    project = make_agent(
-        f'url = "http://127.0.0.1:{free_port()}/chat"\nserve = "{node()} service.mjs"\n'
-        """body = '{"question": "{input}", "session": "s1"}'\noutput = "data.0.answer\""""
-    )
-    project.write("service.mjs", SERVICE)
-    project.commit()
-    found = project.json("improve")
-    assert (found["verdict"], found["baseline"], found["candidate"]) == ("promote", 0.0, 1.0)
-    patched = project.git("show", f"{found['branch']}:service.mjs")
-    assert "You answer for the shop." in patched
-    assert "Output: " in patched
-
-
 def test_an_entry_with_arguments_runs(make_agent: MakeAgent, upstream: StubUpstream) -> None:
     project = make_agent(
         'entry = "agent:Desk.answer"\n\n[agent.arguments]\nquestion = "{input.text}"\n'
