@@ -177,6 +177,50 @@ def test_a_command_without_the_sdk_is_run_with_the_input_as_a_word(
     assert all(finding["holds"] for finding in said["findings"])
 
 
+def test_a_program_in_go_is_run_with_the_input_as_a_word(
+    tmp_path: Path, upstream: StubUpstream
+) -> None:
+    if shutil.which("go") is None:
+        pytest.skip("Go is not installed")
+    desk = """
+        package main
+
+        import (
+            "bytes"
+            "encoding/json"
+            "fmt"
+            "net/http"
+            "os"
+        )
+
+        const rules = "You answer for the shop. Say unknown where you don't know."
+
+        func main() {
+            body, _ := json.Marshal(map[string]any{"model": "m", "messages": []map[string]string{
+                {"role": "system", "content": rules}, {"role": "user", "content": os.Args[1]}}})
+            url := os.Getenv("OPENAI_BASE_URL") + "/chat/completions"
+            answer, err := http.Post(url, "application/json", bytes.NewReader(body))
+            if err != nil {
+                panic(err)
+            }
+            var said struct{ Choices []struct{ Message struct{ Content string } } }
+            json.NewDecoder(answer.Body).Decode(&said)
+            fmt.Println(said.Choices[0].Message.Content)
+        }
+    """
+    shop = repository(tmp_path, upstream, {"main.go": desk})
+    environ = {**os.environ, "GOCACHE": str(tmp_path / "go"), "CGO_ENABLED": "0"}
+    subprocess.run(["go", "build", "-o", "desk", "main.go"], cwd=shop.root, env=environ, check=True)
+    before = git(shop.root, "rev-parse", "HEAD^{tree}")
+    said = shop.init("--", "./desk", "Where is my pan?")
+    assert shop.settings["agent"]["command"] == "./desk {input}"
+    assert [prompt["path"] for prompt in said["prompts"]] == ["main.go"]
+    assert all(finding["holds"] for finding in said["findings"])
+    assert shop.ratchet("init", "--undo").returncode == 0
+    assert git(shop.root, "status", "--short") == "?? desk\n"
+    assert git(shop.root, "rev-parse", "HEAD^{tree}") == before
+
+
 def test_a_chat_loop_is_given_the_input_as_a_line(tmp_path: Path, upstream: StubUpstream) -> None:
     loop = """
         import sys
@@ -341,7 +385,7 @@ def test_what_an_agent_reports_to_others_need_not_be_allowed(
     metrics.close()
     said = " ".join(page.split())
     assert f"It tried localhost:{metrics.port}; denied." in said
-    assert "Without, it sent the same and answered alike: rollouts need none of that." in said
+    assert "Without, it sent its model the same: rollouts need none of that." in said
     assert shop.settings["agent"]["allow"]["hosts"] == []
     ended = " ".join(shop.ratchet("run", "Where is my cup?").stdout.split())
     assert "It answered without; if its answer lacks it, allow it with hosts" in ended

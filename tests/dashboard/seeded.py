@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import subprocess
 import sys
 import time
@@ -13,7 +14,6 @@ from typing import Any
 import msgspec
 
 from ratchet.autopilot.problem_scan import scan
-from ratchet.autopilot.project_settings import change_setting
 from ratchet.cli.demo import Variant, _build, _git
 from ratchet.prove import ShadowPair
 from ratchet.store import Store
@@ -63,10 +63,11 @@ def make_demo(folder: Path) -> Path:
     _build(folder, Variant())
     tasks = folder / "tasks.jsonl"
     tasks.write_text("".join(tasks.read_text().splitlines(keepends=True)[:QUESTIONS]))
-    change_setting(folder, "improve.budget.rollouts", str(ROLLOUTS))
     config = folder / "ratchet.toml"
-    tests = "-m unittest -q tests.test_words"
-    config.write_text(config.read_text().replace("-m unittest discover -q", tests))
+    settings = config.read_text().replace(
+        "-m unittest discover -q", "-m unittest -q tests.test_words"
+    )
+    config.write_text(re.sub("(?m)^rollouts = .*", f"rollouts = {ROLLOUTS}", settings))
     assert _git(folder, "commit", "--quiet", "--all", "--message=A smaller one").returncode == 0
     command = [sys.executable, "-m", "ratchet", "demo", str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)

@@ -199,57 +199,6 @@ def test_a_key_is_made_shown_once_and_revoked(opened: Opened, serve: Serve, proj
     assert page.get_by_text("shown only now").count() == 0
 
 
-def test_a_setting_is_changed_in_the_file_taken_back_and_refused_when_the_file_has_changed(
-    opened: Opened, serve: Serve, project: Path, complaints: Complaints
-) -> None:
-    file = project / "ratchet.toml"
-    before = file.read_text()
-    server = serve(project)
-    page = opened(f"{server.url}/settings")
-    budget = page.get_by_role("region", name="improve.budget")
-    change = budget.get_by_role("button", name="Change improve.budget.dollars …")
-    change.click()
-    dialog = page.get_by_role("alertdialog")
-    confirm = dialog.get_by_role("button", name="Write it to ratchet.toml")
-    assert confirm.is_disabled()
-    dialog.get_by_label("dollars").fill("-1")
-    dialog.get_by_text("input should be greater than 0").wait_for()
-    assert confirm.is_disabled()
-    dialog.get_by_label("dollars").fill("12.5")
-    dialog.get_by_role("region", name="Lines of ratchet.toml").get_by_text(
-        "dollars = 12.5"
-    ).wait_for()
-    dialog.get_by_text("ratchet improve reads it when it starts").wait_for()
-    assert file.read_text() == before
-    confirm.click()
-    page.get_by_role("status").get_by_text("was not set and is 12.5 now").wait_for()
-    assert "dollars = 12.5" in file.read_text()
-    page.get_by_role("status").get_by_role("button", name="undo").click()
-    page.get_by_text("is 12.5 now").wait_for(state="hidden")
-    assert file.read_text() == before
-    # A choice and a switch; what cannot be changed has no button and says why.
-    policy = page.get_by_role("region", name="autopilot", exact=True)
-    policy.get_by_role("button", name="Change autopilot.mode …").click()
-    dialog.get_by_label("mode").select_option("canary")
-    dialog.get_by_text("A running autopilot starts anew").wait_for()
-    # Meanwhile the file is edited: what was decided on another version is not written.
-    page.route("**/v1/project-settings", lambda route: route.abort())
-    file.write_text(before + "\n# edited\n")
-    confirm.click()
-    dialog.get_by_text("has changed since it was read").wait_for()
-    assert file.read_text() == before + "\n# edited\n"
-    page.unroute("**/v1/project-settings")
-    page.reload()
-    policy.get_by_text("Who may approve is changed in the file").wait_for()
-    assert policy.get_by_role("button", name="approvers").count() == 0
-    page.get_by_role("region", name="ship").get_by_text("others can review it").wait_for()
-    assert page.get_by_role("region", name="ship").get_by_role("button").count() == 0
-    log = page.get_by_role("table", name="Audit log")
-    log.get_by_text("improve.budget.dollars: not set → 12.5").wait_for()
-    log.get_by_text("improve.budget.dollars: 12.5 → not set").wait_for()
-    complaints.clear()  # the browser notes each refusal
-
-
 def test_a_person_logs_in_and_a_revoked_key_shows_the_login_again(
     opened: Opened, serve: Serve, project: Path, complaints: Complaints
 ) -> None:

@@ -97,8 +97,15 @@ def test_a_judgement_says_why() -> None:
         (float("nan"), "It returned nan, which is not finite."),
         (float("inf"), "It returned inf, which is not finite."),
         (10**400, "OverflowError"),
-        (None, "It returned NoneType where a number is expected."),
-        ("0.5", "It returned str where a number is expected."),
+        (
+            None,
+            "It returned NoneType where a number, a boolean or"
+            " Judgement(value, rationale) is expected.",
+        ),
+        (
+            "0.5",
+            "It returned str where a number, a boolean or Judgement(value, rationale) is expected.",
+        ),
         (Judgement("good"), "It returned str where"),  # type: ignore[arg-type]
         (Judgement(2), "It returned 2; a score lies"),
     ],

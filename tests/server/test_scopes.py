@@ -102,8 +102,6 @@ EXPECTED: dict[str, set[Scope]] = {
     "GET /v1/datasets/{name}/refinement": {"read", "develop"},
     "POST /v1/datasets/{name}/changes": {"develop"},
     "GET /v1/project-settings": {"read"},
-    "POST /v1/project-settings/{key}/check": {"admin"},
-    "PUT /v1/project-settings/{key}": {"admin"},
     "GET /v1/synthesis-methods": {"read", "develop"},
     "POST /v1/datasets/{name}/synthesis": {"develop"},
     "GET /v1/reruns/place": {"read", "develop"},

@@ -57,6 +57,7 @@ def recording(root: Path, *texts: str) -> Recording:
         settings_read=(),
         modules_loaded=(),
         python=None,
+        placeholders=(),
         notes=(),
     )
 

@@ -193,7 +193,7 @@ COMMANDS: dict[str, Command] = {
     "config": Command(
         "config",
         "config",
-        "List and change budgets, policy, retention and redaction in ratchet.toml.",
+        "List budgets, policy, retention and redaction, from ratchet.toml or its defaults.",
     ),
     "prune": Command(
         "prune",

@@ -81,8 +81,10 @@ def evaluate(
         rows = [_summary(batch, store) for batch in batches]
     if json:
         print_json({"split": split, "candidates": rows})
-        return
-    _print(rows, split)
+    else:
+        _print(rows, split)
+    if any(row["failed"] == row["rollouts"] > 0 for row in rows):
+        raise AgentError("The agent failed on every task, so nothing was measured.")
 
 
 async def _evaluate(

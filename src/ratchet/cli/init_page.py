@@ -96,10 +96,9 @@ def print_verified(
             _say(f"  {word}: {finding.name}. {finding.said}")
     for act in verification.denied:
         _say(f"  It tried {act.said}; denied.")
-    own = (*SENT, "answer")
-    same = all(finding.holds for finding in verification.findings if finding.name in own)
+    same = all(finding.holds for finding in verification.findings if finding.name in SENT)
     if verification.denied and same:
-        _say("  Without, it sent the same and answered alike: rollouts need none of that.")
+        _say("  Without, it sent its model the same: rollouts need none of that.")
     if verification.learned:
         _say("\nWhat ratchet improve calls its prompts:")
     for prompt in verification.learned:

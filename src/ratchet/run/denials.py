@@ -5,12 +5,18 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 import msgspec
 
 from ratchet.observe.ids import attempt_span_id, attempt_trace_id, new_span_id
+from ratchet.observe.project_paths import folder_with_config
+from ratchet.run.reachable import model_hosts
 from ratchet.sandbox.acts import Act
+from ratchet.sandbox.executables import portable_name
 from ratchet.types import Outcome, Span
+
+_PROVIDERS = {host for host, _ in model_hosts({})}
 
 MOST_NAMED = 10
 """Attempts that an error message names; the spans name all."""
@@ -123,15 +129,23 @@ def described(act: Act) -> str:
             )
 
 
-def allowing(act: Act) -> tuple[str, str]:
-    """The key under [agent.allow] that allows an act, and its value; empty for what none allows."""
+def allowing(act: Act, root: Path | None = None) -> tuple[str, str]:
+    """The key under [agent.allow] that allows an act, and its value; empty for what none allows.
+
+    Args:
+        act: What was denied.
+        root: The project's folder; by default the one around a program that was started.
+    """
     match act.kind:
+        case "connect" if act.subject in _PROVIDERS:
+            return "", ""  # model calls go through the gateway; what else it is sent are reports
         case "connect":
             return "hosts", _place(act)
         case "socket" if act.subject.startswith("/"):
             return "hosts", act.subject
         case "program":
-            return "programs", os.path.basename(act.subject)
+            root = root or folder_with_config(Path(act.subject).parent)
+            return "programs", portable_name(act.subject, None if root is None else str(root))
         case "write" | "delete":
             folder = os.path.dirname(act.subject)
             is_broad = folder in ("/", os.path.expanduser("~"))

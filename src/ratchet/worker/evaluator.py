@@ -298,7 +298,10 @@ class FunctionEvaluator:
         value: Any = judgement.value
         if not isinstance(value, (bool, int, float)):
             kind = type(value).__name__
-            raise ImpossibleScore(f"It returned {kind} where a number is expected.")
+            raise ImpossibleScore(
+                f"It returned {kind} where a number, a boolean or Judgement(value, rationale) is"
+                " expected."
+            )
         if not math.isfinite(value):
             raise ImpossibleScore(f"It returned {value}, which is not finite.")
         if not self.unit and not 0.0 <= value <= 1.0:

@@ -10,6 +10,7 @@ from pathlib import PurePosixPath
 
 import msgspec
 
+from ratchet.sandbox.executables import portable_name
 from ratchet.types import InputError
 from ratchet.wire.recording.recording import Contact, Recording
 
@@ -60,7 +61,7 @@ def outside_acts(recording: Recording, allowed: Iterable[str] = ()) -> tuple[Out
         acts.append(OutsideAct(key="hosts", subject=subject, said=_requests(contact), allow=allow))
     for program in recording.programs:
         starts = f"started {program.count} times" if program.count > 1 else "started once"
-        subject = _program_name(program.path, recording.root)
+        subject = portable_name(program.path, recording.root)
         acts.append(OutsideAct(key="programs", subject=subject, said=starts, allow=True))
     folders = Counter(
         _folder(write.path) for write in recording.writes if write.place in ("home", "elsewhere")
@@ -97,14 +98,6 @@ def _key(subject: str, root: str) -> str:
             hint="Name a host with its port, such as api.tavily.com:443, or a folder with a slash.",
         )
     return "programs"
-
-
-def _program_name(path: str, root: str) -> str:
-    """A program as it would be named on another machine: within the project, or on the PATH."""
-    file = PurePosixPath(path)
-    if file.is_relative_to(root):
-        return file.relative_to(root).as_posix()
-    return file.name if shutil.which(file.name) == path else path
 
 
 def _folder(path: str) -> str:

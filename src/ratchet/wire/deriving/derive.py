@@ -54,6 +54,8 @@ class Derived(msgspec.Struct, frozen=True, kw_only=True):
     owner gave it."""
     read_word: str = ""
     """Without an input: a word of the command that names a data file which the run read."""
+    function: str = ""
+    """Where the interpreter has no SDK: the function that would be the entry, and its place."""
 
 
 def derive(
@@ -76,10 +78,13 @@ def derive(
     values = owner_values(recording.run)
     inputs = _chosen(values, chosen) if chosen else reached(recording, values)
     python = recording.python
-    wirings = []
-    if inputs and python is not None and python.sdk:
-        hosts = model_hosts(recording)
-        wirings = [_of_entry(entry, hosts) for entry in entry_points(root, recording, inputs)]
+    hosts, wirings, function = model_hosts(recording), list[Wiring](), ""
+    if inputs and python is not None:
+        entries = [_of_entry(entry, hosts) for entry in entry_points(root, recording, inputs)]
+        if python.sdk:
+            wirings = entries
+        elif entries:
+            function = entries[0].label
     program = _of_program(recording, _for_program(inputs))
     if (movable := _on_any_port(program)) is not None:
         wirings.append(movable)
@@ -95,6 +100,7 @@ def derive(
         acts=outside_acts(recording, allowed),
         written_input="" if inputs else question,
         read_word="" if inputs else _read_word(recording, values),
+        function=function,
     )
 
 

@@ -37,6 +37,10 @@ _FILE = re.compile(r"(?!.*\.env)[\w./-]+\.\w+")
 _REQUIRED = re.compile(r"^(\w+)\n\s+Field required", re.MULTILINE)
 _JAVASCRIPT = re.compile(r"process\.env(?:\.([A-Z][A-Z0-9_]+)|\[['\"]([A-Z][A-Z0-9_]+)['\"]\])")
 _NODE_MODULE = re.compile(r"Cannot find (?:module|package) '([^'./][^']*)'")
+_NO_FILE = re.compile(
+    r"ENOENT: no such file or directory, \w+ '([^']+)'|open (\S+): no such file or directory"
+)
+"""As Node.js and Go say that a file is not there."""
 _KEY = re.compile(r"(?:KEY|TOKEN|SECRET)$")
 _WHICH = """
 import sys, json
@@ -214,7 +218,7 @@ def missing(
         *_variables(sources, journals, {**dotenv, **environ}, output, went_well=went_well),
         *_modules(sources, journals, root, environ, output),
         *_programs(argv, journals, root, environ),
-        *_files(sources, journals),
+        *_files(sources, journals, output),
         *_hosts(journals, did, output),
         *([] if simulated else _refusals(calls)),
     ]
@@ -329,7 +333,7 @@ def _programs(
             yield Missing(kind="program", name=name, why=why, fix=fix)
 
 
-def _files(sources: Sources, journals: Journals) -> Iterator[Missing]:
+def _files(sources: Sources, journals: Journals, output: str) -> Iterator[Missing]:
     for name, place in sources.secret_files().items():
         fix = "Put it there, as the project's README says."
         yield Missing(kind="file", name=name, why=f"{place} names it.", fix=fix)
@@ -342,6 +346,10 @@ def _files(sources: Sources, journals: Journals) -> Iterator[Missing]:
                 why = "The program ended because it is not there."
                 fix = "Put it there, or run the command in the folder where it is."
                 yield Missing(kind="file", name=error["file"], why=why, fix=fix)
+    for name in map("".join, _NO_FILE.findall(output)):
+        why = "The program's error names it."
+        fix = "Put it there, or run the command in the folder where it is."
+        yield Missing(kind="file", name=name, why=why, fix=fix)
 
 
 WEB_PORTS = (80, 443)
@@ -357,6 +365,8 @@ def _hosts(journals: Journals, did: Outside, output: str) -> Iterator[Missing]:
         for event in journals.of("crash")
         for error in event["errors"]
     )
+    # Of Python the error is known; what was printed before it need not matter.
+    output = "" if journals.of("crash") else output
     for contact in did.contacts[:MOST_HOSTS]:
         own = is_loopback(contact.host) or about_network or contact.host in output
         if contact.host.startswith("unix:") or not own:

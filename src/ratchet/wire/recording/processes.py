@@ -113,19 +113,18 @@ class Process:
         thread.start()
         self._readers.append(thread)
 
-    def wait(self, timeout_s: float, say: Callable[[str], None], what: str) -> int | None:
+    def wait(self, timeout_s: float, still_runs: Callable[[float], None]) -> int | None:
         """Wait for its end; None at the time limit.
 
         Args:
             timeout_s: Seconds that it may take.
-            say: Told what is waited for.
-            what: Name of it, for people.
+            still_runs: Told the seconds so far, now and then.
         """
         started = time.monotonic()
         while (left := started + timeout_s - time.monotonic()) > 0:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 return self.process.wait(min(left, TELL_EVERY_S))
-            say(f"{what} still runs, after {time.monotonic() - started:.0f} s.")
+            still_runs(time.monotonic() - started)
         return None
 
     def end(self) -> None:

@@ -88,7 +88,13 @@ def record(
             port = urlsplit(relay.url).port or 0
             watch, uncontained = _watch(root, folder, port, simulated=simulated)
             stage = Stage(
-                root=root, folder=folder, around=around, watch=watch, say=say, timeout_s=timeout_s
+                root=root,
+                folder=folder,
+                around=around,
+                watch=watch,
+                say=say,
+                timeout_s=timeout_s,
+                model_calls=lambda: sum(map(_asks_model, list(exchanges))),
             )
             if isinstance(run, CommandRun):
                 ended = run_command(run, stage)
@@ -154,6 +160,7 @@ def record(
         settings_read=did.settings_read,
         modules_loaded=tuple(sorted(loaded)),
         python=_python_used(journals),
+        placeholders=tuple(placeholders),
         notes=(*_notes(argv, journals, ended, calls, did, placeholders), *uncontained),
     )
 

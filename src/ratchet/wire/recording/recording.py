@@ -221,6 +221,8 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
     modules_loaded: tuple[str, ...]
     """Its Python files that were imported or run; relative."""
     python: PythonUsed | None
+    placeholders: tuple[str, ...]
+    """Variables of keys that nobody has set: placeholders, for the simulated model."""
     notes: tuple[str, ...]
     """Sentences on what could not be seen."""
 

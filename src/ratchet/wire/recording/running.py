@@ -12,6 +12,7 @@ import msgspec
 
 from ratchet._http import httpx2
 from ratchet.sandbox.acts import Watch
+from ratchet.types.wording import counted
 from ratchet.wire.recording.contained import ContainedWatch
 from ratchet.wire.recording.environment import RunEnvironment
 from ratchet.wire.recording.processes import Ended, Process, answers, wait_until
@@ -37,6 +38,8 @@ class Stage(msgspec.Struct, frozen=True, kw_only=True):
     """Told what is waited for."""
     timeout_s: float
     """Seconds that the command, or the service's answer, may take."""
+    model_calls: Callable[[], int]
+    """Number of model calls so far."""
 
     def start(self, argv: tuple[str, ...], stdin: str | None) -> Process:
         """Start a program here."""
@@ -58,8 +61,13 @@ def run_command(run: CommandRun, stage: Stage) -> Ended:
     except OSError as error:
         problem = f"{run.argv[0]} cannot be started: {error.strerror or error}."
         return Ended(code=127, problem=problem)
+
+    def still_runs(seconds: float) -> None:
+        calls = counted(stage.model_calls(), "model call")
+        stage.say(f"{shlex.join(run.argv)} still runs, after {seconds:.0f} s and {calls}.")
+
     try:
-        code = process.wait(stage.timeout_s, stage.say, shlex.join(run.argv))
+        code = process.wait(stage.timeout_s, still_runs)
         seconds = time.monotonic() - started
     finally:
         process.end()

@@ -21,6 +21,13 @@ from ratchet.wire.recording.model_calls import (
 
 SAME = 3
 """Requests with the same texts that are answered by a tool's call; then by a text."""
+TURNS_OF_LOOP = 5
+"""Requests that begin alike and get an answer; then each gets one of the phrases that they quote.
+
+An agent that loops ends at words that its prompt tells the model to say, such as 'TERMINATE'.
+"""
+BEGINNING = 80
+"""Characters by which requests begin alike."""
 
 
 class SimulatedModel:
@@ -28,6 +35,7 @@ class SimulatedModel:
 
     def __init__(self) -> None:
         self._asked: Counter[str] = Counter()
+        self._begun: Counter[str] = Counter()
         self._hosts: set[str] = set()
 
     def answer(self, request: RelayedRequest) -> RelayAnswer | None:
@@ -47,7 +55,16 @@ class SimulatedModel:
         self._asked[mark] += 1
         # An agent that hands the conversation on and back again would never end.
         calls = self._asked[mark] <= SAME
-        turn = simulated.turn_of(body, texts, called_tools(body), mark, calls=calls)
+        begins = texts[0][:BEGINNING] if texts else ""
+        self._begun[begins] += 1
+        turn = simulated.turn_of(
+            body,
+            texts,
+            called_tools(body),
+            mark,
+            calls=calls,
+            extra_turns=max(0, self._begun[begins] - TURNS_OF_LOOP),
+        )
         reply = simulated.spoken(dialect_of(path, body), path, body, turn)
         return RelayAnswer(
             pieces=reply.pieces, status=reply.status, content_type=reply.content_type
