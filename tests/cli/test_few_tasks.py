@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from ratchet.store import Store
-from ratchet.types import Dataset
 from tests.cli.conftest import INLINE, Project
 from tests.ship.forges.fake_github import REPOSITORY, FakeGitHub
 
@@ -131,28 +130,6 @@ def test_any_number_of_tasks_has_a_sensible_end(tmp_path: Path, count: int) -> N
     assert (cannot in done.stdout) == (count < 14)
     ended = project.json("improve")
     assert ended["verdict"] in (("promote",) if count == 80 else ("not_proved", "no_gain"))
-
-
-def splits(project: Spelling, run_id: object) -> Dataset:
-    with project.store as store:
-        run = store.runs.get(str(run_id))
-        assert run is not None
-        return store.datasets.get(run.dataset_version)
-
-
-def test_what_learning_has_used_is_never_a_test_task(tmp_path: Path) -> None:
-    project = Spelling(tmp_path / "spelling").with_tasks(40)
-    first = splits(project, project.json("improve")["run"])
-    used = {task.id for task in first.tasks if first.splits[task.id] != "test"}
-    shares = "[tasks]\nsplit = { train = 0.1, val = 0.1, test = 0.8 }\n"
-    project.write("ratchet.toml", STEADY + INLINE + shares + "[improve]\nseed = 1\n")
-    project.commit()
-    done = project.ratchet("improve")
-    assert done.returncode == 0, done.stderr
-    assert "of the test split are left out of it, since learning has used them." in done.stdout
-    second = splits(project, project.json("improve")["run"])
-    assert second.version != first.version
-    assert used.isdisjoint(task.id for task in second.split("test"))
 
 
 def test_the_baseline_is_paid_once_for_an_agent_and_its_tasks(tmp_path: Path) -> None:
