@@ -160,6 +160,13 @@ def test_a_candidate_whose_worst_answers_cannot_be_scored_is_not_promoted() -> N
     assert after < before
 
 
+def test_by_the_rule_of_older_evidence_nothing_is_promoted_while_many_scores_are_missing() -> None:
+    plan = ExperimentPlan(max_pairs=200, missing="skip")
+    few, many = (unscored("candidate", every, pairs(0.3, 200)) for every in (100, 2))
+    assert replay(plan, few).verdict == "promote"
+    assert replay(plan, many).verdict != "promote"
+
+
 def test_a_missing_score_speaks_neither_for_harm_nor_for_futility() -> None:
     equal = [PairedScore(str(number), 0.5, 0.5) for number in range(200)]
     for side in ("baseline", "candidate"):
