@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from ratchet.store import Store
-from ratchet.types import Dataset
 from tests.cli.conftest import INLINE, Project
 from tests.ship.forges.fake_github import REPOSITORY, FakeGitHub
 
