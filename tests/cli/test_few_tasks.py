@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from ratchet.store import Store
+from ratchet.types import Dataset
 from tests.cli.conftest import INLINE, Project
 from tests.ship.forges.fake_github import REPOSITORY, FakeGitHub
 
