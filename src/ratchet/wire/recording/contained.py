@@ -93,6 +93,8 @@ class ContainedWatch:
 def _programs(root: Path, environ: Mapping[str, str]) -> Iterator[str]:
     """Programs on the PATH, and the project's own."""
     own = [
+        root,
+        *root.glob("*/"),
         *root.glob("*/bin"),
         *root.glob("node_modules/*/bin"),
         *root.glob("node_modules/@*/*/bin"),

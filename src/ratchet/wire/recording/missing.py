@@ -10,14 +10,16 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from ratchet.hooks.python.ratchet_recording_hook.values import is_secret_name
 from ratchet.source.files import SKIPPED
 from ratchet.source.secret_files import is_secret
 from ratchet.source.tree import SourceTree, imports_of
+from ratchet.wire.recording.environment import PROVIDERS
 from ratchet.wire.recording.journals import Journals
 from ratchet.wire.recording.model_calls import is_loopback
 from ratchet.wire.recording.outside import Outside
@@ -220,7 +222,7 @@ def missing(
         *_modules(sources, journals, root, environ, output),
         *_programs(argv, journals, root, environ),
         *_files(sources, journals, output),
-        *_hosts(journals, did, output),
+        *_hosts(journals, did, output, but=_PROVIDER_HOSTS if simulated else ()),
         *([] if simulated else _refusals(calls)),
     ]
     return tuple({(entry.kind, entry.name): entry for entry in reversed(lacking)}.values())[::-1]
@@ -238,7 +240,6 @@ def _variables(
     absent = {event["name"]: event["file"] for event in journals.of("variable")}
     present = {event["name"] for event in journals.of("variable") if event["present"]}
     ran = {event["file"] for event in journals.of("variable")}
-    fix = "Set it in the environment or in .env."
     reasons: dict[str, str] = {}
     for name, (place, needed) in reads.items():
         file = place.rpartition(":")[0]
@@ -265,6 +266,8 @@ def _variables(
             reasons.setdefault(name, f"{file} names it.")
     for name, why in reasons.items():
         if not environ.get(name) and name not in present:
+            value = f", such as to {PROVIDERS[name]}" if name in PROVIDERS else ""
+            fix = f"Set it in the environment or in .env{value}."
             yield Missing(kind="variable", name=name, why=why, fix=fix)
 
 
@@ -354,9 +357,12 @@ def _files(sources: Sources, journals: Journals, output: str) -> Iterator[Missin
 
 
 WEB_PORTS = (80, 443)
+_PROVIDER_HOSTS = {urlsplit(url).hostname for url in PROVIDERS.values()}
 
 
-def _hosts(journals: Journals, did: Outside, output: str) -> Iterator[Missing]:
+def _hosts(
+    journals: Journals, did: Outside, output: str, *, but: Container[str]
+) -> Iterator[Missing]:
     """Hosts that could not be reached; remote ones only if the error is about them.
 
     What a library reports to its maker in the background ends no program.
@@ -370,7 +376,7 @@ def _hosts(journals: Journals, did: Outside, output: str) -> Iterator[Missing]:
     output = "" if journals.of("crash") else output
     for contact in did.contacts[:MOST_HOSTS]:
         own = is_loopback(contact.host) or about_network or contact.host in output
-        if contact.host.startswith("unix:") or not own:
+        if contact.host.startswith("unix:") or contact.host in but or not own:
             continue
         try:
             socket.create_connection((contact.host, contact.port), PROBE_S).close()

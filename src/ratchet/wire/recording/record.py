@@ -17,7 +17,7 @@ from ratchet.sandbox.limits import SandboxUnavailable
 from ratchet.source.dotenv import read_dotenv
 from ratchet.types.wording import counted
 from ratchet.wire.recording.contained import ContainedWatch
-from ratchet.wire.recording.environment import PYTHON_HOOK, RunEnvironment
+from ratchet.wire.recording.environment import PROVIDERS, PYTHON_HOOK, RunEnvironment
 from ratchet.wire.recording.journals import Journals
 from ratchet.wire.recording.missing import Sources, missing
 from ratchet.wire.recording.model_calls import (
@@ -160,7 +160,7 @@ def record(
         settings_read=did.settings_read,
         modules_loaded=tuple(sorted(loaded)),
         python=_python_used(journals),
-        placeholders=tuple(placeholders),
+        placeholders=tuple(name for name in placeholders if name not in PROVIDERS),
         notes=(*_notes(argv, journals, ended, calls, did, placeholders), *uncontained),
     )
 
@@ -268,11 +268,10 @@ def _notes(
     if not calls:
         hosts = ", ".join(f"{contact.host}:{contact.port}" for contact in did.contacts)
         note = (
-            f" It contacted {hosts}; a client that does not read a base URL is not seen."
-            if hosts
-            else ""
+            f" It contacted {hosts}. Calls are seen where the client takes its address from a"
+            " variable: set the one that it reads to the address of the model, and run this again."
         )
-        yield f"No model call was seen.{note}"
+        yield f"No model call was seen.{note if hosts else ''}"
 
 
 def _placeholders(root: Path, argv: Sequence[str], variables: Mapping[str, str]) -> dict[str, str]:
@@ -283,4 +282,9 @@ def _placeholders(root: Path, argv: Sequence[str], variables: Mapping[str, str])
     providers = {name for name in PROVIDER_KEYS if name.partition("_")[0].lower() in text}
     environ = {**read_dotenv(root), **os.environ, **variables}
     wanted = {"OPENAI_API_KEY"} | providers | sources.keys()
-    return {name: PLACEHOLDER for name in sorted(wanted) if not environ.get(name)}
+    needed = {name for name, (_, is_needed) in sources.variables().items() if is_needed}
+    values = {
+        **dict.fromkeys(sorted(wanted), PLACEHOLDER),
+        **{name: base for name, base in PROVIDERS.items() if name in needed},
+    }
+    return {name: value for name, value in values.items() if not environ.get(name)}
