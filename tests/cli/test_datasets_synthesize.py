@@ -244,7 +244,7 @@ def test_useless_answers_of_the_coach_end_it_in_a_sentence(make_project: MakePro
         (["tasks", "--oracle", "agent:right", "--solver", "coach"], "exclude each other"),
         (["tasks", "--schema", "missing.json"], "The schema missing.json cannot be read"),
         (["moon"], "The store has no dataset 'moon'."),
-        (["tasks", "--method", "coach"], "needs a coach LLM, and none is named."),
+        (["tasks", "--method", "coach"], "needs a coach model, and none is configured."),
     ],
 )
 def test_mistakes_are_one_sentence(
