@@ -30,7 +30,7 @@ def test_a_stage_is_verified_and_its_sentence_shown(
 ) -> None:
     assert run(["verify", str(evidence)]) == 0
     shown = " ".join(capsys.readouterr().out.split())
-    assert f"all of {PAIRS} observations recompute as stated" in shown
+    assert f"all of {PAIRS} observations recompute to the stated numbers" in shown
     assert "In shadow the candidate was stopped for harm" in shown
 
 
