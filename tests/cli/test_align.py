@@ -160,4 +160,4 @@ def test_rewording_needs_a_coach(make_project: MakeProject) -> None:
         label_rooms(project)
         refused = project.ratchet("align", "helpful", "--reword")
     assert refused.returncode == 8
-    assert "needs a coach LLM" in refused.stderr
+    assert "needs a coach model" in refused.stderr

@@ -54,7 +54,7 @@ def test_children_hang_below_their_parents_with_worth_and_reasons() -> None:
     assert "It names the rule." in text
     assert "It won 8 of 10." in text
     assert text.index("good") < text.index("0.900") < text.index("0.600") < text.index("poor")
-    assert "given up early" in text
+    assert "stopped early" in text
     assert "It names" not in drawn(CandidateTree(FAMILY, "base"), reasons=False)
 
 

@@ -151,7 +151,7 @@ def test_changes_that_help_only_together_are_found(make_store: MakeStore) -> Non
     )
     assert {*finding.best.changed_from(BASELINE)} == {"knobs", "system"}
     assert finding.best_val > 0.3
-    assert any("can lose nothing" in note for note in notes)
+    assert any("cannot lose anything" in note for note in notes)
     assert sum(runner.executed.values()) <= 500
 
 

@@ -23,7 +23,7 @@ ENDS = {
     ("gemini-2.5-pro", "gcp.gemini"): "ends on 1 December 2026",
     ("claude-sonnet-4-5", "anthropic"): "ends on 30 November 2026, in 4 days.",
     ("openrouter/anthropic/claude-sonnet-4.5:beta", ""): "ends on 30 November 2026",
-    ("grok-2-latest", "x_ai"): "grok-2-latest is deprecated; the day of its end is not known here.",
+    ("grok-2-latest", "x_ai"): "grok-2-latest is deprecated; when it ends is not known here.",
 }
 
 SILENT = [

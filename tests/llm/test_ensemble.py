@@ -65,7 +65,7 @@ def test_draws_follow_from_the_seed_the_call_and_the_credits_alone() -> None:
     ("given", "said"),
     [
         ([], "at least one model"),
-        ([CoachModel(name="a"), CoachModel(name="a")], "named twice"),
+        ([CoachModel(name="a"), CoachModel(name="a")], "listed twice"),
         ([CoachModel(name=" ")], "has no name"),
         ([CoachModel(name="a", weight=0)], "is not a positive number"),
         ([CoachModel(name="a", weight=float("nan"))], "is not a positive number"),

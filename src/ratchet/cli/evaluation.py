@@ -12,7 +12,7 @@ import typer
 from ratchet.autopilot import Project, open_runner
 from ratchet.autopilot.agent_model import agent_model
 from ratchet.autopilot.batch import Batch, evaluate_batch
-from ratchet.autopilot.failed_rollout import failure_of
+from ratchet.autopilot.failed_rollout import failed_call_of, failure_of
 from ratchet.autopilot.project_evaluators import project_evaluators
 from ratchet.autopilot.project_tasks import project_dataset
 from ratchet.autopilot.prompt_discovery import discover_prompts
@@ -81,8 +81,10 @@ def evaluate(
         rows = [_summary(batch, store) for batch in batches]
     if json:
         print_json({"split": split, "candidates": rows})
-        return
-    _print(rows, split)
+    else:
+        _print(rows, split)
+    if any(row["failed"] + row["without_model"] == row["rollouts"] > 0 for row in rows):
+        raise AgentError("The agent or its model calls failed on every task: nothing was measured.")
 
 
 async def _evaluate(
@@ -163,12 +165,16 @@ def means_of(batch: Batch) -> list[dict[str, Any]]:
 def _summary(batch: Batch, store: Store) -> dict[str, Any]:
     failures = [rollout for _, rollout, _ in batch.rows if rollout.status != "succeeded"]
     first = failures[0] if failures else None
+    succeeded = [rollout for _, rollout, _ in batch.rows if rollout.status == "succeeded"]
+    failed_calls = [error for error in (failed_call_of(run, store) for run in succeeded) if error]
     return {
         "candidate": batch.candidate.id,
         "algorithm": batch.candidate.algorithm,
         "rollouts": len(batch.rows),
         "failed": len(failures),
         "first_failure": f"{first.task_id}: {failure_of(first, store)}" if first else "",
+        "without_model": len(failed_calls),
+        "first_failed_call": failed_calls[0] if failed_calls else "",
         "evaluators": means_of(batch),
     }
 
@@ -215,6 +221,14 @@ def _print(rows: Sequence[dict[str, Any]], split: str) -> None:
             out.print(
                 f"{row['failed']} of {row['rollouts']} rollouts of {short(row['candidate'])} did"
                 f" not succeed (--fresh runs them again); the first: {row['first_failure']}",
+                style="yellow",
+                markup=False,
+            )
+        if row["without_model"]:
+            out.print(
+                f"All model calls failed in {row['without_model']} of {row['rollouts']} rollouts of"
+                f" {short(row['candidate'])}, and the agent answered without them; the first:"
+                f" {row['first_failed_call']}",
                 style="yellow",
                 markup=False,
             )

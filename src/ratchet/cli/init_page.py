@@ -96,10 +96,9 @@ def print_verified(
             _say(f"  {word}: {finding.name}. {finding.said}")
     for act in verification.denied:
         _say(f"  It tried {act.said}; denied.")
-    own = (*SENT, "answer")
-    same = all(finding.holds for finding in verification.findings if finding.name in own)
+    same = all(finding.holds for finding in verification.findings if finding.name in SENT)
     if verification.denied and same:
-        _say("  Without it, the agent sent and answered the same, so rollouts do not need it.")
+        _say("  Without it, the agent sent its model the same, so rollouts do not need it.")
     if verification.learned:
         _say("\nIts prompts, by the names that ratchet improve uses:")
     for prompt in verification.learned:

@@ -156,6 +156,7 @@ def wire_by_watching(
         committed = commit(declaring.plan, options.branch, message)
     seconds = time.monotonic() - begun
     own_s = seconds - recording.seconds - declaring.verification.agent_s - tests_s
+    next_steps = _next(root, declaring, derived, recording)
     if json:
         print_json(
             {
@@ -177,7 +178,7 @@ def wire_by_watching(
                 "recorded": _recorded(recording, derived),
                 "seconds": seconds,
                 "own_seconds": own_s,
-                "next": _next(root, declaring, derived),
+                "next": next_steps,
             }
         )
         return
@@ -187,7 +188,7 @@ def wire_by_watching(
     say(f"\n{where}: {files}. It took {own_s:.0f} s, plus the agent's own runs and the tests.")
     for sentence in left_by_run(root, declaring.plan.traces):
         say(sentence)
-    for step in _next(root, declaring, derived):
+    for step in next_steps:
         say(f"Next: {step}")
     say("To undo this: ratchet init --undo")
 
@@ -293,8 +294,8 @@ def _other_hint(recording: Recording, reasons: Sequence[str], arguments: str) ->
             f" see. Allow it: ratchet init {allow} {arguments}"
         )
     return (
-        "Its log is above. It may work with a command that starts the program in another way, or "
-        "that takes the input as a separate argument: ratchet init --help"
+        "It may work with a command that starts the program in another way, or that takes the input"
+        " as a separate argument: ratchet init --help"
     )
 
 
@@ -470,7 +471,7 @@ def _check_recorded(recording: Recording) -> None:
         for missing in recording.missing
     )
     ended = (
-        "It did not end in time."
+        f"It did not end in time; it had made {counted(len(recording.calls), 'model call')}."
         if recording.timed_out
         else f"It ended with exit code {recording.exit_code}."
         if isinstance(recording.run, CommandRun)
@@ -486,6 +487,9 @@ def _check_recorded(recording: Recording) -> None:
             + excerpt,
             hint="The service wants another method: give --method POST, or a body with --data."
             if recording.response_status == HTTPStatus.METHOD_NOT_ALLOWED
+            else "It may wait for words that a simulated model never says: set a key, and leave out"
+            " --simulated."
+            if recording.timed_out and recording.simulated and recording.calls
             else "Run it by hand until it works, then run ratchet init again.",
         )
     tail = "\n".join(part for part in (recording.stdout, recording.stderr_tail) if part.strip())
@@ -544,7 +548,7 @@ def _recorded(recording: Recording, derived: Derived) -> dict[str, Any]:
     }
 
 
-def _next(root: Path, declaring: Declaring, derived: Derived) -> list[str]:
+def _next(root: Path, declaring: Declaring, derived: Derived, recording: Recording) -> list[str]:
     """The commands that work now, or what they still need."""
     if not derived.inputs:
         return [
@@ -553,6 +557,18 @@ def _next(root: Path, declaring: Declaring, derived: Derived) -> list[str]:
             "ratchet init again"
         ]
     steps = [declaring.next_step] if declaring.next_step else []
+    has_answer = any(
+        finding.name == "answer" and finding.holds for finding in declaring.verification.findings
+    )
+    if derived.function and not has_answer and recording.python is not None:
+        steps.append(
+            f"{one_line(derived.function)} returns the answer that the command does not print. To"
+            f" wire it: {recording.python.executable} -m pip install agent-ratchet, then ratchet"
+            " init --undo, and ratchet init again"
+        )
+    if recording.placeholders:
+        keys = " or ".join(recording.placeholders)
+        steps.append(f"set the key of a real model ({keys}), in the environment or in .env")
     tasks = (root / TASKS).read_text(encoding="utf-8") if (root / TASKS).exists() else ""
     lines = [line for line in tasks.splitlines() if line.strip()]
     answered = sum('"expected"' in line for line in lines)
@@ -563,7 +579,7 @@ def _next(root: Path, declaring: Declaring, derived: Derived) -> list[str]:
         *steps,
         "ratchet eval --split all (shows latency and cost)",
         f'add tasks with answers to {TASKS} ({{"input": …, "expected": …}}), name an evaluator in'
-        f" {FILE_NAME} (see ratchet evaluators list --built-in), then: ratchet eval",
+        f" {FILE_NAME} (see ratchet evaluators list --built-in), commit both, then: ratchet eval",
     ]
 
 

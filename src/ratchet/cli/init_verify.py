@@ -177,7 +177,10 @@ def verify(
     """
     request = ProbeRequest(task_input=wiring.task_input, prompts=system_texts(recording))
     seconds = SECONDS + 2 * recording.seconds
-    variables = replay.variables(wiring.agent.get("model_base_url", ()), root)
+    variables = {
+        **dict.fromkeys(recording.placeholders, NO_KEY),
+        **replay.variables(wiring.agent.get("model_base_url", ()), root),
+    }
     answer = _probed(root, settings, request, variables, seconds, say)
     calls = list(replay.seen)
     if answer.own is None or answer.own.status != "succeeded":

@@ -184,7 +184,7 @@ async def _rollout(
         status=ended.status,
         output=ended.output,
         error=ended.error,
-        denied=tuple(_denied(act) for act in denied),
+        denied=tuple(_denied(act, project.root) for act in denied),
         seconds=ended.duration_s or 0.0,
     )
     return _Ended(report, ended, spans)
@@ -202,8 +202,8 @@ def _learned(project: Project, store: Store, agent: Any, rollout: Rollout) -> li
     return [f"{prompt.name} ({prompt.place or 'assembled at run time'})" for prompt in prompts]
 
 
-def _denied(act: Act) -> DeniedAct:
-    key, subject = allowing(act)
+def _denied(act: Act, root: Path) -> DeniedAct:
+    key, subject = allowing(act, root)
     return DeniedAct(said=described(act), allow=subject, key=key)
 
 
