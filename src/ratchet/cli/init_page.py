@@ -35,7 +35,7 @@ def same_for_all(derived: Derived) -> str:
     if derived.read_word:
         return (
             "Nothing that you gave reached the model unchanged, so every task would run the same. "
-            "If the file {derived.read_word}, which the run read, is the task: ratchet init --input"
+            f"If the file {derived.read_word}, which the run read, is the task: ratchet init --input"
             f" {derived.read_word} …"
         )
     return (

@@ -45,7 +45,7 @@ def model(
             min=1,
             max=256,
             help="Conversations at once; further requests wait. By default as many as memory "
-            "allows, up to {SLOTS}; {TRAINABLE_SLOTS} with PyTorch.",
+            f"allows, up to {SLOTS}; {TRAINABLE_SLOTS} with PyTorch.",
         ),
     ] = None,
     context: Annotated[
@@ -53,7 +53,7 @@ def model(
         typer.Option(
             min=256,
             help="Tokens of a conversation; by default as many as memory and the model allow, up "
-            "to {LONG_CONTEXT}.",
+            f"to {LONG_CONTEXT}.",
         ),
     ] = None,
     threads: Annotated[
