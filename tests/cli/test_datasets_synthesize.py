@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-import functools
 import json
-import os
-import sqlite3
-import sys
-import time
-from collections import Counter
 from collections.abc import Iterator
-from contextlib import closing
-from subprocess import DEVNULL
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from ratchet.store import Store
-from tests.interpreters import Interpreter
-from tests.llm.endpoint import HANG, Endpoint, Reaction, Request, answer
-from tests.simulator import Settings, SimulatorThread, author
+from tests.llm.endpoint import Endpoint, answer
+from tests.simulator import Settings, SimulatorThread
 
 if TYPE_CHECKING:
     from tests.cli.conftest import MakeProject, Project
@@ -138,64 +129,6 @@ def test_what_was_paid_for_is_not_asked_again(
     assert counted == once["coach_calls"] + 1  # and the check of the coach
     assert again["coach_calls"] == once["coach_calls"]
     assert [t["id"] for t in again["tasks"]] == [t["id"] for t in once["tasks"]]
-
-
-class Author:
-    """The simulated author, which falls silent after some answers."""
-
-    def __init__(self) -> None:
-        self.left = 1_000
-        self.answered: Counter[str] = Counter()
-
-    def __call__(self, request: Request) -> Reaction:
-        if not self.left:
-            return Reaction(how=HANG)
-        self.left -= 1
-        messages = request.body["messages"]
-        self.answered[json.dumps(messages)] += 1
-        return answer(author.answer(messages, seed=3))
-
-
-def kept_replies(project: Project) -> int:
-    """Number of the coach's replies in the store."""
-    file = project.root / ".ratchet" / "ratchet.db"
-    with closing(sqlite3.connect(file)) as database:
-        try:
-            found = database.execute("SELECT count(*) FROM journal WHERE key LIKE '%/%'")
-        except sqlite3.OperationalError:  # not made yet
-            return 0
-        return int(found.fetchone()[0])
-
-
-@pytest.mark.long
-def test_a_killed_synthesis_asks_nothing_again_and_leaves_no_half_dataset(
-    make_project: MakeProject,
-) -> None:
-    options = ("datasets", "synthesize", "tasks", "-n", "6", "--method", "coach", "--json")
-
-    def making(name: str, endpoint: Endpoint) -> Project:
-        return adding(functools.partial(make_project, name=name), COACH.format(url=endpoint.url))
-
-    with Endpoint(whole := Author()) as endpoint:
-        wanted = making("whole", endpoint).ratchet(*options, env=KEY)
-    with Endpoint(killed := Author()) as endpoint:
-        project = making("killed", endpoint)
-        killed.left = 7
-        command = [sys.executable, "-m", "ratchet", *options]
-        environ = {**os.environ, **KEY}
-        with Interpreter(command, cwd=project.root, env=environ, stdout=DEVNULL) as process:
-            while killed.left or kept_replies(project) < 7:
-                assert process.poll() is None
-                time.sleep(0.02)
-            process.kill()
-        with Store.open(f"sqlite:///{project.root / '.ratchet' / 'ratchet.db'}") as store:
-            assert store.datasets.list() == []
-        killed.left = 1_000
-        found = project.ratchet(*options, env=KEY)
-    assert found.returncode == 0, found.stderr
-    tasks, whole_tasks = (json.loads(done.stdout)["tasks"] for done in (found, wanted))
-    assert [task["id"] for task in tasks] == [task["id"] for task in whole_tasks]
-    assert killed.answered == whole.answered
 
 
 def test_agent_and_coach_together_must_agree(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import time
 from pathlib import Path
@@ -16,10 +15,7 @@ from ratchet.autopilot.run_front import CandidatePlace, RunFront
 from ratchet.cli.front_plot import front_plot, marks
 from ratchet.prove import level
 from ratchet.types import Candidate, Params, Run, content_hash
-from tests.cli import test_migrate
 from tests.cli.conftest import MakeProject, Project
-from tests.cli.simulated_model import completion
-from tests.server.gateway.upstreams import Seen, StubUpstream, Wire, reply
 
 REFUSED = 2
 
@@ -198,39 +194,6 @@ def test_the_front_is_shown_as_a_plot_and_a_table(searched: Project) -> None:
 def newest_learned(project: Project) -> str:
     with Opened.find(project.root).open_store() as store:
         return next(run.id for run in store.runs.list() if run.stage == "shipped")
-
-
-@pytest.mark.long
-def test_a_cheaper_model_of_equal_quality_is_on_the_front_and_is_shipped(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def simulator(seen: Seen, wire: Wire) -> None:
-        """`large` and `small` fail on the same questions, `tiny` on more."""
-        left, right = map(int, re.findall(r"\d+", seen.json["messages"][-1]["content"])[-2:])
-        model = seen.json["model"]
-        fails = left % {"large": 5, "small": 5, "tiny": 2}[model] == 0
-        wire.send(reply(completion("?" if fails else str(left + right)) | {"model": model}))
-
-    models = '[[agent.models]]\nmodel = "large"\nchoices = ["small", "tiny"]\n\n[upstreams'
-    config = test_migrate.CONFIG.replace('"auto"', '"tune"').replace("[upstreams", models, 1)
-    monkeypatch.setattr(
-        test_migrate, "CONFIG", config + "\n[prices.tiny]\ninput = 0.1\noutput = 0.3\n"
-    )
-    upstream = StubUpstream(simulator)
-    try:
-        project = test_migrate.adder(tmp_path / "adder", upstream, "small", rollouts=200)
-        assert project.json("improve")["verdict"] is None  # none is better, so none was tried
-        source, small, tiny = places(project)
-        assert [place["letter"] for place in (source, small, tiny)] == ["", "a", "b"]
-        assert small["quality"] == source["quality"] > tiny["quality"]
-        assert small["cost_usd"] == pytest.approx(source["cost_usd"] / 10)
-        shipped = project.json("ship", small["candidate_id"][:8])
-        assert (shipped["verdict"], shipped["stage"]) == ("promote", "shipped")
-        subject = project.git("log", "-1", "--format=%s", str(shipped["branch"]))
-        assert "same quality" in subject
-        assert "90 % cheaper" in subject
-    finally:
-        upstream.close()
 
 
 def place(id: str, quality: float, cost: float | None, **more: Any) -> CandidatePlace:

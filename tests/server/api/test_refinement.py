@@ -68,13 +68,6 @@ def test_what_changes_nothing_makes_no_version(http: httpx2.Client, version: str
     assert change(http, version=version, edit=[same])["version"] == version
 
 
-def test_a_version_that_is_not_the_latest_is_refused(http: httpx2.Client, version: str) -> None:
-    change(http, version=version, remove=["b"])
-    refused = change(http, 409, version=version, remove=["a"])
-    assert "Load it" in refused["detail"]
-    assert "a" in latest(http)
-
-
 @pytest.mark.parametrize(
     ("body", "status", "said"),
     [
