@@ -18,6 +18,7 @@ from ratchet.cli.fetched_model import find_with_bar
 from ratchet.cli.model_list import list_models
 from ratchet.models import LocalModel
 from ratchet.models.box import BOX
+from ratchet.models.capacity import LONG_CONTEXT, SLOTS
 from ratchet.models.model_file import boxed_name
 from ratchet.models.policy import PolicyServer
 from ratchet.models.policy.base import find_base, fingerprint, require_train
