@@ -204,7 +204,7 @@ def test_a_prompt_that_stands_nowhere_is_released_at_the_gateway_and_rolled_back
     assert [each["state"] for each in listed] == ["rolled_back"]
     again = project.ratchet("rollback")
     assert again.returncode != 0
-    assert "is over already" in again.stderr
+    assert "has already ended" in again.stderr
 
 
 TEMPLATE = """

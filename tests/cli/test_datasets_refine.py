@@ -127,7 +127,7 @@ def test_what_was_accepted_is_what_the_next_improve_learns_from(make_project: Ma
         dataset, said = project_dataset(opened, store=store, needs=())
         assert len(dataset.tasks) == 10
         assert dataset.version == store.datasets.named("tasks").version
-    assert f"The tasks are tasks@{dataset.version[:8]}, made of tasks.jsonl. Refined:" in said[0]
+    assert f"The tasks are tasks@{dataset.version[:8]}, made from tasks.jsonl. Refined:" in said[0]
 
     project.write("tasks.jsonl", "\n".join(lines[1:]) + "\n")
     with opened.open_store() as store:

@@ -105,7 +105,7 @@ def test_the_quickstart_runs_as_it_is_written(tmp_path: Path) -> None:
     assert outputs[0].startswith("unknown\n")
     assert "answer" in outputs[0].partition("\n")[2]
     assert "Proved better" in outputs[1]
-    assert "recompute as stated" in outputs[2]
+    assert "recompute to the stated numbers" in outputs[2]
 
 
 def test_the_agent_of_the_quickstart_with_40_tasks_ends_as_proved_or_not_proved(

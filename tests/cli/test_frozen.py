@@ -26,7 +26,7 @@ def frozen(project: Project) -> FrozenSet:
 
 def test_a_project_without_a_fixed_problem_has_no_frozen_set(make_project: MakeProject) -> None:
     project = make_project()
-    assert "No set is frozen" in project.ratchet("frozen", "list").stdout
+    assert "There is no frozen set" in project.ratchet("frozen", "list").stdout
     missing = project.ratchet("frozen", "show", "ab")
     assert missing.returncode == 2
     assert "This project has no frozen set 'ab'" in missing.stderr

@@ -131,7 +131,7 @@ def test_the_entry_is_added_and_removed_and_nothing_else(make_project: MakeProje
     project.ratchet("mcp", "--uninstall")
     assert json.loads(file.read_text()) == others
     file.write_text('{"mcpServers": {"ratchet": {"command": "mine"}}}')
-    assert "another entry" in project.ratchet("mcp", "--install").stderr
+    assert "a different entry" in project.ratchet("mcp", "--install").stderr
     file.write_text("{")
     assert "cannot be read" in project.ratchet("mcp", "--install").stderr
 

@@ -249,7 +249,7 @@ def test_wrong_options_are_named(options: Any, error: Any, words: str) -> None:
         ({"database": __file__}, "SELECT 1", "cannot be read: file is not a database"),
         ({"schema": "CREATE TABLE (a)"}, "SELECT 1", "The schema is not valid"),
         ({"schema": "-- (nothing)"}, "SELECT 1", "declares no table"),
-        ({}, "no query", "is no query in sqlite"),
+        ({}, "no query", "is not a query in sqlite"),
         ({}, "SELECT x FROM customers", "The expected query cannot be run"),
         ({}, {"answer": 1}, "is no query"),
     ],

@@ -96,7 +96,7 @@ def test_the_evaluator_reads_its_model_and_says_its_doubt(tmp_path: Path) -> Non
     assert trained.version != untrained.version
     assert msgspec.json.decode(msgspec.json.encode(model), type=PreferenceModel) == model
     (tmp_path / "polite.json").write_text("[1]")
-    with pytest.raises(ConfigError, match="is no model of preferences"):
+    with pytest.raises(ConfigError, match="is not a model of preferences"):
         make_evaluator("preference", options)
 
 

@@ -66,7 +66,7 @@ def test_an_agent_that_cannot_be_imported_anyway_is_called_so(
     release = project.ship(project.candidate(p="You plan long walks."))
     text = Path(release.pull_request).read_text()
     assert (
-        "was not checked: importing it fails without the change too (AssertionError: no AGENTKEY)"
+        "was not checked: importing it fails even without the change (AssertionError: no AGENTKEY)"
         in text
     )
     assert project.branches() == [release.branch]

@@ -116,8 +116,8 @@ class Project:
         except ShipError as error:
             reason = error.message.rstrip(".")
         raise ConfigError(
-            "This project cannot be told from others on the same store, but experiments are "
-            "counted per project: {reason}.",
+            "This project cannot be told from others on the same store, but experiments are"
+            f" counted per project: {reason}.",
             hint='Give it a unique name in ratchet.toml:\n\n[project]\nname = "…"\n',
         )
 

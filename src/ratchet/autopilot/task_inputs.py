@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ratchet.run.program import AnyAgent, ProgramAgent
 from ratchet.types import InputError, Task
+from ratchet.types.wording import counted
 from ratchet.worker.placeholders import has_placeholders
 
 

@@ -23,7 +23,7 @@ def translation_note(store: Store, run: Run) -> str:
     lost = f" Left out of them: {', '.join(sorted(left_out))}." if left_out else ""
     return (
         "The new model belongs to another provider, whose API the agent does not speak: the "
-        "gateway translated its calls.{lost} Merge this only if the agent's calls go through the "
+        f"gateway translated its calls.{lost} Merge this only if the agent's calls go through the "
         "gateway, or also give the agent that provider's client."
     )
 

@@ -35,8 +35,8 @@ def same_for_all(derived: Derived) -> str:
     if derived.read_word:
         return (
             "Nothing that you gave reached the model unchanged, so every task would run the same. "
-            "If the file {derived.read_word}, which the run read, is the task: ratchet init --input"
-            f" {derived.read_word} …"
+            f"If the file {derived.read_word}, which the run read, is the task: ratchet init"
+            f" --input {derived.read_word} …"
         )
     return (
         f"Nothing that you gave reached the model, so every task would run the same.{pointer} "

@@ -18,6 +18,7 @@ from ratchet.cli.fetched_model import find_with_bar
 from ratchet.cli.model_list import list_models
 from ratchet.models import LocalModel
 from ratchet.models.box import BOX
+from ratchet.models.capacity import LONG_CONTEXT, SLOTS
 from ratchet.models.model_file import boxed_name
 from ratchet.models.policy import PolicyServer
 from ratchet.models.policy.base import find_base, fingerprint, require_train
@@ -45,7 +46,7 @@ def model(
             min=1,
             max=256,
             help="Conversations at once; further requests wait. By default as many as memory "
-            "allows, up to {SLOTS}; {TRAINABLE_SLOTS} with PyTorch.",
+            f"allows, up to {SLOTS}; {TRAINABLE_SLOTS} with PyTorch.",
         ),
     ] = None,
     context: Annotated[
@@ -53,7 +54,7 @@ def model(
         typer.Option(
             min=256,
             help="Tokens of a conversation; by default as many as memory and the model allow, up "
-            "to {LONG_CONTEXT}.",
+            f"to {LONG_CONTEXT}.",
         ),
     ] = None,
     threads: Annotated[

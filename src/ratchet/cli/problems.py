@@ -326,7 +326,7 @@ def _print_next(found: Problem, works: bool) -> None:
         if works
         else f"Its run was interrupted. Continue: ratchet improve --problem {id}.",
         "proposed": "Review the pull request, then merge or close it; ratchet problems notices "
-        "which. Try another change: ratchet improve --problem {id}.",
+        f"which. Try another change: ratchet improve --problem {id}.",
         "fixed": f"It returns if it occurs again. If it is not fixed: ratchet problems reopen "
         f"{id}.",
         "ignored": f"Reopen it: ratchet problems reopen {id}.",

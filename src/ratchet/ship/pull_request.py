@@ -306,7 +306,7 @@ def _frozen(results: Sequence[FrozenResult]) -> list[str]:
     return [
         "### Problems fixed before",
         "\n".join([head, "|---|---|---|---|---|---|---|", *rows]),
-        "A task is broken if the baseline was right (mean of its draws at least {RIGHT_FROM:g}) "
+        f"A task is broken if the baseline was right (mean of its draws at least {RIGHT_FROM:g}) "
         "and the candidate was not, and fixed in the opposite case. A task has few draws, so an "
         "answer may be wrong by chance; the test uses the mean of each set."
         if changes

@@ -248,7 +248,7 @@ def _disagreements(results: Results) -> list[RefinementProposal]:
             right = sum(value >= RIGHT for value in labels)
             reason = (
                 "People contradict one another about the same output: of "
-                "{counted(len(labels), 'label')} {right} say that it is right."
+                f"{counted(len(labels), 'label')} {right} say that it is right."
             )
             proposals.append(_proposal("review", "disagreement", [task.id], reason))
     return proposals
