@@ -89,7 +89,7 @@ def test_preferences_are_learned_from_corrections_and_doubted_when_few(
     project = make_project(config=CONFIG.format(url="http://127.0.0.1:9/v1") + INLINE, tasks=10)
     nothing = project.ratchet("align", "polite")
     assert nothing.returncode == 2
-    assert "no preferences and no corrections" in nothing.stderr
+    assert "no preferences or corrections" in nothing.stderr
     with store_of(project) as store:
         outputs = {f"r{k}": f"Look it up, {k}." for k in range(12)}
         store.rollouts.create([answered(k, k, v) for k, v in outputs.items()], time.time())
@@ -111,4 +111,4 @@ def test_rewording_needs_a_coach(make_project: MakeProject) -> None:
         label_rooms(project)
         refused = project.ratchet("align", "helpful", "--reword")
     assert refused.returncode == 8
-    assert "needs a coach LLM" in refused.stderr
+    assert "needs a coach model" in refused.stderr

@@ -446,7 +446,7 @@ BAD_AGENTS = {
     ),
     "sends no prompt": (
         RESPONSES.replace('"instructions": " ".join(words), ', ""),
-        "sent no text of its source, and no system message that repeats",
+        "sent no text from its source, and no repeated system message",
     ),
 }
 

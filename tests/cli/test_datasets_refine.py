@@ -69,7 +69,7 @@ def test_wrong_labels_duplicates_and_a_core_set_are_proposed_with_reasons(projec
 
     text = project.ratchet("datasets", "refine", "sun").stdout
     assert "north → east" in text
-    assert "The input is that of" in text
+    assert "The input is the same as that of" in text
     assert "Coverage is unknown: 0 inputs" in text
 
 

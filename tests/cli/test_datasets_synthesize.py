@@ -151,7 +151,7 @@ def test_bounds_on_calls_and_dollars_end_it_with_what_there_is(
     few = made_by(project, "-n", "40", "--method", "coach", "--max-calls", "13", "--dry-run")
     assert few["coach_calls"] <= 13
     assert len(few["tasks"]) < 40
-    assert few["ended"] == "13 coach calls are made, which is the maximum."
+    assert few["ended"] == "13 coach calls were made, which is the maximum."
     free = made_by(
         project, "-n", "40", "--method", "coach", "--max-dollars", "0", "--seed", "5", "--dry-run"
     )
@@ -165,7 +165,7 @@ def test_useless_answers_of_the_coach_end_it_in_a_sentence(make_project: MakePro
         found = made_by(project, "-n", "5", "--method", "coach")
     assert found["tasks"] == []
     assert found["version"] is None
-    assert found["ended"].startswith("The coach's answers are of no use: ")
+    assert found["ended"].startswith("The coach's answers are useless: ")
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_useless_answers_of_the_coach_end_it_in_a_sentence(make_project: MakePro
         (["tasks", "--oracle", "agent:right", "--solver", "coach"], "exclude each other"),
         (["tasks", "--schema", "missing.json"], "The schema missing.json cannot be read"),
         (["moon"], "The store has no dataset 'moon'."),
-        (["tasks", "--method", "coach"], "needs a coach LLM, and none is named."),
+        (["tasks", "--method", "coach"], "needs a coach LLM, but none is configured."),
     ],
 )
 def test_mistakes_are_one_sentence(

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from ratchet.store import Store
+from ratchet.types import Dataset
 from tests.cli.conftest import INLINE, Project
 from tests.ship.forges.fake_github import REPOSITORY, FakeGitHub
 
@@ -132,6 +133,79 @@ def test_any_number_of_tasks_has_a_sensible_end(tmp_path: Path, count: int) -> N
     assert ended["verdict"] in (("promote",) if count == 80 else ("not_proved", "no_gain"))
 
 
+def test_added_tasks_continue_the_comparison_until_it_is_proved(tmp_path: Path) -> None:
+    project = Spelling(tmp_path / "spelling").with_tasks(20)
+    first = project.json("improve")
+    assert (first["stage"], first["verdict"], first["branch"]) == ("not_proved",) * 2 + (None,)
+    assert "more would do" in str(first["message"])
+    pairs = project.evidence(first)["pairs"]
+    assert "add test tasks" in project.ratchet("status").stdout
+    assert "more test tasks would prove it" in project.ratchet("explain").stdout
+    assert project.json("improve") == first, "the same command again finds the same end"
+
+    # A change of learning alone does not keep added tasks from continuing the comparison.
+    project.write("ratchet.toml", STEADY + INLINE + "[improve.budget]\nrollouts = 900\n")
+    done = project.with_tasks(70).ratchet("improve")
+    assert done.returncode == 0, done.stderr
+    assert "of candidate" in done.stdout
+    assert "which was not proved, continues." in done.stdout
+    second = project.json("improve")
+    assert (second["run"], second["candidate_id"]) == (first["run"], first["candidate_id"])
+    assert second["verdict"] == "promote"
+    assert second["branch"]
+    proof = project.evidence(second)
+    assert proof["pairs"][: len(pairs)] == pairs, "bit for bit: what was compared stays"
+    assert proof["plan"]["stages"] == [10]
+    assert proof["alpha"]["history"] == []
+    with project.store as store:
+        assert len(store.experiments.list()) == 1
+        dataset = store.datasets.get(proof["dataset"]["version"])
+    assert len(dataset.split("test")) > 50, "new tasks are for test, where a proof lacks them"
+    assert len(dataset.split("train")) > 8, "and not all of them, so that more can be learned"
+
+
+def test_a_changed_task_begins_another_comparison(tmp_path: Path) -> None:
+    project = Spelling(tmp_path / "spelling").with_tasks(20)
+    first = project.json("improve")
+    project.with_tasks(70)
+    compared = project.evidence(first)["pairs"][0]["task"]
+    lines = [json.loads(line) for line in (project.root / "tasks.jsonl").read_text().splitlines()]
+    with project.store as store:
+        run = store.runs.get(str(first["run"]))
+        assert run is not None
+        [changed] = [t for t in store.datasets.get(run.dataset_version).tasks if t.id == compared]
+    for line in lines:
+        if line["input"] == changed.input:
+            line["expected"] = "another answer"
+    project.write("tasks.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
+    project.commit()
+    second = project.json("improve")
+    assert second["run"] != first["run"]
+    assert project.evidence(second)["alpha"]["history"] == [False]
+
+
+def splits(project: Spelling, run_id: object) -> Dataset:
+    with project.store as store:
+        run = store.runs.get(str(run_id))
+        assert run is not None
+        return store.datasets.get(run.dataset_version)
+
+
+def test_what_learning_has_used_is_never_a_test_task(tmp_path: Path) -> None:
+    project = Spelling(tmp_path / "spelling").with_tasks(40)
+    first = splits(project, project.json("improve")["run"])
+    used = {task.id for task in first.tasks if first.splits[task.id] != "test"}
+    shares = "[tasks]\nsplit = { train = 0.1, val = 0.1, test = 0.8 }\n"
+    project.write("ratchet.toml", STEADY + INLINE + shares + "[improve]\nseed = 1\n")
+    project.commit()
+    done = project.ratchet("improve")
+    assert done.returncode == 0, done.stderr
+    assert "of the test split are left out, because learning has used them." in done.stdout
+    second = splits(project, project.json("improve")["run"])
+    assert second.version != first.version
+    assert used.isdisjoint(task.id for task in second.split("test"))
+
+
 def test_the_baseline_is_paid_once_for_an_agent_and_its_tasks(tmp_path: Path) -> None:
     project = Spelling(tmp_path / "spelling").with_tasks(40)
     first = project.json("improve", "--no-ship")
@@ -208,7 +282,7 @@ def test_a_draft_request_says_not_proved_and_the_proof_takes_its_place(
     assert [sent.body["draft"] for sent in forge.sent if "draft" in (sent.body or {})] == [True]
     [request] = forge.requests
     assert request.title == "Not proved: change spelling for exact_match"
-    assert "**Not proved.** It looks better on 10 test tasks" in request.body
+    assert "**Not proved.** The candidate looks better on 10 test tasks" in request.body
     assert project.ratchet("ship", "--draft", env=token).returncode == 0
     assert len(forge.requests) == 1
 

@@ -39,7 +39,7 @@ def test_prompts_in_code_are_declared_and_reach_the_model_unchanged(
         "changed prompt": True,
         "answer": True,
     }
-    assert "A changed text arrived in 2 of 2 calls" in json.dumps(said["findings"])
+    assert "The changed prompts arrived in 2 of 2 calls" in json.dumps(said["findings"])
     assert "prompts" not in shop.settings["agent"]
     assert shop.settings["run"] == {"import_per_candidate": True}
     source = (shop.root / "support/agent.py").read_text()
@@ -100,7 +100,7 @@ def test_tests_that_the_wiring_breaks_are_reported(tmp_path: Path, upstream: Stu
     said = shop.init(*COMMAND)
     finding = said["findings"][-1]
     assert finding["holds"] is False
-    assert "exit code 1 (1 failed in) where it was 0 (1 passed in)" in finding["said"]
+    assert "exit code 1 (1 failed in) instead of 0 (1 passed in)" in finding["said"]
     shop.ratchet("init", "--undo")
     assert len(shop.init("--no-tests", *COMMAND)["findings"]) == 4
 

@@ -157,7 +157,8 @@ def test_what_is_wired_learns_with_ten_answered_tasks_and_declares_nothing(
     assert "Output: " in shop.ratchet("diff", "source", "best").stdout
     undone = " ".join(shop.ratchet("init", "--undo").stdout.split())
     assert (
-        "The recorded run created last.txt, which stays. To remove it: rm -r -- last.txt" in undone
+        "The recorded run created last.txt, which is left there. To remove it: rm -r -- last.txt"
+        in undone
     )
     assert (shop.root / "last.txt").exists()
 
@@ -241,6 +242,21 @@ def test_a_chat_loop_is_given_the_input_as_a_line(tmp_path: Path, upstream: Stub
     assert "ratchet init --stdin $'Where is my pan?\\nbye' -- " in written
 
 
+def test_a_chat_loop_that_ends_with_its_input_has_answered(
+    tmp_path: Path, upstream: StubUpstream
+) -> None:
+    loop = """
+        from support.agent import ask
+        while True:
+            print("agent:", ask("You answer for the shop, in one word.", input("you: ")))
+    """
+    shop = repository(tmp_path, upstream, {**SHOP, "chat.py": loop})
+    said = shop.init("--stdin", "Where is my pan?", "--", sys.executable, "chat.py")
+    assert all(finding["holds"] for finding in said["findings"])
+    assert shop.ratchet("eval", "--split", "all").returncode == 0  # it needs no evaluator
+    assert ": succeeded" in shop.ratchet("run", "Where is it?").stdout
+
+
 def test_a_run_that_fails_wires_nothing_and_says_why(
     tmp_path: Path, upstream: StubUpstream
 ) -> None:
@@ -312,7 +328,7 @@ def test_rollouts_begin_without_the_answers_that_the_recorded_run_kept(
     assert shop.ratchet("init", "--undo").returncode == 0
     again = shop.ratchet("init", "--yes", "--", "sh", "agent.sh", "Where is my pan?")
     assert again.returncode == 3
-    assert "clear the answers that it keeps" in " ".join(again.stderr.split())
+    assert "clear any cached answers" in " ".join(again.stderr.split())
 
 
 def test_settings_that_rollouts_do_not_see_are_named_with_what_allows_them(
@@ -364,7 +380,7 @@ def test_an_agent_without_an_input_is_told_where_its_question_is_written(
         file.write('\n[[evaluators]]\nuse = "exact_match"\n')
     done = shop.ratchet("eval", "--split", "all")
     page = " ".join(done.stdout.split())
-    assert "All 10 tasks run the same: nothing in [agent] has a place for their input." in page
+    assert "All 10 tasks run the same: nothing in [agent] takes their input." in page
     for prompt in learned:
         assert prompt.removesuffix(")") in page
 
@@ -386,10 +402,10 @@ def test_what_an_agent_reports_to_others_need_not_be_allowed(
     metrics.close()
     said = " ".join(page.split())
     assert f"It tried localhost:{metrics.port}; denied." in said
-    assert "Without, it sent its model the same: rollouts need none of that." in said
+    assert "Without it, the agent sent its model the same, so rollouts do not need it." in said
     assert shop.settings["agent"]["allow"]["hosts"] == []
     ended = " ".join(shop.ratchet("run", "Where is my cup?").stdout.split())
-    assert "It answered without; if its answer lacks it, allow it with hosts" in ended
+    assert "It answered without it; if its answer lacks it, allow it with hosts" in ended
 
 
 def test_a_websocket_is_refused_with_what_can_be_wired_instead(
@@ -398,7 +414,7 @@ def test_a_websocket_is_refused_with_what_can_be_wired_instead(
     shop = repository(tmp_path, upstream, SHOP)
     done = shop.ratchet("init", "--url", "ws://127.0.0.1:8000/ws", "--data", '"Where is my pan?"')
     assert done.returncode == 2
-    assert "a task is sent by HTTP" in done.stderr
+    assert "tasks are sent over HTTP" in done.stderr
     assert "ratchet init -- COMMAND" in done.stderr
 
 

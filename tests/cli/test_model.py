@@ -158,7 +158,7 @@ def test_without_a_name_it_lists_the_models_that_have_one(
     assert (cached["name"], cached["path"]) == ("Qwen/Tiny-GGUF/tiny-q8_0", str(file))
     assert app.run(["model"]) == 0
     out = capsys.readouterr().out
-    assert "1,117 MB  fetched when it is named" in out
+    assert "1,117 MB  fetched on first use" in out
     assert "Qwen/Tiny-GGUF/tiny-q8_0" in out
 
 
@@ -204,8 +204,8 @@ def test_another_model_in_its_place_is_refused(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["smollm2", "--deterministic"], "--deterministic is for open weights"),
-        (["smollm2", "--device", "cuda"], "--device is for open weights"),
+        (["smollm2", "--deterministic"], "--deterministic needs PyTorch"),
+        (["smollm2", "--device", "cuda"], "--device needs PyTorch"),
         (["smollm2", "--adapter", "policy"], "--adapter policy is not NAME=PATH"),
     ],
 )

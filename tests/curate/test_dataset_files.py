@@ -117,7 +117,7 @@ def test_rows_of_csv_from_elsewhere_are_tasks_of_text(tmp_path: Path) -> None:
         ("Où?", None, {}),
     ]
     assert read.bad == (
-        f"{path}:5: the row has 1 cells, and the header 3 (separated by commas).",
+        f"{path}:5: the row has 1 cell, but the header has 3 (separated by commas).",
         f"{path}:6: the row contains bytes that are not text in the file's encoding.",
     )
 
@@ -191,7 +191,7 @@ def test_a_failed_export_leaves_the_file_that_was_there(tmp_path: Path) -> None:
 
 
 def test_an_unknown_ending_and_an_unknown_format_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="names no format"):
+    with pytest.raises(InputError, match="does not tell the format"):
         read_dataset_file(tmp_path / "d.xyz")
     with pytest.raises(InputError, match="no format 'excel'"):
         read_dataset_file(tmp_path / "d.xyz", "excel")

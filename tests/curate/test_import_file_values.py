@@ -85,7 +85,7 @@ def test_rows_of_csv_hold_text_in_their_cells(tmp_path: Path) -> None:
         {"id": "4", "input": "x", "note": "y"},
     ]
     assert [error for _, error in errors(path)] == [
-        "the row has 1 cells, and the header 3 (separated by commas)"
+        "the row has 1 cell, but the header has 3 (separated by commas)"
     ]
 
 

@@ -83,7 +83,7 @@ def test_below_eight_candidates_nothing_is_said_about_labels() -> None:
     found = refine(dataset_of(tasks), results(tasks, drawn(60, ENOUGH - 1)))
     assert found.proposals == ()
     assert found.estimates == ()
-    assert "7 candidates have been scored, and it takes 8" in found.notes[0]
+    assert "7 candidates have been scored, but 8 are needed" in found.notes[0]
 
 
 def test_equal_scores_tell_nothing_and_remove_nothing() -> None:

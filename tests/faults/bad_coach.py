@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from tests import interpreters
@@ -64,6 +65,8 @@ HEAD = 'def digits(number: int) -> int:\n    """The digits of a number, added up
 
 HONEST = f"{HEAD}    return sum(int(digit) for digit in str(number))\n"
 
+React = Callable[[Request], Reaction]
+
 
 def make_project(
     folder: Path,
@@ -106,6 +109,30 @@ def run(project: Path, *arguments: str, **environ: str) -> subprocess.CompletedP
     )
 
 
+def bodies(project: Path) -> dict[str, str]:
+    """Bodies of functions that parse and do harm, by what they do; `{n}` makes each a new one."""
+    return {
+        "loops forever": "    while True:\n        number += {n}\n",
+        "eats memory": "    held = [bytearray(10**7 + {n})]\n    while True:\n"
+        "        held.append(bytearray(10**7))\n",
+        "prints megabytes": "    for line in range(10**5):\n        print('x' * 400, {n})\n"
+        "    return 0\n",
+        "reads the task file": "    import json\n"
+        f"    for line in open({str(project / 'tasks.jsonl')!r}):\n"
+        "        task = json.loads(line)\n        if task['input'] == number:\n"
+        "            return task['expected']\n    return {n}\n",
+        "calls os._exit": "    import os\n    os._exit({n} % 2)\n",
+        "returns what is no JSON": "    return (value for value in [number, {n}])\n",
+        "returns a set": "    return {{number, {n}, object}}\n",
+        "raises SystemExit": "    raise SystemExit({n})\n",
+        "recurses deeply": "    return digits(number + {n} + 1)\n",
+        "imports what is absent": "    import no_such_module_{n}\n    return number\n",
+        "writes a file": f"    with open({str(project / 'written')!r}, 'w') as file:\n"
+        "        file.write('{n}')\n    return 0\n",
+        "forks": "    import os\n    while True:\n        os.fork()\n        number += {n}\n",
+    }
+
+
 def texts() -> dict[str, str]:
     """Answers that hold no function that fits, by what is wrong; `{n}` makes each a new one."""
     return {
@@ -145,3 +172,8 @@ class Says:
         text = self.texts[self.asked % len(self.texts)]
         self.asked += 1
         return answer(text.format(n=self.asked, head=HEAD))
+
+
+def code(body: str) -> str:
+    """An answer with this body of the function."""
+    return f"It adds them up now.\n\n```python\n{{head}}{body}```"

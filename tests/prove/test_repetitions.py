@@ -90,7 +90,7 @@ def test_a_mean_with_an_unknown_score_is_unknown_and_never_a_zero() -> None:
 @pytest.mark.parametrize(("planned", "made"), [(3, 2), (1, 2), (2, 1)])
 def test_a_pair_with_another_number_of_repetitions_is_refused(planned: int, made: int) -> None:
     comparison = Comparison(ExperimentPlan(repetitions=planned))
-    with pytest.raises(InputError, match=f"has {made} repetitions, the plan {planned}"):
+    with pytest.raises(InputError, match=f"has {made} repetitions; the plan says {planned}"):
         comparison.observe(PairedScore.of_repetitions([PairedScore("q", 0.5, 0.5)] * made))
 
 

@@ -249,7 +249,7 @@ def test_a_level_that_the_budget_does_not_give_is_not_written(tmp_path: Path) ->
 def test_observations_after_the_verdict_are_no_evidence(tmp_path: Path) -> None:
     plan, observations, _ = shadow()
     more = [*observations, observations[0]]
-    with pytest.raises(InputError, match="The stage was over after"):
+    with pytest.raises(InputError, match="The stage had already ended after"):
         write_stage_evidence(tmp_path / "e.json", plan, more, baseline={}, candidate={})
     assert not (tmp_path / "e.json").exists()
 
@@ -268,7 +268,7 @@ def test_an_observation_added_after_the_verdict_is_found(tmp_path: Path) -> None
         (lambda c: c.update(observations={}), "'observations' is {}, not a list"),
         (lambda c: c.update(observations=[1]), "an observation is 1, not an object"),
         (lambda c: c["observations"][0].update(candidate="high"), "is malformed"),
-        (lambda c: c["observations"][0].update(candidate=3.0), "is not within 0 and 1"),
+        (lambda c: c["observations"][0].update(candidate=3.0), "is not between 0 and 1"),
         (lambda c: c["plan"].update(alpha=7.0), "alpha = 7.0"),
         (lambda c: c.update(plan=None), "'plan' is None"),
         (lambda c: c["alpha"].update(history=3), "alpha.history"),

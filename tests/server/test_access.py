@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import hashlib
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sqlalchemy import text
 
 from ratchet.server import key_cache
-from ratchet.server.access import Caller, Gatekeeper
+from ratchet.server.access import Caller, Gatekeeper, check_attempt
 from ratchet.server.http_problems import HttpProblem
 from ratchet.server.limits import ServerLimits
+from ratchet.server.origin import granted_headers
 from ratchet.server.serve import ServeSettings, make_app
 from ratchet.store import Store
 from ratchet.types import SCOPES, ConfigError, Key, Scope, StoreError
@@ -146,7 +149,7 @@ def test_an_open_server_whose_store_has_keys_says_at_its_start_that_it_asks_for_
     with Store.open(sqlite_url) as store:
         assert log_of_start(ServeSettings()) == ""
         key, _ = made(store, "admin")
-        assert "The store has keys, but on 127.0.0.1 requests need none" in log_of_start(
+        assert "The store has keys, but requests to 127.0.0.1 need none" in log_of_start(
             ServeSettings()
         )
         assert "require_key = true" in caplog.text
@@ -209,6 +212,27 @@ def test_a_key_that_one_server_revokes_stops_at_another_within_two_seconds(
                 assert (await refusal(other.admit(request(secret)))).status == 401
 
         run(test)
+
+
+def test_a_key_made_on_one_server_works_at_another_that_had_refused_it(store: Store) -> None:
+    secret = "rk_" + "B" * 40
+
+    async def test() -> None:
+        time = Time()
+        async with gatekeeper(store, time) as keeper:
+            assert (await refusal(keeper.admit(request(secret)))).status == 401
+            make_known(store, secret)
+            time.now += 2.0
+            assert (await keeper.admit(request(secret))).key_id
+
+    run(test)
+
+
+def make_known(store: Store, secret: str) -> None:
+    """Give the store a key of a secret that the test has chosen."""
+    made(store)
+    hashed = hashlib.sha256(secret.encode()).hexdigest()
+    store._database.write(lambda c: c.execute(text("UPDATE keys SET hash = :h"), {"h": hashed}))
 
 
 def test_the_store_is_asked_once_a_second_for_a_key_however_many_requests_come(
@@ -366,6 +390,54 @@ def test_who_hangs_up_takes_the_answer_from_nobody_else(
         run(test)
 
 
+def test_when_a_key_was_used_is_stored_at_most_once_a_minute(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, secret = made(store)
+    stored: list[Mapping[str, float]] = []
+    used = store.keys.used
+
+    def store_used(when: Mapping[str, float]) -> None:
+        stored.append(when)
+        used(when)
+
+    monkeypatch.setattr(store.keys, "used", store_used)
+
+    async def test() -> None:
+        time = Time()
+        async with gatekeeper(store, time) as keeper:
+            for seconds in (0.0, 10.0, 49.0, 2.0, 30.0):
+                time.now += seconds
+                await keeper.admit(request(secret))
+        assert [list(when.values()) for when in stored] == [[1_000.0], [1_061.0]]
+        assert store.keys.list()[0].last_used_at == 1_061.0
+
+    run(test)
+
+
+def test_an_attempts_token_opens_its_attempt_on_every_server_of_the_store(
+    store_url: str,
+) -> None:
+    with Store.open(store_url) as here, Store.open(store_url) as there:
+
+        async def test() -> None:
+            async with gatekeeper(here) as one, gatekeeper(there) as two:
+                token = one.token("rollout:1", 3)
+                caller = await two.admit(request(token))
+                assert caller == Caller("", frozenset(), ("rollout:1", 3), "10.0.0.1")
+                check_attempt(caller, "rollout:1", 3, "rollout:1@3")
+                for other in (("rollout:1", 2), ("rollout:2", 3), ("", 0)):
+                    with pytest.raises(HttpProblem) as raised:
+                        check_attempt(caller, *other, "other")
+                    assert raised.value.status == 403
+                for scopes in (frozenset[Scope](("runner",)), ALL, frozenset[Scope]()):
+                    with pytest.raises(HttpProblem, match="nothing else"):
+                        two.allow(caller, scopes)
+                check_attempt(Caller(key_id="k", scopes=frozenset(("runner",))), "any", 1, "any@1")
+
+        run(test)
+
+
 def test_a_token_of_another_store_is_refused(sqlite_url: str, postgres_url: str) -> None:
     with Store.open(sqlite_url) as here, Store.open(postgres_url) as there:
 
@@ -383,6 +455,16 @@ def keeper_alone(tmp_path_factory: pytest.TempPathFactory) -> Any:
     path = tmp_path_factory.mktemp("tokens") / "ratchet.db"
     with Store.open(f"sqlite:///{path}") as store:
         yield Gatekeeper(store, open_to_all=False, limits=ServerLimits(burst=1_000_000))
+
+
+@given(st.text(min_size=1, max_size=300), st.integers(1, 10**6))
+def test_every_id_and_fence_comes_back_out_of_its_token(
+    keeper_alone: Gatekeeper, rollout_id: str, fence: int
+) -> None:
+    token = keeper_alone.token(rollout_id, fence)
+    assert token.isascii()
+    caller = asyncio.run(keeper_alone.admit(request(token)))
+    assert caller.attempt == (rollout_id, fence)
 
 
 @given(st.integers(0, 10**6), st.characters(codec="latin-1", exclude_characters="\x00\r\n"))
@@ -407,6 +489,25 @@ def test_bytes_that_look_like_a_key_or_a_token_are_refused_and_break_nothing(
         sent = {**request(), "headers": [(b"x-api-key", value)]}
         problem = asyncio.run(refusal(keeper_alone.admit(sent)))
         assert problem.status == 401
+
+
+def test_scopes_allow_what_they_name_and_admin_everything(sqlite_url: str) -> None:
+    with Store.open(sqlite_url) as store:
+        keeper = Gatekeeper(store, open_to_all=False)
+    for scope in SCOPES:
+        for needed in SCOPES:
+            caller = Caller(key_id="k", scopes=frozenset((scope,)))
+            if scope in (needed, "admin"):
+                keeper.allow(caller, frozenset((needed,)))
+                continue
+            with pytest.raises(HttpProblem) as raised:
+                keeper.allow(caller, frozenset((needed,)))
+            assert raised.value.status == 403
+            assert f"the scope {needed}; yours has {scope}" in raised.value.detail
+            assert "insufficient_scope" in raised.value.headers["www-authenticate"]
+    keeper.allow(Caller(scopes=frozenset(("read",))), frozenset(("develop", "read")))
+    with pytest.raises(HttpProblem, match="scope admin"):
+        keeper.allow(Caller(key_id="k", scopes=frozenset(("read",))), frozenset())
 
 
 def test_limits_belong_to_a_key_and_not_to_its_address(store: Store) -> None:
@@ -490,6 +591,13 @@ def test_an_open_server_is_driven_by_no_page_of_others(
                 assert (await keeper.admit(request(secret, **headers))).key_id
 
         run(test)
+
+
+def test_an_options_request_that_is_no_preflight_is_the_applications() -> None:
+    sent = request(method="OPTIONS", origin="https://app.example")
+    granted = dict(granted_headers("OPTIONS", sent["headers"], ["https://app.example"]))
+    assert b"access-control-expose-headers" in granted
+    assert b"access-control-allow-methods" not in granted
 
 
 @pytest.mark.parametrize("origin", ["*", "app.example", "https://app.example/", "null", ""])

@@ -228,7 +228,7 @@ def test_a_limited_key_sends_live_traffic_of_its_agent_alone(site: Site) -> None
         answer = http.post("/v1/traces", content=encoded(made, PROTOBUF), headers=headers)
         count, why = rejected(answer.content, PROTOBUF)
         assert (answer.status_code, count) == (200, 2)
-        assert "belong to another agent than the key is limited to" in why
+        assert "belong to an agent other than the one that the key is limited to" in why
         assert len(site.store.spans.live("my-shop")[0]) == 1
         assert len(site.store.spans.live("other")[0]) == 1
         call = {"model": "m", "messages": []}

@@ -125,7 +125,7 @@ def test_a_token_sends_while_its_attempt_runs_and_never_after(
     answer = attempt.send(priced(5.0), span())
     count, why = rejected(answer.content, PROTOBUF)
     assert (answer.status_code, count) == (200, 2)
-    assert "belong to an attempt that does not run" in why
+    assert "belong to an attempt that is not running" in why
     assert attempt.cost_usd == 0.25
     assert len(stored.spans.of("r")) == 1
     with server.client() as http:
@@ -158,7 +158,7 @@ def test_a_claimed_cost_that_is_no_number_of_dollars_is_refused(
             answer = http.post("/v1/traces", content=body, headers=headers)
         count, why = rejected(answer.content, media_type)
         assert count == 1
-        assert "have a cost that is no number of dollars" in why
+        assert "have a cost that is not a number of dollars" in why
     if cost == cost and cost != float("inf"):  # JSON has neither
         record = {**SPAN, "attributes": {"ratchet.cost_usd": cost}}
         outcome = {"rollout_id": "r", "fence": 1, "status": "succeeded", "started_at": 1}
@@ -212,5 +212,5 @@ def test_a_token_claims_nothing_for_another_attempt(
     stored.rollouts.create([rollout("s")], 2.0)
     count, why = rejected(attempt.send(span({**named, "ratchet.cost_usd": 1.0})).content, PROTOBUF)
     assert count == 1
-    assert "belong to another attempt than the token" in why
+    assert "belong to an attempt other than the token's" in why
     assert attempt.cost_usd == stored.rollouts.get(["s"])["s"].cost_usd == 0.0

@@ -1,4 +1,5 @@
-"""What a contained agent tried outside of itself, as spans of its attempt and as a sentence."""
+"""What a contained agent tried to do outside of itself, as spans of its attempt and as a
+sentence."""
 
 from __future__ import annotations
 
@@ -19,11 +20,12 @@ from ratchet.types import Outcome, Span
 _PROVIDERS = {host for host, _ in model_hosts({})}
 
 MOST_NAMED = 10
-"""Attempts that an error message names; the spans name all."""
+"""Attempts that an error message names; the spans name all of them."""
 
 
 def with_denials(outcome: Outcome, acts: Sequence[Act]) -> Outcome:
-    """An outcome with what was denied in its attempt: a span for each, named in its error if any.
+    """An outcome with what was denied in its attempt: a span for each act, and its error names
+    them.
 
     An attempt that succeeded all the same has spans alone.
 
@@ -77,7 +79,7 @@ def kept_of(spans: Iterable[Span]) -> list[Act]:
 
 
 def sentence(acts: Sequence[Act], *, went_well: bool = False) -> str:
-    """What was denied, how it is allowed, and what was done in copies, as sentences.
+    """What was denied, how to allow it, and what was done in copies, as sentences.
 
     Args:
         acts: What was tried.
@@ -95,7 +97,9 @@ def sentence(acts: Sequence[Act], *, went_well: bool = False) -> str:
     if keys:
         what = "it" if len(denied) == 1 else "them"
         settings = _listed([f"{key} = {json.dumps(values)}" for key, values in keys.items()])
-        lack = f"It answered without; if its answer lacks {what}, allow" if went_well else "Allow"
+        lack = (
+            f"It answered without it; if its answer lacks {what}, allow" if went_well else "Allow"
+        )
         texts.append(f"{lack} {what} with {settings} under [agent.allow] in ratchet.toml.")
     if copied := [act for act in acts if act.end == "copied"]:
         deeds = {"write": "wrote", "delete": "deleted"}
@@ -130,7 +134,7 @@ def described(act: Act) -> str:
 
 
 def allowing(act: Act, root: Path | None = None) -> tuple[str, str]:
-    """The key under [agent.allow] that allows an act, and its value; empty for what none allows.
+    """The key under [agent.allow] that allows an act, and its value; empty if none does.
 
     Args:
         act: What was denied.

@@ -1,4 +1,4 @@
-"""The files that may be executed for a program to run: its interpreters, loaders and helpers."""
+"""The files that must be executable for a program to run: its interpreters, loaders and helpers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SHEBANG = re.compile(rb"#![ \t]*(\S+)(?:[ \t]+(\S+))?")
 
 
 def executables(programs: Sequence[str], folder: str, path: str) -> tuple[list[str], list[str]]:
-    """The files that may be executed for some programs to run.
+    """The files that must be executable for some programs to run.
 
     Args:
         programs: Names on the PATH, or paths relative to a folder.

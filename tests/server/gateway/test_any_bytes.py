@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ratchet.observe.model_apis import DIALECTS
+from ratchet.observe.model_apis import DIALECTS, ModelApi
+from ratchet.observe.model_apis.bounded_json import decoded
 from ratchet.store import Store
 from tests.server.gateway.conftest import Site, every, http_request, raw_call, read_all
 from tests.server.gateway.upstreams import StubUpstream, chunk, stream_head
@@ -86,6 +87,7 @@ def recorded(site: Site) -> int:
     return len(site.store.spans.of(None))
 
 
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(body=st.one_of(st.binary(max_size=300), OBJECTS.map(lambda o: json.dumps(o).encode())))
 def test_any_request_passes(wide: tuple[Site, StubUpstream], body: bytes) -> None:
     site, upstream = wide
@@ -98,6 +100,7 @@ def test_any_request_passes(wide: tuple[Site, StubUpstream], body: bytes) -> Non
     assert recorded(site) == before + len(PATHS)
 
 
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(answer=st.binary(max_size=400), path=st.sampled_from(PATHS))
 def test_any_answer_is_relayed_or_a_bad_gateway(
     wide: tuple[Site, StubUpstream], answer: bytes, path: str
@@ -115,6 +118,7 @@ def test_any_answer_is_relayed_or_a_bad_gateway(
     assert recorded(site) == before + 1
 
 
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     pieces=st.lists(
         st.one_of(
@@ -142,6 +146,7 @@ def test_any_stream_passes(wide: tuple[Site, StubUpstream], pieces: list[bytes],
     assert recorded(site) == before + 1
 
 
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     value=st.binary(max_size=40).filter(lambda v: not set(v) & {0, 10, 13}),
     query=st.text(alphabet=st.characters(min_codepoint=33, max_codepoint=255), max_size=20),
@@ -171,6 +176,36 @@ def unchunked(body: bytes) -> bytes:
 
 
 # The dialects themselves: pure functions that take any JSON.
+
+
+@pytest.mark.parametrize("dialect", DIALECTS.values(), ids=[path for _, path in DIALECTS])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(value=OBJECTS, events=st.lists(OBJECTS, max_size=3), words=st.text(max_size=10))
+def test_a_dialect_takes_any_json(
+    dialect: ModelApi, value: dict[str, Any], events: list[dict[str, Any]], words: str
+) -> None:
+    check(dialect.request_attributes(value))
+    check(dialect.response_attributes(value))
+    assembly = dialect.assembly()
+    for one in events:
+        assembly.add(one)
+    check(dialect.response_attributes(assembly.response()))
+
+    system, user = dialect.prompt_texts(value)
+    before = json.dumps(value)
+    changed = dialect.with_texts(value, {path: words + text for path, text in system + user})
+    assert dialect.prompt_texts(changed) == tuple(
+        [(path, words + text) for path, text in texts] for texts in (system, user)
+    )
+    assert json.dumps(value) == before, "the original was changed"
+
+
+def check(attributes: dict[str, Any]) -> None:
+    for key, value in attributes.items():
+        assert key.split(".")[0] in ("gen_ai", "ratchet", "openai")
+        if key.endswith((".messages", ".system_instructions", ".definitions")):
+            assert isinstance(decoded(value), list)
+        json.dumps(value)
 
 
 def test_a_broken_dialect_costs_attributes_and_not_the_span(

@@ -6,6 +6,7 @@ import asyncio
 import json
 import socket
 import threading
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -93,6 +94,25 @@ def test_an_upstream_that_is_slow_to_answer_times_out(
     assert site.span().attributes["error.type"] == "timeout"
 
 
+def test_a_stream_that_stalls_is_cut(
+    open_site: Callable[..., Site], upstream: StubUpstream
+) -> None:
+    site = open_site(*both(upstream, timeout_s=0.2))
+
+    def script(seen: Seen, wire: Wire) -> None:
+        wire.send(stream_head() + chunk(hello("Hi")))
+        wire.wait_for_end()
+
+    upstream.script = script
+    with raw_call(site.port, http_request(CHAT, b'{"stream": true}')) as wire:
+        received = read_all(wire)
+    assert b"Hi" in received
+    assert not received.endswith(b"0\r\n\r\n")
+    span = site.span()
+    assert (span.status, span.attributes["error.type"]) == ("error", "timeout")
+    assert span.attributes["http.response.status_code"] == 200
+
+
 @pytest.mark.parametrize("chunked", [True, False])
 def test_an_answer_that_is_cut_is_cut_for_the_client_too(
     site: Site, upstream: StubUpstream, chunked: bool
@@ -117,6 +137,14 @@ def test_an_answer_that_is_cut_is_cut_for_the_client_too(
     assert span.status == "error"
     assert span.attributes["error.type"] == "upstream_disconnected"
     assert messages(span, "gen_ai.output.messages")[0]["parts"][0]["content"] == "One two"
+
+
+def test_an_upstream_that_hangs_up_without_a_word_is_a_bad_gateway(
+    site: Site, upstream: StubUpstream
+) -> None:
+    upstream.script = lambda seen, wire: wire.cut()
+    assert ask(site)[0] == 502
+    assert site.span().attributes["error.type"] == "upstream_disconnected"
 
 
 @pytest.mark.parametrize(
@@ -164,6 +192,79 @@ def test_chunks_that_are_none_cut_the_answer(site: Site, upstream: StubUpstream)
         assert not read_all(wire).endswith(b"0\r\n\r\n")
     span = site.span()
     assert (span.status, span.attributes["http.response.status_code"]) == ("error", 200)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"<html>Bad gateway</html>",
+        b"",
+        b"null",
+        b"[1, 2]",
+        b'"text"',
+        b'{"choices": "none", "usage": [1], "model": {"a": 1}}',
+        b'{"choices": [null, {"message": 3}], "usage": {"prompt_tokens": -1}}',
+        b'{"choices": [{"message": {"content": "\\ud800 NaN"}, "x": NaN}]}',
+        b"[" * 100_000,
+        b'{"a":' * 900 + b"1" + b"}" * 900,
+        b"\xff\xfe\x00",
+    ],
+)
+def test_an_answer_that_is_not_understood_passes_and_is_recorded(
+    site: Site, upstream: StubUpstream, content: bytes
+) -> None:
+    upstream.answers(content)
+    with raw_call(site.port, http_request(CHAT, b"{}", {"connection": "close"})) as wire:
+        assert read_all(wire).partition(b"\r\n\r\n")[2] == content
+    span = site.span()
+    assert span.attributes["http.response.status_code"] == 200
+    json.dumps(span.attributes)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"not json",
+        b"\xff\xfe",
+        b"[]",
+        b'{"model": 7, "messages": {"role": 1}, "stop": 3, "tools": "x"}',
+        b'{"messages": [null, 1, {"role": null, "content": [null, {"type": 2}]}]}',
+        b'{"messages": [{"role": "user", "content": "\\ud83d"}], "temperature": NaN}',
+        b'{"model": "m", "messages": ' + b"[" * 100_000,
+        b'{"model": "m", "x": ' + b"[" * 900 + b"]" * 900 + b"}",
+        b'{"model": "' + b"m" * 100_000 + b'"}',
+        b'{"max_tokens": 1e999, "seed": 123456789012345678901234567890}',
+    ],
+)
+def test_a_request_that_is_not_understood_passes_and_is_recorded(
+    site: Site, upstream: StubUpstream, content: bytes
+) -> None:
+    upstream.answers({"error": {"message": "No.", "type": "invalid_request_error"}}, 400)
+    for provider, path in (
+        ("openai", "chat/completions"),
+        ("openai", "responses"),
+        ("openai", "completions"),
+        ("openai", "embeddings"),
+        ("anthropic", "messages"),
+    ):
+        status, _ = ask(site, content, f"/gateway/bot/{provider}/v1/{path}")
+        assert status == 400
+        assert upstream.seen[-1].body == content
+    for span in site.spans(5):
+        assert span.attributes["error.type"] == "invalid_request_error"
+        assert len(span.name) < 1100
+
+
+def test_an_error_in_the_midst_of_a_stream_is_recorded(site: Site, upstream: StubUpstream) -> None:
+    upstream.streams(
+        [hello("One"), event({"error": {"message": "Overloaded.", "type": "overloaded_error"}})]
+    )
+    with raw_call(site.port, http_request(CHAT, b"{}", {"connection": "close"})) as wire:
+        read_all(wire)
+    span = site.span()
+    assert (span.status, span.message) == ("error", "Overloaded.")
+    assert span.attributes["error.type"] == "overloaded_error"
 
 
 # Sizes
@@ -312,6 +413,15 @@ def test_a_failing_upstream_is_tried_again_when_told(
     assert site.span().attributes["ratchet.retries"] == 2
 
 
+def test_the_last_failure_is_the_answer_when_retries_are_used_up(
+    open_site: Callable[..., Site], upstream: StubUpstream
+) -> None:
+    site = open_site(*both(upstream, retries=1))
+    upstream.script = flaky(9, reply({"n": 1}, 500, retry_after="0"))
+    assert ask(site) == (500, {"n": 1})
+    assert len(upstream.seen) == 2
+
+
 def test_an_upstream_that_asks_for_a_long_pause_is_not_waited_for(
     open_site: Callable[..., Site], upstream: StubUpstream
 ) -> None:
@@ -388,6 +498,19 @@ class Stubborn(SpanWriter):
 
     def post(self, records: Sequence[SpanRecord]) -> bool:
         return False if self.refuse else super().post(records)
+
+
+def test_every_call_is_recorded_though_the_writer_has_no_room(
+    open_site: Callable[..., Site], upstream: StubUpstream, disk: Store
+) -> None:
+    writer = Stubborn(disk)
+    site = open_site(*both(upstream), writer=writer)
+    upstream.answers({})
+    for _ in range(5):
+        assert ask(site)[0] == 200
+    assert disk.spans.of(None) == []
+    writer.refuse = False
+    site.spans(5)
 
 
 def test_recordings_wait_while_the_writer_holds_many_bytes(
@@ -488,6 +611,26 @@ def test_calls_that_wait_for_a_place_get_it_in_turn(monkeypatch: pytest.MonkeyPa
     asyncio.run(main())
 
 
+def test_a_call_ends_when_its_answer_does_though_prices_are_still_to_be_read(
+    site: Site, upstream: StubUpstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go = threading.Event()
+    ready: list[bool] = []
+
+    def slowly() -> None:
+        go.wait(60)
+        ready.append(True)
+
+    monkeypatch.setattr("ratchet.server.gateway.recording_queue.load", slowly)
+    monkeypatch.setattr("ratchet.server.gateway.recording_queue.loaded", lambda: bool(ready))
+    upstream.answers({})
+    assert ask(site)[0] == 200
+    site.run(asyncio.sleep(0))  # the server is past the end of the call
+    over_ns = time.time_ns()
+    go.set()
+    assert site.span().end_ns < over_ns
+
+
 def test_an_attempt_is_settled_when_its_calls_are_stored(
     site: Site, upstream: StubUpstream, attempt: tuple[str, int], disk: Store
 ) -> None:
@@ -522,6 +665,14 @@ def test_settling_includes_the_calls_that_a_killed_agent_left_open(
     site.run(site.gateway.flush_attempt(rollout_id, fence))
     (span,) = disk.spans.of(rollout_id, fence)
     assert span.attributes["error.type"] == "client_disconnected"
+
+
+def test_settling_what_made_no_calls_is_immediate(site: Site) -> None:
+    async def settle() -> None:
+        async with asyncio.timeout(0):
+            await site.gateway.flush_attempt("nobody", 1)
+
+    site.run(settle())
 
 
 def test_a_server_that_ends_lets_calls_end_and_stores_them(

@@ -42,6 +42,13 @@ def ask(site: Site, request: bytes) -> tuple[bytes, bytes]:
     return head, body
 
 
+def test_the_body_reaches_the_upstream_byte_for_byte(site: Site, upstream: StubUpstream) -> None:
+    upstream.answers({})
+    ask(site, http_request(f"{CHAT}?api-version=2&x=%20a", ODD_JSON))
+    assert upstream.seen[0].body == ODD_JSON
+    assert upstream.seen[0].target == "/v1/chat/completions?api-version=2&x=%20a"
+
+
 def test_headers_that_matter_pass_and_others_stay(site: Site, upstream: StubUpstream) -> None:
     upstream.answers({})
     sent = {
@@ -78,6 +85,48 @@ def test_headers_that_matter_pass_and_others_stay(site: Site, upstream: StubUpst
         "x-request-id": "r\xc3\xa9",  # Latin-1 in, UTF-8 out
         "accept-encoding": "gzip, deflate",
     }
+
+
+def test_status_headers_and_body_of_the_answer_are_the_upstreams(
+    site: Site, upstream: StubUpstream
+) -> None:
+    content = b'{"id" : "x",\n"choices":[]}'
+    upstream.answers(
+        content,
+        418,
+        x_request_id="req_1",
+        openai_processing_ms="7",
+        anthropic_ratelimit_requests_remaining="0",
+        date="Sat, 01 Jan 2022 00:00:00 GMT",
+        set_cookie="a=b",
+        strict_transport_security="max-age=1",
+        connection="close, x-hop",
+        x_hop="1",
+    )
+    head, body = ask(site, http_request(CHAT, b"{}"))
+    status, *lines = head.decode().split("\r\n")
+    assert status.startswith("HTTP/1.1 418 ")
+    assert body == content
+    assert sorted(lines) == [
+        "anthropic-ratelimit-requests-remaining: 0",
+        "connection: close",
+        f"content-length: {len(content)}",
+        "content-type: application/json",
+        "date: Sat, 01 Jan 2022 00:00:00 GMT",
+        "openai-processing-ms: 7",
+        "x-request-id: req_1",
+    ]
+
+
+def test_a_compressed_answer_passes_as_it_is_and_is_recorded(
+    site: Site, upstream: StubUpstream
+) -> None:
+    plain = json.dumps({"model": "m", "choices": [{"message": {"content": "Hi"}}]}).encode()
+    upstream.answers(gzip.compress(plain), content_encoding="gzip")
+    head, body = ask(site, http_request(CHAT, b"{}", {"accept-encoding": "gzip"}))
+    assert b"content-encoding: gzip" in head
+    assert gzip.decompress(body) == plain
+    assert messages(site.span(), "gen_ai.output.messages")[0]["parts"][0]["content"] == "Hi"
 
 
 def test_an_encoding_that_is_not_read_here_passes_and_is_noted(
@@ -129,6 +178,32 @@ def test_each_piece_of_a_stream_passes_before_the_next_one_is_sent(
             arrived.release()
         assert wire.recv(65536) == chunk(b"")
     assert not stalled
+
+
+def test_an_answer_without_length_or_chunks_ends_with_the_connection(
+    site: Site, upstream: StubUpstream
+) -> None:
+    def script(seen: Seen, wire: Wire) -> None:
+        wire.send(b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\n\r\nabc")
+        wire.cut()
+
+    upstream.script = script
+    head, body = ask(site, http_request(CHAT, b"{}"))
+    assert b"transfer-encoding: chunked" in head
+    assert body == b"3\r\nabc\r\n0\r\n\r\n"
+
+
+def test_an_empty_answer_passes(site: Site, upstream: StubUpstream) -> None:
+    upstream.script = lambda seen, wire: wire.send(b"HTTP/1.1 204 No Content\r\n\r\n")
+    head, body = ask(site, http_request(CHAT, b"{}"))
+    assert head.startswith(b"HTTP/1.1 204")
+    assert body == b""
+
+
+def test_the_version_may_be_left_out_of_the_base_url(site: Site, upstream: StubUpstream) -> None:
+    upstream.answers({})
+    ask(site, http_request("/gateway/bot/openai/chat/completions", b"{}"))
+    assert upstream.seen[0].target == "/v1/chat/completions"
 
 
 def test_a_connection_that_the_upstream_closed_is_not_used_again(
@@ -194,6 +269,14 @@ def test_without_a_key_of_the_servers_the_clients_own_passes_but_never_ours(
     assert upstream.seen[0].header("x-api-key") == "sk-own"
 
 
+def test_a_missing_key_is_named(open_site: Callable[..., Site], upstream: StubUpstream) -> None:
+    site = open_site(*both(upstream, key_env="SOME_KEY"))
+    head, body = ask(site, http_request(CHAT, b"{}", {"authorization": "Bearer ra_token"}))
+    assert b" 401 " in head
+    assert "Set SOME_KEY in the environment of the server" in json.loads(body)["detail"]
+    assert not upstream.seen
+
+
 # Models
 
 
@@ -209,6 +292,27 @@ def test_a_mapped_model_changes_that_word_alone(
     found = site.span().attributes
     assert found["gen_ai.request.model"] == "real-m"
     assert found["ratchet.asked_model"] == "m"
+
+
+def test_the_upstream_that_knows_the_model_is_taken(
+    open_site: Callable[..., Site], upstream: StubUpstream
+) -> None:
+    other = StubUpstream()
+    try:
+        site = open_site(
+            Upstream(name="first", dialect="openai", base_url=upstream.url),
+            Upstream(name="local", dialect="openai", base_url=other.url, models={"qwen*": "qwen*"}),
+        )
+        upstream.answers({})
+        other.answers({})
+        ask(site, http_request(CHAT, b'{"model": "qwen3-8b"}'))
+        ask(site, http_request(CHAT, b'{"model": "gpt-5"}'))
+        assert other.seen[0].json == {"model": "qwen3-8b"}
+        assert upstream.seen[0].json == {"model": "gpt-5"}
+        names = {span.attributes["ratchet.upstream"] for span in site.spans(2)}
+        assert names == {"first", "local"}
+    finally:
+        other.close()
 
 
 def test_a_dialect_that_no_upstream_speaks_is_a_clear_answer(

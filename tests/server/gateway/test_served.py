@@ -241,8 +241,8 @@ def test_a_services_call_belongs_to_the_attempt_that_it_names(
 @pytest.mark.parametrize(
     ("scope", "named", "status", "sentence"),
     [
-        ("support", "r-1", 400, "names no attempt"),
-        ("support", "r-1@0x", 400, "names no attempt"),
+        ("support", "r-1", 400, "does not name an attempt"),
+        ("support", "r-1@0x", 400, "does not name an attempt"),
         ("support", "r-2@1", 404, "There is no rollout 'r-2'"),
         ("r-1@1", "r-2@1", 400, "by its path"),
     ],

@@ -350,7 +350,7 @@ def test_another_tokenizer_is_noticed(
         upstream.answers({**whole, "ratchet": {"tokenizer": tokenizer}})
         say(training, ASKED)
     assert len(stored(training, 3)) == 3
-    assert caplog.text.count("has another tokenizer than before: b instead of a") == 1
+    assert caplog.text.count("has changed its tokenizer: b instead of a") == 1
 
 
 def test_a_rollout_that_does_not_train_is_left_alone(

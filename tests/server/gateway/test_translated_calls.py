@@ -178,6 +178,57 @@ def test_without_a_key_of_its_own_the_upstream_is_not_called(
     assert upstream.seen == []
 
 
+def test_a_loop_with_parallel_tools(to_claude: Site, claude: Anthropic) -> None:
+    claude.answers = [
+        message(
+            text("I look."),
+            use("toolu_1", "weather", {"city": "Zürich"}),
+            use("toolu_2", "weather", {"city": "Oslo"}),
+            stop_reason="tool_use",
+        ),
+        message(text("Rain in both.")),
+    ]
+    client = openai_client(to_claude)
+    messages: list[Any] = [{"role": "user", "content": "Weather?"}]
+    tools: Any = [CHAT_TOOL]
+    first = client.chat.completions.create(
+        model=CLAUDE, messages=messages, tools=tools, max_tokens=50, tool_choice="required"
+    )
+    choice = first.choices[0]
+    assert choice.finish_reason == "tool_calls"
+    assert choice.message.tool_calls is not None
+    messages.append(choice.message)
+    for called in choice.message.tool_calls:
+        assert called.type == "function"
+        city = json.loads(called.function.arguments)["city"]
+        messages.append({"role": "tool", "tool_call_id": called.id, "content": f"{city}: rain"})
+    last = client.chat.completions.create(
+        model=CLAUDE, messages=messages, tools=tools, max_tokens=50, parallel_tool_calls=False
+    )
+    assert last.choices[0].message.content == "Rain in both."
+    assert claude.faults == []
+    assert claude.requests[0]["tool_choice"] == {"type": "any"}
+    second = claude.requests[1]
+    assert second["tool_choice"] == {"type": "auto", "disable_parallel_tool_use": True}
+    assert second["messages"][1:] == [
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "text", "text": "I look."},
+                use("toolu_1", "weather", {"city": "Zürich"}),
+                use("toolu_2", "weather", {"city": "Oslo"}),
+            ],
+        },
+        {
+            "role": "user",
+            "content": [
+                {"type": "tool_result", "tool_use_id": "toolu_1", "content": "Zürich: rain"},
+                {"type": "tool_result", "tool_use_id": "toolu_2", "content": "Oslo: rain"},
+            ],
+        },
+    ]
+
+
 def test_a_streamed_chat_completion_with_tools(to_claude: Site, claude: Anthropic) -> None:
     claude.answers = [
         message(
@@ -702,3 +753,11 @@ def test_a_client_that_calls_its_provider_by_itself_gets_another_providers_model
     )
     assert ask(client, max_tokens=5).choices[0].message.content == "Hi!"
     assert b"sk-of-the-client" not in upstream.seen[0].raw
+
+
+def test_token_counts_are_not_translated(to_gpt: Site, gpt: OpenAI) -> None:
+    with pytest.raises(anthropic.NotFoundError, match="No upstream has the dialect"):
+        anthropic_client(to_gpt).messages.count_tokens(
+            model=CLAUDE, messages=[{"role": "user", "content": "Hi"}]
+        )
+    assert gpt.requests == []

@@ -26,6 +26,7 @@ from tests.server.gateway.other_providers import (
     call,
     check_answer,
     check_completions,
+    check_messages,
     completion,
     completion_chunks,
     message,
@@ -155,6 +156,50 @@ def chat_requests(draw: Callable[..., Any]) -> Json:
     if draw(st.booleans()):
         request.update(stream=True, stream_options={"include_usage": True})
     return request
+
+
+def plain(request: Json) -> Json:
+    """A request as JSON has it, with the arguments of its calls decoded."""
+    decoded: Json = json.loads(json_bytes(request))
+    for turn in decoded["messages"]:
+        for called in turn.get("tool_calls") or ():
+            called["function"]["arguments"] = json.loads(called["function"]["arguments"])
+    return decoded
+
+
+@given(chat_requests())
+def test_a_chat_request_survives_the_way_to_anthropic_and_back(request: Json) -> None:
+    sent: Json = json.loads(json_bytes(to_messages(request)))
+    check_messages(sent)
+    back = plain(to_chat(sent))
+    if "tools" not in request:  # those that were called before are declared
+        back.pop("tools", None)
+        assert back.pop("tool_choice", "none") == "none"
+    assert back == plain(request)
+
+
+@given(chat_requests())
+def test_arguments_of_earlier_calls_stay_byte_for_byte(request: Json) -> None:
+    content = json_bytes(to_messages(request))
+    for turn in request["messages"]:
+        for called in turn.get("tool_calls") or ():
+            assert called["function"]["arguments"].encode() in content
+
+
+def test_results_of_tools_come_before_what_was_said_between_them() -> None:
+    turns = [
+        {"role": "assistant", "content": None, "tool_calls": [call("a", "f", "{}")] * 2},
+        {"role": "tool", "tool_call_id": "a", "content": "1"},
+        {"role": "user", "content": "Hurry"},
+        {"role": "tool", "tool_call_id": "b", "content": "2"},
+        {"role": "user", "content": "Well?"},
+    ]
+    sent = to_messages({"model": "m", "messages": turns})
+    assert [
+        block.get("content", block.get("text")) for block in sent["messages"][1]["content"]
+    ] == [*("1", "2", "Hurry", "Well?")]
+    assert [tool["name"] for tool in sent["tools"]] == ["f"]
+    assert sent["tool_choice"] == {"type": "none"}
 
 
 def test_limits_of_a_schema_move_into_its_description() -> None:
@@ -412,6 +457,22 @@ def test_the_clients_library_has_types_for_answers_and_events(
     check_answer(path, translation.answer(answer, 1), False)
     for told in streamed(translation, events, []):
         check_answer(path, told, True)
+
+
+@given(claude_answers())
+def test_a_completion_says_all_of_the_message(answer: Json) -> None:
+    translation = translated("openai", "chat/completions", "anthropic", HELLO)
+    whole = translation.answer(answer, 1)["choices"][0]["message"]
+    said = [block["text"] for block in answer["content"] if block["type"] == "text"]
+    assert (whole["content"] or "") == "".join(said)
+    calls = [block for block in answer["content"] if block["type"] == "tool_use"]
+    told = whole.get("tool_calls", [])
+    assert [(called["id"], called["function"]["name"]) for called in told] == [
+        (block["id"], block["name"]) for block in calls
+    ]
+    assert [json.loads(called["function"]["arguments"]) for called in told] == [
+        block["input"] for block in calls
+    ]
 
 
 @given(claude_answers(), CUTS)

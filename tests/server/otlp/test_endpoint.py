@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import sqlite3
+import zlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -27,6 +28,33 @@ from tests.server.otlp.requests import (
 from tests.serving import RunningServer
 
 
+def test_spans_are_stored_when_the_answer_comes(send: Send, stored: Store, media_type: str) -> None:
+    body = encoded(request(span(), span(), service__name="bot"), media_type)
+    answer = send(body, media_type)
+    assert (answer.status_code, answer.headers["content-type"]) == (200, media_type)
+    assert answer.content == (b"" if media_type == PROTOBUF else b"{}")
+    assert len(stored.spans.live("bot")[0]) == 2
+
+
+@pytest.mark.parametrize(
+    ("coding", "pack"), [("gzip", gzip.compress), ("deflate", zlib.compress), ("identity", bytes)]
+)
+@pytest.mark.parametrize("size", [1, endpoint.SMALL])
+def test_compressed_bodies_small_and_large(
+    send: Send,
+    stored: Store,
+    media_type: str,
+    coding: str,
+    pack: Callable[[bytes], bytes],
+    size: int,
+) -> None:
+    text = "".join(chr(0x21 + number * number % 90) for number in range(size))
+    body = encoded(request(span({"text": text}), service__name="bot"), media_type)
+    answer = send(pack(body), media_type, content_encoding=coding)
+    assert answer.status_code == 200
+    assert stored.spans.live("bot")[0][0].attributes["text"] == text
+
+
 def test_many_at_once_are_all_stored(server: RunningServer, stored: Store) -> None:
     def one(number: int) -> int:
         body = encoded(request(*(span() for _ in range(5)), service__name="bot"), PROTOBUF)
@@ -37,6 +65,54 @@ def test_many_at_once_are_all_stored(server: RunningServer, stored: Store) -> No
     with ThreadPoolExecutor(8) as threads:
         assert set(threads.map(one, range(40))) == {200}
     assert len(stored.spans.live("bot", 1000)[0]) == 200
+
+
+def test_other_methods_and_media_types_are_sent_away(server: RunningServer, send: Send) -> None:
+    for media_type in ("text/plain", "application/x-thrift", ""):
+        answer = send(b"{}", media_type)
+        assert (answer.status_code, answer.headers["content-type"]) == (
+            415,
+            "application/problem+json",
+        )
+    assert send(b"{}", "Application/JSON; charset=utf-8").status_code == 200
+    with server.client() as http:
+        answer = http.put("/v1/traces")
+        assert (answer.status_code, answer.headers["allow"]) == (405, "GET, POST")
+    assert send(b"{}", JSON, content_encoding="br").status_code == 415
+
+
+DAMAGED = [
+    (PROTOBUF, b"\xff"),
+    (PROTOBUF, b"\x0a\xff\xff\xff\xff\x0f"),
+    (JSON, b""),
+    (JSON, b"{"),
+    (JSON, b"[]"),
+    (JSON, b'"\xff"'),
+    (JSON, b'{"resourceSpans": 3}'),
+    (JSON, b'{"resourceSpans": [{"scopeSpans": [{"spans": [{"traceId": 5}]}]}]}'),
+    (JSON, b'{"resourceSpans": [{"resource": {"attributes": [{"key": 5}]}}]}'),
+]
+
+
+@pytest.mark.parametrize(("media_type", "body"), DAMAGED)
+def test_damaged_bodies_are_refused_in_the_form_of_the_request(
+    send: Send, media_type: str, body: bytes
+) -> None:
+    answer = send(body, media_type)
+    assert (answer.status_code, answer.headers["content-type"]) == (400, media_type)
+    code, message = status(answer.content, media_type)
+    assert code == 3
+    assert message.startswith("The body is ")
+
+
+def test_a_truncated_body_is_refused(send: Send, stored: Store, media_type: str) -> None:
+    body = encoded(request(span({"a": "b" * 50}), service__name="bot"), media_type)
+    for end in (len(body) // 3, len(body) // 2, len(body) - 1):
+        assert send(body[:end], media_type).status_code == 400
+    packed = gzip.compress(body)
+    assert send(packed[:-9], media_type, content_encoding="gzip").status_code == 400
+    assert send(body, media_type, content_encoding="gzip").status_code == 400
+    assert stored.spans.agents() == []
 
 
 def test_a_body_beyond_the_limit_is_refused_also_when_it_hides_in_a_small_one(

@@ -293,7 +293,7 @@ def test_a_token_of_an_attempt_puts_all_spans_to_it_and_none_to_another() -> Non
         body = request(span(), span(foreign)).SerializeToString()
         kept, rejected = records_of(decode_protobuf(body), mine)
         assert len(kept) == 1
-        assert rejected == {"belong to another attempt than the token": 1}
+        assert rejected == {"belong to an attempt other than the token's": 1}
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What a simulated model says. It has no abilities: it follows the form that is asked for.
+"""The answers of a simulated model. It has no abilities: it follows the requested form.
 
 A request with tools gets the call of one, with arguments that fit its schema; then a text. One that
 asks for JSON gets JSON that fits the schema.
@@ -19,16 +19,16 @@ import msgspec
 from ratchet.observe.model_apis.bounded_json import items, mapping
 
 MOST_CALLS = 2
-"""Tools that are called for one message of the user."""
+"""Tools that are called for one user message."""
 ANSWER = "Simulated answer"
-"""Beginning of each text without another form."""
+"""Beginning of every text for which no other form is requested."""
 _DEPTH = 8
 """Levels of a schema that are filled."""
 
 _MARKED = re.compile(
     r"`\[\[ ## (\w+) ## \]\]`(?: \(must be formatted as a valid Python (.+?)\)(?=,|\.|$))?"
 )
-"""Fields that DSPy asks for, with the types of those that are no texts."""
+"""Fields that DSPy asks for, with the types of those that are not texts."""
 
 
 _PHRASE = re.compile(
@@ -38,7 +38,7 @@ _PHRASE = re.compile(
 
 
 class Turn(msgspec.Struct, frozen=True):
-    """What the model says: a text, or the call of a tool."""
+    """An answer: a text, or a tool call."""
 
     text: str
     tool: str = ""
@@ -46,7 +46,7 @@ class Turn(msgspec.Struct, frozen=True):
 
     @property
     def id(self) -> str:
-        """The same for the same turn."""
+        """Equal for equal turns."""
         return hashlib.sha256(repr(self).encode()).hexdigest()[:12]
 
 
@@ -64,7 +64,7 @@ def turn_of(
     calls: bool,
     extra_turns: int = 0,
 ) -> Turn:
-    """What the model says: a tool's call once, then a text or JSON.
+    """The model's answer: one call of a tool, then a text or JSON.
 
     Args:
         body: The decoded request, in any dialect.
@@ -95,7 +95,7 @@ def turn_of(
 
 
 def _tools(body: Mapping[str, Any]) -> list[Tool]:
-    """The tools that a request offers, in any dialect; without those of the provider's own."""
+    """The tools that a request offers, in any dialect, without the provider's own."""
     offered = []
     for entry in items(body.get("tools")) or items(mapping(body.get("toolConfig")).get("tools")):
         entry = mapping(entry)
@@ -121,7 +121,7 @@ def _forced(body: Mapping[str, Any]) -> str:
 
 
 def _schema(body: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Schema of an answer in JSON: empty for any object; None for a text."""
+    """Schema of a JSON answer: empty for any object; None for a text."""
     form, settings = mapping(body.get("response_format")), mapping(body.get("generationConfig"))
     candidates = (
         mapping(form.get("json_schema")).get("schema"),
@@ -139,7 +139,7 @@ def _schema(body: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 def _written_schema(texts: Sequence[str]) -> Mapping[str, Any]:
-    """The JSON schema that a message states in words; empty without one."""
+    """The JSON schema that a message states in words; empty if it states none."""
     for text in reversed(texts):
         _, label, after = text.rpartition("JSON schema:")
         if label:
@@ -241,7 +241,7 @@ def _referred(root: Any, reference: str) -> Any:
 
 
 def _lowered(schema: Any) -> Any:
-    """Gemini writes types in capitals."""
+    """Gemini writes types in capital letters."""
     if isinstance(schema, dict):
         return {
             key: value.lower() if key == "type" and isinstance(value, str) else _lowered(value)

@@ -1,4 +1,4 @@
-"""What the recorded run did outside of itself, with a proposal for each line."""
+"""What the recorded run did outside of itself, each with a proposal."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ratchet.types import InputError
 from ratchet.wire.recording.recording import Contact, Recording
 
 READING = ("GET", "HEAD", "OPTIONS")
-"""Methods that by HTTP's definition change nothing."""
+"""Methods that by definition of HTTP change nothing."""
 
 
 class OutsideAct(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,11 +24,11 @@ class OutsideAct(msgspec.Struct, frozen=True, kw_only=True):
     key: str
     """The list in [agent.allow]: `hosts`, `programs` or `folders`."""
     subject: str
-    """As it stands in that list."""
+    """As written in that list."""
     said: str
-    """What was seen, for people."""
+    """What was seen, in words."""
     allow: bool
-    """The proposal."""
+    """Whether rollouts may do it, as proposed."""
 
 
 def outside_acts(recording: Recording, allowed: Iterable[str] = ()) -> tuple[OutsideAct, ...]:
@@ -93,15 +93,15 @@ def _key(subject: str, root: str) -> str:
         return "hosts"
     if shutil.which(subject) is None:
         raise InputError(
-            f"--allow {subject} is no program on the PATH, and the recorded run contacted no such"
-            " host.",
+            f"--allow {subject} is no program on the PATH, and the recorded run contacted no such "
+            "host.",
             hint="Name a host with its port, such as api.tavily.com:443, or a folder with a slash.",
         )
     return "programs"
 
 
 def _folder(path: str) -> str:
-    """The folder of a file; in the home folder the one that stands there."""
+    """The folder of a file; for a file in the home folder, the folder directly in it."""
     parts = PurePosixPath(path).parts
     if parts[0] == "~":
         return "/".join(parts[:2])
