@@ -9,17 +9,17 @@ import hmac
 import re
 import secrets
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 import msgspec
 
+from ratchet._asgi import Headers
 from ratchet.server.http_problems import HttpProblem
 from ratchet.server.key_cache import KeyCache
 from ratchet.server.limits import Clock, RateLimiter, ServerLimits
 from ratchet.server.origin import (
-    Headers,
     check_origins,
     granted_headers,
     is_preflight,
@@ -303,7 +303,7 @@ def _unauthorized(detail: str, error: str = "invalid_token") -> HttpProblem:
     )
 
 
-def _shown(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+def _shown(headers: Headers) -> bytes:
     """The Ratchet key or token among the headers; empty when there is none."""
     for name, value in headers:
         if name in _HEADERS:

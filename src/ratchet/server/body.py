@@ -6,13 +6,12 @@ import asyncio
 import re
 import zlib
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
+from ratchet._asgi import Receive
 from ratchet.server.http_problems import HttpProblem
-
-Receive = Callable[[], Awaitable[Mapping[str, Any]]]
 
 Content: TypeAlias = bytes | bytearray
 """A whole body. A large one is left in the buffer that it was read into: it is there once."""

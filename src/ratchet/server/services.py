@@ -6,12 +6,13 @@ import asyncio
 import functools
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from ratchet._asgi import AsgiApp
 from ratchet.observe.redaction import Redactor
 from ratchet.server.access import Gatekeeper
 from ratchet.server.activity_log import ActivityLog
@@ -35,7 +36,6 @@ CLOSE_S = 30.0
 log = logging.getLogger("ratchet.server")
 
 Result = TypeVar("Result")
-Raw = Callable[[Any, Any, Any], Awaitable[None]]
 
 
 class BackgroundService(Protocol):
@@ -88,7 +88,7 @@ class Services:
         spans: SpanWriter,
         redactor: Redactor,
         gateway: GatewayService,
-        otlp: Raw,
+        otlp: AsgiApp,
         pruner: Pruner,
         project: Path | None = None,
         commands: ProjectCommands | None = None,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
 
+from ratchet._asgi import Headers
 from ratchet.server.http_problems import HttpProblem
 
 SECURE, PLAIN = "__Host-ratchet", "ratchet_session"
@@ -23,7 +24,7 @@ MARK = b"x-ratchet-dashboard"
 _SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 
 
-def cookie_key(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+def cookie_key(headers: Headers) -> bytes:
     """The key in a request's cookie; empty when there is none."""
     for name, value in headers:
         if name == b"cookie":
@@ -37,7 +38,7 @@ def cookie_key(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
     return b""
 
 
-def check_own_page(method: str, headers: Iterable[tuple[bytes, bytes]]) -> None:
+def check_own_page(method: str, headers: Headers) -> None:
     """Refuse a change that a page of another origin asks for in a person's name.
 
     A browser adds the cookie to whatever a page sends here. So a request with a cookie that may

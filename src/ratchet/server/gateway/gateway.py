@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, get_args
 
+from ratchet._asgi import AsgiScope, Receive, Send
 from ratchet.observe.model_apis import (
     DIALECTS,
     MODEL_IN_PATH,
@@ -29,7 +30,7 @@ from ratchet.server.gateway.pool import UpstreamPool
 from ratchet.server.gateway.recording import CallRecording
 from ratchet.server.gateway.recording_queue import RecordingQueue, Writer
 from ratchet.server.gateway.recording_spool import RecordingSpool
-from ratchet.server.gateway.relay import CallRelay, Receive, UnknownWeights, UpstreamFailure
+from ratchet.server.gateway.relay import CallRelay, UnknownWeights, UpstreamFailure
 from ratchet.server.gateway.substitution import Substitute
 from ratchet.server.gateway.target import (
     Addressed,
@@ -42,7 +43,7 @@ from ratchet.server.gateway.target import (
 from ratchet.server.gateway.training import ReadTraining
 from ratchet.server.gateway.translating import RefusedSettings
 from ratchet.server.gateway.upstream import Upstream, standard_upstreams
-from ratchet.server.http_problems import HttpProblem, Send, problem_of, send_problem
+from ratchet.server.http_problems import HttpProblem, problem_of, send_problem
 from ratchet.server.metrics import Metrics
 from ratchet.types import RatchetError
 
@@ -68,9 +69,6 @@ _log = logging.getLogger(__name__)
 
 def _no_token(_: bytes) -> tuple[str, int]:
     raise HttpProblem(401, "This gateway has issued no token.")
-
-
-Scope = Mapping[str, Any]
 
 
 class Gateway:
@@ -177,7 +175,7 @@ class Gateway:
             await asyncio.wait(ending, timeout=HANG_UP_S)
         await self._recordings.flush(target)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         """Serve one request."""
         try:
             await self._answer(scope, receive, send)
@@ -188,7 +186,7 @@ class Gateway:
         except RatchetError as error:
             await send_problem(problem_of(error), send, scope["path"][:200])
 
-    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _answer(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         parts = scope["path"].split("/", 4)
         if len(parts) != 5 or parts[3] not in _PROVIDERS:
             raise _nothing(scope["path"])
@@ -239,7 +237,7 @@ class Gateway:
         finally:
             del self._calls[task]
 
-    async def _admit(self, call: Addressed, scope: Scope) -> None:
+    async def _admit(self, call: Addressed, scope: AsgiScope) -> None:
         target = call.target
         if self._closing:
             raise HttpProblem(503, "The server is shutting down.", headers={"retry-after": "1"})

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from typing import Literal, NamedTuple, TypeAlias
 from urllib.parse import unquote_to_bytes
 
 import msgspec
 
+from ratchet._asgi import Headers
 from ratchet.server.gateway.headers import ROLLOUT_HEADER
 from ratchet.server.http_problems import HttpProblem
 
@@ -56,9 +57,7 @@ class Addressed(NamedTuple):
     """Its query string, without the parameter that names an attempt."""
 
 
-def addressed(
-    scope: str, headers: Iterable[tuple[bytes, bytes]], query: bytes, read_token: ReadToken
-) -> Addressed:
+def addressed(scope: str, headers: Headers, query: bytes, read_token: ReadToken) -> Addressed:
     """What a call is for, by its path, and for a service by its header or its query parameter.
 
     Each names an attempt as ROLLOUT_ID@FENCE or by its token; the path may name an agent instead.

@@ -7,20 +7,19 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
+from ratchet._asgi import AsgiScope, Receive, Send
 from ratchet.server.access import Caller
 from ratchet.server.agent_limits import opens
-from ratchet.server.body import BodyBudget, Content, Receive, decompressed, read_body
+from ratchet.server.body import BodyBudget, Content, decompressed, read_body
 from ratchet.server.http_problems import HttpProblem
 from ratchet.server.metrics import Metrics
 from ratchet.server.otlp.limits import MAX_MESSAGES, MAX_SPANS, Malformed, TooMany
 from ratchet.server.otlp.messages import ENCODINGS, OtlpEncoding
 from ratchet.server.otlp.records import OtlpRecords, describe, records_of
 from ratchet.server.span_writer import SpanWriter
-
-Send = Callable[[Mapping[str, Any]], Awaitable[None]]
 
 BODY_LIMIT = 32 * 1024 * 1024
 """Default limit of a body in bytes, also after decompression."""
@@ -62,7 +61,7 @@ class Otlp:
         self._metrics = metrics
         self._bodies = bodies or BodyBudget()
 
-    async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         """Serve one request.
 
         Raises:
