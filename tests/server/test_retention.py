@@ -15,7 +15,7 @@ from sqlalchemy import text
 
 from ratchet.server import background_loop, retention
 from ratchet.server.metrics import Metrics
-from ratchet.server.retention import DAY_S, LARGEST, SMALLEST, Pruner, Retention, next_limit
+from ratchet.server.retention import LARGEST, SMALLEST, Pruner, Retention, next_limit
 from ratchet.store import Store
 from ratchet.store.audit import AuditRow
 from ratchet.store.partitions import period_s
@@ -35,6 +35,7 @@ from ratchet.types import (
     Stage,
     StoreError,
 )
+from ratchet.types.cycle import DAY_S
 
 NOW = 1_000 * DAY_S
 DAYS_30 = Retention(

@@ -15,6 +15,7 @@ from ratchet.evaluate import Judgement, Scorer, evaluator
 from ratchet.evaluate.judges.judge import Judge
 from ratchet.evaluate.judges.prompt import Criterion
 from ratchet.evaluate.judges.realign import LabelledRollout
+from ratchet.evaluate.scoring import AT_ONCE
 from ratchet.learn import Budget, Lab, LabSettings
 from ratchet.learn.apo import APO
 from ratchet.learn.checks import Checks, keeps_prompt
@@ -40,9 +41,6 @@ QUESTION = "question_{number}"
 
 VERDICTS_PER_CASE = 20
 """Budget of verdicts, for each labelled case."""
-
-AT_ONCE = 16
-"""Number of concurrent verdicts."""
 
 
 class JudgeRunner:

@@ -7,10 +7,9 @@ from collections.abc import Mapping, Sequence
 from ratchet.evaluate.failures import FAILED as FAILED_EVALUATOR
 from ratchet.evaluate.failures import is_failure
 from ratchet.learn import objective_value
+from ratchet.learn.work import FAILURES
 from ratchet.prove import PairedScore
 from ratchet.types import Rollout, Score
-
-FAILED = ("failed", "timed_out", "crashed")
 
 REASON_CHARACTERS = 200
 """Most characters of a reason in the evidence."""
@@ -45,7 +44,7 @@ def paired_score(
             name: (_metric(name, baseline, before), _metric(name, candidate, after))
             for name in metrics
         },
-        failed=tuple(name for name, side in sides.items() if side.status in FAILED),
+        failed=tuple(name for name, side in sides.items() if side.status in FAILURES),
         reasons={
             name: reason
             for name, side in sides.items()
@@ -58,7 +57,7 @@ def paired_score(
 
 def _reason(rollout: Rollout, score: Score | None) -> str:
     """Why a rollout has no score, or has 0 since its answer broke the evaluator; else empty."""
-    if rollout.status in FAILED:
+    if rollout.status in FAILURES:
         return ""
     if score is None:
         return "it was not scored" if rollout.status == "succeeded" else f"it is {rollout.status}"
@@ -68,7 +67,7 @@ def _reason(rollout: Rollout, score: Score | None) -> str:
 
 def _metric(name: str, rollout: Rollout, scores: Mapping[str, Score]) -> float | None:
     if name == "errors":
-        ended = rollout.status in FAILED or rollout.status == "succeeded"
-        return float(rollout.status in FAILED) if ended else None
+        ended = rollout.status in FAILURES or rollout.status == "succeeded"
+        return float(rollout.status in FAILURES) if ended else None
     score = scores.get(name)
     return score.value if score is not None else None

@@ -20,8 +20,9 @@ from ratchet.models.failure import ModelUnavailable
 from ratchet.observe.step_text import RETURNED, cut, steps_of
 from ratchet.observe.system_prompts import system_prompts
 from ratchet.store import Store
-from ratchet.store.problems import DAY_S, ScanPlace
+from ratchet.store.problems import ScanPlace
 from ratchet.types import BudgetExhausted, Occurrence, Span, TraceReading
+from ratchet.types.cycle import DAY_S
 from ratchet.types.wording import counted
 
 AT_ONCE = 10

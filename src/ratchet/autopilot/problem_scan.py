@@ -23,8 +23,9 @@ from ratchet.curate.problems.symptoms import acts_of, as_text
 from ratchet.curate.recorded_values import Incomplete, input_of
 from ratchet.llm import price
 from ratchet.store import Store
-from ratchet.store.problems import DAY_S, ScanPlace
+from ratchet.store.problems import ScanPlace
 from ratchet.types import Occurrence, Problem, Score
+from ratchet.types.cycle import DAY_S
 from ratchet.types.trace import ObservedTrace, TraceRecording
 
 LOW = 0.5

@@ -14,8 +14,8 @@ from ratchet.autopilot.project_tasks import project_dataset
 from ratchet.curate import CaptureFilter, capture
 from ratchet.curate.capture import KNOWN
 from ratchet.store import Store
-from ratchet.store.problems import DAY_S
 from ratchet.types import NEEDS_WORK, STAGE_TRANSITIONS, Dataset, InputError, Problem
+from ratchet.types.cycle import DAY_S
 from ratchet.types.trace import TraceFilter
 from ratchet.types.wording import counted
 

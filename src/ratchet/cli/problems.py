@@ -37,7 +37,6 @@ from ratchet.cli.errors import err
 from ratchet.cli.keys import StoreUrl, open_store
 from ratchet.observe.project_paths import folder_with_config
 from ratchet.store import Store
-from ratchet.store.problems import DAY_S
 from ratchet.types import (
     NEEDS_WORK,
     Conflict,
@@ -47,6 +46,7 @@ from ratchet.types import (
     ProblemReport,
     ProblemState,
 )
+from ratchet.types.cycle import DAY_S
 from ratchet.types.wording import counted
 
 problems = typer.Typer(help="Find what goes wrong with the agent in live traffic, worst first.")

@@ -17,10 +17,10 @@ from ratchet.store import Store
 from ratchet.store.partitions import period_s
 from ratchet.store.pruning import PruningStep
 from ratchet.types import StoreError
+from ratchet.types.cycle import DAY_S
 
 log = logging.getLogger("ratchet.server")
 
-DAY_S = 86_400.0
 EVERY_S = 3600.0
 """Seconds between the end of a sweep and the next."""
 

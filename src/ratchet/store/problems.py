@@ -28,8 +28,7 @@ from ratchet.types import (
     ProblemTransition,
     TraceReading,
 )
-
-DAY_S = 86_400.0
+from ratchet.types.cycle import DAY_S
 
 EXAMPLES = 5
 """Occurrences in a report."""

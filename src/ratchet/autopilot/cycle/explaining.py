@@ -20,8 +20,6 @@ from ratchet.types import (
 from ratchet.types.interval_text import interval_text
 from ratchet.types.wording import counted
 
-DAY_S = 86_400.0
-
 
 def explain_experiment(experiment: Experiment) -> list[str]:
     """Sentences about a held-out experiment."""

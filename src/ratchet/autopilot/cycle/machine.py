@@ -23,7 +23,7 @@ from ratchet.autopilot.cycle.policy import (
     day_of,
     may_learn,
 )
-from ratchet.autopilot.cycle.rules import DAY_S, StateRules
+from ratchet.autopilot.cycle.rules import StateRules
 from ratchet.store import Store
 from ratchet.types import (
     Activation,
@@ -35,6 +35,7 @@ from ratchet.types import (
     RatchetError,
     content_hash,
 )
+from ratchet.types.cycle import DAY_S
 
 _log = logging.getLogger("ratchet")
 

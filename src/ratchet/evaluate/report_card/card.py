@@ -22,6 +22,7 @@ from ratchet.evaluate.report_card.checks import CHECKS, Measured
 from ratchet.evaluate.report_card.probes import Probe, plan_probes
 from ratchet.evaluate.report_card.self_preference import self_preference
 from ratchet.evaluate.report_card.variants import PER_COPY, compare_variants
+from ratchet.evaluate.scoring import AT_ONCE
 from ratchet.store import Store
 from ratchet.types import (
     CardCheck,
@@ -35,9 +36,6 @@ from ratchet.types import (
 )
 from ratchet.types.wording import counted
 from ratchet.worker.evaluator import Evaluator, SpansOf, basis_of, missing
-
-AT_ONCE = 16
-"""Number of concurrent verdicts."""
 
 COPIES = 20
 """Most copies made of each kind."""

@@ -9,14 +9,12 @@ from collections.abc import Sequence
 
 from ratchet.evaluate.report_card import thresholds as limits
 from ratchet.evaluate.report_card.checks import Measured, Z, small_share, small_shift
+from ratchet.evaluate.scoring import AT_ONCE
 from ratchet.types import CardCheck, Rollout
 from ratchet.worker.evaluator import Evaluator, SpansOf, VariantCheck
 
 PER_COPY = 4
 """Real outputs that are compared for each copy of a kind."""
-
-AT_ONCE = 16
-"""Number of concurrent verdicts."""
 
 TIE = 0.5
 """The score of a pairwise judge that prefers neither answer."""

@@ -21,6 +21,7 @@ from ratchet.server.services import Services
 from ratchet.store import Store
 from ratchet.store.trace_index import AgentFigures
 from ratchet.types import FINAL_CYCLE_STATES, Cycle, Experiment, Release, Run
+from ratchet.types.cycle import DAY_S
 
 group = RouteGroup("overview")
 
@@ -32,9 +33,6 @@ BUCKETS = 31
 
 STEPS_H = (1, 2, 3, 6, 12)
 """Hours of a step that is shorter than a day; others are whole days."""
-
-DAY_S = 86_400
-"""A day of the costs, in UTC."""
 
 LATEST = 5
 """Experiments, releases and runs in an answer."""

@@ -15,7 +15,6 @@ from ratchet.server.api.fields import Name, Request, ShortText
 from ratchet.server.http_problems import HttpProblem
 from ratchet.server.routes import ADMIN, READ, RouteGroup
 from ratchet.server.services import Services
-from ratchet.store.problems import DAY_S
 from ratchet.types import (
     Occurrence,
     Problem,
@@ -23,6 +22,7 @@ from ratchet.types import (
     ProblemState,
     ProblemTransition,
 )
+from ratchet.types.cycle import DAY_S
 
 group = RouteGroup("problems")
 
