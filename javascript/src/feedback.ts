@@ -109,7 +109,7 @@ function itemOf(given: Statement): Record<string, unknown> {
 function statementOf(given: Statement): [kind: string, value: number | undefined, content?: unknown] {
   const ways = ["thumbs", "rating", "correction", "preference", "signal"] as const;
   const said = ways.filter((way) => given[way] !== undefined);
-  if (said.length > 1) throw new RatchetError(`It is either ${said.join(" or ")}; say each by itself.`);
+  if (said.length > 1) throw new RatchetError(`It is either ${said.join(" or ")}; give each in a call of its own.`);
   const { value, thumbs, rating, preference } = given;
   switch (said[0]) {
     case undefined:
@@ -124,7 +124,7 @@ function statementOf(given: Statement): [kind: string, value: number | undefined
     }
     case "preference":
       if (!Array.isArray(preference) || preference.length !== 2) {
-        throw new RatchetError("A preference is the better and the worse of two answers.");
+        throw new RatchetError("A preference is a pair of answers: the better and the worse.");
       }
       return ["preference", value, { chosen: plain(preference[0]), rejected: plain(preference[1]) }];
     case "correction":

@@ -140,7 +140,7 @@ function keyOf(given: string): string {
   const key = given.trim();
   if (!/^[\x21-\x7e]*$/.test(key)) {
     throw new RatchetError(
-      "The key contains spaces, line breaks or letters that no key has." +
+      "The key contains spaces, line breaks or characters that are not allowed in keys." +
         " Copy it again from the output of `ratchet keys create`.",
     );
   }

@@ -81,7 +81,7 @@ async def hello(coach: Coach) -> Reply:
 
 def test_an_algorithm_that_needs_a_coach_is_told_that_none_is_named(store: Store) -> None:
     with pytest.raises(
-        CoachUnavailable, match="search needs a coach LLM, and none is named"
+        CoachUnavailable, match="search needs a coach LLM, but none is configured"
     ) as told:
         opened(store, Search())
     assert "[coach]" in (told.value.hint or "")

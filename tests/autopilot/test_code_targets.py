@@ -99,7 +99,7 @@ def test_candidates_are_checked_before_they_cost_a_rollout(tmp_path: Path) -> No
     assert fine == ""
     assert "changes its parameters to n. Keep `def digits(number: int) -> int`" in renamed
     assert "numpee, which is not installed" in absent
-    assert "reach neither the network" in network
+    assert "may not use the network" in network
     assert "test_it_is_whole" in broken
     assert "test_it_never_says_seven" in unfit or "pass where" in unfit
 

@@ -389,7 +389,7 @@ def test_a_guardrail_that_makes_no_sense_is_refused(
 
 def test_a_margin_beyond_its_scale_is_refused(make_project: MakeProject) -> None:
     with pytest.raises(
-        InputError, match=r"'exact_match': margin 2.0 is not within 0 and its scale"
+        InputError, match=r"'exact_match': margin 2.0 is not between 0 and its scale"
     ):
         guardrails(make_project(f'{EXACT}[[guardrails]]\nmetric = "exact_match"\nmargin = 2.0\n'))
 

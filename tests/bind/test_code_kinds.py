@@ -141,7 +141,7 @@ def test_a_decorator_below_is_refused() -> None:
     @ratchet.trace
     def step() -> None: ...
 
-    with pytest.raises(InputError, match=r"decorated already.*below the other decorators"):
+    with pytest.raises(InputError, match=r"already decorated.*below the other decorators"):
         ratchet.evolve(step)
 
 

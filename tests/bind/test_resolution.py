@@ -267,7 +267,7 @@ def test_a_declaration_in_a_function_may_run_again() -> None:
 
 @pytest.mark.parametrize("name", ["", "a b", "a/b", None])
 def test_a_malformed_name_is_refused(name: str) -> None:
-    with pytest.raises(InputError, match="cannot name a resource"):
+    with pytest.raises(InputError, match="is not a valid resource name"):
         ratchet.prompt(name, "text")
 
 

@@ -110,6 +110,6 @@ def test_an_improvement_runs_the_frozen_sets_and_the_pull_request_says_what_they
     assert verified["ok"] is True
     releases: Any = project.json("releases")["releases"]
     text = Path(releases[0]["pull_request"]).read_text()
-    assert "### What was fixed before" in text
+    assert "### Problems fixed before" in text
     assert "| `Small numbers` | " in text
     assert "- `Small numbers`: fixed `f" in text

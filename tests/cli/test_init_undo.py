@@ -35,7 +35,7 @@ def test_undo_is_previewed_and_done_from_a_folder_of_the_project(
     assert "You are on main." in capsys.readouterr().out
     assert state_of(root) == before
     assert run(["init", "--undo", str(root)]) == 2
-    assert "Nothing is wired" in capsys.readouterr().err
+    assert "is not wired" in capsys.readouterr().err
 
 
 def test_what_was_edited_is_named_also_as_json(
@@ -71,7 +71,7 @@ def test_doctor_says_that_all_is_there_and_reads_only(
     root = _project(tmp_path / "made")
     before = state_of(root)
     assert run(["doctor", str(root)]) == 0
-    assert "What the settings name is there." in capsys.readouterr().out
+    assert "Everything that the settings name exists." in capsys.readouterr().out
     assert state_of(root) == before
 
 

@@ -128,7 +128,7 @@ def test_contradictions_are_named(url: str, tmp_path: Path) -> None:
     ("content", "message"),
     [
         (b'{"rollout_id": "sure", "value": 1}\n{"rollout_id": "sure"}', "line 2: Object missing"),
-        (b'{"rollout_id": "sure", "value": 17.3}', "line 1: A label is a number from 0 to 1."),
+        (b'{"rollout_id": "sure", "value": 17.3}', "line 1: A label must be a number from 0 to 1."),
         (b'{"rollout_id": "gone", "value": 1}', "there is no rollout 'gone'"),
         (None, "cannot be read"),
     ],

@@ -180,7 +180,7 @@ def test_no_command_sends_what_the_projects_rules_redact(
         (
             "Answer politely, as [redacted:customer] wishes.",
             "",
-            "A proposal is refused: it holds [redacted:customer]",
+            "A proposal was refused: it contains [redacted:customer]",
         ),
     ],
 )

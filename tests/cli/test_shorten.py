@@ -44,7 +44,7 @@ def test_a_shorter_prompt_is_proved_no_worse_and_becomes_a_patch(
     project = make_project(agent=AGENT, config=SETTINGS + tail + INLINE)
     shown = project.ratchet("improve").stdout
     words = " ".join(shown.split())
-    assert "The prompts are 58 % shorter: about 48 tokens in place of 115" in words
+    assert "The prompts are 58 % shorter: about 48 tokens instead of 115" in words
     outcome = project.json("improve")
     assert outcome["verdict"] == "promote", outcome["message"]
     assert str(outcome["message"]).startswith("Proved no worse, within a margin of")

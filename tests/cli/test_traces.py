@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ratchet.cli import traces as listing
@@ -155,7 +155,6 @@ def test_parents_that_make_no_sense_lose_no_span(
     parents=st.lists(st.tuples(st.integers(0, 9), st.integers(-1, 12)), max_size=30),
     folded=st.booleans(),
 )
-@settings(max_examples=50, deadline=None)
 def test_every_span_is_shown_once_or_counted(parents: list[tuple[int, int]], folded: bool) -> None:
     spans = [
         span(str(id), None if parent < 0 else str(parent), name=f"n{id % 2}")

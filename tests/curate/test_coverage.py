@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from ratchet.curate.refinement.coverage import ENOUGH, measure_coverage
 from ratchet.curate.refinement.live_inputs import live_inputs
 from ratchet.store import Store
@@ -25,14 +23,6 @@ def test_what_the_dataset_lacks_is_a_gap() -> None:
     assert words & {"money", "order", "parcel", "arrived", "refund", "back", "want"}
     assert sum(cluster.tasks for cluster in found.clusters) == 20
     assert found.distance > 0.4
-
-
-def test_a_dataset_like_the_traffic_has_no_gap() -> None:
-    live = mixed(BOOKING, REFUND)
-    found = measure_coverage(live, live)
-    assert found is not None
-    assert found.gaps == ()
-    assert found.distance == pytest.approx(0)
 
 
 def test_traffic_that_changes_its_subject_drifts_and_mixed_traffic_does_not() -> None:

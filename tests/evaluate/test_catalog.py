@@ -108,7 +108,7 @@ def test_a_module_that_was_found_and_fails_is_named_with_its_line(
     with pytest.raises(ConfigError) as raised:
         make_evaluator(f"{module}:judge", {})
     hint = raised.value.hint or ""
-    assert f"{module!r} was found, and its import failed in {tmp_path / module}.py" in hint
+    assert f"{module!r} was found, but its import failed in {tmp_path / module}.py" in hint
     assert f", line {line}: {words}" in hint
 
 
@@ -116,7 +116,7 @@ def test_a_module_that_is_not_found_says_where_it_is_looked_for() -> None:
     for use in ("no_such_module:f", "math:no_such_function"):
         with pytest.raises(ConfigError) as raised:
             make_evaluator(use, {})
-        assert "found from the folders" in (raised.value.hint or "")
+        assert "searched for in the folders" in (raised.value.hint or "")
 
 
 def test_a_whole_number_is_a_fitting_float() -> None:

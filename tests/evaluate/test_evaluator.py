@@ -92,15 +92,21 @@ def test_a_judgement_says_why() -> None:
 @pytest.mark.parametrize(
     ("returned", "error"),
     [
-        (1.5, "It returned 1.5; a score lies in [0, 1]"),
-        (-0.1, "It returned -0.1; a score lies in [0, 1]"),
+        (1.5, "It returned 1.5; a score must in [0, 1]"),
+        (-0.1, "It returned -0.1; a score must in [0, 1]"),
         (float("nan"), "It returned nan, which is not finite."),
         (float("inf"), "It returned inf, which is not finite."),
         (10**400, "OverflowError"),
-        (None, "It returned NoneType where a number is expected."),
-        ("0.5", "It returned str where a number is expected."),
-        (Judgement("good"), "It returned str where"),  # type: ignore[arg-type]
-        (Judgement(2), "It returned 2; a score lies"),
+        (
+            None,
+            "It returned NoneType instead of a number, a Boolean or Judgement(value, rationale).",
+        ),
+        (
+            "0.5",
+            "It returned str instead of a number, a Boolean or Judgement(value, rationale).",
+        ),
+        (Judgement("good"), "It returned str instead"),  # type: ignore[arg-type]
+        (Judgement(2), "It returned 2; a score must"),
     ],
 )
 def test_what_is_no_score_is_an_error_and_no_zero(returned: Any, error: str) -> None:

@@ -88,7 +88,7 @@ def test_it_finds_a_set_of_examples_that_helps(make_store: MakeStore) -> None:
     found = learn(make_store())
     assert found.finding.best_val > found.finding.baseline_val + 0.1
     assert found.finding.best.algorithm == "few_shot"
-    assert "examples of train tasks" in found.finding.best.reason
+    assert "examples from train tasks" in found.finding.best.reason
     assert text_of(found.finding).startswith("You say what kind a number is. {question}\n\n# Examp")
     assert found.finding.best.resources["system"].placeholders == {"question"}  # type: ignore[union-attr]
     assert found.spent == found.runner.executed.total() <= 300

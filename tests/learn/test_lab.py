@@ -293,7 +293,7 @@ def test_a_budget_in_dollars_says_once_which_models_it_cannot_count(make_store: 
     asyncio.run(work())
     assert said == [
         "The cost of some calls is not measured: the price of 'own-model' is unknown;"
-        " [prices] in ratchet.toml sets it."
+        " set it under [prices] in ratchet.toml."
         " The budget of $1 cannot count them."
     ]
 
@@ -312,7 +312,7 @@ def test_what_ends_after_the_time_is_up_is_told(make_store: MakeStore) -> None:
         ended = time.time() - 1.0
         lab._ended[:] = [("rollout", ended - 60.0), *[("rollout", ended)] * 3]
         assert not lab.may_continue("again")
-        assert "Learning took 312 s, and seconds = 300" in lab.overtime(time.time())
-        assert "but 3 rollouts ended that were under way" in lab.overtime(time.time())
+        assert "Learning took 312 s, with a limit of 300 s" in lab.overtime(time.time())
+        assert "but 3 rollouts still ended: they were under way" in lab.overtime(time.time())
 
     asyncio.run(work())

@@ -377,7 +377,7 @@ def test_a_wait_that_is_too_long_is_not_waited_for(serve: Serve) -> None:
 
 FINAL = {
     400: "rejects the request",
-    401: "is refused",
+    401: "was refused",
     402: "no credit left",
     403: "may not use",
     404: "There is no model",
@@ -405,7 +405,7 @@ def test_thoughts_that_spend_the_limit_may_come_as_a_400(serve: Serve) -> None:
     )
     endpoint = serve([spent, answer("Yes.")])
     replies = ask(endpoint, times=2, coach={"models": "gpt-5-mini"})
-    assert "spent its limit of tokens" in replies[0].problem
+    assert "used up its token limit" in replies[0].problem
     assert replies[1].text == "Yes."
     assert "max_completion_tokens" in endpoint.requests[1].body
 
@@ -557,8 +557,8 @@ def test_a_check_does_not_wait_long_for_who_is_not_there(serve: Serve) -> None:
     [
         ("localhost:8000", "is not an address"),
         ("ftp://host/v1", "is not an address"),
-        ("http://user:secret-password@host/v1", "has more in it than an address"),
-        ("http://host/v1?key=secret-password", "has more in it than an address"),
+        ("http://user:secret-password@host/v1", "contains more than an address"),
+        ("http://host/v1?key=secret-password", "contains more than an address"),
     ],
 )
 def test_an_address_that_is_none_is_told_without_its_secrets(url: str, said: str) -> None:

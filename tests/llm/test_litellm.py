@@ -41,6 +41,6 @@ def test_an_answer_by_schema_with_its_costs() -> None:
 
 
 def test_a_wrong_key_is_told_without_it() -> None:
-    with pytest.raises(CoachUnavailable, match="is refused") as caught:
+    with pytest.raises(CoachUnavailable, match="was refused") as caught:
         ask([error(401, f"Incorrect API key provided: {KEY}")])
     assert KEY[3:] not in str(caught.value)

@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ratchet.llm import lenient_json
@@ -76,16 +76,16 @@ def test_what_stands_in_texts_is_kept(text: str, advice: str) -> None:
 
 
 WRONG = {
-    "nothing": ("", "holds no JSON"),
-    "prose": ("State the rule.", "holds no JSON"),
-    "cut": ('{"advice": "state the', "holds no JSON"),
-    "cut in a fence": ('```json\n{"advice": "state', "holds no JSON"),
-    "cut behind a value": ('{"advice": "x", "edits": [1, 2', "holds no JSON"),
+    "nothing": ("", "contains no JSON"),
+    "prose": ("State the rule.", "contains no JSON"),
+    "cut": ('{"advice": "state the', "contains no JSON"),
+    "cut in a fence": ('```json\n{"advice": "state', "contains no JSON"),
+    "cut behind a value": ('{"advice": "x", "edits": [1, 2', "contains no JSON"),
     "a missing key": ('{"edits": []}', "'advice' is a required property"),
     "another type": ('{"advice": 3}', "advice: 3 is not of type 'string'"),
-    "not a number": ('{"advice": NaN}', "holds no JSON"),
-    "a number of many digits": ('{"advice": ' + "9" * 5000 + "}", "holds no JSON"),
-    "deep": ('{"advice": ' + "[" * 100_000, "holds no JSON"),
+    "not a number": ('{"advice": NaN}', "contains no JSON"),
+    "a number of many digits": ('{"advice": ' + "9" * 5000 + "}", "contains no JSON"),
+    "deep": ('{"advice": ' + "[" * 100_000, "contains no JSON"),
 }
 
 
@@ -107,7 +107,6 @@ json_values = st.recursive(
 )
 
 
-@settings(max_examples=50)
 @given(st.dictionaries(st.text(), json_values, min_size=1))
 def test_every_json_object_is_read_as_it_is(value: dict[str, Any]) -> None:
     assert list(values_in(json.dumps(value))) == [value]

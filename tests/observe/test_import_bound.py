@@ -95,7 +95,7 @@ def test_what_cannot_be_redirected_is_told_and_read_as_it_is(
     configure(released, config)
     with caplog.at_level(logging.WARNING, "ratchet"):
         start("bot")
-    assert "Files of prompts are read as they are" in caplog.text
+    assert "Prompt files are read as they are" in caplog.text
     assert Path("agents.yaml").read_text() == "goal: Aim. # high\n"
 
 
@@ -106,7 +106,7 @@ def test_a_file_that_was_changed_since_is_read_as_it_is_until_a_command_has_run(
     (released / "agents.yaml").write_text("goal: Aim. # higher\n")
     handle = start("bot")
     assert Path("agents.yaml").read_text() == "goal: Aim. # higher\n"
-    assert "was changed since the release's texts were written into it" in caplog.text
+    assert "was changed after the release's texts were written" in caplog.text
     handle.shutdown(60)
     open_store(released, None).close()
     start("bot")

@@ -151,7 +151,7 @@ def test_a_key_that_is_refused_is_told_once(
         answer("a")
         assert handle.flush(10) is False
     warnings = [r for r in caplog.records if r.name == "ratchet" and r.levelno >= logging.WARNING]
-    assert sum("refuses the key" in r.getMessage() for r in warnings) == 1
+    assert sum("refused the key" in r.getMessage() for r in warnings) == 1
     assert handle.status().waiting == 4, "a right one may come"
     assert "rk_wrong" not in caplog.text
 

@@ -333,7 +333,7 @@ def test_an_agent_that_cannot_be_told_keeps_no_other_from_its_release(
     told = read_bundle(live_file(place.folder, "bot", place.address), LiveVersions)
     assert told is not None
     assert told.release_id == RELEASE.id
-    assert "Agents on this machine are out of touch with the store" in caplog.text
+    assert "Agents on this machine cannot exchange data with the store" in caplog.text
 
 
 def test_a_store_that_is_begun_anew_gives_its_agents_their_own_source(project: Path) -> None:

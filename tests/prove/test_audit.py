@@ -158,5 +158,5 @@ def test_bad_labels_are_refused_by_task() -> None:
         PairedScore("t", 0.0, 1.0, labels=(0.0, 1.5))
     with pytest.raises(InputError, match="'t': label 'yes' is not a number"):
         PairedScore("t", 0.0, 1.0, labels=("yes", 1.0))  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="labels = 30 is not within 0 and max_pairs = 20"):
+    with pytest.raises(InputError, match="labels = 30 is not between 0 and max_pairs = 20"):
         ExperimentPlan(max_pairs=20, labels=30)

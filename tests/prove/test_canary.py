@@ -279,6 +279,11 @@ def test_a_group_that_is_harmed_is_flagged_though_the_candidate_passes() -> None
             break
     assert test.verdict == "pass"
     assert test.decision().harmed_groups == ("refunds",)
+    harmed = next(each for each in test.decision().subgroups if each.group == "refunds")
+    assert (harmed.baseline, harmed.candidate) == (
+        pytest.approx(0.7, abs=0.1),
+        pytest.approx(0.2, abs=0.1),
+    )
 
 
 def test_a_killed_canary_goes_on_with_the_same_bits() -> None:
@@ -326,10 +331,10 @@ def test_an_outcome_after_the_verdict_is_refused() -> None:
         ({"hold_alpha": 0.0}, "hold_alpha"),
         ({"max_units": 10}, "min_units"),
         ({"guardrails": (ERRORS, ERRORS)}, "given twice"),
-        ({"guardrails": (FeedbackRule().guardrail,)}, "one of a canary on feedback"),
+        ({"guardrails": (FeedbackRule().guardrail,)}, "only for a canary on feedback"),
         ({"missing": "drop"}, "neither 'worst' nor 'skip'"),
-        ({"max_missing": 0.2}, "max_missing is a limit of missing = 'skip'"),
-        ({"missing": "skip"}, "max_missing is a limit of missing = 'skip'"),
+        ({"max_missing": 0.2}, "max_missing belongs to missing = 'skip'"),
+        ({"missing": "skip"}, "max_missing belongs to missing = 'skip'"),
     ],
 )
 def test_a_plan_that_cannot_be_is_refused(given: dict[str, Any], said: str) -> None:
@@ -341,7 +346,7 @@ def test_a_plan_that_cannot_be_is_refused(given: dict[str, Any], said: str) -> N
     ("given", "said"),
     [
         ({"metric": "tone", "margin": 0.1}, "no metric 'tone'"),
-        ({"metric": "score", "margin": 0.1}, "no guardrail"),
+        ({"metric": "score", "margin": 0.1}, "cannot be a guardrail"),
         ({"metric": "latency", "margin": 2.0}, "not below its ceiling"),
         ({"metric": "cost", "margin": -0.1}, "margin"),
     ],

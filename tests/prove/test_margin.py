@@ -60,7 +60,7 @@ def test_a_margin_follows_from_the_tasks_that_there_are() -> None:
     margins = [provable_margin(0.05, tasks, 0.1) for tasks in (40, 140, 400, 5_000)]
     assert margins == sorted(margins, reverse=True)
     assert margins[-1] == 0.02
-    with pytest.raises(InputError, match="whatever margin"):
+    with pytest.raises(InputError, match="whatever the margin"):
         provable_margin(0.01, 2, 0.1)
 
 

@@ -168,9 +168,9 @@ def test_an_expectation_without_outcomes_is_refused() -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"expected": 0.0}, "leaves nothing"),
-        ({"expected": 0.1, "tolerance": 0.2}, "leaves nothing"),
-        ({"metric": "latency", "expected": 6.0, "ceiling": 5.0}, "leaves nothing"),
+        ({"expected": 0.0}, "so no value"),
+        ({"expected": 0.1, "tolerance": 0.2}, "so no value"),
+        ({"metric": "latency", "expected": 6.0, "ceiling": 5.0}, "so no value"),
         ({"metric": "tone", "expected": 0.5}, "no metric 'tone'"),
         ({"expected": float("inf")}, "expected"),
     ],

@@ -92,7 +92,7 @@ def test_an_agent_that_does_not_import_shows_its_own_error_and_lines(
     write_agent: WriteAgent, source: str, shown: str
 ) -> None:
     spec = write_agent(source)
-    with pytest.raises(AgentError, match="does not import") as caught:
+    with pytest.raises(AgentError, match="cannot be imported") as caught:
         load_agent(spec)
     said = str(caught.value)
     assert shown in said

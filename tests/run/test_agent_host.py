@@ -73,7 +73,7 @@ def test_a_reply_that_is_no_json_fails_alone(write_agent: Callable[..., AgentSpe
     spec = write_agent(AGENT)
     host = AgentHost(this_interpreter())
     HostedAgent(host, spec)
-    with pytest.raises(AgentError, match="has to say is no JSON"):
+    with pytest.raises(AgentError, match="is not JSON"):
         host.ask(judge(spec, "unsayable"), Judged, timeout_s=20.0)
     assert host.ask(judge(spec, "abc"), Judged, timeout_s=20.0).score.value == 1.0
     host.close()
@@ -92,7 +92,7 @@ def interpreter_that(does: str, folder: Path) -> Interpreter:
 @pytest.mark.parametrize(
     ("does", "said"),
     [
-        (r"os.write(fd, b'\0\0\0\4none'); time.sleep(600)", "another build of Ratchet's SDK"),
+        (r"os.write(fd, b'\0\0\0\4none'); time.sleep(600)", "different build of Ratchet's SDK"),
         (r"os.write(fd, b'\0\0'); sys.exit(3)", "ended with exit code 3"),
         (r"os.write(fd, b'\0\0\0\4no'); sys.exit(3)", "ended with exit code 3"),
         ("os.close(fd); time.sleep(600)", "ended with exit code -9"),
@@ -131,4 +131,4 @@ def test_a_request_of_another_build_ends_the_process_with_a_sentence(
     host = AgentHost(this_interpreter())
     with pytest.raises(AgentError, match="ended with exit code 1"):
         host.ask(Unheard(1), Text, timeout_s=20.0)  # type: ignore[type-var, arg-type]
-    assert "is of another build than its tool" in capfd.readouterr().err
+    assert "is a different build from the tool" in capfd.readouterr().err

@@ -106,8 +106,8 @@ def test_a_nul_or_an_input_longer_than_an_argument_is_a_sentence(
 ) -> None:
     nul, long = run(command("true", "{input}"), claims("a\0b", "x" * 3_000_000))
     assert (nul.status, long.status) == ("failed", "failed")
-    assert "NUL character, which no argument can hold" in nul.error
-    assert 'longer than an argument may be. Give it on standard input: stdin = "{input}"' in (
+    assert "NUL character, which no argument can contain" in nul.error
+    assert 'longer than an argument may be. Pass it on standard input: stdin = "{input}"' in (
         long.error
     )
 

@@ -320,9 +320,7 @@ def test_candidates_with_code_wait_for_runners_with_a_sandbox(
     there = {one.input: one for one in listed}
     assert (there["a"].status, there["b"].status) == ("succeeded", "queued")
     assert there["b"].queue == fleet.build.queue("agent", "sandbox")
-    assert (
-        "can make a sandbox, which candidates with code need (1 runner without" in (fleet.said[-1])
-    )
+    assert "has a sandbox, which candidates with code need (1 runner without" in (fleet.said[-1])
 
 
 def test_a_server_that_lost_a_rollout_gets_it_again(

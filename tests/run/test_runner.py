@@ -334,9 +334,9 @@ def test_a_lock_is_held_by_one(tmp_path: Path) -> None:
     path = tmp_path / "new" / "folder" / "lock"
     first, second = FileLock(path, "The thing"), FileLock(path, "The thing")
     with first:
-        with pytest.raises(Conflict, match=r"The thing is running already \(process \d+\)"):
+        with pytest.raises(Conflict, match=r"The thing is already running \(process \d+\)"):
             second.acquire()
-        with pytest.raises(Conflict, match="this very process"):
+        with pytest.raises(Conflict, match="in this process"):
             first.acquire()
     with second:
         pass
@@ -345,7 +345,7 @@ def test_a_lock_is_held_by_one(tmp_path: Path) -> None:
 
 def test_a_lock_in_a_folder_that_cannot_be_made_is_a_clear_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(StoreError, match="cannot be made"):
+    with pytest.raises(StoreError, match="cannot be created"):
         FileLock(tmp_path / "file" / "lock", "The thing").acquire()
 
 

@@ -181,7 +181,7 @@ def test_the_events_of_a_stream_are_one_answer(service: MakeService, claims: Cla
     assert text.output == "On its way."
     (missing,) = run(service(source, handover=Handover(output="answer")), claims("q"))
     assert missing.error.startswith(
-        "The service answered, and none of its events has 'answer', which output names."
+        "The service answered, but none of its events has 'answer', which output names."
     )
     (whole,) = run(service(source), claims("q"))
     assert whole.output[0] == {"type": "start"}
@@ -285,8 +285,8 @@ def test_a_service_on_a_fixed_port_runs_one_attempt_at_a_time_and_says_so(
     assert [outcome.output for outcome in outcomes if outcome.status == "succeeded"] == [True] * 5
     assert executor.slots == 1
     assert said == [
-        f"Rollouts run one at a time: the service always listens on port {port}, and not on the"
-        " one in its variable PORT."
+        f"Rollouts run one at a time: the service always listens on port {port}, not on the"
+        " port in its variable PORT."
     ]
 
 
@@ -354,7 +354,9 @@ def test_a_port_that_another_program_has_is_named(service: MakeService, claims: 
                 await asyncio.sleep(0.02)
 
         asyncio.run(until_taken())
-        with pytest.raises(AgentError, match=f"Another program listens on port {port} already"):
+        with pytest.raises(
+            AgentError, match=f"Another program is already listening on port {port} already"
+        ):
             run(executor, claims("a"))
     finally:
         other.kill()
@@ -377,7 +379,7 @@ def test_a_second_instance_that_does_not_start_leaves_one_at_a_time(
     outcomes = run(executor, claims(*range(5)))
     assert [outcome.output for outcome in outcomes] == list(range(5))
     assert executor.slots == 1
-    assert "one more instance of the service does not start beside the others" in said[0]
+    assert "no further instance of the service starts beside the others" in said[0]
 
 
 def test_what_a_service_started_ends_with_it(

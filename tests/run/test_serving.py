@@ -356,7 +356,7 @@ def test_a_key_that_is_refused_ends_the_runner_with_a_reason(setting: Setting) -
         ):
             await runner.serve(asyncio.Event())
 
-    with pytest.raises(ConfigError, match="refuses the key"):
+    with pytest.raises(ConfigError, match="refused the key"):
         asyncio.run(asyncio.wait_for(main(), 20))
 
 

@@ -22,7 +22,7 @@ def test_without_any_sandbox_the_code_is_refused_with_what_to_do(
     bare_machine: pytest.MonkeyPatch,
 ) -> None:
     assert best_level() == "none"
-    with pytest.raises(SandboxUnavailable, match="this machine can make none") as caught:
+    with pytest.raises(SandboxUnavailable, match="this machine has none") as caught:
         SandboxPool("module:function")
     said = str(caught.value)
     assert "bwrap is not installed" in said
@@ -50,7 +50,7 @@ def test_a_bubblewrap_that_may_not_make_namespaces_is_not_taken(
 
 
 def test_no_sandbox_has_to_be_asked_for_twice() -> None:
-    with pytest.raises(SandboxUnavailable, match="'none' is no sandbox"):
+    with pytest.raises(SandboxUnavailable, match="'none' means no sandbox"):
         SandboxPool("module:function", level="none")
     assert SandboxPool("module:function", level="none", unsafe=True).level == "none"
 

@@ -117,7 +117,7 @@ def test_what_cannot_be_reached_is_said_before_anything_starts() -> None:
         pool("landlock", [("localhost", 70_000)])
     with pytest.raises(SandboxUnavailable, match="Landlock has no network rules"):
         relay.addresses([("localhost", 80)], "landlock", 3)
-    with pytest.raises(SandboxFailed, match="by its number"):
+    with pytest.raises(SandboxFailed, match="by its IP address"):
         relay.addresses([("10.0.0.7", 80)], "bubblewrap", 7)
     with contextlib.suppress(SandboxFailed):
         relay.addresses([("10.0.0.7", 80)], "none", 0)

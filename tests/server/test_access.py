@@ -149,7 +149,7 @@ def test_an_open_server_whose_store_has_keys_says_at_its_start_that_it_asks_for_
     with Store.open(sqlite_url) as store:
         assert log_of_start(ServeSettings()) == ""
         key, _ = made(store, "admin")
-        assert "The store has keys, but on 127.0.0.1 requests need none" in log_of_start(
+        assert "The store has keys, but requests to 127.0.0.1 need none" in log_of_start(
             ServeSettings()
         )
         assert "require_key = true" in caplog.text

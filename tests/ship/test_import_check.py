@@ -43,7 +43,7 @@ def test_what_the_program_keeps_is_released(make: Make) -> None:
 def test_what_the_program_would_change_is_not(make: Make) -> None:
     project = make('" ".join(LINES)', "You plan walks.")
     before = project.state()
-    with pytest.raises(ShipError, match=r"agent does not declare p as the candidate has it"):
+    with pytest.raises(ShipError, match=r"agent does not declare p with the candidate's values"):
         project.ship(project.candidate(p="You plan walks.\nFar ones."))
     assert project.state() == before
     assert project.branches() == []

@@ -124,7 +124,7 @@ def test_a_call_that_failed_after_its_answer_began_has_an_unknown_cost(
         ({"ratchet.broken_off": True}, "the call broke off before its usage was reported"),
         (
             {"gen_ai.usage.input_tokens": 9},
-            "no price of the model is known; [prices] in ratchet.toml sets it",
+            "the price of the model is unknown; set it under [prices] in ratchet.toml",
         ),
     ],
 )

@@ -116,7 +116,7 @@ def test_a_writer_that_has_not_seen_the_last_version_is_refused(store: Store) ->
     store.cycles.put(noted)
     store.cycles.put(noted)  # the answer to the first commit was lost
     learning = moved(cycle, "learn")
-    with pytest.raises(Conflict, match="another process moved it on"):
+    with pytest.raises(Conflict, match="another process has moved it"):
         store.cycles.put(learning, move(learning, "capture", 2))
     assert store.cycles.get("c") == noted
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import event, text
 
@@ -175,7 +175,6 @@ _written: tuple[Callable[[Any], str], ...] = (
 )
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.dictionaries(
         st.sampled_from(["", INPUT, OUTPUT, "gen_ai.tool.definitions", "service.name", "a.b"]),

@@ -6,7 +6,7 @@ import itertools
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import text
 
@@ -112,7 +112,6 @@ def _fields(item: Span) -> dict[str, Any]:
 
 
 @given(data=st.data())
-@settings(max_examples=25, deadline=None)
 def test_every_trace_is_listed_once_however_its_spans_come(
     sqlite_template_store: Store, data: Any
 ) -> None:

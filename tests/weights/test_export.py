@@ -95,8 +95,8 @@ def test_what_sharegpt_cannot_say_is_left_out_and_counted(tmp_path: Path) -> Non
     file = tmp_path / "sharegpt.jsonl"
     assert write_examples([with_shots(), both], file, "sharegpt", left_out) == 0
     assert left_out == {
-        "ShareGPT cannot say that an answer in the prompt is not learned": 1,
-        "ShareGPT has no answer with both a text and a tool call": 1,
+        "in ShareGPT's format every answer in the prompt is learned": 1,
+        "ShareGPT has no answers with both a text and a tool call": 1,
     }
     assert not file.exists()
     assert not list(tmp_path.iterdir())
@@ -136,7 +136,7 @@ def asks_with(arguments: str, name: str = "weather") -> dict[str, Any]:
         (damaged(learned=()), "it has no answer of the model"),
         (damaged(learned=(0,)), "its last message is not an answer of the model"),
         (damaged(learned=(0, 1)), "its learned messages are not all the assistant's"),
-        (damaged(messages=(SYSTEM, ANSWER)), "it has no message of a user"),
+        (damaged(messages=(SYSTEM, ANSWER)), "it has no user message"),
         (
             damaged(messages=(ASK, {"role": "assistant", "content": " "})),
             "it has an empty message of the assistant",

@@ -188,7 +188,7 @@ def test_training_data_that_changed_meanwhile_is_refused(
 ) -> None:
     job = made(server, file)
     file.write_text('{"messages": [2]}\n')
-    with pytest.raises(InputError, match="was changed"):
+    with pytest.raises(InputError, match="has changed"):
         followed(job, server)
     with pytest.raises(InputError, match="no training data"):
         made(server, file.parent / "none.jsonl")

@@ -52,11 +52,11 @@ def test_calls_that_cannot_be_used_are_counted_by_reason() -> None:
     )
     assert not found.examples
     assert found.left_out == {
-        "its answer was cut off at the limit of tokens": 1,
+        "its answer was cut off at the token limit": 1,
         "the call failed": 1,
-        "it was recorded in part only": 1,
-        "something in it was redacted": 1,
-        "it has content of the type 'blob', which is not recorded whole": 1,
+        "only a part of it was recorded": 1,
+        "part of it was redacted": 1,
+        "it has content of the type 'blob', which is not recorded completely": 1,
     }
 
 

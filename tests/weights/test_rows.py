@@ -101,7 +101,7 @@ def test_a_call_continues_the_longest_row_that_it_can() -> None:
         (call_of("r", 0, [1], [2], [float("nan")]), "that is not a number of at most 0"),
         (call_of("r", 0, [1], [2], [0.5]), "that is not a number of at most 0"),
         (call_of("r", 0, [], [2]), "has no prompt tokens"),
-        (call_of("r", 0, [1], [100]), "has token 100, and the model knows only 0 to 99"),
+        (call_of("r", 0, [1], [100]), "has token 100, but the model only knows 0 to 99"),
         (call_of("r", 0, [-1], [2]), "has token -1"),
     ],
 )

@@ -350,7 +350,7 @@ def test_a_loss_that_explodes_stops_training_and_keeps_the_best(tmp_path: Path) 
         (TokenExample([1, 2], [False, False]), "Example 0 must have a token to learn"),
         (TokenExample([1, 2], [True, True]), "Example 0 must have a token to learn"),
         (TokenExample([1, 2], [True]), "a mask of 1"),
-        (TokenExample([1] * 200, [False] * 199 + [True]), "200 tokens, and the context of tiny-0"),
+        (TokenExample([1] * 200, [False] * 199 + [True]), "200 tokens; the context of tiny-0"),
     ],
 )
 def test_an_example_that_cannot_be_learned_is_named(

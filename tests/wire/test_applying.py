@@ -90,7 +90,7 @@ def test_data_that_git_ignores_is_written_and_not_committed_from_a_subfolder(
 def test_only_ignored_files_make_no_commit(tmp_path: Path) -> None:
     root = repository(tmp_path / "made", {**FILES, ".gitignore": "*.jsonl\n"})
     plan = make_plan(root, [Changes((FileChange("tasks.jsonl", "Tasks.", content="{}\n"),))])
-    with pytest.raises(InputError, match="git ignores all"):
+    with pytest.raises(InputError, match="git ignores every file"):
         commit(plan, BRANCH, MESSAGE)
 
 
@@ -136,7 +136,7 @@ def _merging(root: Path) -> None:
         (_staged, "agent.py has uncommitted changes"),
         (_hidden, "agent.py differs from the last commit"),
         (_untracked, "requirements.txt is not in the last commit"),
-        (_branch, "The branch ratchet/init exists"),
+        (_branch, "The branch ratchet/init already exists"),
         (_branch_in_the_way, "cannot create the branch"),
         (_merging, "in the middle of a merge"),
     ],
@@ -196,13 +196,13 @@ def _read_only(root: Path) -> None:
         (_outside, FileChange("linked.py", "", (Piece(0, 0, "#"),)), "symbolic link"),
         (_linked_folder, FileChange("folder/new.py", "", content="x"), "symbolic link"),
         (_read_only, FileChange("agent.py", "", (Piece(0, 0, "# a\n"),)), "read-only"),
-        (None, FileChange("../new.py", "", content=""), "not a file of"),
-        (None, FileChange("a/../../new.py", "", content=""), "not a file of"),
-        (None, FileChange("/tmp/new.py", "", content=""), "not a file of"),
-        (None, FileChange("", "", content=""), "not a file of"),
-        (None, FileChange("new\0.py", "", content=""), "not a file of"),
-        (None, FileChange(".git/config", "", content=""), "not a file of"),
-        (None, FileChange("agent.py", "", content="x = 1\n"), "nothing that exists"),
+        (None, FileChange("../new.py", "", content=""), "not a file in"),
+        (None, FileChange("a/../../new.py", "", content=""), "not a file in"),
+        (None, FileChange("/tmp/new.py", "", content=""), "not a file in"),
+        (None, FileChange("", "", content=""), "not a file in"),
+        (None, FileChange("new\0.py", "", content=""), "not a file in"),
+        (None, FileChange(".git/config", "", content=""), "not a file in"),
+        (None, FileChange("agent.py", "", content="x = 1\n"), "already exists"),
         (None, FileChange("agent.py/new.py", "", content="x = 1\n"), "is a file"),
         (None, FileChange("agent.py", "", (Piece(0, 0, "("),)), "would not parse"),
         (None, FileChange("new.py", "", content="def (\n"), "would not parse"),
@@ -210,7 +210,7 @@ def _read_only(root: Path) -> None:
         (None, FileChange("new.json", "", content="{"), "would not parse"),
         (None, FileChange("new.toml", "", content="a"), "would not parse"),
         (None, FileChange("agent.py", "", (Piece(9**9, 9**9, "#"),)), "changed while"),
-        (None, FileChange("gone.py", "", (Piece(0, 0, "#"),)), "not there any more"),
+        (None, FileChange("gone.py", "", (Piece(0, 0, "#"),)), "no longer exists"),
     ],
 )
 def test_a_plan_that_cannot_be_written_safely_is_refused(
@@ -229,7 +229,7 @@ def test_a_plan_that_was_made_elsewhere_does_not_lead_out_either(tmp_path: Path)
     for path in ("../notes.txt", str(tmp_path / "notes.txt")):
         plan = Plan(root, (PlannedFile(path, b"mine\n", b"yours\n", "Theirs."),))
         for apply in (write, lambda plan: commit(plan, BRANCH, MESSAGE)):
-            with pytest.raises(InputError, match="not a file of"):
+            with pytest.raises(InputError, match="not a file in"):
                 apply(plan)
     assert (tmp_path / "notes.txt").read_text() == "mine\n"
 

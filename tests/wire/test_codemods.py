@@ -299,11 +299,11 @@ def test_a_release_patches_the_literal_that_was_declared(case: str, tmp_path: Pa
 
 
 REFUSED = {
-    "TEXT = ratchet.prompt('x', 'Sort the shelves.')\n": "declared already",
+    "TEXT = ratchet.prompt('x', 'Sort the shelves.')\n": "already declared",
     "def f(x):\n    match x:\n        case 'Sort the shelves.':\n            return 1\n": "pattern",
     "def f(a):\n    return f'Sort the shelves {(b := a)} {b}'\n": "assigns or yields",
-    "import ratchet as r\nTEXT = r.prompt('x', 'Sort the shelves.')\n": "declared already",
-    "from ratchet import prompt as p\nTEXT = str(p('x', 'Sort the shelves.'))\n": "declared already",
+    "import ratchet as r\nTEXT = r.prompt('x', 'Sort the shelves.')\n": "already declared",
+    "from ratchet import prompt as p\nTEXT = str(p('x', 'Sort the shelves.'))\n": "already declared",
     "def f():\n    'Sort the shelves.'\n": "docstring of a function",
     "'Sort the shelves.'\n": "docstring of a function or module",
     "import os; TEXT = 'Sort the shelves.'\n": "above the imports",
@@ -311,9 +311,9 @@ REFUSED = {
     "def f(x: Literal['Sort the shelves.']):\n    pass\n": "part of a type",
     "def f() -> 'the shelves':\n    pass\n": "part of a type",
     "TEXT: Literal['shelves'] = 'shelves'\n": "part of a type",
-    "TEXT = 'Sort the shelves \\ud800'\n": "half of a character",
-    "# coding: latin-1\ndef f(x):\n    return f'Sort the shelves \\xe9 {x}'\n": "not in UTF-8",
-    "def f(x):\n    return ('Sort the shelves '  # first\n        f'{x}')\n": "Comments stand",
+    "TEXT = 'Sort the shelves \\ud800'\n": "half of a surrogate pair",
+    "# coding: latin-1\ndef f(x):\n    return f'Sort the shelves \\xe9 {x}'\n": "not UTF-8",
+    "def f(x):\n    return ('Sort the shelves '  # first\n        f'{x}')\n": "There are comments",
 }
 
 
@@ -358,7 +358,7 @@ def test_a_declared_prompt_is_not_declared_again() -> None:
     for source in CASES.values():
         data, _, _ = _bind(source)
         again, _, why = _bind(data)
-        assert "declared already" in why
+        assert "already declared" in why
         assert again == data
 
 
@@ -391,7 +391,7 @@ def test_a_text_that_outlives_its_call_asks_for_an_import_per_candidate(source: 
 
 def test_bytes_that_are_no_literal_are_left_alone() -> None:
     edits = PromptEdits(PythonFile("a.py", b"x = 1\n"))
-    assert "put together from several pieces" in edits.bind("p", 0, 5)
+    assert "composed of several pieces" in edits.bind("p", 0, 5)
 
 
 _TEXTS = st.text(
@@ -577,7 +577,7 @@ def test_prompts_of_a_repository_are_declared_where_they_stand(
     (tmp_path / "app.py").write_bytes(after)
     again = declare(tmp_path, _literals(after))
     assert again.changes.files == ()
-    assert {"declared already" in left.why for left in again.changes.left_alone} == {True}
+    assert {"already declared" in left.why for left in again.changes.left_alone} == {True}
 
 
 def test_what_cannot_be_declared_is_left_with_its_place(tmp_path: Path) -> None:

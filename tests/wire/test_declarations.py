@@ -57,6 +57,7 @@ def recording(root: Path, *texts: str) -> Recording:
         settings_read=(),
         modules_loaded=(),
         python=None,
+        placeholders=(),
         notes=(),
     )
 
@@ -132,4 +133,4 @@ def test_a_text_that_stands_in_two_places_is_left_in_both(tmp_path: Path) -> Non
     made = decided(tmp_path, files, RULES)
     assert (made.literals, made.files) == ((), ())
     assert [str(left.place) for left in made.left] == ["a.py:1", "b.py:1"]
-    assert "stands at b.py:1 too" in made.left[0].why
+    assert "also at b.py:1" in made.left[0].why

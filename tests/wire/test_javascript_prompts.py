@@ -160,9 +160,13 @@ def test_line_ends_and_the_byte_order_mark_are_kept(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "call", "why"),
     [
-        (f"const RULES = dedent`{LONG}`;", "RULES", "A tag reads its template"),
+        (f"const RULES = dedent`{LONG}`;", "RULES", "tagged template"),
         (f'"use client";\nconst RULES = "{LONG}";', "RULES", "bundled for a browser"),
-        (f'export const runtime = "edge";\nconst RULES = "{LONG}";', "RULES", "runs at the edge"),
+        (
+            f'export const runtime = "edge";\nconst RULES = "{LONG}";',
+            "RULES",
+            "runs on an edge runtime",
+        ),
         (f'const RULES = "{LONG}" as const;', "RULES", "its veryliteral"),
     ],
     ids=["tag", "browser", "edge", "as-const"],
@@ -176,7 +180,7 @@ def test_what_cannot_be_declared_stays_as_it_is_with_a_reason(
     made, changes = declared(tmp_path, {"index.ts": whole, "package.json": json.dumps(PACKAGE)})
     assert "agent-ratchet" not in made.get("index.ts", "")
     (said,) = reasons(changes)
-    assert why.replace("its veryliteral", "this very literal") in said
+    assert why.replace("its veryliteral", "this very text") in said
 
 
 @pytest.mark.parametrize(

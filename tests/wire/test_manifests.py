@@ -98,7 +98,7 @@ def test_no_version_is_written_that_no_index_has(index: Path, tmp_path: Path) ->
     root = _write(tmp_path / "made", {"requirements.txt": "pydantic\n"})
     left = with_sdk(root, "requirements.txt", PYTHON)
     assert isinstance(left, LeftAlone)
-    assert "no index that pip asks has a version of agent-ratchet" in left.why
+    assert "no index that pip uses has a version of agent-ratchet" in left.why
 
 
 def test_a_manifest_that_does_not_resolve_by_itself_is_told_apart(
@@ -108,7 +108,7 @@ def test_a_manifest_that_does_not_resolve_by_itself_is_told_apart(
     root = _write(tmp_path / "made", {"requirements.txt": "pydantic==9.9\n"})
     left = with_sdk(root, "requirements.txt", PYTHON)
     assert isinstance(left, LeftAlone)
-    assert "it does not resolve by itself here" in left.why
+    assert "it does not resolve even without Ratchet" in left.why
 
 
 def test_an_index_that_never_answers_is_waited_for_in_bounds(
@@ -134,7 +134,7 @@ def test_without_pip_and_uv_nobody_can_say(tmp_path: Path, monkeypatch: pytest.M
     root = _write(tmp_path / "made", {"requirements.txt": "pydantic\n"})
     left = with_sdk(root, "requirements.txt", bare)
     assert isinstance(left, LeftAlone)
-    assert "neither pip is installed" in left.why
+    assert "neither uv nor pip" in left.why
 
 
 def test_what_poetry_reads_is_resolved_by_poetry(
@@ -145,7 +145,7 @@ def test_what_poetry_reads_is_resolved_by_poetry(
     monkeypatch.setenv("PATH", "/nowhere")
     left = with_sdk(root, "pyproject.toml", PYTHON)
     assert isinstance(left, LeftAlone)
-    assert "Poetry, which resolves it, is not installed here" in left.why
+    assert "Poetry, which resolves it, is not installed" in left.why
     # Poetry's own answer, as poetry 2.1 prints it.
     poetry = tmp_path / "bin/poetry"
     poetry.parent.mkdir()
@@ -227,8 +227,8 @@ def test_the_requirement_is_written_in_the_manifests_own_form(
         ("requirements.txt", "anthropic==1 --hash=sha256:00\n", "compiled"),
         ("requirements.txt", "-e .\nanthropic\n", "would build"),
         ("requirements.txt", "../shared\n", "would build"),
-        ("setup.py", "setup(install_requires=['anthropic'])\n", "not edited here"),
-        ("environment.yml", "dependencies:\n- anthropic\n", "not edited here"),
+        ("setup.py", "setup(install_requires=['anthropic'])\n", "Ratchet does not edit"),
+        ("environment.yml", "dependencies:\n- anthropic\n", "Ratchet does not edit"),
         ("pyproject.toml", "[project\n", "cannot be read"),
         ("pyproject.toml", "[tool.ruff]\n", "no dependencies of its own"),
         ("pyproject.toml", '[project]\ndynamic = ["dependencies"]\n', "no dependencies of its own"),

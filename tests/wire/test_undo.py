@@ -119,7 +119,7 @@ def test_undo_gives_the_very_same_repository_again(
     assert not undone.kept
     assert not undone.commit
     assert state_of(root) == before
-    with pytest.raises(InputError, match="Nothing is wired"):
+    with pytest.raises(InputError, match="is not wired"):
         undo(root)
 
 
@@ -383,7 +383,7 @@ def test_originals_that_git_lacks_are_said(tmp_path: Path) -> None:
     bundle = tmp_path / "made"
     git(source, "clone", "-q", "--depth", "3", source.as_uri(), str(bundle))
     before = state_of(bundle)
-    with pytest.raises(ShipError, match="does not have what") as raised:
+    with pytest.raises(ShipError, match="no longer has") as raised:
         undo(bundle)
     assert "git fetch --unshallow" in str(raised.value.hint)
     assert state_of(bundle) == before

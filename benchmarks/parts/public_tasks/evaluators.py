@@ -10,7 +10,7 @@ import ratchet
 
 
 @ratchet.evaluator
-def accepted(output: str, expected: str, metadata: dict[str, Any]) -> tuple[float, str]:
+def accepted(output: str, expected: str, metadata: dict[str, Any]) -> ratchet.Judgement:
     """1 where the query returns the rows of an accepted one."""
     scored = DATASETS["sql_eval"].score(output, PublicTask("", "", expected, metadata))
-    return scored.value, scored.why
+    return ratchet.Judgement(scored.value, scored.why)

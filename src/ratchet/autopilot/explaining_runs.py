@@ -12,7 +12,7 @@ from ratchet.types import STAGE_TRANSITIONS
 from ratchet.types.wording import counted
 
 REASONS = 3
-"""Most reasons of refusals that are told."""
+"""Maximum number of reasons of refusals that are told."""
 
 
 def explain_run(

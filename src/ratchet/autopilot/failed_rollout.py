@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ratchet.learn.work import failure_sentence
+from ratchet.observe.system_prompts import is_model_call
 from ratchet.store import Store
 from ratchet.types import AgentError, Rollout
-from ratchet.types.wording import counted
 
 
 def failure_of(rollout: Rollout, store: Store) -> str:
@@ -15,8 +15,16 @@ def failure_of(rollout: Rollout, store: Store) -> str:
     return failure_sentence(rollout, store.spans.of(rollout.id))
 
 
+def failed_call_of(rollout: Rollout, store: Store) -> str:
+    """The first error of a rollout whose model calls all failed; empty for any other."""
+    spans = [span for span in store.spans.of(rollout.id) if is_model_call(span.attributes)]
+    if not spans or any(span.status != "error" for span in spans):
+        return ""
+    return spans[0].message or "its error has no text"
+
+
 def require_success(rollouts: Sequence[Rollout], store: Store, noun: str = "task") -> None:
-    """Check that the agent did not fail on every task.
+    """Check that the agent did not fail on every task, and that some task reached its model.
 
     Args:
         rollouts: One for each task.
@@ -24,13 +32,24 @@ def require_success(rollouts: Sequence[Rollout], store: Store, noun: str = "task
         noun: What the tasks are, such as "val task".
 
     Raises:
-        AgentError: It did; the message has the first failure.
+        AgentError: All failed, or all model calls did; the message has the first failure.
     """
-    if any(rollout.status == "succeeded" for rollout in rollouts):
-        return
+    succeeded = [rollout for rollout in rollouts if rollout.status == "succeeded"]
     first = rollouts[0]
+    tasks = f"all {len(rollouts)} {noun}s" if len(rollouts) > 1 else f"the one {noun}"
+    if not succeeded:
+        raise AgentError(
+            f"The agent failed on {tasks}. The first ({first.task_id}): {failure_of(first, store)}",
+            hint="Run one by hand: ratchet run.",
+        )
+    errors = []
+    for rollout in succeeded:
+        error = failed_call_of(rollout, store)
+        if not error:
+            return
+        errors.append(error)
     raise AgentError(
-        f"The agent failed on all {counted(len(rollouts), noun)}. The first ({first.task_id}):"
-        f" {failure_of(first, store)}",
-        hint="Run one by hand: ratchet run.",
+        f"All model calls failed on {tasks}, and the agent answered without them, so its"
+        f" answers say nothing about it. The first: {errors[0]}",
+        hint="Check the key and the address of the model, then run one by hand: ratchet run.",
     )

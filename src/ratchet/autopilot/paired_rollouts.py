@@ -1,4 +1,4 @@
-"""What two rollouts of one task, one with either candidate, say in a comparison."""
+"""Turns two rollouts of a task, one with each candidate, into a pair of a comparison."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ratchet.prove import PairedScore
 from ratchet.types import Rollout, Score
 
 REASON_CHARACTERS = 200
-"""Most characters of a reason in the evidence."""
+"""Maximum characters of a reason in the evidence."""
 
 
 def paired_score(
@@ -56,7 +56,7 @@ def paired_score(
 
 
 def _reason(rollout: Rollout, score: Score | None) -> str:
-    """Why a rollout has no score, or has 0 since its answer broke the evaluator; else empty."""
+    """Why a rollout has no score, or 0 because its answer broke the evaluator; empty otherwise."""
     if rollout.status in FAILURES:
         return ""
     if score is None:

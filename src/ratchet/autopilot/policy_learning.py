@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 STEPS = 100
-"""Most batches where none are named."""
+"""Default maximum number of batches."""
 
 
 class PolicyLearning(WeightsAlgorithm):

@@ -1,4 +1,4 @@
-"""What problems cost: their share of an agent's traffic in the last days, worst first."""
+"""The cost of problems: their share of an agent's recent traffic, worst first."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def reports(
     state: ProblemState | None = None,
     only: str | None = None,
 ) -> tuple[list[ProblemReport], int]:
-    """What problems cost in the last DAYS days, worst first, and the number of traces looked at.
+    """The cost of problems in the last DAYS days, worst first, and the number of traces examined.
 
     Args:
         store: The store.

@@ -1,4 +1,4 @@
-"""Looks through new traces for problems: what failed, and which failures are of one kind.
+"""Scans new traces for problems: what failed, and which failures belong together.
 
 A scan goes on where the last one ended, whoever made it: the command, the server or the autopilot.
 Killed in the middle, it looks at the last page again and finds the same occurrences; what was found
@@ -29,19 +29,19 @@ from ratchet.types.cycle import DAY_S
 from ratchet.types.trace import ObservedTrace, TraceRecording
 
 LOW = 0.5
-"""A score of at most this is low, where no project says otherwise."""
+"""Scores up to this are low, unless the project says otherwise."""
 
 POOL = 2_000
-"""Most occurrences of an agent that are grouped at once."""
+"""Maximum number of an agent's occurrences grouped at once."""
 
 FAILURES, SCORES, READINGS, GROUPS = "failures", "scores", "readings", "groups"
-"""Readers of traces: for what failed, for low scores, the coach; and what was grouped last."""
+"""Journal positions: of failures, low scores and the coach's readings, and of the last grouping."""
 
 LEASE = "problems"
 LEASE_S = 120.0
 
 RETURNS = 3
-"""Traces after a fix in which a problem occurs again until it has returned."""
+"""Number of traces after a fix in which a problem must recur to have returned."""
 
 ScoreTrace: TypeAlias = Callable[[TraceRecording], Awaitable[Sequence[Score]]]
 """Scores of a live answer."""
@@ -51,16 +51,16 @@ _decode_profile = msgspec.json.Decoder(Profile).decode
 
 
 class Scanned(msgspec.Struct, frozen=True, kw_only=True):
-    """What a scan looked at."""
+    """The result of a scan."""
 
     traces: int = 0
     occurrences: int = 0
     begun: tuple[Problem, ...] = ()
-    """Problems that are new."""
+    """New problems."""
     returned: tuple[Problem, ...] = ()
-    """Fixed problems that are back."""
+    """Fixed problems that returned."""
     elsewhere: bool = False
-    """Whether another process was looking already, so that this one did not."""
+    """Whether another process was already scanning, so that this one did not."""
 
 
 async def scan(
@@ -71,7 +71,7 @@ async def scan(
     low_score: float = LOW,
     on_page: Callable[[int], None] = lambda traces: None,
 ) -> Scanned:
-    """Look through what was stored since the last scan.
+    """Scan what was stored since the last scan.
 
     Args:
         store: The store.
@@ -112,7 +112,7 @@ async def scan(
 
 
 def _is_ungrouped(store: Store) -> bool:
-    """Whether something was found or read that no scan has grouped."""
+    """Whether something was found or read that is not grouped yet."""
     found_at = max(store.problems.place(reader).at for reader in (FAILURES, SCORES, READINGS))
     return store.problems.place(GROUPS).at < found_at
 
@@ -126,7 +126,7 @@ class _Page(msgspec.Struct, frozen=True):
 async def _page(
     store: Store, since: float, now: float, score: ScoreTrace | None, low_score: float
 ) -> _Page | None:
-    """Look at the next traces; None when there are none.
+    """Scan the next traces; None if there are none.
 
     Who scores has a place of its own: a server looks at traces, but cannot run the project's
     evaluators.
@@ -192,7 +192,7 @@ def _input_text(recording: TraceRecording) -> str:
 
 
 def _asked_before(store: Store, observed: ObservedTrace, asked: dict[str, str]) -> str:
-    """The question of the turn before, as text; `asked` remembers the last of each conversation."""
+    """The previous turn's question, as text; `asked` remembers the last one by conversation."""
     trace = observed.recording.trace
     conversation_id = trace.conversation_id
     if observed.imported:
@@ -228,11 +228,11 @@ def _group(store: Store, agent: str, since: float, now: float) -> tuple[Problem,
 
 
 def _returned(store: Store, now: float) -> list[Problem]:
-    """Fixed problems that occur again after the release that fixed them."""
+    """Fixed problems that recur after the release that fixed them."""
     returned = []
     for problem in store.problems.list(state="fixed"):
         again = store.problems.traces_since(problem.id, problem.fixed_at)
         if again >= RETURNS:
-            why = f"{again} traces since the fix have it again."
+            why = f"{again} traces since the fix show it again."
             returned.append(store.problems.change(problem.id, "returned", reason=why, now=now))
     return returned

@@ -1,4 +1,4 @@
-"""Settings of a project: what its `ratchet.toml` says, with defaults and a sentence a key."""
+"""Settings of a project: the values in `ratchet.toml`, with defaults and a sentence per key."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class ProjectSetting(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     about: str
-    """What it says, in a sentence."""
+    """Its meaning, in a sentence."""
     value: Any
-    """The value in force; the default where the file says nothing."""
+    """The value in force; the default if the file does not set it."""
     is_set: bool
     """Whether the file sets it."""
 
@@ -33,7 +33,7 @@ class SettingsSection(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProjectSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What the shown sections of a project's `ratchet.toml` say."""
+    """The shown sections of a project's `ratchet.toml`."""
 
     sections: tuple[SettingsSection, ...] = ()
     """Empty when there is no project."""

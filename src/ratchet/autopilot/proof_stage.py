@@ -1,4 +1,4 @@
-"""The stage prove: the experiment of the best candidates, one after the other."""
+"""The prove stage: experiments with the best candidates, one after the other."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ async def prove(work: ImproveRun, runner: RolloutRunner) -> None:
 
 
 def _learned(work: ImproveRun, candidate: Candidate) -> float | None:
-    """A candidate's gain as learning saw it; None for one that a person chose."""
+    """A candidate's gain in learning; None if a person chose it."""
     if work.chosen is not None:
         return None
     finding = work.store.journal.get(work.run.id, "finding") or {}
@@ -73,7 +73,7 @@ def _learned(work: ImproveRun, candidate: Candidate) -> float | None:
 
 
 async def _following(work: ImproveRun, failed: Candidate) -> Nominee | None:
-    """The candidate that goes to the proof after one that failed there, if the budget lasts."""
+    """The next candidate for the proof after one failed there, if the budget lasts."""
     if work.by_judge:
         return None  # people's labels were asked for one candidate
     finding = work.store.journal.get(work.run.id, "finding") or {}
@@ -93,14 +93,14 @@ async def _following(work: ImproveRun, failed: Candidate) -> Nominee | None:
 
 
 def told(work: ImproveRun, decision: Decision) -> str:
-    """How the run ends: the decision, and that learning lost its coach if it did."""
+    """How the run ends: the decision, and whether learning lost its coach."""
     gone = work.store.journal.get(work.run.id, COACH_GONE)
     without = f" It was found without the coach: {gone['message']}" if gone else ""
     return decision.sentence + without
 
 
 def _withhold(work: ImproveRun, experiment: Experiment) -> None:
-    """Note which pairs people have to label, and stop before the decision."""
+    """Record which pairs people have to label, and stop before the decision."""
     repetitions = work.store.journal.get(work.run.id, "repetitions", {"count": 1})["count"]
     setting = work.setting(work.store.candidates.get(work.run.best_id))
     body = pairs_to_label(setting, repetitions, work.store)
@@ -109,7 +109,8 @@ def _withhold(work: ImproveRun, experiment: Experiment) -> None:
     work.enter(
         "prove",
         experiment_id=experiment.id,
-        message=f"The decision waits for labels: ratchet label --experiment {experiment.id[:8]}.",
+        message=f"The decision is waiting for labels: ratchet label --experiment "
+        f"{experiment.id[:8]}.",
     )
 
 

@@ -10,7 +10,7 @@ from ratchet.types.trace import START, Trace, TraceFilter, TraceRecording
 
 
 class Unusable(Exception):
-    """The input or the answer is not there as it was; the text says why."""
+    """The input or the answer is incomplete; the text says why."""
 
 
 def recorded_input(recording: TraceRecording, *, redacted: bool = False) -> object:
@@ -79,7 +79,7 @@ def recorded_rollout(recording: TraceRecording) -> Rollout:
 
 
 def recording_of(store: Store, trace: Trace) -> TraceRecording | None:
-    """What one trace recorded of its input and output; None when its spans are gone."""
+    """The recorded input and output of a trace; None if its spans are gone."""
     criteria = TraceFilter(since_ns=trace.start_ns, until_ns=trace.start_ns + 1, rollouts=True)
     cursor: str | None = None
     while True:
@@ -91,6 +91,6 @@ def recording_of(store: Store, trace: Trace) -> TraceRecording | None:
 
 
 def spans_of_trace(store: Store, trace_id: str) -> list[Span]:
-    """The spans of a live trace, without those that only say that a call has begun."""
+    """The spans of a live trace, without those that only mark the start of a call."""
     recording = store.traces.get(trace_id)
     return [] if recording is None else [span for span in recording.spans if span.name != START]

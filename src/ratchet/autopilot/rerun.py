@@ -1,4 +1,4 @@
-"""A rollout or a live trace as a new rollout that runs it again."""
+"""Makes a new rollout that runs a rollout or a live trace again."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from ratchet.types.trace import Trace
 
 MARK = "rerun"
 FALLBACK = "default"
-"""Queue of an agent whose name is none of a queue."""
+"""Queue of an agent whose name cannot name a queue."""
 
 _PURPOSE = re.compile(rf"(?:{PROVES})?{MARK}/(rollout|trace)/(.+)")
 _QUEUE = re.compile(r"[A-Za-z0-9._:@%/-]{1,300}")
 
 
 def original_of(rerun: Rollout) -> tuple[str, str] | None:
-    """What a rollout runs again: `rollout` or `trace`, and its id; None when it is no rerun."""
+    """What a rollout repeats: `rollout` or `trace`, and its id; None if it is not a rerun."""
     about = _PURPOSE.fullmatch(rerun.purpose)
     return None if about is None else (about[1], about[2])
 

@@ -1,4 +1,4 @@
-"""Open a runner: the agent loaded, an executor started, the queue's lock taken."""
+"""Opens a runner: loads the agent, starts an executor, and takes the queue's lock."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 Say = Callable[[str], None]
 
 MOST_SERVICES = 4
-"""Most instances of a service that are started without being asked for: each takes its memory."""
+"""Default maximum number of instances of a service, since each takes memory."""
 
 
 @asynccontextmanager
@@ -112,9 +112,9 @@ async def open_runner(
             return
         if models_in_calls(agent) and not agent.prompts_in_calls:
             raise ConfigError(
-                "The agent's model is replaced in its calls, which those of a Python entry at the"
-                " runners of a server do not lead through the gateway.",
-                hint="Leave [run] server out; or declare the model in the source:"
+                "The agent's model is replaced in its calls, but on a server's runners a Python "
+                "entry's calls do not go through the gateway.",
+                hint="Remove server under [run], or declare the model in the source:"
                 ' ratchet.model("answers", "NAME").',
             )
         if project.config.run.executor == "inline" and not project.config.run.server:
@@ -151,7 +151,7 @@ async def _gateway_runner(
     containment: AgentContainment | None,
     say: Say,
 ) -> Runner:
-    """A runner of an agent whose prompts are found, and replaced, in its model calls.
+    """A runner for an agent whose prompts are found and replaced in its model calls.
 
     It works through a server, which has the gateway for the agent's model calls, and which stores
     these calls before it accepts the outcome of their attempt.
@@ -160,8 +160,8 @@ async def _gateway_runner(
 
     if project.start_server is None:
         raise ConfigError(
-            f"The prompts of {agent.spec.entry} are replaced in its model calls: it needs a server"
-            " with a gateway, and this program starts none.",
+            f"The prompts of {agent.spec.entry} are replaced in its model calls, which takes a "
+            "server with a gateway; this program starts none.",
             hint="Use the command line: ratchet improve.",
         )
     stack.enter_context(variables_set(_addresses(project)))
@@ -188,7 +188,7 @@ async def _gateway_runner(
 
 
 def _addresses(project: Project) -> dict[str, str]:
-    """Addresses of the agent's models that its `.env` alone names, which it loads by itself."""
+    """Addresses of the agent's models that only its own `.env` names."""
     dotenv = read_dotenv(project.root)
     names = (*project.config.agent.model_base_url, *BASE_URLS)
     return {name: dotenv[name] for name in names if dotenv.get(name) and name not in os.environ}
@@ -268,7 +268,7 @@ def program_executor(
 
 
 class _ServerWatcher(RunnerWatcher):
-    """Says when the server is away, and when it is back."""
+    """Reports when the server is unreachable, and when it is back."""
 
     def __init__(self, url: str, say: Say) -> None:
         self._url = url
@@ -303,8 +303,8 @@ def make_executor(
     if run.executor == "ray" and project.config.agent.model is not None:
         raise ConfigError(
             f'executor = "ray" under [run] and model = "{project.config.agent.model}" under [agent]'
-            " exclude each other: a local model is reached from this machine's own processes.",
-            hint="Remove one of them; or serve the model by itself (ratchet model).",
+            " exclude each other: only this machine's own processes reach a local model.",
+            hint="Remove one of them, or serve the model separately (ratchet model).",
         )
     if run.executor == "ray" and project.config.agent.model_hosts:
         raise ConfigError(
@@ -334,7 +334,7 @@ def make_executor(
 
 
 def make_fleet(project: Project, agent: AnyAgent, say: Say) -> Executor:
-    """The executor whose rollouts run at the runners of [run] server."""
+    """The executor whose rollouts run on the runners of [run] server."""
     # Imported late: it loads the client.
     from ratchet.run.fleet_executor import FleetExecutor
     from ratchet.run.fleet_queue import AgentBuild
@@ -343,7 +343,8 @@ def make_fleet(project: Project, agent: AnyAgent, say: Say) -> Executor:
     assert run.server is not None
     if project.config.agent.runs_already:
         raise ConfigError(
-            "A fleet's runners start the agent, and [agent] url names one that is already running.",
+            "A fleet's runners start the agent, but [agent] url names an agent that is already "
+            "running.",
             hint="Give the command that starts it, serve, or leave the server out.",
         )
     return FleetExecutor(
@@ -360,7 +361,7 @@ def make_fleet(project: Project, agent: AnyAgent, say: Say) -> Executor:
 
 
 async def _when_free(lock: FileLock, timeout_s: float, say: Say) -> int | None:
-    """Wait until the workers of a killed run have stored their unfinished work and exited."""
+    """Wait until the workers of a killed run have stored their work and exited."""
     loop = asyncio.get_running_loop()
     until, announced = loop.time() + timeout_s, False
     while True:

@@ -1,4 +1,4 @@
-"""Rollouts that a model learns from: each has a reward, and none is spared for having no score."""
+"""Rollouts that a model learns from: each gets a reward, even without a score."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ratchet.learn import BudgetExhausted, Evaluation, Lab
 from ratchet.types import Candidate, Task
 
 REPEATS = 2
-"""How often a rollout without a score is made anew: an outage that spoilt it may be over."""
+"""How often a rollout without a score is repeated: the outage that spoilt it may be over."""
 
 
 async def evaluate_to_train(
@@ -20,7 +20,7 @@ async def evaluate_to_train(
     repetition: int,
     training: str = "",
 ) -> list[Evaluation]:
-    """Roll out a candidate on tasks, and those without a score again, as far as the budget goes.
+    """Roll out a candidate on tasks, and repeat those without a score within the budget.
 
     Args:
         lab: The lab.

@@ -1,4 +1,4 @@
-"""Says that a candidate's model needs the gateway, which translates the agent's calls for it."""
+"""Notes that a candidate's model needs the gateway to translate the agent's calls."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from ratchet.types import Run
 from ratchet.types.trace import LEFT_OUT, TRANSLATED
 
 LOOKED_AT = 20
-"""Most rollouts of a candidate that are looked at, the newest ones."""
+"""Maximum number of a candidate's newest rollouts examined."""
 
 
 def translation_note(store: Store, run: Run) -> str:
-    """What has to be true where the change is merged; empty if its calls are the agent's own.
+    """What the deployment needs after the merge; empty if no call was translated.
 
     Args:
         store: Store of the run's rollouts.
@@ -22,9 +22,9 @@ def translation_note(store: Store, run: Run) -> str:
         return ""
     lost = f" Left out of them: {', '.join(sorted(left_out))}." if left_out else ""
     return (
-        "The new model is another provider's, whose API the agent does not speak: the gateway"
-        f" translated its calls.{lost} Merge this where the agent's calls go through the gateway,"
-        " or give the agent that provider's client as well."
+        "The new model belongs to another provider, whose API the agent does not speak: the "
+        "gateway translated its calls.{lost} Merge this only if the agent's calls go through the "
+        "gateway, or also give the agent that provider's client."
     )
 
 

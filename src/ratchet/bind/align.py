@@ -124,7 +124,7 @@ def _common(
 
 
 def _anchors(tokens: Sequence[list[str]], gap: _Gap, size: int) -> list[tuple[int, ...]]:
-    """Starts of the runs of that size that occur once in every text, in the same order in all."""
+    """Starts of the runs of this size that occur once in every text, in the same order in all."""
     places = {
         run: [at]
         for run, at in _once(tokens[0], gap, 0, size).items()
@@ -145,7 +145,7 @@ def _anchors(tokens: Sequence[list[str]], gap: _Gap, size: int) -> list[tuple[in
 
 
 def _once(tokens: list[str], gap: _Gap, number: int, size: int) -> dict[tuple[str, ...], int]:
-    """Start of each run that occurs once in the gap of one text."""
+    """Start of each run that occurs once in a text's gap."""
     begin, end = gap.starts[number], gap.stops[number]
     starts: dict[tuple[str, ...], int] = {}
     columns = [tokens[begin + shift : end] for shift in range(size)]

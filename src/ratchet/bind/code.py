@@ -18,7 +18,8 @@ from ratchet.types import Code, Declaration, InputError, RatchetError
 
 
 def same_behaviour(first: Code, second: Code) -> bool:
-    """Whether two sources behave the same: they differ at most in comments, layout and docstring.
+    """Whether two sources behave the same: they differ at most in comments, layout and
+    docstring.
 
     A changed tool description is such a docstring change, and needs no sandbox.
     """
@@ -26,7 +27,7 @@ def same_behaviour(first: Code, second: Code) -> bool:
 
 
 def docstring_of(code: Code) -> str:
-    """Docstring of the function in a source, cleaned; empty when it has none."""
+    """Docstring of the function in a source, cleaned; empty if it has none."""
     return _docstring(code.source)
 
 
@@ -94,8 +95,8 @@ def evolve(function: Any = None, /, *, name: str | None = None) -> Any:
         )
     if hasattr(function, "__wrapped__"):
         raise InputError(
-            f"@ratchet.evolve marks functions, and {function.__qualname__} is decorated already:"
-            " a candidate would lose the decorators below.",
+            f"@ratchet.evolve must be the innermost decorator, but {function.__qualname__} is "
+            "already decorated: a candidate would lose the decorators below.",
             hint="Put it directly above the def, below the other decorators.",
         )
     target = EvolvableFunction(name or function.__name__, function)

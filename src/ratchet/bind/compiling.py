@@ -31,7 +31,7 @@ def compile_candidate(code: Code, original: FunctionType, own: Code | None) -> F
     Args:
         code: The candidate's source.
         original: The function of the user's source.
-        own: The source of the original; None when it cannot be read.
+        own: The source of the original; None if it cannot be read.
     """
     filename = f"<candidate {code.function}>"
     node = _function(code.source)
@@ -218,7 +218,7 @@ def check_return(function: Callable[..., Any], value: Any) -> None:
 
 @functools.lru_cache(maxsize=256)
 def expected_return(function: Callable[..., Any]) -> Any:
-    """Return type that a function's source declares; a sentinel when it declares none."""
+    """Return type that a function's source declares; a sentinel if it declares none."""
     try:
         hints = typing.get_type_hints(function)
     except Exception:  # a name that exists only for type checkers

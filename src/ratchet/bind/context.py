@@ -35,7 +35,7 @@ class Binding(msgspec.Struct, frozen=True, kw_only=True):
     """Whether return values of a candidate's functions are checked against the source's
     annotations."""
     files: dict[str, bytes] = {}
-    """Content of files of prompts, by real path, where it differs from the source's."""
+    """Content of prompt files, by real path, where it differs from the source's."""
 
 
 SEED_VARIABLE = "RATCHET_SEED"
@@ -83,7 +83,7 @@ def resolve(name: str) -> Resource | None:
 
 @contextlib.contextmanager
 def importing() -> Iterator[None]:
-    """Note in this block, in which an agent is imported, which resources are read."""
+    """Record in this block, in which an agent is imported, which resources are read."""
     global _importing
     before, _importing = _importing, True
     try:

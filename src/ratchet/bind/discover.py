@@ -26,7 +26,7 @@ from ratchet.bind.slot_names import is_labelled, slot_names
 from ratchet.types import PromptTemplate
 
 SAMPLE = 256
-"""Texts grouped at once."""
+"""Texts that are grouped at a time."""
 
 SAMPLE_CHARACTERS = 2_000_000
 """Maximum characters of a sample."""
@@ -49,16 +49,16 @@ _SHOWN_DRAFTS = 64
 """Earlier templates compared with new ones; those that match the most texts."""
 
 _LONG = 60
-"""Characters above which a constant piece is no coincidence, even when the rest of the text
+"""Characters above which a constant piece is not a coincidence, even if the rest of the text
 differs."""
 
 _EXAMPLES = 5
 
 SUPPORT = 3
-"""Recordings from which on a text is a prompt of its own."""
+"""Number of recordings from which on a text is a prompt of its own."""
 
 MAX_BRANCHES = 32
-"""Most prompts that are told apart behind one beginning."""
+"""Most prompts that are distinguished after the same beginning."""
 
 
 class TemplateSlot(msgspec.Struct, frozen=True):
@@ -83,14 +83,14 @@ class TemplateProposal(msgspec.Struct, frozen=True):
     share: float
     """Share of all recordings."""
     speaker: str = ""
-    """Name of the agent whose calls most of these are; empty when unknown."""
+    """Name of the agent that made most of these calls; empty if unknown."""
 
 
 class RefusedTexts(msgspec.Struct, frozen=True):
-    """Texts of one agent that no template is proposed for."""
+    """Texts of an agent for which no template is proposed."""
 
     speaker: str
-    """The agent's name; empty when unknown."""
+    """The agent's name; empty if unknown."""
     texts: int
     """Number of different texts."""
     count: int
@@ -108,7 +108,7 @@ class Discovery(msgspec.Struct, frozen=True):
     left_out: dict[str, int]
     """Number of these that no proposal matches, by reason."""
     refused: tuple[RefusedTexts, ...] = ()
-    """The others that no proposal matches, by agent and reason; most frequent first."""
+    """Texts that no proposal matches, by agent and reason; most frequent first."""
 
 
 def discover(texts: Iterable[tuple[str, int]]) -> Discovery:
@@ -141,12 +141,12 @@ def discover(texts: Iterable[tuple[str, int]]) -> Discovery:
 
 
 def plain_text(text: str) -> str:
-    """A text as templates are compared with it: white space at its ends does not count."""
+    """A text as it is compared with templates: white space at its ends does not count."""
     return text.replace("\r\n", "\n").strip()
 
 
 def unreadable(text: str) -> str:
-    """Why a text can have no template; empty when it can."""
+    """Why a text can have no template; empty if it can."""
     if len(text) > MAX_TEXT:
         return "longer than can be recognised"
     return "" if text else "empty"
@@ -218,7 +218,7 @@ class _Search:
         self._keep_fixed()
 
     def _round(self, share: float, *, late: bool) -> bool:
-        """Run one round; whether something was found."""
+        """Run one round; returns whether anything was found."""
         pool = _sample(self.left, self._sample_size)
         owner: list[tuple[str, ...] | None] = [None] * len(pool)
         frequent = sorted(self.drafts, key=lambda draft: -len(self.drafts[draft]))
@@ -291,7 +291,7 @@ class _Search:
         return True
 
     def _aligned(self, texts: list[str]) -> tuple[str, ...] | None:
-        """The constant pieces of the template of these texts, or None when there are too few."""
+        """The constant pieces of the template of these texts, or None if there are too few."""
         if len(texts) < 2:
             return None
         sample = _within(_spread(texts, _ALIGNED), _ALIGNED_CHARACTERS)
@@ -361,7 +361,7 @@ def _spread(texts: Sequence[str], count: int) -> list[str]:
 
 
 def loose_text(pieces: tuple[str, ...], texts: Sequence[str]) -> list[str]:
-    """What each text has in slots without a label: it may be a prompt of its own."""
+    """The content of slots without a label in each text: it may be a prompt of its own."""
     template = template_of(pieces)
     keys = shape_of(template).slots
     loose = [key for key, before in zip(keys, pieces, strict=False) if not is_labelled(before)]
@@ -370,7 +370,8 @@ def loose_text(pieces: tuple[str, ...], texts: Sequence[str]) -> list[str]:
 
 
 def swallows(pieces: tuple[str, ...], texts: Sequence[str]) -> bool:
-    """Whether slots without a label take so much of the texts that these may be several prompts."""
+    """Whether slots without a label take up so much of the texts that these may be several
+    prompts."""
     loose = loose_text(pieces, texts)
     share = sum(map(len, loose)) / sum(map(len, texts))
     return share >= 0.3 or (

@@ -47,23 +47,25 @@ def blocks(text: str, where: str = "The source") -> list[tuple[int, int]]:
     for line, comment in _comments(text):
         if START in comment:
             if begun:
-                raise InputError(f"{where}, line {line}: the block of line {begun} has no end yet.")
+                raise InputError(
+                    f"{where}, line {line}: the block of line {begun} has not ended yet."
+                )
             begun = line
         elif END in comment:
             if not begun:
-                raise InputError(f"{where}, line {line}: a block ends that has not begun.")
+                raise InputError(f"{where}, line {line}: a block ends that was never begun.")
             ranges.append((begun, line))
             begun = 0
     if begun:
         raise InputError(
-            f"{where}, line {begun}: a block begins that has no end.",
-            hint=f"Put # {END} behind it.",
+            f"{where}, line {begun}: a block begins but never ends.",
+            hint=f"Put # {END} after it.",
         )
     return ranges
 
 
 def marked_functions(text: str, where: str = "The source") -> list[MarkedFunction]:
-    """Find the functions of a module that lie in a block, or that contain one.
+    """Find the functions of a module that are in a block, or that contain one.
 
     Nested functions are part of the enclosing one.
 
@@ -89,7 +91,7 @@ def outside(text: str) -> str | None:
     """The part of a function's source that must not change: all lines outside of blocks.
 
     Returns:
-        The fixed lines, with the markers; None when there is no block and everything may change.
+        The fixed lines, with the markers; None if there is no block and everything may change.
 
     Raises:
         InputError: See `blocks`.

@@ -1,4 +1,4 @@
-"""A function's text without the indentation of its place, and with it again; strings stay."""
+"""Moves a function's text to the left margin and back; strings stay as they are."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import warnings
 
 
 def dedented(text: str) -> str:
-    """A function's text, with its decorators, as if it stood at the left margin.
+    """A function's text, with its decorators, moved to the left margin.
 
     Lines inside strings keep their blanks, which are text; those of the docstring do not.
 
@@ -56,7 +56,7 @@ def _inside_strings(text: str, docstring: range) -> set[int]:
 
 
 def _docstring_lines(text: str, before: int) -> range:
-    """Lines after the first one of a function's docstring, with so many lines before the text."""
+    """Lines after the first of a function's docstring, with this many lines before the text."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         tree = ast.parse(text)

@@ -23,14 +23,14 @@ CONVERSATIONS = 10_000
 
 
 MOST_TOLD = 200
-"""Most resources whose versions a call says."""
+"""Most resources whose versions a call records."""
 
 RELEASE_VARIABLE = "RATCHET_RELEASE"
 """Environment variable that names the deployed version, such as a commit."""
 
 
 class _Kept(NamedTuple):
-    """What a conversation began with."""
+    """The versions that a conversation began with."""
 
     candidate_id: str
     versions: CallVersions
@@ -38,7 +38,7 @@ class _Kept(NamedTuple):
 
 
 class _Told(NamedTuple):
-    """What calls say that run these resources; the two are kept, so that they can be compared."""
+    """What calls record that run these resources; both are kept so that they can be compared."""
 
     resources: Mapping[str, Resource]
     declared: Mapping[str, str]
@@ -53,7 +53,7 @@ class LiveChooser:
         conversations: Most conversations whose version is remembered.
         serve: Called with the release's resources when they change.
         declared: Versions of the source's resources, the same object until they change.
-        deployed: Name of the deployed version; empty when there is none.
+        deployed: Name of the deployed version; empty if there is none.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class LiveChooser:
         self._lock = threading.RLock()  # a signal handler may interrupt its own thread
 
     def forked(self) -> None:
-        """Go on in a forked child, whose parent may have held the lock in another thread."""
+        """Continue in a forked child, whose parent may have held the lock in another thread."""
         self._lock = threading.RLock()
 
     def serve(self, versions: LiveVersions | None, /) -> None:
@@ -96,7 +96,7 @@ class LiveChooser:
             self._serve(versions.release)
 
     def choose(self, unit: str, /, *, conversation: bool) -> CallVersions | None:
-        """The versions of a call that begins now; None while there is nothing to choose from."""
+        """The versions of a call that begins now; None while there is no choice."""
         served = self._served
         if served is None:
             return None
@@ -107,7 +107,7 @@ class LiveChooser:
         return CallVersions(chosen.resources, {**chosen.attributes, **run_attributes})
 
     def _run_by(self, resources: Mapping[str, Resource]) -> dict[str, Any]:
-        """What says which resources a call runs, and which version is deployed."""
+        """Records which resources a call runs, and which version is deployed."""
         declared = self._declared()
         cached = self._told.get(id(resources))
         if cached is None or cached.resources is not resources or cached.declared is not declared:
@@ -153,7 +153,7 @@ class LiveChooser:
         )
 
     def _kept_of(self, unit: str, served: LiveVersions) -> CallVersions | None:
-        """What the conversation began with, unless that was withdrawn."""
+        """The versions that the conversation began with, unless they were withdrawn."""
         remembered = self._kept.get(unit)
         if remembered is None:
             return None

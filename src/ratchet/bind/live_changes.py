@@ -25,8 +25,8 @@ def check_live(candidate: Candidate, origins: Sequence[Candidate]) -> None:
             for original in originals
         ):
             raise InputError(
-                f"Candidate {candidate.id[:12]} changes the code of {name!r}, and live agents run"
-                " only code that was merged.",
+                f"Candidate {candidate.id[:12]} changes the code of {name!r}, but live agents "
+                "only run code that was merged.",
                 hint="Merge its branch or pull request; at run time releases change prompts, params"
                 " and models.",
             )

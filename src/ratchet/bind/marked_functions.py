@@ -102,7 +102,7 @@ def _is_of(target: Any, qualname: str, file: Path) -> bool:
 
 
 def _evolves_already(function: FunctionType, module: ModuleType) -> bool:
-    """Whether the decorator marks it too: then it is the function inside a wrapper."""
+    """Whether the decorator also marks it: then it is the function inside a wrapper."""
     target: Any = module
     for part in function.__qualname__.split("."):
         target = inspect.getattr_static(target, part, None)

@@ -42,7 +42,8 @@ class ModelHandle:
         return dict(self.bound.sampling)
 
     def ask(self, ask: Callable[[str], Answer], passes: Callable[[Answer], bool]) -> Answer:
-        """The answer of the model; that of a cheaper one that is asked first, where it passes.
+        """The model's answer; that of a cheaper model which is asked first, if it passes the
+        check.
 
         Args:
             ask: Asks the model of this name.
@@ -58,7 +59,7 @@ class ModelHandle:
     async def ask_async(
         self, ask: Callable[[str], Awaitable[Answer]], passes: Callable[[Answer], bool]
     ) -> Answer:
-        """As `ask`, where asking is a coroutine."""
+        """As `ask`, but asking is a coroutine."""
         bound = self.bound
         if bound.first:
             answer = await ask(bound.first)

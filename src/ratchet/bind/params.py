@@ -83,8 +83,8 @@ def params(name: str, /, **knobs: Any) -> Knobs:
     for knob in knobs:
         if hasattr(Knobs, knob):
             raise InputError(
-                f"A knob of params {name!r} cannot be named {knob!r}: params are a mapping, and"
-                " mappings have a method of that name.",
+                f"A knob of params {name!r} cannot be named {knob!r}: params are a mapping, and "
+                "mappings have a method with that name.",
                 hint="Give it another name.",
             )
     default = Params({knob: infer(f"{name}.{knob}", value) for knob, value in knobs.items()})

@@ -74,8 +74,8 @@ class Prompt:
 
     def __mod__(self, values: object) -> str:
         raise InputError(
-            f"The prompt {self.name!r} cannot be filled with %, since a percent sign in another"
-            " version of it would be read as a slot.",
+            f"The prompt {self.name!r} cannot be filled with %, since a percent sign in another "
+            "version of it would be read as a slot.",
             hint="Write its slots as {name}, and fill them with .format(name=…).",
         )
 

@@ -22,7 +22,7 @@ MIN_PIECE = 8
 """Minimum characters of its longest constant piece: many short pieces occur in any long text."""
 
 MAX_TEXT = 200_000
-"""Maximum characters of a text that is matched."""
+"""Maximum characters of a text to match."""
 
 MAX_STEPS = 500
 """Maximum backtracking steps, needed only when a slot occurs in a template more than once."""
@@ -44,8 +44,8 @@ class TemplateShape(msgspec.Struct, frozen=True):
     """Constant text before, between and after the slots; one more than there are slots."""
     slots: tuple[str, ...]
     """Text in the braces. A slot with a format (`price:.2f`) or an attribute (`user.name`), or
-    directly after another one (`first}{last`), is named by all of that: it is refilled only where
-    the same text occurs."""
+    one directly after another (`first}{last`), is named by all of that text: it is refilled only
+    where the same text occurs."""
 
     @property
     def constant(self) -> int:
@@ -69,7 +69,7 @@ class RecognisedPrompt(msgspec.Struct, frozen=True):
     slots: dict[str, str]
     """Value of each slot."""
     before: str = ""
-    """What stands before the prompt in the text."""
+    """The text before the prompt."""
     after: str = ""
 
 
@@ -96,12 +96,12 @@ def shape_of(template: PromptTemplate) -> TemplateShape:
 
 
 def is_user_prompt(name: str) -> bool:
-    """Whether a prompt is looked for in the user's messages too, and inside of longer texts."""
+    """Whether a prompt is also looked for in user messages, and inside longer texts."""
     return _USER.search(name) is not None
 
 
 def refusal(template: PromptTemplate) -> str:
-    """Why a template can never be recognised; empty when it can be."""
+    """Why a template can never be recognised; empty if it can be."""
     if len(template.text) > MAX_TEXT:
         return f"The prompt is longer than {MAX_TEXT} characters."
     shape = _shape(template)
@@ -112,9 +112,9 @@ def refusal(template: PromptTemplate) -> str:
         return "" if sum(sizes) else "The prompt is empty."
     if sum(sizes) < MIN_CONSTANT or max(sizes) < MIN_PIECE:
         return (
-            f"The prompt has {counted(sum(sizes), 'character')} of constant text, {max(sizes)} of"
-            " them in one"
-            f" piece; it needs {MIN_CONSTANT} and {MIN_PIECE}, or it would be found in any text."
+            f"The prompt has {counted(sum(sizes), 'character')} of constant text, {max(sizes)} of "
+            f"them in one piece; it needs {MIN_CONSTANT} and {MIN_PIECE}, or it would be found in "
+            "any text."
         )
     return ""
 
@@ -139,7 +139,7 @@ def recognise(template: PromptTemplate, text: str) -> dict[str, str] | None:
 
 
 def recognise_within(template: PromptTemplate, text: str) -> PromptPlace | None:
-    """Find a prompt in a text that goes on before or behind it.
+    """Find a prompt in a text that continues before or after it.
 
     A slot at an end of the template reaches to that end of the text.
 
@@ -165,14 +165,15 @@ def refill(template: PromptTemplate, slots: Mapping[str, str]) -> str:
     missing = [slot for slot in shape.slots if slot not in slots]
     if missing:
         raise InputError(
-            f"The prompt has a slot {{{missing[0]}}} that the recognised one does not fill; it"
-            f" fills {sorted(slots)}."
+            f"The prompt has a slot {{{missing[0]}}} that the recognised prompt does not fill; it "
+            f"fills {sorted(slots)}."
         )
     return _filled(shape, slots)
 
 
 def with_whitespace_of(text: str, original: str) -> str:
-    """Apply the original's line ends to a text, and its outer white space where there is none."""
+    """Apply the original's line endings to a text, and its outer white space if the text has
+    none."""
     if "\r\n" in original and "\r" not in text:
         text = text.replace("\n", "\r\n")
     return text if original != original.strip() else text.strip()
@@ -211,7 +212,7 @@ class Recogniser:
         self._open.reverse()
         self._open.sort(key=lambda entry: -entry.shape.constant)
         self._user = [entry for entry in self._open if is_user_prompt(entry.name)]
-        """Prompts that may stand inside of a text, the longest first."""
+        """Prompts that may be inside a text, longest first."""
         for entries in self._fixed.values():
             self._user += [entry for entry in entries if is_user_prompt(entry.name)]
         self._user.sort(key=lambda entry: -entry.shape.constant)
@@ -256,15 +257,15 @@ class Recogniser:
 
     @property
     def finds_within(self) -> bool:
-        """Whether any prompt may stand inside of a longer text."""
+        """Whether any prompt may be inside a longer text."""
         return bool(self._user)
 
     def find_anywhere(self, text: str) -> RecognisedPrompt | None:
-        """The prompt that a text is, or else that stands in it; None without either."""
+        """The prompt that a text is, or else contains; None without either."""
         return self.find(text) or self.find_within(text)
 
     def find_within(self, text: str, besides: Collection[str] = ()) -> RecognisedPrompt | None:
-        """The user's prompt with the most constant text that stands in a text, or None.
+        """The user's prompt with the most constant text that a text contains, or None.
 
         Args:
             text: The text.

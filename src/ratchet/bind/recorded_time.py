@@ -1,4 +1,4 @@
-"""Dates and times of a recording that look constant in a prompt, and are another tomorrow."""
+"""Dates and times of a recording that look constant in a prompt, but change from day to day."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _FORMATS = (
     "{month}/{day}/%Y",
     "%Y%m%d",
 )
-"""Ways to write a day, the longest of those that contain another first."""
+"""Ways to write a day; longer ones before the ones that they contain."""
 
 _TIME = re.compile(
     r"(?<![\d:.])(\d{1,2}):(\d{2})(?::\d{2}(?:\.\d+)?)?(?: ?[AaPp]\.?[Mm]\b\.?)?(?![\d:])"
@@ -35,13 +35,13 @@ _TIME = re.compile(
 _AFTER_DATE = r"(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?)?"
 
 MARGIN = timedelta(minutes=2)
-"""Of a time; a prompt may be made some time before it is sent."""
+"""Tolerance of a time; a prompt may be made some time before it is sent."""
 
 _OFFSETS = tuple(timezone(timedelta(hours=hours)) for hours in range(-12, 15))
 
 
 def free_times(template: PromptTemplate, began: float, ended: float) -> PromptTemplate:
-    """Make slots of the dates and times in a template's constant text at which it was recorded.
+    """Turn dates and times of the recording in a template's constant text into slots.
 
     Recordings of one day have that day in common, in any zone; those of one minute have the time.
     Other dates stay constant.
@@ -98,7 +98,7 @@ def _day(moment: float, zone: timezone) -> datetime:
 
 
 def _is_then(hour: int, minute: int, began: float, ended: float) -> bool:
-    """Whether a time of day lies within the recording, in some zone of whole hours."""
+    """Whether a time of day lies within the recording, in any whole-hour time zone."""
     if hour > 23 or minute > 59:
         return False
     first = datetime.fromtimestamp(began, UTC) - MARGIN

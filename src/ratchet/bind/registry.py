@@ -21,11 +21,11 @@ class DeclarationSite(NamedTuple):
     kind: str
     """Kind of the declaring call, such as `prompt`."""
     code: CodeType | None = None
-    """Code object that contains the declaring call; None when `kind` identifies the location."""
+    """Code object that contains the declaring call; None if `kind` identifies the location."""
     line: int = 0
 
     def is_same(self, site: DeclarationSite) -> bool:
-        """Whether a declaration here is a repetition of the other one.
+        """Whether a declaration here repeats the other one.
 
         A reload runs another code object, in which lines may have moved; within one code object,
         each line is a location of its own.
@@ -60,7 +60,7 @@ def declare(name: str, site: DeclarationSite, declaration: Callable[[], Declarat
     """
     if not isinstance(name, str) or not name or not all(c.isalnum() or c in "_-." for c in name):
         raise InputError(
-            f"{name!r} cannot name a resource.", hint="Use letters, digits, '_', '-' and '.'."
+            f"{name!r} is not a valid resource name.", hint="Use letters, digits, '_', '-' and '.'."
         )
     existing = _sites.get(name)
     if existing is not None and not existing.is_same(site):

@@ -1,4 +1,4 @@
-"""Whether a value fits a type annotation, as far as it can be told by a look at the value."""
+"""Whether a value fits a type annotation, as far as inspecting the value can tell."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _WIDER: dict[Any, tuple[type, ...]] = {
     complex: (complex, float, int),
     bytes: (bytes, bytearray, memoryview),
 }
-"""Types that an annotation means too (PEP 484)."""
+"""Types that an annotation also allows (PEP 484)."""
 
 
 def fits(value: Any, hint: Any) -> bool:
@@ -52,7 +52,7 @@ def fits(value: Any, hint: Any) -> bool:
 
 
 def _items_fit(value: Any, of: tuple[Any, ...]) -> bool:
-    """Whether what is in a collection fits the arguments of its annotation."""
+    """Whether the contents of a collection fit the arguments of its annotation."""
     if not of or not isinstance(value, Collection) or not value:
         return True
     if isinstance(value, tuple) and not (len(of) == 2 and of[1] is Ellipsis):

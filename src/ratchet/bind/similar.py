@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 _WORD = re.compile(r"\w+")
 _SHINGLE = 4
-"""Consecutive words that are compared."""
+"""Number of consecutive words that are compared."""
 
 _BEGINNING, _END = 3_000, 1_000
 """Words of a text that are examined."""

@@ -1,4 +1,4 @@
-"""Discovers the prompts of a system of several agents: each agent's by itself.
+"""Discovers the prompts of a system of several agents, separately for each agent.
 
 Agents of one system share beginnings and phrases, so their texts must not be aligned with one
 another. Calls are grouped by the agent's name, then by the tools that it is offered; within such a
@@ -38,29 +38,29 @@ from ratchet.bind.similar import runs_of_words
 from ratchet.types import PromptUse
 
 LEAST_SAMPLE = 64
-"""Fewest texts of a group that are grouped at once."""
+"""Fewest texts of a group that are grouped at a time."""
 
 MAX_COMPARED = 100
-"""Most templates that each further one is compared with."""
+"""Most templates that each further template is compared with."""
 
 SAME = 0.8
-"""Least share of constant text in two texts, and least share of another template's constant text in
-a template that stands for both."""
+"""Minimum share of constant text in two texts, and minimum share of another template's constant
+text in a template that stands for both."""
 
 SOME = 0.3
-"""Least share of constant text in a few texts."""
+"""Minimum share of constant text in a few texts."""
 
 SHORT = 6
-"""Most words that two texts may differ by, as by a name or a date."""
+"""Most words by which two texts may differ, such as a name or a date."""
 
 NEARLY = 0.95
-"""Share of its constant text that a template may not lose when it is joined with another one."""
+"""Share of its constant text that a template may not lose when it is joined with another."""
 
 MANY = 20
-"""Different texts from which on slots without a label may take much of them."""
+"""Different texts from which on slots without a label may take up much of them."""
 
 _ALIGNED = 4
-"""Texts of either of two templates that are aligned."""
+"""Texts of each of two templates that are aligned."""
 
 _ID = re.compile(r"(?:^|[\W_]+)(?=[0-9a-fA-F-]*\d)[0-9a-fA-F][0-9a-fA-F-]{5,}(?=$|[\W_])")
 """An identifier in an agent's name, such as a UUID or a number of six digits."""
@@ -135,12 +135,12 @@ def speakers_of(uses: Iterable[PromptUse]) -> frozenset[str]:
 
 
 def _without_ids(speaker: str) -> str:
-    """An agent's name without what differs from run to run."""
+    """An agent's name without the part that differs from run to run."""
     return _ID.sub("", speaker).strip()
 
 
 def _groups(readable: Mapping[tuple[str, tuple[str, ...], str], int]) -> list[_Group]:
-    """The groups, named speakers first, and the most frequent first."""
+    """The groups; named speakers first, then most frequent first."""
     by_speaker: dict[str, dict[tuple[str, ...], _Group]] = {}
     for speaker, tools, text in sorted(readable):
         groups = by_speaker.setdefault(speaker, {})
@@ -157,7 +157,7 @@ def _frequent(group: _Group) -> tuple[int, tuple[str, ...]]:
 
 
 def _merged(groups: Iterable[_Group]) -> list[_Group]:
-    """One speaker's groups; those in which the same text occurs are one."""
+    """A speaker's groups; those that share a text are merged."""
     merged: list[_Group] = []
     home: dict[str, _Group] = {}
     for group in sorted(groups, key=_frequent):
@@ -200,7 +200,7 @@ def _drafts(groups: Sequence[_Group]) -> list[_Draft]:
 
 
 def _known(drafts: Iterable[_Draft], texts: Iterable[str]) -> set[str]:
-    """The texts that templates found before match, but not by swallowing them."""
+    """The texts that earlier templates match without swallowing them."""
     texts_by_pieces = members_of(dict.fromkeys(draft.pieces for draft in drafts), texts)
     return {
         text
@@ -233,7 +233,7 @@ def _carries(pieces: Pieces, texts: Sequence[str], counts: Mapping[str, int]) ->
 
 
 def _distinct(drafts: Iterable[_Draft]) -> list[_Draft]:
-    """The drafts; those of different groups that are of one prompt are one."""
+    """The drafts; those from different groups for the same prompt are merged."""
     distinct: list[_Draft] = []
     for draft in sorted(drafts, key=lambda draft: (constant_size(draft.pieces), draft.pieces)):
         for place, earlier in enumerate(distinct[:MAX_COMPARED]):
@@ -247,7 +247,7 @@ def _distinct(drafts: Iterable[_Draft]) -> list[_Draft]:
 
 
 def _joined(general: _Draft, special: _Draft) -> _Draft | None:
-    """The draft of both, if they are of one prompt."""
+    """The draft of both, if they belong to the same prompt."""
     size = constant_size(special.pieces)
     if constant_size(general.pieces) < SAME * size:
         return None
@@ -277,7 +277,7 @@ def _matches(pieces: Pieces, texts: Sequence[str]) -> bool:
 
 
 def _assigned(groups: Sequence[_Group], drafts: Sequence[_Draft]) -> dict[str, Pieces]:
-    """The template that matches each text best, as the gateway will find it."""
+    """The template that matches each text best, as the gateway will match it."""
     texts = sorted({text for group in groups for text in group.counts})
     texts_by_pieces = members_of([draft.pieces for draft in drafts], texts)
     return {text: pieces for pieces, matched in texts_by_pieces.items() for text in matched}
@@ -286,7 +286,7 @@ def _assigned(groups: Sequence[_Group], drafts: Sequence[_Draft]) -> dict[str, P
 def _confusable(
     groups: Sequence[_Group], drafts: Sequence[_Draft], assigned: Mapping[str, Pieces]
 ) -> set[Pieces]:
-    """Templates in whose slots the prompts of other agents disappear."""
+    """Templates in whose slots other agents' prompts disappear."""
     owners: dict[Pieces, set[str]] = {}
     for draft in drafts:
         owners.setdefault(draft.pieces, set()).add(draft.group.speaker)

@@ -97,9 +97,9 @@ def _schema(
         schema = dict(TypeAdapter(hint).json_schema())
     except (PydanticSchemaGenerationError, PydanticUserError) as error:
         raise InputError(
-            f"The parameter {parameter.name!r} of {function.__qualname__} has no JSON form:"
-            f" {str(error).splitlines()[0]}",
-            hint="Annotate it with a type that JSON has, or leave the annotation out.",
+            f"The parameter {parameter.name!r} of {function.__qualname__} has no JSON form: "
+            f"{str(error).splitlines()[0]}",
+            hint="Annotate it with a type that JSON supports, or leave the annotation out.",
         ) from None
     schema.pop("title", None)
     if parameter.default is not parameter.empty:

@@ -44,7 +44,7 @@ _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 7 * 86_400.0}
 
 
 class Backend(Protocol):
-    """Traces and conversations to read, in a store or at a server."""
+    """Read access to the traces and conversations of a store or a server."""
 
     label: str
     """Name for messages."""
@@ -133,7 +133,7 @@ class StoreBackend:
         if len(matches) > 1 and conversation_id != id:
             raise InputError(
                 f"Several conversations have an id that begins with {id!r}.",
-                hint="Give more of it.",
+                hint="Give more of the id.",
             )
         return self.store.conversations.log(conversation_id) if conversation_id else None
 
@@ -189,7 +189,7 @@ def open_backend(
     by_environment: bool = True,
     make: bool = False,
 ) -> Iterator[Backend]:
-    """Open the named store or server; by default the one that `ratchet.init` here would use.
+    """Open the named store or server; by default the one that `ratchet.init` would use here.
 
     Args:
         folder: The project's folder.

@@ -1,4 +1,4 @@
-"""Plots a dataset beside live traffic: a map of the kinds of inputs, as PNG or HTML."""
+"""Plots a dataset against live traffic: a map of the kinds of inputs, as PNG or HTML."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 WIDTH, HEIGHT, MARGIN = 860, 560, 110
 
 LIVE, GAP, TASKS = "#3b7dd8", "#c2452d", "#1c7c54"
-"""Colors of the traffic's share, of that of a gap, and of the tasks' share."""
+"""Colours of the traffic's share, of the share of a gap, and of the tasks' share."""
 
 LABEL = (170.0, 14.0)
-"""Pixels beside and above another label that a label needs."""
+"""Pixels that a label needs to the side of another label, and above it."""
 
 RADIUS = 120.0
 """Pixels of a circle for all inputs; a circle's area is its share."""
 
 
 def plot_coverage(coverage: Coverage, name: str, path: Path) -> None:
-    """Write the map: near clusters have words in common, and a circle's area is a share.
+    """Write the map: clusters near each other have words in common; a circle's area is a share.
 
     Args:
         coverage: The coverage.
@@ -72,7 +72,7 @@ def _shares(coverage: Coverage) -> list[tuple[float, float]]:
 
 
 def _labels(coverage: Coverage, places: Sequence[tuple[float, float]]) -> list[str]:
-    """The clusters' words; empty where those of a more frequent one are in the way."""
+    """The clusters' words; empty where those of a more frequent cluster are in the way."""
     labels: list[str] = []
     for number, (cluster, (x, y)) in enumerate(zip(coverage.clusters, places, strict=True)):
         covered = any(

@@ -40,14 +40,16 @@ def show(
     task: Annotated[str | None, typer.Option(help="Show this task in full.")] = None,
     plot: Annotated[
         Path | None,
-        typer.Option(help="Write a map of its inputs beside live traffic, .png or .html."),
+        typer.Option(
+            help="Write a map of its inputs against live traffic to this file, .png or .html."
+        ),
     ] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="Number of tasks.")] = 20,
     folder: Folder = Path("."),
     store: StoreUrl = None,
     json: Json = False,
 ) -> None:
-    """Show a dataset: its versions, where its tasks come from, and the first of them.
+    """Show a dataset: its versions, where its tasks come from, and the first tasks.
 
     Examples:
 
@@ -139,8 +141,8 @@ def _plot(store: Store, dataset: Dataset, path: Path) -> None:
     coverage = measure_coverage(live, [task.input for task in dataset.tasks])
     if coverage is None:
         raise InputError(
-            f"There are {counted(len(live), 'live input')}, too few for a map: {ENOUGH} are"
+            f"There are {counted(len(live), 'live input')}, too few for a map; {ENOUGH} are"
             " needed.",
-            hint="They are recorded by ratchet.init in the agent, or by the gateway.",
+            hint="ratchet.init in the agent records live inputs, and so does the gateway.",
         )
     plot_coverage(coverage, dataset.name, path)

@@ -12,7 +12,7 @@ import typer
 from ratchet.autopilot import Project, open_runner
 from ratchet.autopilot.agent_model import agent_model
 from ratchet.autopilot.batch import Batch, evaluate_batch
-from ratchet.autopilot.failed_rollout import failure_of
+from ratchet.autopilot.failed_rollout import failed_call_of, failure_of
 from ratchet.autopilot.project_evaluators import project_evaluators
 from ratchet.autopilot.project_tasks import project_dataset
 from ratchet.autopilot.prompt_discovery import discover_prompts
@@ -81,8 +81,10 @@ def evaluate(
         rows = [_summary(batch, store) for batch in batches]
     if json:
         print_json({"split": split, "candidates": rows})
-        return
-    _print(rows, split)
+    else:
+        _print(rows, split)
+    if any(row["failed"] + row["without_model"] == row["rollouts"] > 0 for row in rows):
+        raise AgentError("The agent or its model calls failed on every task: nothing was measured.")
 
 
 async def _evaluate(
@@ -134,7 +136,7 @@ async def _evaluate(
 
 
 def means_of(batch: Batch) -> list[dict[str, Any]]:
-    """The mean of each evaluator over a batch, with its interval and what failed."""
+    """Mean of each evaluator over a batch, with its interval and the failures."""
     names = list(dict.fromkeys(name for _, _, scores in batch.rows for name in scores))
     evaluators = []
     for name in names:
@@ -163,18 +165,22 @@ def means_of(batch: Batch) -> list[dict[str, Any]]:
 def _summary(batch: Batch, store: Store) -> dict[str, Any]:
     failures = [rollout for _, rollout, _ in batch.rows if rollout.status != "succeeded"]
     first = failures[0] if failures else None
+    succeeded = [rollout for _, rollout, _ in batch.rows if rollout.status == "succeeded"]
+    failed_calls = [error for error in (failed_call_of(run, store) for run in succeeded) if error]
     return {
         "candidate": batch.candidate.id,
         "algorithm": batch.candidate.algorithm,
         "rollouts": len(batch.rows),
         "failed": len(failures),
         "first_failure": f"{first.task_id}: {failure_of(first, store)}" if first else "",
+        "without_model": len(failed_calls),
+        "first_failed_call": failed_calls[0] if failed_calls else "",
         "evaluators": means_of(batch),
     }
 
 
 def _broken(name: str, batch: Batch) -> str:
-    """Why nothing is known by an evaluator; empty if it has scored most outputs."""
+    """Why an evaluator's mean says nothing; empty if it scored most outputs."""
     scores = [
         scores[name]
         for _, rollout, scores in batch.rows
@@ -184,7 +190,7 @@ def _broken(name: str, batch: Batch) -> str:
 
 
 def _half_width(values: Sequence[float], mean: float | None) -> float | None:
-    """Half the width of the normal 95 % interval of the mean."""
+    """Half the width of the mean's 95 % interval, by the normal approximation."""
     if mean is None or len(values) < 2:
         return None
     variance = math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
@@ -218,6 +224,14 @@ def _print(rows: Sequence[dict[str, Any]], split: str) -> None:
                 style="yellow",
                 markup=False,
             )
+        if row["without_model"]:
+            out.print(
+                f"All model calls failed in {row['without_model']} of {row['rollouts']} rollouts of"
+                f" {short(row['candidate'])}, and the agent answered without them; the first:"
+                f" {row['first_failed_call']}",
+                style="yellow",
+                markup=False,
+            )
         for entry in row["evaluators"]:
             if entry["broken"] or entry["errors"]:
                 penalty = "" if entry["unit"] else ", which counts as 0"
@@ -230,5 +244,6 @@ def _print(rows: Sequence[dict[str, Any]], split: str) -> None:
                 )
     if split == "test":
         out.print(
-            "Test tasks are for proof: selecting candidates by them invalidates it.", style="yellow"
+            "Test tasks are for the proof; selecting candidates by them invalidates it.",
+            style="yellow",
         )

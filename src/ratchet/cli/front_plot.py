@@ -1,4 +1,4 @@
-"""The front of a run in the terminal: quality over cost as a plot, and all three as a table."""
+"""The front of a run in the terminal: a plot of quality over cost, and a table with latency too."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ HEIGHT = 14
 """Rows of the plot."""
 
 WIDEST = 100
-"""Most characters of its lines, however wide the terminal is."""
+"""Maximum characters of a line, however wide the terminal is."""
 
 SOURCE, SHIPPED, BEHIND = "◆", "★", "·"
 """Marks of the source, of what was shipped, and of candidates behind the front."""
 
 
 def marks(front: RunFront) -> dict[str, str]:
-    """The mark of each candidate that has a place, by id; those on the front have letters."""
+    """Mark of each candidate that has a place, by id; candidates on the front have letters."""
     return {
         place.candidate_id: SOURCE
         if place.candidate_id == front.source_id
@@ -50,7 +50,7 @@ def front_plot(front: RunFront, width: int) -> str:
 
 
 def front_table(front: RunFront) -> Table:
-    """The candidates that have a place: those on the front first."""
+    """The candidates that have a place, those on the front first."""
     rows = table(
         "", "candidate", front.metric, "gain", "cost", "latency", "tasks", "",
         right=(front.metric, "cost", "latency", "tasks"),
@@ -125,7 +125,7 @@ def _scatter(
 
 
 def _limits(values: Sequence[float]) -> tuple[float, float]:
-    """The ends of an axis that holds these values, with some room."""
+    """Ends of an axis that holds these values, with some margin."""
     low, high = min(values), max(values)
     room = 0.05 * (high - low) or 0.05 * abs(high) or 0.05
     return low - room, high + room

@@ -1,4 +1,4 @@
-"""The server of a project while one of its commands runs, for agents in any language."""
+"""The server of a project during one of its commands, for agents in any language."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ async def project_server(project: Project) -> AsyncIterator[str]:
 
 
 async def _running(project: Project, host: str, port: int) -> str:
-    """URL of the server that runs at an address; empty if nothing does.
+    """URL of the server running at an address; empty if there is none.
 
     Raises:
         ConfigError: What runs there is no server of this project's store.
@@ -94,7 +94,7 @@ async def _running(project: Project, host: str, port: int) -> str:
             return url
     what = "a server with another store" if isinstance(health, dict) else "another program"
     raise ConfigError(
-        f"At {url} runs {what}, and the service's model calls go there.",
-        hint="Stop it; or set another port under [server] in ratchet.toml, and start the service"
-        " with a base URL there.",
+        f"The service's model calls go to {url}, but {what} is running there.",
+        hint="Stop it; or set another port under [server] in ratchet.toml, and start the service "
+        "with a base URL on that port.",
     )

@@ -47,7 +47,7 @@ def print_refusals(refusals: Sequence[Refusal]) -> None:
 
 
 def print_judgement(store: Store, candidate_id: str) -> None:
-    """Print a candidate's scores in the newest run that judged it, or why it was refused.
+    """Print a candidate's score in the newest run that judged it, or why it was refused.
 
     Prints nothing for a candidate that no run has judged.
     """

@@ -9,10 +9,10 @@ from ratchet.types import Span
 from ratchet.types.wording import counted
 
 SHOWN = 5
-"""Steps of the same name under one parent that are shown before folding."""
+"""Number of steps with the same name shown under a parent before folding."""
 
 FAILED = 3
-"""Failed steps shown beyond those."""
+"""Number of failed steps shown in addition."""
 
 MAX_DEPTH = 40
 """Maximum number of levels shown."""
@@ -26,7 +26,7 @@ class TreeLine(NamedTuple):
 
     depth: int
     last: tuple[bool, ...]
-    """For each level, whether it is the last of its siblings; the branches are drawn from it."""
+    """For each level, whether the node is the last of its siblings; decides the branches drawn."""
     span: Span | None
     note: str = ""
     """Anomaly of a span, or summary of a fold."""
@@ -208,5 +208,5 @@ def branches(last: Sequence[bool]) -> str:
 
 
 def bars(last: Sequence[bool]) -> str:
-    """The branch characters in front of what is below a line."""
+    """The branch characters in front of the lines below a line."""
     return "".join("   " if ended else "│  " for ended in last)

@@ -27,19 +27,19 @@ class ClientKey(msgspec.Struct, frozen=True):
 
     secret: str
     origin: str
-    """For error messages, such as RATCHET_KEY."""
+    """Where the key comes from, for error messages: for example RATCHET_KEY."""
 
     def __repr__(self) -> str:
         return f"<key of {self.origin}>"
 
 
 def is_server(url: str) -> bool:
-    """Whether a URL is that of a server rather than a database."""
+    """Whether a URL belongs to a server rather than a database."""
     return url.lower().startswith(("http://", "https://"))
 
 
 def address_of(url: str | None) -> ServerAddress:
-    """Validate the address of a server; by default that of RATCHET_URL.
+    """Validate the address of a server; by default the one in RATCHET_URL.
 
     Raises:
         ConfigError: It is missing, or not of the form http://HOST:PORT.
@@ -49,7 +49,8 @@ def address_of(url: str | None) -> ServerAddress:
     form = "Write it as http://HOST:PORT or https://HOST."
     if not address:
         raise ConfigError(
-            "No server is configured.", hint=f"Set {URL_VARIABLE}, such as http://127.0.0.1:8765."
+            "No server is configured.",
+            hint=f"Set {URL_VARIABLE}, for example to http://127.0.0.1:8765.",
         )
     try:
         parts: SplitResult = urlsplit(address)
@@ -66,12 +67,14 @@ def address_of(url: str | None) -> ServerAddress:
     if parts.scheme not in ("http", "https") or not host or not printable or port == 0:
         raise ConfigError(f"{origin} of the server is not usable: {address!r}.", hint=form)
     if parts.query or parts.fragment:
-        raise ConfigError(f"{origin} of the server ends in a query: {address!r}.", hint=form)
+        raise ConfigError(
+            f"{origin} of the server must not contain a query: {address!r}.", hint=form
+        )
     return ServerAddress(url=address.rstrip("/"), loopback=_is_loopback(host))
 
 
 def key_of(key: str | ClientKey | None) -> ClientKey | None:
-    """Validate a key; by default that of RATCHET_KEY.
+    """Validate a key; by default the one in RATCHET_KEY.
 
     Raises:
         ConfigError: It contains characters that a header cannot.
@@ -86,7 +89,8 @@ def key_of(key: str | ClientKey | None) -> ClientKey | None:
         return None
     if not secret.isascii() or not secret.isprintable() or " " in secret:
         raise ConfigError(
-            f"The key of {origin} contains spaces, line breaks or letters that no key has.",
+            f"The key of {origin} contains spaces, line breaks or characters that are not allowed "
+            "in keys.",
             hint="Copy it again from the output of `ratchet keys create`.",
         )
     return ClientKey(secret, origin)

@@ -30,7 +30,7 @@ class Active(msgspec.Struct, frozen=True, kw_only=True):
     candidate_id: str
     """Empty: the agent's own source, unchanged."""
     activated_at: float
-    """Unix seconds; 0 when nothing was ever activated."""
+    """Unix seconds; 0 if nothing was ever activated."""
     reason: str = ""
     versions: dict[str, str] = {}
     """Version by resource name."""

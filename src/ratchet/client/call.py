@@ -30,14 +30,14 @@ T = TypeVar("T")
 Item = TypeVar("Item")
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
-"""Requests with many items are split at about this size; one item may be larger."""
+"""Requests with many items are split at about this size; a single item may be larger."""
 
 MAX_ITEMS = 1_000
 """Most items in one request."""
 
 
 class ApiRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """One request to the server."""
+    """A request to the server."""
 
     method: str
     path: str
@@ -169,8 +169,8 @@ def json_of(value: Any) -> bytes:
         return _encoder.encode(value)
     except (UnicodeEncodeError, TypeError, ValueError, OverflowError, RecursionError) as error:
         raise InputError(
-            f"The value to send has no JSON form: {error}.",
-            hint="Use Unicode strings, finite numbers, booleans, None, lists and dictionaries.",
+            f"The value cannot be converted to JSON: {error}.",
+            hint="Use Unicode strings, finite numbers, Booleans, None, lists and dictionaries.",
         ) from None
 
 

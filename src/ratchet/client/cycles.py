@@ -1,4 +1,4 @@
-"""Cycles of the autopilots of a server's agents, and what people tell them."""
+"""Cycles of the autopilots of a server's agents, and people's commands to them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Cycles(RemoteRepository[TransportT]):
 
     @endpoint
     def transitions(self, id: str) -> Steps[builtins.list[CycleTransition]]:
-        """A cycle's moves, oldest first; none of an unknown one."""
+        """A cycle's moves, oldest first; none for an unknown cycle."""
         try:
             answer = yield get("cycles", id)
         except NotFound:
@@ -57,11 +57,11 @@ class Cycles(RemoteRepository[TransportT]):
 
 
 class OperatorCommands(RemoteRepository[TransportT]):
-    """What people tell the autopilot."""
+    """People's commands to the autopilot."""
 
     @endpoint
     def add(self, command: OperatorCommand) -> Steps[None]:
-        """Tell it something; the server sets `at`.
+        """Give it a command; the server sets `at`.
 
         Raises:
             InputError: The agent has no such cycle to approve, deny or stop.

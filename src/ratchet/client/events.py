@@ -31,7 +31,7 @@ class ServerEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EventMessages:
-    """Reads the messages of a stream of events out of its bytes.
+    """Reads the messages of an event stream from its bytes.
 
     httpx has no reader of them; that of httpx2 asks for an idna that many agents pin lower.
     """
@@ -94,7 +94,7 @@ class EventStream:
         self._pause_s = FIRST_PAUSE_S
 
     def received(self, kind: str, data: str, id: str) -> ServerEvent | None:
-        """Decode a message of the stream; None when it is not an event."""
+        """Decode a message of the stream; None if it is not an event."""
         self.connected()
         if id and id.isascii() and id.isprintable():  # else it cannot be sent in a header
             self._last = id

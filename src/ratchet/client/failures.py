@@ -25,9 +25,9 @@ class RequestRefused(msgspec.Struct, frozen=True, kw_only=True):
 
     status: int
     detail: str
-    """The server's message; empty when it sent none that can be read."""
+    """The server's message; empty if it sent none that can be read."""
     type: str = ""
-    """The type of the problem, as a URI; empty when there is none."""
+    """The type of the problem, as a URI; empty if there is none."""
     retry_after_s: float | None = None
     place: str = ""
     """The server's address."""
@@ -90,7 +90,7 @@ def error_of(failure: RequestRefused | ServerUnreachable) -> RatchetError:
     if failure.status == 401:
         whose = f"from {failure.key}" if failure.key else "none was given"
         return ConfigError(
-            f"The server refuses the key ({whose}): {message}",
+            f"The server refused the key ({whose}): {message}",
             hint="Set RATCHET_KEY to a key of this server.",
         )
     if failure.status == 403:

@@ -39,7 +39,7 @@ class Fleet(RemoteRepository[TransportT]):
 
     @endpoint
     def runners(self) -> Steps[builtins.list[FleetRunner]]:
-        """The runners that claim from the server, the one seen last first."""
+        """The runners that claim from the server, most recently seen first."""
         answer = yield get("runners")
         return answer.read(_Runners).runners
 

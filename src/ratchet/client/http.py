@@ -22,7 +22,8 @@ CONNECT_S = 10.0
 
 
 def without_certificates() -> ssl.SSLContext:
-    """For clients of plain HTTP: it trusts nobody, and reads no certificates, which takes 25 ms."""
+    """For clients of plain HTTP: trusts nobody, and skips reading certificates, which takes 25
+    ms."""
     return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
@@ -159,7 +160,7 @@ class BaseClient:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise StoreError(f"The client of {self.url} is closed.", hint="Make a new one.")
+            raise StoreError(f"The client of {self.url} is closed.", hint="Create a new one.")
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.url}>"

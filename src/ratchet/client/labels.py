@@ -34,7 +34,7 @@ class _Removed(msgspec.Struct, frozen=True):
 
 
 class Labels(RemoteRepository[TransportT]):
-    """Labels by id; a later one of the same id replaces the earlier."""
+    """Labels by id; a later label with the same id replaces the earlier."""
 
     @endpoint
     def add(self, items: Sequence[Label], now: float | None = None) -> Steps[None]:

@@ -16,7 +16,7 @@ from ratchet.types import RatchetError
 T = TypeVar("T")
 
 _jitter = random.Random().random  # noqa: S311
-"""Own generator, so that the state of the global one, which the agent may use, is unchanged."""
+"""A generator of its own, so that the global one, which the agent may use, is not changed."""
 
 FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 5.0

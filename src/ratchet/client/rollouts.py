@@ -110,7 +110,8 @@ class Rollouts(RemoteRepository[TransportT]):
         for rollout in items:
             if rollout.status != "queued":
                 raise InputError(
-                    f"Rollout {rollout.id} is {rollout.status!r}; a server accepts queued ones.",
+                    f"Rollout {rollout.id} is {rollout.status!r}, but a server only accepts "
+                    "queued rollouts.",
                     hint="Store rollouts that have ended elsewhere through a store.",
                 )
         created = 0

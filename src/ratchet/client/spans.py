@@ -42,7 +42,7 @@ class _Feedback(msgspec.Struct, frozen=True):
 
 
 class Spans(RemoteRepository[TransportT]):
-    """Spans by rollout, by trace, by live agent; each is stored once."""
+    """Spans by rollout, trace and live agent; each is stored once."""
 
     @endpoint
     def put(self, records: Sequence[SpanRecord]) -> Steps[int]:
@@ -59,8 +59,8 @@ class Spans(RemoteRepository[TransportT]):
         for record in records:
             if record.rollout_id:
                 raise InputError(
-                    f"The span {record.span.name[:100]!r} belongs to the rollout"
-                    f" {record.rollout_id!r}, and is no live traffic.",
+                    f"The span {record.span.name[:100]!r} belongs to the rollout "
+                    f"{record.rollout_id!r}, so it is not live traffic.",
                     hint="Spans of an attempt are in the outcome that its runner reports.",
                 )
             requests.append(_Record(span=record.span, agent=record.agent or None))

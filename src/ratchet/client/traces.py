@@ -77,7 +77,7 @@ class Traces(RemoteRepository[TransportT]):
 
     @endpoint
     def get(self, trace_id: str, *, limit: int = 10_000) -> Steps[TraceDetail | None]:
-        """A trace with its spans and its feedback; None when it does not exist.
+        """A trace with its spans and its feedback; None if it does not exist.
 
         Args:
             trace_id: Its id, or a prefix of it.
@@ -118,7 +118,7 @@ class Traces(RemoteRepository[TransportT]):
 
     @endpoint
     def facets(self, wanted: TraceFilter = EVERY) -> Steps[TraceFacets]:
-        """Values of the newest 10,000 live traces that fit a filter, with the number of each.
+        """Values of the newest 10,000 live traces that match a filter, with the number of each.
 
         Args:
             wanted: Filter of the traces.
@@ -189,7 +189,7 @@ class Conversations(RemoteRepository[TransportT]):
 
     @endpoint
     def log(self, id: str) -> Steps[ConversationLog | None]:
-        """Messages of users and models, each once; None when the conversation does not exist."""
+        """Messages of users and models, each once; None if the conversation does not exist."""
         try:
             answer = yield get("conversations", _in_path(id))
         except NotFound:

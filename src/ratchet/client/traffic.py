@@ -24,7 +24,7 @@ class _Splits(msgspec.Struct, frozen=True):
 
 
 class Traffic(RemoteRepository[TransportT]):
-    """Splits of live traffic by agent; an agent's newest split is the one in effect."""
+    """Splits of live traffic by agent; an agent's newest split is in effect."""
 
     @endpoint
     def put(self, split: TrafficSplit) -> Steps[None]:
@@ -46,7 +46,7 @@ class Traffic(RemoteRepository[TransportT]):
 
     @endpoint
     def versions(self, agent: str, tag: str = "") -> Steps[LiveVersions | None]:
-        """What a live agent runs; None when that is what the caller has, by its tag."""
+        """What a live agent runs; None if the caller already has it, by its tag."""
         request = get("agents", agent, "traffic")
         if tag:
             request = msgspec.structs.replace(request, headers={"if-none-match": f'"{tag}"'})

@@ -1,4 +1,4 @@
-"""Reads labels from a file: JSON Lines, one label a line."""
+"""Reads labels from a JSON Lines file, one label per line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ratchet.curate.text_file import open_text
 from ratchet.types import Drawn, InputError, Label, content_hash, label_fault
 
 MOST_NAMED = 5
-"""Most malformed lines that an error names."""
+"""Maximum number of malformed lines named in an error."""
 
 
 class _Line(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -63,7 +63,7 @@ def read_labels(path: Path, labeller: str, say: Callable[[str], None]) -> list[L
 
 
 def _label(line: bytes, labeller: str) -> Label | str:
-    """The label, or why there is none."""
+    """The label, or the reason why there is none."""
     try:
         row = msgspec.convert(json_of(line), type=_Line)
     except (ValueError, msgspec.ValidationError) as error:

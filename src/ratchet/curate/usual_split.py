@@ -1,4 +1,4 @@
-"""The split of tasks for which nobody has chosen shares: more for test where there are few.
+"""The default split of tasks, with a larger test share if there are few.
 
 A proof takes a number of test tasks that does not shrink with the file. So in a small file half of
 the tasks are for test, and where earlier runs have used tasks, new ones are for test until a usual
@@ -14,14 +14,14 @@ from ratchet.types import SPLITS, Dataset, InputError, Split, Task
 from ratchet.types.wording import counted
 
 SHARES: Mapping[Split, float] = {"train": 0.4, "val": 0.2, "test": 0.4}
-"""Shares of a file that is large."""
+"""Shares for a large file."""
 
 TEST_OF_FEW = 0.5
 """Share of test in a small file; val makes room for it. `benchmarks/few_tasks.py` measures how
 often a gain is proved so, and with other shares."""
 
 TEST_TASKS = 50
-"""Test tasks up to which that larger share is given."""
+"""Maximum number of test tasks from the larger share."""
 
 MOST_FOR_TEST = 0.75
 """Share of test up to which new tasks are for test: with nothing to learn from, nothing is
@@ -59,9 +59,9 @@ def usual_split(
         members.setdefault(group_of[task.id], []).append(task)
     if complete and len(members) < len(SPLITS):
         raise InputError(
-            f"{counted(len(tasks), 'task')} in {counted(len(members), 'group')} are too few: each"
-            " of train, val and test needs one.",
-            hint="Add tasks. Tasks that say nearly the same are one group; see near_duplicates and"
+            f"{counted(len(tasks), 'task')} in {counted(len(members), 'group')} are too few: each "
+            "of train, val and test needs one group.",
+            hint="Add tasks. Nearly identical tasks form one group; see near_duplicates and"
             " group_by under [tasks].",
         )
     if roles:
@@ -75,7 +75,7 @@ def usual_split(
 
 
 def _of_few(members: Mapping[bytes, list[Task]], count: int) -> tuple[dict[bytes, Split], str]:
-    """Splits with exact shares, by group; each split gets a group at least."""
+    """Splits with exact shares, by group; each split gets at least one group."""
     test = max(SHARES["test"], min(TEST_OF_FEW, TEST_TASKS / count))
     edges = {"test": test * count, "train": (test + SHARES["train"]) * count}
     groups = sorted(members, key=point_of)
@@ -91,16 +91,16 @@ def _of_few(members: Mapping[bytes, list[Task]], count: int) -> tuple[dict[bytes
         splits[group] = missing[0] if left <= len(missing) and wanted not in missing else wanted
         placed += len(members[group])
     return splits, (
-        "Half of a small file is for test, since that is what a proof needs."
+        "Half of a small file is for test, because a proof needs test tasks."
         if test == TEST_OF_FEW
-        else "More of a small file is for test, since that is what a proof needs."
+        else "More of a small file is for test, because a proof needs test tasks."
     )
 
 
 def _with_roles(
     members: Mapping[bytes, list[Task]], roles: Mapping[str, Split], enough: int, count: int
 ) -> tuple[dict[bytes, Split], str]:
-    """Splits by group: of the tasks that have roles, and of the new ones."""
+    """Splits by group: of tasks with roles, and of new tasks."""
     splits: dict[bytes, Split] = {}
     for group, tasks in members.items():
         group_roles = [roles[task.id] for task in tasks if task.id in roles]
@@ -124,6 +124,6 @@ def _with_roles(
     if not for_test:
         return splits, ""
     return splits, (
-        f"{for_test} new ones are for test, since that is what a proof needs; those that were used"
-        " before keep their roles."
+        f"{for_test} new ones are for test, because a proof needs test tasks; tasks used before "
+        "keep their roles."
     )

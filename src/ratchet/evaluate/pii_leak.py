@@ -12,7 +12,7 @@ from ratchet.types import InputError
 from ratchet.worker.evaluator import FunctionEvaluator, Judgement
 
 MAX_TEXT = 1_000_000
-"""Most characters of an output that is searched."""
+"""Maximum characters of a searched output."""
 
 _MARKS = re.compile(r"\[redacted:([a-z0-9_-]+)")
 
@@ -20,7 +20,7 @@ _MARKS = re.compile(r"\[redacted:([a-z0-9_-]+)")
 def pii_leak(
     *, rules: Sequence[str] = (), allow: Sequence[str] = (), from_input: bool = True
 ) -> FunctionEvaluator:
-    """1 if the output holds no personal data and no secrets, by the rules of redaction.
+    """1 if the output holds no personal data and no secrets, by the redaction rules.
 
     Args:
         rules: Names of the rules, as in `[redaction]`; all by default. With a minus before each:

@@ -9,7 +9,7 @@ from ratchet.llm.answer_text import answer_text
 from ratchet.worker.evaluator import FunctionEvaluator, Judgement
 
 HEAD = 400
-"""Characters in which a refusal begins: one far behind is a caveat."""
+"""Characters within which a refusal begins; later it is a caveat."""
 
 _CANNOT = (
     r"(?:can(?:no|['\u2019])?t|can\s+not|won['\u2019]?t|will\s+not"
@@ -36,7 +36,7 @@ _REFUSALS = re.compile(
 
 
 def refusal_in(output: Any) -> str:
-    """The phrase by which an output refuses; empty when it does not."""
+    """The phrase with which an output refuses; empty if it does not."""
     match = _REFUSALS.search(answer_text(output)[:HEAD])
     return match[0] if match else ""
 

@@ -48,10 +48,11 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     ended: Cause = "budget"
     """Why it ended. More budget can help only after `budget`."""
     tied: Candidate | None = None
-    """Where none is better: a candidate that is not shown to be worse than the baseline. Only from
-    an algorithm whose changes add something, such as examples, that may help with other changes."""
+    """If none is better: a candidate that is not shown to be worse than the baseline. Set only by
+    algorithms whose changes add something, such as examples, that may help together with other
+    changes."""
     val_tasks: int = 0
-    """Number of val tasks that both means are over; set by the caller of the algorithm."""
+    """Number of val tasks behind both means; set by the caller of the algorithm."""
 
 
 def require_tasks(lab: Lab) -> None:

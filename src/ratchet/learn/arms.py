@@ -12,7 +12,7 @@ from ratchet.learn.lab import Lab
 from ratchet.types import Code, PromptTemplate, Resource, Task, search_space
 
 Subset = Callable[[Lab, int], tuple[Sequence[Task], Sequence[Task]]]
-"""The train and val tasks that suit a slice of so many rollouts."""
+"""The train and val tasks for a slice of this many rollouts."""
 
 
 class Arm(msgspec.Struct, frozen=True):
@@ -31,15 +31,15 @@ class Arm(msgspec.Struct, frozen=True):
     one: bool = False
     """Whether it changes a single resource: the one with the largest share of the blame."""
     subset: Subset | None = None
-    """The tasks of a slice, of an algorithm that runs all tasks that it gets."""
+    """The tasks of a slice, for an algorithm that runs every task it gets."""
     once: bool = False
-    """Whether it begins from nothing each time, so that a second slice brings nothing more."""
+    """Whether it starts from scratch each time, so that a second slice adds nothing."""
     blind: bool = False
-    """Whether its changes are random, so that only differences in score lead it anywhere."""
+    """Whether its changes are random, so that it relies on differences in score."""
 
 
 def _made(module: str, name: str) -> Callable[[], Algorithm]:
-    """Makes an algorithm, whose module is imported only then."""
+    """Makes the algorithm, and imports its module only then."""
 
     def make() -> Algorithm:
         algorithm: Algorithm = getattr(import_module(f"ratchet.learn.{module}"), name)()
@@ -57,12 +57,12 @@ def _is_code(resource: Resource) -> bool:
 
 
 def _has_knobs(resource: Resource) -> bool:
-    """Whether it has knobs, or models to choose from."""
+    """Whether it has knobs or a choice of models."""
     return search_space(resource) is not None
 
 
 def _several_trials(lab: Lab, rollouts: int) -> tuple[Sequence[Task], Sequence[Task]]:
-    """Few enough for several trials on train, and finalists on val."""
+    """Few enough tasks for several trials on train, and for finalists on val."""
     return lab.train[: max(8, rollouts // 8)], lab.val[: max(4, rollouts // 16)]
 
 
@@ -100,4 +100,4 @@ ARMS: tuple[Arm, ...] = (
 """The arms of every agent."""
 
 TRAINED = ("sft", "grpo")
-"""Names of the arms that train weights; whoever can train the agent's model makes them."""
+"""Names of the arms that train weights; the code that can train the agent's model makes them."""

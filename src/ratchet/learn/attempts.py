@@ -1,4 +1,4 @@
-"""What was tried in a run: every change with its result, over all algorithms."""
+"""What was tried in a run: every change with its result, across all algorithms."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ Outcome: TypeAlias = Literal["ran", "refused", "declined"]
 
 
 class TriedChange(msgspec.Struct, frozen=True, kw_only=True):
-    """One change, and what became of it."""
+    """A change and its result."""
 
     outcome: Outcome = "ran"
     candidate_id: str = ""
-    """The candidate that it made; empty if there is none."""
+    """The candidate that resulted; empty if there is none."""
     algorithm: str
     reason: str
     """What was changed and why, or why there is no candidate."""
@@ -26,11 +26,11 @@ class TriedChange(msgspec.Struct, frozen=True, kw_only=True):
     """The lines removed and added, marked with - and +."""
     score: float = 0.0
     before: float = 0.0
-    """Mean objective on the tasks that it and what it was made from both ran, of each."""
+    """Mean objective of the candidate and of its parent, on the tasks that both ran."""
     tasks: int = 0
     """Number of these tasks."""
     worst: str = ""
-    """The answer that lost the most against what it was made from; empty if none lost."""
+    """The answer that lost the most against the parent's; empty if none lost."""
 
 
 def attempt_of(

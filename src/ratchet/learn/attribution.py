@@ -24,10 +24,10 @@ MAX_SPANS = 2_000
 """Maximum number of spans of a rollout to inspect."""
 
 UNUSED = 0.05
-"""Weight of a resource that would appear in the trace if used, and does not."""
+"""Weight of a resource that would appear in the trace if used, but does not."""
 
 UNSEEN = 0.5
-"""Weight of a resource that need not appear in a trace: params, a prompt of a few characters."""
+"""Weight of a resource whose use need not appear in a trace: params, a very short prompt."""
 
 ERRED = 4.0
 """Factor for a resource used in the step that failed, or beside it."""
@@ -53,7 +53,7 @@ class Use(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def used(self) -> bool:
-        """Whether the trace shows its use."""
+        """Whether the trace shows that it was used."""
         return bool(self.spans)
 
 
@@ -196,7 +196,8 @@ def sent_texts(span: Span) -> tuple[str, ...]:
 
 
 def sent_prompt(template: PromptTemplate, spans: Iterable[Span]) -> PromptPlace | None:
-    """How a prompt was first sent in a rollout, as its trace shows it; None if it does not."""
+    """How a prompt was first sent in a rollout, according to its trace; None if the trace does not
+    show it."""
     for text in (text for span in spans for text in sent_texts(span)):
         slots = recognise(template, text)
         place = PromptPlace(slots, "", "") if slots is not None else None

@@ -79,7 +79,7 @@ class Auto:
     ) -> None:
         for option, value in (("surveyed", surveyed), ("slices", slices)):
             if type(value) is not int or value < 1:
-                raise InputError(f"Auto({option}={value!r}): a whole number from 1 up is needed.")
+                raise InputError(f"Auto({option}={value!r}): expected a positive whole number.")
         choices = [*(arm.name for arm in ARMS), *TRAINED]
         for name in algorithms or ():
             if name not in choices:
@@ -88,7 +88,7 @@ class Auto:
         self._surveyed = surveyed
         self._slices = slices
         self.arms: tuple[Arm, ...] = ARMS
-        """What it selects from; whoever can train the agent's model adds arms for that."""
+        """The arms to select from; the code that can train the agent's model adds arms for that."""
 
     async def learn(self, lab: Lab) -> Finding:
         """Spend the lab's budget on the arms with the greatest gain.
@@ -131,7 +131,7 @@ class Auto:
                 continue
             if arm.asks and not lab.has_coach:
                 left_out.append(
-                    f"{arm.name} ({arm.what}) needs a coach LLM, and none is configured"
+                    f"{arm.name} ({arm.what}) needs a coach model, and none is configured"
                 )
                 continue
             records.append(ArmRecord(arm, targets, arm.prior))
@@ -143,11 +143,11 @@ class Auto:
             reason = f" {'; '.join(left_out)}." if left_out else ""
             raise InputError(
                 f"Nothing here can be improved: the agent's resources are {kinds}.{reason}",
-                hint='Name the model of a command in ratchet.toml:\n\n[agent]\nmodel = "local"\n'
+                hint='For a command, name its model in ratchet.toml:\n\n[agent]\nmodel = "local"\n'
                 if missing
                 else f'Name a coach under [coach] in ratchet.toml: model = "{HOSTED_MODEL}".'
                 if left_out
-                else "Name a prompt, params or a function: ratchet.prompt, .params, .evolve.",
+                else "Declare a prompt, params or a function: ratchet.prompt, .params, .evolve.",
             )
         for sentence in left_out:
             lab.note(f"Left out: {sentence}.")
@@ -170,7 +170,7 @@ class Auto:
             raise BudgetExhausted(
                 f"The budget of {lab.budget.rollouts} rollouts does not cover a survey of the"
                 f" agent and one candidate: {needed} are needed.",
-                hint="Raise rollouts under [improve.budget]; a few hundred are usual.",
+                hint="Raise rollouts under [improve.budget]; a few hundred are typical.",
             )
         slices = min(max(self._slices, arms), max(1, remaining // LEAST_SLICE))
         return BudgetSlices(survey, compared, reserve=reserve, slices=slices)
@@ -182,8 +182,8 @@ class Auto:
         low = [e for e in runs if e.worth < SOLVED]
         require_scores(runs, "train")
         lab.note(
-            f"The agent as it is scores {mean(runs):.3f} on {counted(len(runs), 'train task')};"
-            f" {len(low)} of them {'is' if len(low) == 1 else 'are'} not solved."
+            f"The agent currently scores {mean(runs):.3f} on {counted(len(runs), 'train task')}; "
+            f"{len(low)} of them {'is' if len(low) == 1 else 'are'} not solved."
         )
         if not low:
             return
@@ -199,7 +199,7 @@ class Auto:
 
 
 def _surveyed(tasks: Sequence[Task], count: int) -> list[Task]:
-    """The tasks of the survey: those captured from live traffic first, at most half, then others.
+    """The tasks of the survey: first those captured from live traffic, at most half, then others.
 
     What was captured for a problem stands at the end of a dataset, where a survey of the first
     tasks would not see its failures.

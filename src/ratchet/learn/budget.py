@@ -19,10 +19,10 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
 
     rollouts: int | None = None
     seconds: float | None = None
-    """Wall-clock seconds of work after which no new step begins; results so far are still compared.
-    The time between a kill and its resumption does not count."""
+    """Seconds of work after which no new step begins; results so far are still compared. The time
+    between a kill and its resumption does not count."""
     coach_calls: int | None = None
-    """Calls of the coach LLM."""
+    """Coach calls."""
     dollars: float | None = None
     """Dollars of rollouts, coach calls and judges' calls. Calls whose price is unknown are not
     counted."""
@@ -35,7 +35,7 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Spent(msgspec.Struct, kw_only=True):
-    """Amounts spent so far. Replayed work of a resumed run counts as it did the first time."""
+    """Amounts spent so far. Work that a resumed run replays counts as it did the first time."""
 
     rollouts: int = 0
     seconds: float = 0.0
@@ -52,7 +52,7 @@ class Spent(msgspec.Struct, kw_only=True):
 
 
 def unpriced_sentence(model: str, budget: Budget) -> str:
-    """Sentence stating why the cost of a model's calls is unknown, and what that means."""
+    """Sentence on why the cost of a model's calls is unknown, and what that means."""
     why = why_unknown(model)
     text = f"The cost of some calls is not measured: {why}."
     if budget.dollars is not None:
@@ -85,7 +85,7 @@ def exceeded(
 
 
 class BudgetLedger:
-    """The account of a lab's budget, or of the part of it that a part of the lab may spend.
+    """The account of a lab's budget, or of a part of it that belongs to a part of the lab.
 
     Spending of a part counts against the whole. Work that was paid for once, by whichever part, is
     free for every part.

@@ -27,22 +27,22 @@ from ratchet.types import (
 from ratchet.types.wording import counted
 
 SOLVED = 0.999
-"""Value from which on a task counts as solved."""
+"""Score from which on a task counts as solved."""
 
 DOUBT = 2.0
-"""Pseudo-count of val tasks without gain by which a measured gain is shrunk."""
+"""Number of val tasks without gain that are added when a measured gain is shrunk."""
 
 TIRED = 2
 """Number of slices in a row without a gain after which an arm is retired."""
 
 FLOOR = 0.05
-"""Share of tasks with any score at all up to which a source has nothing to lose."""
+"""Largest share of tasks with a score above 0 at which a source has nothing to lose."""
 
 LEAST_FIRST = 40
-"""Rollouts of a first slice from which on an arm is owed one, however few slices the budget has."""
+"""Rollouts of a first slice from which on every arm gets one, however few slices the budget has."""
 
 NOTHING_MORE = "it found nothing more"
-"""Why an arm that works is retired."""
+"""Why a working arm is retired."""
 
 LEAST = 8
 """Remaining rollouts below which no algorithm can make progress."""
@@ -66,9 +66,9 @@ class ArmRecord:
         self.barren = 0
         """Number of slices in a row without a gain."""
         self.refused = False
-        """Whether it raised that it cannot work in its last slice."""
+        """Whether it reported in its last slice that it cannot work."""
         self.is_fresh = True
-        """Whether its next slice is owed to it, whatever the others gain."""
+        """Whether it gets a next slice whatever the others gain."""
         self.out = ""
         """Why it was retired; empty while active."""
 
@@ -109,12 +109,11 @@ class BudgetScheduler:
         self._at_floor = at_floor
         """Whether the candidate that the next slice starts from has next to no score."""
         self._tied: Candidate | None = None
-        """At the floor: what the arms continue from while none has gained."""
+        """At the floor: the candidate from which the arms continue while none has gained."""
         self._plan = plan
         self._baseline_val = baseline_val
         self._improvements: list[tuple[Candidate, float, float]] = []
-        """Each better candidate, with the means of its predecessor and its own on the same
-        tasks."""
+        """Each better candidate, with its predecessor's mean and its own on the same tasks."""
         self._solved = False
         self._proposals = 0
 
@@ -177,8 +176,8 @@ class BudgetScheduler:
                 return candidate, own, its
             also = f"{len(on_train)} train and " if on_train else ""
             lab.note(
-                f"Candidate {candidate.id[:8]} is no better than the source on {also}{len(pairs)}"
-                f" val tasks; on val: {own:.3f} → {its:.3f}."
+                f"Candidate {candidate.id[:8]} is no better than the source on {also}{len(pairs)} "
+                f"val tasks; on val: {own:.3f} → {its:.3f}."
             )
         return lab.baseline, self._baseline_val, self._baseline_val
 
@@ -188,7 +187,7 @@ class BudgetScheduler:
         return mean(await self._lab.evaluate(self._best, tasks))
 
     def _is_at_floor(self, number: int) -> bool:
-        """Decided anew before each slice, by all that the best so far has run."""
+        """Decided before each slice, from everything that the best candidate has run so far."""
         lab, best = self._lab, self._best
         tasks = [*lab.train, *lab.val]
         pairs = lab.compared(f"auto/floor/{number:03d}", best, best, tasks=tasks)
@@ -231,7 +230,7 @@ class BudgetScheduler:
         except CANNOT as error:
             self._account(record, part)
             record.out, record.refused = _as_sentence(error), True
-            lab.note(f"{record.arm.name} cannot go on: {record.out}")
+            lab.note(f"{record.arm.name} cannot continue: {record.out}")
             if isinstance(error, CoachUnavailable):
                 self._without_coach(record.out)
             return
@@ -250,8 +249,8 @@ class BudgetScheduler:
             if self._at_floor and finding.tied is not None:
                 self._tied = finding.tied
                 lab.note(
-                    "Nearly every task scores 0, so its change can lose nothing: the next"
-                    f" algorithm starts from candidate {finding.tied.id[:8]}, which scores no less."
+                    "Nearly every task scores 0, so its change cannot lose anything: the next "
+                    f"algorithm starts from candidate {finding.tied.id[:8]}, which scores no less."
                 )
             # An arm that ended before its share was spent had nothing left to try.
             if record.barren >= TIRED or finding.ended != "budget":
@@ -285,16 +284,20 @@ class BudgetScheduler:
             self._solved = solved and await solves_all(lab, self._best, most=self._left())
 
     def _without_coach(self, why: str) -> None:
-        """Retire the arms that need the coach, which answers none of them."""
+        """Retire the arms that need the coach, which no longer answers."""
         for record in self._records:
             if record.arm.asks and not record.out:
                 record.out, record.refused = why, True
         arms = [record.arm.name for record in self._records if not record.out]
-        what = f"goes on with {', '.join(arms)}" if arms else "has nothing that needs none"
+        what = (
+            f"continues with {', '.join(arms)}"
+            if arms
+            else ("has no algorithm that works without one")
+        )
         self._lab.note(f"Auto is without its coach, and {what}.")
 
     async def _try_without(self, tied: Candidate, part: Lab, share: Budget) -> None:
-        """Continue without what a tie added, if the best is as good or better without it."""
+        """Drop what a tie added if the best is as good or better without it."""
         lab, best = self._lab, self._best
         names = tied.changed_from(lab.baseline)
         if set(names) & {*best.changed_from(tied)}:
@@ -302,7 +305,7 @@ class BudgetScheduler:
         alone = best.derive(
             {name: lab.baseline.resources[name] for name in names},
             algorithm="auto",
-            reason="The best without what was added before there was a score.",
+            reason="The best without what was added before any task had a score.",
         )
         tasks = part.val if share.rollouts is None else part.val[: max(8, share.rollouts // 16)]
         try:
@@ -328,7 +331,7 @@ class BudgetScheduler:
         if len(ready) == 1:
             return "nothing else is left to try" if record.slices else "it fits this agent"
         if record.is_fresh and record.slices:
-            return "now there are scores that tell its candidates apart"
+            return "there are now scores that distinguish its candidates"
         if record.is_fresh:
             return "each algorithm runs once, the most promising first"
         if record.gain <= 0:
@@ -336,7 +339,8 @@ class BudgetScheduler:
         return "it gained the most for its cost"
 
     def _may_return(self, record: ArmRecord) -> bool:
-        """Whether an arm begins anew once another gains: at the floor its scores told nothing."""
+        """Whether an arm starts again once another gains: before, all scores were near 0 and told
+        nothing."""
         waiting = self._tied is not None and not self._improvements
         return waiting and record.slices > 0 and record.out in ("", NOTHING_MORE)
 
@@ -367,7 +371,7 @@ class BudgetScheduler:
 
 
 def at_floor(values: Sequence[float]) -> bool:
-    """Whether next to none of these scores is above 0, the lowest.
+    """Whether almost none of these scores is above the lowest score, 0.
 
     There, scores do not tell changes apart that help only together, such as examples of an answer
     and the parameter by which an answer ends; and no change can score much less.
@@ -377,12 +381,12 @@ def at_floor(values: Sequence[float]) -> bool:
 
 
 def is_solved(evaluations: Sequence[Evaluation]) -> bool:
-    """Whether each of these is solved."""
+    """Whether each of these tasks is solved."""
     return all(evaluation.worth >= SOLVED for evaluation in evaluations)
 
 
 async def solves_all(lab: Lab, candidate: Candidate, *, most: float = math.inf) -> bool:
-    """Whether a candidate solves every train and val task, as far as the budget can tell.
+    """Whether a candidate solves every train and val task, as far as the budget can show.
 
     It runs in parts that double, so that a candidate which fails often is not run on all.
 

@@ -21,7 +21,7 @@ from ratchet.types.wording import counted
 
 
 class Cheaper(LearnsPrompts):
-    """Looks for what saves cost, time or tokens at the same score.
+    """Lowers cost, time or tokens at the same score.
 
     The models that may take a model's place are tried as they are listed, the cheapest first: with
     the old prompts, then with prompts that are learned for it. The first that is no worse stays.
@@ -70,8 +70,8 @@ class Cheaper(LearnsPrompts):
         has_prompts = any(isinstance(r, PromptTemplate) for r in lab.targets.values())
         if not choices and not has_prompts:
             raise InputError(
-                "Nothing here can be made cheaper: the agent has neither a prompt nor a choice of"
-                " models.",
+                "There is nothing to make cheaper: the agent has neither a prompt nor a choice "
+                "of models.",
                 hint='Declare one: ratchet.model("answers", "NAME", choices=["CHEAPER"]).',
             )
         source = await lab.evaluate(lab.baseline, lab.val)
@@ -94,10 +94,10 @@ class Cheaper(LearnsPrompts):
             raise InputError(f"The agent's {self._metric} is not known on any val task: {why}")
         if not any(values):
             raise InputError(
-                f"The agent's {self._metric} is 0 on every val task: its model calls are not"
-                " recorded, or its model is free.",
-                hint="Let its calls be seen: with [[agent.models]] in ratchet.toml they go through"
-                " the gateway; docs/tracing.md has the libraries that are recorded by themselves.",
+                f"The agent's {self._metric} is 0 on every val task: its model calls are not "
+                "recorded, or its model is free.",
+                hint="Route its calls through the gateway with [[agent.models]] in ratchet.toml; "
+                "docs/tracing.md lists the libraries that are recorded without it.",
             )
 
     async def _other_model(self, search: _Search, name: str, model: Model) -> None:
@@ -109,7 +109,7 @@ class Cheaper(LearnsPrompts):
                 return
         for choice in cheaper if model.first is not None else ():
             first = msgspec.structs.replace(model, first=choice)
-            reason = f"{choice} is asked first, and {model.model} where its answer fails the check."
+            reason = f"{choice} is asked first, and {model.model} if its answer fails the check."
             candidate = search.lab.propose(
                 {name: first}, algorithm=self.name, reason=reason, parent=search.best
             )
@@ -135,7 +135,7 @@ class _Search:
         self._tried = 0
 
     async def part(self, name: str, algorithm: Algorithm) -> bool:
-        """Let an algorithm go on from the best so far; whether what it found takes its place."""
+        """Let an algorithm continue from the best so far; whether its result replaces it."""
         rollouts = self.lab.budget.rollouts
         if rollouts is not None:
             rollouts = max(1, (rollouts - self.lab.spent.rollouts) // max(1, self._parts))
@@ -169,9 +169,9 @@ class _Search:
         falls = before is not None and after is not None and after < before
         change = "unknown" if before is None or after is None else f"{before:.4g} → {after:.4g}"
         self.lab.note(
-            f"{'Kept' if no_worse and falls else 'Not kept'}: the score moves by"
-            f" {mean(evaluations) - mean(self._source):+.3f}, {self._metric} is {change}."
-            f" {sentence}"
+            f"{'Kept' if no_worse and falls else 'Not kept'}: the score changes by "
+            f"{mean(evaluations) - mean(self._source):+.3f}, {self._metric} is {change}. "
+            f"{sentence}"
         )
         self.lab.judged(
             Proposal(
@@ -202,7 +202,7 @@ class _Search:
         )
 
     def _value(self, evaluations: list[Evaluation]) -> float | None:
-        """Mean of the metric that is to fall; None where it is not known everywhere."""
+        """Mean of the metric to lower; None if it is not known for every task."""
         values = [
             score.value if (score := evaluation.scores.get(self._metric)) else None
             for evaluation in evaluations

@@ -98,7 +98,7 @@ async def ask_and_charge(
     """
     if coach is None:
         raise CoachUnavailable(
-            "This algorithm needs a coach LLM, and none is configured.",
+            "This algorithm needs a coach model, and none is configured.",
             hint=f'Name one under [coach] in ratchet.toml: model = "{HOSTED_MODEL}".',
         )
     reached = ledger.refusal(coach_calls=1)

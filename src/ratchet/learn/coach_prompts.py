@@ -1,4 +1,4 @@
-"""Prompt templates for the coach: text files under one version; and the answer "NO CHANGE"."""
+"""Prompt templates for the coach: text files that share a version; and the answer "NO CHANGE"."""
 
 from __future__ import annotations
 

@@ -34,11 +34,11 @@ STEP = 0.15
 """Prior standard deviation of a child's worth about its parent's."""
 
 FAR = 3.0
-"""Steps from its parent at which a child says nothing about it: it broke something, or is another
-thing altogether."""
+"""Steps from its parent at which a child says nothing about it: it broke something, or it is
+something else entirely."""
 
 NEAR = 1e-9
-"""Tolerance within which a score counts as at the end of the scale."""
+"""Tolerance within which a score counts as being at the end of the scale."""
 
 EASE = 1.0
 """Prior standard deviation of the tasks' ease."""
@@ -69,7 +69,7 @@ class Estimate:
         self._noise = PRIOR_NOISE
         self._scale = 1.0
         self._shared: list[str] = []
-        """Tasks that several candidates have run; a task run by one says almost nothing about
+        """Tasks that several candidates have run; a task run by only one tells almost nothing about
         ease."""
         self._standings: dict[str, Standing] = {}
         self._stale = False
@@ -101,7 +101,7 @@ class Estimate:
         return standing
 
     def luck(self, candidate_id: str) -> float:
-        """Mean of a candidate's scores above what is expected of it on the same tasks."""
+        """How far a candidate's mean score is above what is expected on the same tasks."""
         self._refit()
         worth, scores = self._worth[candidate_id], self._scores[candidate_id]
         above = [value - self._within(worth + self._ease[task]) for task, value in scores.items()]
@@ -169,7 +169,7 @@ class Estimate:
     def _with_children(
         self, candidate_id: str, towards: float, prior: float, near: float
     ) -> tuple[float, float]:
-        """The expectation of a candidate's worth, and its weight, with what its children say."""
+        """The expectation of a candidate's worth and its weight, given its children's scores."""
         total, count = prior * towards, prior
         for child in self._children.get(candidate_id, ()):
             apart = (self._worth[child] - self._worth[candidate_id]) / (FAR * STEP * self._scale)

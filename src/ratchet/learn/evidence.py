@@ -1,4 +1,4 @@
-"""Low rollouts by kind of failure: what the evaluators say differs, field by field."""
+"""Low rollouts by kind of failure: the differences that the evaluators report, field by field."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from ratchet.observe.step_text import text_of
 from ratchet.types import Span, Task
 
 ALIKE = 0.5
-"""Share of common words from which on two remarks in prose are of one kind."""
+"""Share of common words from which on two remarks in prose are of the same kind."""
 
 LONGEST_VALUE = 24
-"""Characters up to which a quoted value is part of a kind of failure; a longer one is content."""
+"""Longest quoted value that is part of a kind of failure; a longer one is content."""
 
 LONGEST_ASKED = 1_000
 """Characters of a task's input that are compared with another's."""
 
 LONGEST_KIND = 120
-"""Characters of a kind of failure."""
+"""Most characters of a kind of failure."""
 
 CUT = ("length", "max_tokens", "max_output_tokens")
 """Finish reasons of an answer that its token limit cut off."""
@@ -32,14 +32,14 @@ _QUOTED = re.compile(r""""(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'""")
 
 
 class LowRollout(msgspec.Struct, frozen=True, kw_only=True):
-    """A rollout without the best score, and what is known of why."""
+    """A rollout below the best score, and what is known of the cause."""
 
     evaluation: Evaluation
     spans: tuple[Span, ...] = ()
     finish: str = ""
     """Why the model's last answer ended, such as `length`; empty if unknown."""
     said: str = ""
-    """What the error and the evaluators say; that the answer was cut off, before all else."""
+    """What the error and the evaluators say; first of all, that the answer was cut off."""
 
     @property
     def task_id(self) -> str:
@@ -48,7 +48,7 @@ class LowRollout(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def low_rollout(evaluation: Evaluation, spans: Sequence[Span]) -> LowRollout:
-    """A low rollout with what its trace and its evaluators say."""
+    """A low rollout with the findings of its trace and its evaluators."""
     finish = finish_reason(spans)
     notes = []
     if finish in CUT:
@@ -85,7 +85,7 @@ def token_limit(spans: Sequence[Span]) -> int | None:
 
 
 def kinds_of_failure(low: Sequence[LowRollout]) -> dict[str, list[LowRollout]]:
-    """Low rollouts by what is wrong with them, the most frequent kind first.
+    """Low rollouts by kind of failure, the most frequent kind first.
 
     A kind is one difference of a field, or remarks in prose of mostly the same words, or a score
     where nothing is said. A rollout with several differences is of several kinds.
@@ -122,7 +122,7 @@ def spread(low: Sequence[LowRollout], times: Mapping[str, int]) -> list[LowRollo
             mine[rollout.task_id].append(name)
     words = {rollout.task_id: _words_asked(rollout.evaluation.task) for rollout in low}
     near = dict.fromkeys(mine, 0.0)
-    """The likeness of each task to the most similar one before it."""
+    """The similarity of each task to the most similar one before it."""
     covered: Counter[str] = Counter()
     left, ordered = list(low), list[LowRollout]()
 
@@ -142,7 +142,7 @@ def spread(low: Sequence[LowRollout], times: Mapping[str, int]) -> list[LowRollo
 
 
 def least_alike(tasks: Sequence[Task], earlier: Sequence[Task]) -> Iterator[Task]:
-    """Tasks, each next one the least like those before it and those shown."""
+    """Tasks in an order in which each is the least like those before it and those already shown."""
     words = {task.id: _words_asked(task) for task in tasks}
     earlier_words = [_words_asked(task) for task in earlier]
     near = {
@@ -166,7 +166,7 @@ def _likeness(words: frozenset[str], other_words: frozenset[str]) -> float:
 
 
 def _notes(rollout: LowRollout) -> list[str]:
-    """The single differences, without what was got and what is only content."""
+    """The single differences, without the actual values and without content."""
     if not rollout.said:
         return [f"score {rollout.evaluation.worth:.2f}"]
     notes = []

@@ -45,16 +45,16 @@ FINALISTS = 2
 """Maximum number of sets compared with the source on val."""
 
 LOOKED_AT = 8
-"""Rollouts whose traces tell which prompt is used most, and which placeholder holds the task."""
+"""Rollouts whose traces show which prompt is used most, and which placeholder holds the task."""
 
 LEAST = 4
-"""Train tasks, and val tasks, that a set runs at least."""
+"""Fewest train tasks, and val tasks, that a set runs."""
 
 FIRST_PART = 8
 """Train tasks that each set runs first."""
 
 GOOD = 0.999
-"""Minimum score of a demonstration; where fewer than two reach it, the better half is shown."""
+"""Minimum score of a demonstration; if fewer than two reach it, the better half is shown."""
 
 
 class FewShot:
@@ -86,7 +86,7 @@ class FewShot:
             "val_batch_size": val_batch_size,
         }.items():
             if type(value) is not int or value < 1:
-                raise InputError(f"FewShot({name}={value!r}): a whole number from 1 up is needed.")
+                raise InputError(f"FewShot({name}={value!r}): expected a positive whole number.")
         self._most = max_demonstrations
         self._tokens = max_tokens
         self._sets = sets
@@ -105,9 +105,9 @@ class FewShot:
         fewest = 2 * min(len(lab.train), LEAST) + 2 * min(len(lab.val), LEAST)
         if left < fewest:
             raise BudgetExhausted(
-                f"The budget does not cover one set of demonstrations: {fewest} rollouts are"
-                f" needed at least, and {left} are left.",
-                hint="Raise rollouts under [improve.budget]; a hundred or more is usual.",
+                f"The budget does not cover one set of demonstrations: at least {fewest} rollouts "
+                f"are needed, and {left} are left.",
+                hint="Raise rollouts under [improve.budget]; a hundred or more are typical.",
             )
         train = lab.shuffled("few_shot/train", lab.train)
         val = lab.shuffled("few_shot/val", lab.val)
@@ -123,8 +123,8 @@ class FewShot:
         if not sets:
             race.ended = SearchEnd(
                 "idle",
-                f"fewer than {MIN_POOL} of {counted(size, 'train task')} went well, or have an"
-                " expected answer with full marks, to be shown",
+                f"fewer than {MIN_POOL} of {counted(size, 'train task')} went well enough to be "
+                "shown, or have an expected answer with full marks",
             )
         await race.run(sets)
         return await self._finish(lab, race, val)
@@ -134,12 +134,12 @@ class FewShot:
         if not names:
             raise InputError(
                 "The agent has no prompt to put demonstrations in.",
-                hint='Name one: SYSTEM = ratchet.prompt("system", "You are ...").',
+                hint='Declare one: SYSTEM = ratchet.prompt("system", "You are ...").',
             )
         return names
 
     async def _target(self, lab: Lab, prompts: Sequence[str], source: RaceEntry) -> str:
-        """The prompt used most in the traces; the first on a tie."""
+        """The prompt used most in the traces; the first of several."""
         if len(prompts) == 1:
             return prompts[0]
         looked = list(source.evaluations.values())[:LOOKED_AT]
@@ -149,7 +149,7 @@ class FewShot:
         return max(prompts, key=lambda name: (counts[name], -prompts.index(name)))
 
     async def _labelled(self, lab: Lab, source: RaceEntry) -> list[Demonstration]:
-        """Failed tasks with their expected answers, where the objective gives these full marks."""
+        """Failed tasks with their expected answers, if the objective gives those full marks."""
         failed = [
             e for e in source.evaluations.values() if e.task.expected is not None and e.worth < GOOD
         ]
@@ -173,9 +173,9 @@ class FewShot:
         public = [d for d in every if lab.is_public(d.input) and lab.is_public(d.output)]
         if len(public) < len(every):
             lab.note(
-                f"{len(every) - len(public)} of {len(every)} examples are not put into a prompt:"
-                " redaction finds secrets or personal data in them. What may be there can be listed"
-                " in allow under [redaction]."
+                f"{len(every) - len(public)} of {len(every)} examples are not put into a prompt: "
+                "redaction finds secrets or personal data in them. List values that are allowed "
+                "there in allow under [redaction]."
             )
         demos = [d for d in public if d.output and d.tokens <= self._tokens]
         if len(demos) < MIN_POOL:
@@ -348,8 +348,9 @@ class _Race(Race[RaceEntry]):
         candidate = self._lab.propose(
             {self._target: template},
             algorithm=FewShot.name,
-            reason=f"{_described(demos)} ({counted(sum(d.tokens for d in demos), 'token')}) stand"
-            f" {'before the task in' if self._task_slot else 'at the end of'} {self._target!r}.",
+            reason=f"{_described(demos)} ({counted(sum(d.tokens for d in demos), 'token')}) were "
+            f"put {'before the task in' if self._task_slot else 'at the end of'} "
+            f"{self._target!r}.",
         )
         if await self._lab.check(candidate):
             return None
@@ -390,7 +391,8 @@ class _Race(Race[RaceEntry]):
 
 
 async def _task_slot(lab: Lab, target: str, source: RaceEntry) -> str:
-    """The placeholder that holds the task, if the traces show one whose value differs."""
+    """The placeholder that holds the task: the one whose value differs in the traces; None if there
+    is none."""
     template = lab.baseline.resources[target]
     assert isinstance(template, PromptTemplate)
     if not template.placeholders:
@@ -412,7 +414,7 @@ def _left(lab: Lab) -> int:
 
 def _described(demos: Sequence[Demonstration]) -> str:
     expected = sum(demo.expected for demo in demos)
-    text = f"{counted(len(demos), 'example')} of train tasks"
+    text = f"{counted(len(demos), 'example')} from train tasks"
     if expected == len(demos):
         return f"{text} with their expected answers"
     return f"{text} that went well" + (f" or, {expected} of them, as expected" if expected else "")

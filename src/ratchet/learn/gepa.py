@@ -44,7 +44,7 @@ IDLE = 30
 
 FRUITLESS = 12
 """Number of iterations in a row with a coach call but no usable result after which the search ends,
-so that a coach that only refuses is not called indefinitely."""
+so that a coach that always refuses is not called forever."""
 
 MAX_FIELD = 4_000
 """Maximum characters of an input, an output or a feedback shown to the coach."""
@@ -119,7 +119,7 @@ class GEPA:
         texts = texts_of(lab.targets)
         if not texts:
             raise InputError(
-                "There is no text that gepa could improve.",
+                "There is no text for gepa to improve.",
                 hint="Declare one: ratchet.prompt(…), or @ratchet.evolve on a function.",
             )
         minibatch = min(self.minibatch, len(lab.train))
@@ -153,7 +153,7 @@ _SELECTIONS = ("pareto", "current_best", "epsilon_greedy", "top_k_pareto")
 
 
 class _Trajectory(msgspec.Struct):
-    """What a reflection is shown of one rollout."""
+    """What the coach sees of a rollout."""
 
     evaluation: Evaluation | None
     spans: Sequence[Span] = ()
@@ -294,7 +294,7 @@ class _Search:
             self.end = SearchEnd("idle", f"{IDLE} iterations in a row tried nothing new")
         elif self._fruitless >= FRUITLESS:
             last = f" (the last: {self._problem.rstrip('.')})" if self._problem else ""
-            why = f"{FRUITLESS} answers of the coach in a row could not be tried{last}"
+            why = f"{FRUITLESS} answers of the coach in a row could not be used{last}"
             self.end = SearchEnd("idle", why)
         else:
             return False

@@ -49,7 +49,7 @@ from ratchet.types import Candidate, Cost, RatchetError, Resource, Rollout, Span
 from ratchet.types.wording import counted
 
 FailureKey: TypeAlias = frozenset[tuple[str, str, str, str]]
-"""Failures: of each the resource, the task, the output and the error."""
+"""Failures: the resource, the task, the output and the error of each."""
 
 
 class Lab:
@@ -108,7 +108,8 @@ class Lab:
         only: Collection[str] | None = None,
     ) -> None:
         self._root: Lab = self
-        """The outermost lab: parts are copies of it, and share what is not set in `part`."""
+        """The outermost lab; parts are copies of it and share everything that `part` does not set.
+        """
         self.baseline = baseline
         self.targets = _among(baseline, only)
         """The baseline's resources that an algorithm may change, by name."""
@@ -139,23 +140,23 @@ class Lab:
         self._redactor = redactor or Redactor()
         self._clock = clock
         self._announced: set[str] = set()
-        """Models already reported as unpriced, and marks as refused."""
+        """Models already reported as unpriced, and marks already reported as refused."""
         self._judged = 0
         self._notes = 0
         self._ended: list[tuple[str, float]] = []
-        """Kind and end, in Unix seconds, of each piece of work."""
+        """Kind and end time, in Unix seconds, of each piece of work."""
         self._coach_gone: CoachUnavailable | None = None
         self._last_unusable = ""
         """Why the coach's last unusable answer could not be used."""
         self._is_usable = False
-        """Whether an answer of the coach could be used."""
+        """Whether any answer of the coach could be used."""
         self._stats: dict[str, CandidateStats] = {}
         self.guidelines = guidelines
-        """What the owner tells the coach."""
+        """The owner's instructions for the coach."""
         self.attempts: list[TriedChange] = []
         """What every algorithm of the run has tried so far, oldest first."""
         self.asked: set[FailureKey] = set()
-        """Sets of failures that the run's coach was asked about."""
+        """Sets of failures that the run's coach has been asked about."""
 
     async def __aenter__(self) -> Lab:
         """Load the journal of earlier attempts of the run."""
@@ -177,7 +178,8 @@ class Lab:
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """Names of the parts of a run that lead to this lab, from the outermost; empty for all."""
+        """Names of the parts of a run that lead to this lab, from the outermost; empty for the
+        whole run."""
         return tuple(filter(None, self._work.part.split("/")))
 
     @property
@@ -191,7 +193,7 @@ class Lab:
         return self._ledger.spent
 
     def count_spent(self, costs: Iterable[Cost]) -> None:
-        """Count what the run spent outside the lab, such as on checks before learning."""
+        """Count spending of the run outside of the lab, such as for checks before learning."""
         self._ledger.pay(costs)
 
     async def evaluate(
@@ -281,7 +283,8 @@ class Lab:
     def _paid_earlier(
         self, rollouts: Sequence[Rollout], tasks: Sequence[Task], repetition: int
     ) -> dict[str, Rollout]:
-        """Succeeded rollouts of the baseline in earlier runs, by the id of those they replace.
+        """Succeeded rollouts of the baseline in earlier runs, by the id of the rollouts that they
+        replace.
 
         A rollout that this run has begun stays its own, so that a resumed run takes the same ones.
         """
@@ -308,7 +311,7 @@ class Lab:
         }
 
     def overtime(self, now: float) -> str:
-        """Sentence on how much longer learning took than it may, and why; empty if it did not.
+        """Sentence on how far learning exceeded its time limit, and why; empty if it did not.
 
         Args:
             now: Unix seconds.
@@ -321,15 +324,16 @@ class Lab:
             return ""
         what = " and ".join(f"{n} {kind}{'' if n == 1 else 's'}" for kind, n in late.items())
         return (
-            f"Learning took {seconds:.0f} s, and seconds = {limit:g}: after that nothing new was"
-            f" looked for, but {what} ended that were under way or compare what had been found."
+            f"Learning took {seconds:.0f} s, with a limit of {limit:g} s. Nothing new was begun "
+            f"after the limit, but {what} still ended: they were under way, or compared what "
+            "had been found."
         )
 
     def _note_end(self, kind: str, ended: float) -> None:
         self._ended.append((kind, ended))
 
     def _pay_judges(self, rollouts: Sequence[str], live: Cost) -> None:
-        """Journal what judges of new rollouts cost; a resumed run pays what the first one paid."""
+        """Journal the judges' cost for new rollouts, so that a resumed run counts the same cost."""
         if not rollouts:
             return
         key = self._key("judged", content_hash(sorted(rollouts)))
@@ -344,7 +348,7 @@ class Lab:
             self._announce_unpriced(live)
 
     async def rate(self, task: Task, output: Any) -> float | None:
-        """Objective of a made-up answer to a task, such as the expected one. It costs no rollout.
+        """Objective of an invented answer to a task, such as the expected one. It costs no rollout.
 
         The value is journaled, so a resumed run gets the same one.
 
@@ -383,7 +387,7 @@ class Lab:
         temperature: float | None = None,
         model: str | None = None,
     ) -> Reply:
-        """Call the coach. A call that was paid for before is answered from the journal.
+        """Call the coach. A call that was already paid for is answered from the journal.
 
         Marks of redaction in its text are replaced where they stand for a text of the agent's own.
 
@@ -404,7 +408,7 @@ class Lab:
         return msgspec.structs.replace(reply, text=restored(reply.text, texts, own, self._redactor))
 
     async def _answer(self, question: CoachQuestion, step: str) -> Reply:
-        """The coach's own words: from the journal, or from a new call."""
+        """The coach's raw reply: from the journal, or from a new call."""
         key = f"{self._key('coach', step)}/{question.digest}"
         journaled = await self._journaled(key)
         if journaled is not None:
@@ -436,19 +440,20 @@ class Lab:
         if root._coach_gone is None and root._last_unusable and not root._is_usable:
             last = root._last_unusable.rstrip(".")
             return CoachUnavailable(
-                f"The coach answered, and none of its answers could be used (the last: {last}).",
-                hint="Name another model under [coach] in ratchet.toml, and search again:"
-                " ratchet improve --seed 1.",
+                f"The coach answered, but none of its answers could be used (the last: {last}).",
+                hint="Name another model under [coach] in ratchet.toml, and search again: "
+                "ratchet improve --seed 1.",
             )
         return root._coach_gone
 
     async def settle(self) -> None:
-        """Wait for coach calls that are in flight but no longer needed: they are charged."""
+        """Wait for coach calls in flight that are no longer needed: they are charged."""
         await self._calls.settle()
         await self._journal.flush()
 
     def credit(self, reply: Reply, survived: bool) -> None:
-        """Record whether a reply's proposal survived; the ensemble favours models whose do."""
+        """Record whether a reply's proposal survived; the ensemble prefers models whose proposals
+        do."""
         if self._coach is not None and reply.model:
             self._coach.credit(reply.model, survived)
 
@@ -466,16 +471,17 @@ class Lab:
         return await self._verdicts.of("check", candidate)
 
     def _announce_mark(self, marks: str) -> None:
-        """Report once that proposals with marks of redaction are refused."""
+        """Report once that proposals with redaction marks are refused."""
         if marks not in self._announced:
             self._announced.add(marks)
             self.note(
-                f"A proposal is refused: it holds {marks} in place of a value that the coach was"
-                " not shown. A value that it may be shown can be listed in allow under [redaction]."
+                f"A proposal was refused: it contains {marks} in place of a value that the coach "
+                "was not shown. If the coach may see that value, list it in allow under "
+                "[redaction]."
             )
 
     def needs_test(self, candidate: Candidate) -> bool:
-        """Whether `test` may find a fault: tests exist and the candidate's code differs."""
+        """Whether `test` may find a fault: there are tests and the candidate's code differs."""
         return self._verdicts.may_fail(candidate, self.baseline)
 
     async def test(self, candidate: Candidate) -> str:
@@ -504,11 +510,12 @@ class Lab:
         return await asyncio.to_thread(read)
 
     def redacted(self, text: str) -> str:
-        """A text as the coach may be shown it, also where it is cut afterwards."""
+        """A text as the coach may see it, safe to cut afterwards."""
         return self._redactor.text(text)
 
     def is_public(self, text: str) -> bool:
-        """Whether a text may be put into a prompt: redaction finds nothing in it, and did not."""
+        """Whether a text may be put into a prompt: redaction finds nothing in it now, and found
+        nothing before."""
         return MARK not in text and self._redactor.text(text) == text
 
     def propose(
@@ -552,7 +559,7 @@ class Lab:
             self._on_proposal(proposal)
 
     def attempted(self, attempt: TriedChange) -> None:
-        """Record a change and its result, for the next request to the coach."""
+        """Record a change and its result for the next request to the coach."""
         self.attempts.append(attempt)
 
     def values(self, candidate_id: str) -> Mapping[str, float]:
@@ -562,7 +569,7 @@ class Lab:
         return {task: value for task, value in scores.items() if task in self._train_ids}
 
     def doubt(self, task: Task, why: str) -> None:
-        """Journal that the coach takes a task's expected answer for wrong, and report it once."""
+        """Journal that the coach considers a task's expected answer wrong, and report it once."""
         key = f"label/{task.id}"
         if key not in self._journal.entries:
             self._append(key, {"task": task.id, "expected": task.expected, "why": why})
@@ -595,11 +602,12 @@ class Lab:
         self._root._last_unusable = why
 
     def usable(self) -> None:
-        """Record that an answer of the coach could be used, if only to change nothing."""
+        """Record that an answer of the coach could be used, even if it changes nothing."""
         self._root._is_usable = True
 
     def may_continue(self, step: str) -> bool:
-        """Whether the budget allows another step; journaled, so a step's answer never changes.
+        """Whether the budget allows another step; journaled, so that the answer for a step never
+        changes.
 
         Args:
             step: Name of the step, unique in the run and stable across resumption.

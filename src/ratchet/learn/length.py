@@ -6,7 +6,7 @@ GROWTH = 4.0
 """Maximum length of a text, as a multiple of the source's own."""
 
 ROOM = 4_000
-"""Characters that a text may have in any case, so that short ones can grow."""
+"""Characters that a text may always have, so that short ones can grow."""
 
 
 def longest(source: str, growth: float = GROWTH) -> int:

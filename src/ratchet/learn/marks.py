@@ -1,4 +1,4 @@
-"""Marks of redaction in what a coach writes: what they stand for is put back where it is known.
+"""Redaction marks in a coach's answer: replaced by what they stand for, where that is known.
 
 A coach is sent redacted text. A prompt that it rewrites may hold marks, which must not become part
 of the agent: each is replaced by what it stands for if that is one text, and the agent's own
@@ -37,7 +37,7 @@ def restored(answer: str, request: Iterable[str], own: Iterable[str], redactor: 
 
 
 def added_marks(candidate: Candidate, baseline: Candidate) -> list[str]:
-    """The marks in a candidate's resources that the baseline's do not hold."""
+    """The marks in a candidate's resources that are not in the baseline's."""
     baseline_marks = set(_marks(baseline.resources.values()))
     changed = [candidate.resources[name] for name in candidate.changed_from(baseline)]
     return [mark for mark in _marks(changed) if mark not in baseline_marks]
@@ -48,7 +48,7 @@ def _marks(resources: Iterable[Resource]) -> list[str]:
 
 
 def _removed(texts: Iterable[str], redactor: Redactor) -> defaultdict[str, set[str]]:
-    """What each mark stands for in the texts."""
+    """What each mark in the texts stands for."""
     removed: defaultdict[str, set[str]] = defaultdict(set)
     for text in texts:
         for mark, values in redactor.removed(text).items():

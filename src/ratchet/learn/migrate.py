@@ -1,4 +1,4 @@
-"""Migrate: moves an agent to another model, and learns its prompts again where that falls short."""
+"""Migrate: moves an agent to another model, and learns its prompts again if its score drops."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FIRST = 2
 
 
 class LearnsPrompts:
-    """What an algorithm that changes the model learns the prompts by, for the new one.
+    """What an algorithm that changes the model uses to learn the prompts for the new one.
 
     Args:
         learn: Name of the algorithm that learns the prompts for another model; empty to leave them.
@@ -32,8 +32,8 @@ class LearnsPrompts:
         self.learn_by = learn
         self.learn_options = learn_options
         self.inner: Callable[[], Algorithm] | None = None
-        """Makes that algorithm, which who makes algorithms by their names sets; None to leave the
-        prompts."""
+        """Makes that algorithm; None to keep the prompts. Set by the code that makes algorithms by
+        name."""
 
 
 class Migrate(LearnsPrompts):
@@ -67,10 +67,10 @@ class Migrate(LearnsPrompts):
     ) -> None:
         if not isinstance(to, str) or not to:
             raise InputError(
-                "Migrate needs the model to move to.", hint="ratchet migrate --to MODEL"
+                "Migrate needs the name of the new model.", hint="ratchet migrate --to MODEL"
             )
         if margin is not None and not 0.0 < margin < 1.0:
-            raise InputError(f"Migrate(margin={margin!r}): a number between 0 and 1 is needed.")
+            raise InputError(f"Migrate(margin={margin!r}): expected a number between 0 and 1.")
         self._to = to
         self._old = old
         self.margin = margin
@@ -93,8 +93,8 @@ class Migrate(LearnsPrompts):
             error = failure_sentence(first[0].rollout, await lab.spans(first[0]))
             raise AgentError(
                 f"With the model {self._to} the agent fails: {error}",
-                hint="Is the model's name right, and is there a key for its provider? One that is"
-                " served elsewhere takes a section [upstreams.NAME] with its models.",
+                hint="Check the model's name and its provider's key. For a model served "
+                "elsewhere, add a section [upstreams.NAME] that lists it.",
             )
         after = await lab.evaluate(moved, lab.val)
         gains = [new.worth - old.worth for old, new in zip(before, after, strict=True)]
@@ -109,8 +109,8 @@ class Migrate(LearnsPrompts):
             )
         )
         with_old = (
-            f"With the old prompts {self._to} scores {mean(after):.3f}, in place of"
-            f" {mean(before):.3f}, on"
+            f"With the old prompts {self._to} scores {mean(after):.3f}, compared with "
+            f"{mean(before):.3f} before, on"
         )
         finding = Finding(
             best=moved,
@@ -122,7 +122,7 @@ class Migrate(LearnsPrompts):
         )
         if self.inner is None or not any(gains) or may_gain(gains):
             return finding
-        lab.note(f"{finding.sentence} The prompts are learned for it.")
+        lab.note(f"{finding.sentence} The prompts are now learned for it.")
         try:
             others = [name for name, r in lab.targets.items() if not isinstance(r, Model)]
             most = lab.budget.rollouts
@@ -151,7 +151,7 @@ class Migrate(LearnsPrompts):
             raise InputError(
                 f"The agent has no model {self._old or 'that could be replaced'}"
                 f"{'; it has ' + ', '.join(names) if names else ''}.",
-                hint="Name the one that it uses: ratchet migrate --from MODEL",
+                hint="Name the model that it uses: ratchet migrate --from MODEL",
             )
         changed = {
             name: msgspec.structs.replace(model, model=self._to)
@@ -159,8 +159,6 @@ class Migrate(LearnsPrompts):
             if model.model != self._to
         }
         if not changed:
-            raise InputError(f"The agent uses {self._to} already.")
+            raise InputError(f"The agent already uses {self._to}.")
         listed = ", ".join(sorted({models[name].model for name in changed}))
-        return lab.propose(
-            changed, algorithm=self.name, reason=f"{self._to} takes the place of {listed}."
-        )
+        return lab.propose(changed, algorithm=self.name, reason=f"{self._to} replaces {listed}.")

@@ -27,7 +27,8 @@ from ratchet.types import Candidate, Task
 from ratchet.types.wording import counted
 
 ERROR = 0.1
-"""Upper bound on the share of children, no worse than their parents, that are dropped as worse."""
+"""Upper bound on the share of children that are dropped as worse although they are no worse than
+their parents."""
 
 OPTIMISM = 1.0
 """Standard deviations above the estimate in the optimistic bound of `may_lead`."""
@@ -98,7 +99,7 @@ AnyEntry = TypeVar("AnyEntry", bound=RaceEntry)
 
 
 class RaceResult(msgspec.Struct, Generic[AnyEntry], frozen=True):
-    """The selected entry, with the means of the first and its own on the same val tasks."""
+    """The selected entry, with the first entry's mean and its own on the same val tasks."""
 
     entry: AnyEntry
     first_val: float
@@ -147,7 +148,7 @@ class Race(Generic[AnyEntry]):
         return is_worse([gain / scale for gain in self.gains(entry)], tasks)
 
     def gains(self, entry: AnyEntry) -> list[float]:
-        """Differences to the parent's scores, as if the parent had had no luck.
+        """Differences to the parent's scores, corrected for the parent's luck.
 
         A parent was selected for its scores, so some of them are luck where answers vary from run
         to run; a child that is better by a little scores below them. Differences without any gain
@@ -217,7 +218,7 @@ def is_worse(differences: Iterable[float], tasks: int) -> bool:
 
 
 def next_part(evaluated: int, first: int, limit: int) -> int:
-    """Number of tasks to run next: doubles the tasks already run, at least the first part."""
+    """Number of tasks to run next: as many as have run already, at least the first part."""
     return max(0, min(max(evaluated, first), limit - evaluated))
 
 

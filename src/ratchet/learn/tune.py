@@ -72,9 +72,9 @@ class Tune:
         limits = {"max_trials": max_trials, "batch": batch, "first_tasks": first_tasks}
         for name, value in {**limits, "finalists": finalists, "patience": patience}.items():
             if value is not None and not (type(value) is int and value >= 1):
-                raise InputError(f"Tune({name}={value!r}): a whole number from 1 up is needed.")
+                raise InputError(f"Tune({name}={value!r}): expected a positive whole number.")
         if type(eta) is not int or eta < 2:
-            raise InputError(f"Tune(eta={eta!r}): a whole number from 2 up is needed.")
+            raise InputError(f"Tune(eta={eta!r}): expected a whole number of at least 2.")
         self._max_trials = max_trials
         self._batch = batch
         self._eta = eta
@@ -105,8 +105,8 @@ class Tune:
             baseline_val=chosen.first_val,
             best_val=chosen.best_val,
             proposals=search.asked,
-            sentence=f"{counted(search.seen, 'combination')} in {counted(search.asked, 'trial')},"
-            f" {search.pruned} of them given up early; {end.why}.",
+            sentence=f"{counted(search.seen, 'combination')} in {counted(search.asked, 'trial')}, "
+            f"{search.pruned} of them stopped early; {end.why}.",
             ended=end.cause,
         )
 

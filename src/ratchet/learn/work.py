@@ -24,7 +24,7 @@ from ratchet.types import (
 
 
 class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
-    """One rollout of a candidate on a task, scored."""
+    """A rollout of a candidate on a task, with its scores."""
 
     task: Task
     rollout: Rollout
@@ -35,7 +35,8 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def worth(self) -> float:
-        """What it counts in learning: a missing score as 0, or whoever cannot be scored wins."""
+        """Its value in learning: a missing score counts as 0, so that a candidate gains nothing by
+        breaking the evaluator."""
         return 0.0 if self.value is None else self.value
 
 
@@ -48,7 +49,7 @@ class RolloutTokens(NamedTuple):
 
 
 class Proposal(msgspec.Struct, frozen=True, kw_only=True):
-    """An algorithm's report on a candidate it has just judged, for progress and the record."""
+    """An algorithm's report on a candidate that it has just judged, for progress and the record."""
 
     number: int
     candidate_id: str
@@ -106,7 +107,7 @@ class LabSettings(msgspec.Struct, frozen=True, kw_only=True):
     again: int = 0
     """Number of restarts because the agent had failed on every task."""
     earlier: tuple[LabSettings, ...] = ()
-    """Labs of earlier runs of the same agent, oldest first: what the baseline did there is not run
+    """Labs of earlier runs of the same agent, oldest first: what the baseline ran there is not run
     and paid for again."""
     part: str = ""
     """Path of a part of the lab, `STEP/` for each level, prefixed to the names of its steps."""
@@ -144,7 +145,7 @@ def objective_value(rollout: Rollout, scores: Mapping[str, Score], objective: st
 
 
 def failure_sentence(rollout: Rollout, spans: Iterable[Span]) -> str:
-    """A failed rollout's error; with that of the model call that failed, which many programs do not
+    """A failed rollout's error, with that of the failed model call, which many programs do not
     print.
     """
     messages = (
@@ -162,7 +163,7 @@ def scores_of(evaluations: Sequence[Evaluation]) -> dict[str, float]:
 
 
 def require_scores(evaluations: Iterable[Evaluation], split: str) -> None:
-    """Refuse to learn where nothing has a score: only missing ones would count.
+    """Refuse to learn if nothing has a score: only missing scores would count.
 
     Raises:
         InputError: No evaluation has a score.

@@ -1,4 +1,4 @@
-"""Reads an answer out of what a model wrote: without its reasoning, and out of blocks of code.
+"""Extracts an answer from what a model wrote: without its reasoning, and out of code blocks.
 
 Everything that looks for an answer in prose uses this module, so that all agree on where it is.
 """
@@ -33,9 +33,9 @@ class CodeBlock:
 
     text: str
     info: str = ""
-    """What stands behind the opening fence: a language, and attributes."""
+    """The text after the opening fence: a language, and attributes."""
     guessed: bool = False
-    """Only a closing fence tells of it."""
+    """Whether only a closing fence indicates it."""
 
 
 def without_reasoning(text: str) -> str:
@@ -63,7 +63,7 @@ def without_reasoning(text: str) -> str:
 
 
 def answer_of(output: Any, depth: int = 0) -> Any:
-    """An output without reasoning, in its texts too if it is data."""
+    """An output without reasoning, also in the texts of data."""
     if isinstance(output, str):
         return output if _is_json(output) else without_reasoning(output)
     if depth >= MAX_DEPTH:
@@ -76,7 +76,8 @@ def answer_of(output: Any, depth: int = 0) -> Any:
 
 
 def comparable(value: Any, depth: int = 0) -> Any:
-    """A value whose texts are in Unicode's normal form C: "é" is one, however it is composed."""
+    """A value whose texts are in Unicode's normal form C: "é" is one character, however it is
+    composed."""
     if isinstance(value, str):
         return unicodedata.normalize("NFC", value)
     if depth >= MAX_DEPTH:
@@ -89,7 +90,7 @@ def comparable(value: Any, depth: int = 0) -> Any:
 
 
 def output_text(output: Any) -> str:
-    """An output as text: a text as it is, nothing as the empty one, and data as JSON.
+    """An output as text: a text as it is, None as the empty text, and data as JSON.
 
     Raises:
         InputError: The data is nested too deep.
@@ -99,7 +100,7 @@ def output_text(output: Any) -> str:
     try:
         return json.dumps(output, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError):
-        raise InputError("The output is nested too deep, or is no JSON value.") from None
+        raise InputError("The output is nested too deeply, or is not a JSON value.") from None
 
 
 def answer_text(output: Any) -> str:
@@ -108,7 +109,7 @@ def answer_text(output: Any) -> str:
 
 
 def code_blocks(text: str) -> list[CodeBlock]:
-    """The blocks of code of a text in order, without empty ones.
+    """The nonempty code blocks of a text, in order.
 
     A fence is of backticks or tildes, may be indented or stand behind words, and closes at a line
     of its own or at the end of one. A closing fence without an opening one, as where the opening
@@ -120,14 +121,14 @@ def code_blocks(text: str) -> list[CodeBlock]:
 
 
 def without_code(text: str) -> str:
-    """A text without its blocks of code, and without code between backticks."""
+    """A text without its code blocks, and without code between backticks."""
     for block in code_blocks(text):
         text = text if block.guessed else text.replace(block.text, " ", 1)
     return re.sub(r"`[^`\n]*`", " ", text)
 
 
 def json_in(value: Any) -> Any:
-    """The value that a text holds as JSON, alone or in its last block of code that is JSON.
+    """The value that a text holds as JSON, alone or in its last code block that is JSON.
 
     Args:
         value: A text; anything else is returned as it is.
@@ -154,7 +155,7 @@ def _candidates(text: str) -> Iterator[str]:
 
 
 def _is_json(text: str) -> bool:
-    """Whether a text is JSON as a whole, whose texts are content."""
+    """Whether a text is JSON as a whole, so that its texts are content."""
     if text.lstrip()[:1] not in ("{", "["):
         return False
     try:
@@ -210,7 +211,7 @@ def _within_line(line: str) -> CodeBlock | None:
 
 
 def _end_of_block(lines: list[str], opened: int, opening: re.Match[str]) -> tuple[int, list[str]]:
-    """The line that closes a block, and what stands on it before the fence.
+    """The line that closes a block, and the text before its fence.
 
     It is the number of lines where none does, and -1 where the fence opens no block, but has closed
     one: it has no language, and a block with a language begins before it is closed.

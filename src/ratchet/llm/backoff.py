@@ -38,7 +38,7 @@ def requested_delay(headers: Mapping[str, str], now: float) -> float | None:
         now: Unix seconds.
 
     Returns:
-        Seconds, at least 0; None when no header can be parsed.
+        Seconds, at least 0; None if no header can be parsed.
     """
     for name, unit in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
         value = headers.get(name, "").strip()

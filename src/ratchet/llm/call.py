@@ -34,7 +34,7 @@ MAX_REPEATED = 6_000
 EMPTY = "The model's answer was empty."
 
 MOST_SILENT = 2
-"""Number of time-outs in a row after which an endpoint that answers nobody is given up."""
+"""Number of time-outs in a row after which an endpoint that never answered is given up."""
 
 
 class CoachSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,11 +49,11 @@ class CoachSettings(msgspec.Struct, frozen=True, kw_only=True):
     concurrency: int = 16
     """Maximum concurrent requests."""
     temperature: float | None = None
-    """Sampling temperature; the model's own when None."""
+    """Sampling temperature; None for the model's own."""
     max_tokens: int | None = 16_000
-    """Maximum tokens of one answer, reasoning included; no limit when None."""
+    """Maximum tokens of an answer, including reasoning; None for no limit."""
     patient: bool = False
-    """Whether later calls still try an endpoint that answered nobody during all tries of a call."""
+    """Whether later calls still try an endpoint that failed every try of a call."""
 
 
 class CallContext(Protocol):
@@ -316,7 +316,8 @@ def has_own_price(model: CoachModel) -> bool:
 def configured_or_published(
     model: CoachModel, endpoint: Endpoint, names: Sequence[str], usage: Usage
 ) -> float | None:
-    """Dollars of a call by its configured price, else by published ones; None if there is none.
+    """Dollars of a call by its configured price, else by published prices; None if there are
+    none.
 
     Published are the prices of the provider at that address, else OpenAI's for a model of that
     name, since company gateways resell those.

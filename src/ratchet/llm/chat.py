@@ -29,22 +29,22 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     """A model's answer and its cost."""
 
     text: str
-    """Text of the answer; empty when the model refused or the answer was empty."""
+    """Text of the answer; empty if the model refused or the answer was empty."""
     data: Any = None
-    """The answer parsed as JSON, when a schema was given and the answer fits it."""
+    """The answer parsed as JSON, if a schema was given and the answer fits it."""
     problem: str = ""
-    """Why there is no usable answer: a refusal, a wrong format, a truncated answer. Empty when
-    there is."""
+    """Why there is no usable answer: a refusal, a wrong format, a truncated answer. Empty if
+    there is one."""
     model: str = ""
     """Name of the model that answered."""
     input_tokens: int = 0
     output_tokens: int = 0
     cost_usd: float | None = 0.0
-    """Dollars of all requests; None when the model's price is unknown."""
+    """Dollars of all requests; None if the model's price is unknown."""
     seconds: float = 0.0
-    """Seconds from the first request to the last byte, retries included."""
+    """Seconds from the first request to the last byte, including retries."""
     requests: int = 1
-    """Number of billed requests, repairs included."""
+    """Number of billed requests, including repairs."""
 
     @property
     def cost(self) -> Cost:
@@ -59,7 +59,7 @@ class CoachUnavailable(RatchetError):
 
 
 class KeyMissing(CoachUnavailable):
-    """The coach cannot even be asked: there is no key, or what is there cannot be one."""
+    """The coach cannot even be asked: there is no key, or its value cannot be a key."""
 
 
 class ChatClient(Protocol):

@@ -34,13 +34,13 @@ CHECK_TOKENS, CHECK_RETRIES = 16, 2
 """Token limit and retries of the check request, which the user waits for."""
 
 MOST_EMPTY = 3
-"""Number of empty answers after which a model that has said nothing else is given up."""
+"""Number of empty answers after which a model without any other answer is given up."""
 
 OnSpans = Callable[[list[Span]], None]
 
 
 class Coach:
-    """Answers messages with an ensemble of models, which are sent redacted text only.
+    """Answers messages with an ensemble of models, which only get redacted text.
 
     The coach learns an endpoint's dialect from what the endpoint refuses: structured output by JSON
     schema, as a JSON object or by instruction only; the name of the token limit; temperatures. A
@@ -276,15 +276,15 @@ class Coach:
                 self._on_spans(call.record.spans(problem, self.redactor))
 
     def _count_empty(self, model: CoachModel, state: EndpointState, reply: Reply) -> None:
-        """Give up a model that says nothing, ever."""
+        """Give up a model that never says anything."""
         if reply.problem != EMPTY:
             state.empty = MOST_EMPTY + 1 if reply.text else state.empty
             return
         state.empty += 1
         if state.empty == MOST_EMPTY:
             self._unavailable[model.name] = CoachUnavailable(
-                f"The {self.agent} is unavailable: {model.name!r} at {state.endpoint.shown} gave"
-                f" {MOST_EMPTY} empty answers, each asked for twice, and no other.",
+                f"The {self.agent} is unavailable: {model.name!r} at {state.endpoint.shown} gave "
+                f"{MOST_EMPTY} empty answers, each asked for twice, and no other.",
                 hint="Use another model.",
             )
 

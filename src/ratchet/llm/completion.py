@@ -36,7 +36,7 @@ class Completion(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     """The answer without leading reasoning."""
     refusal: str = ""
-    """The model's or its filter's refusal; empty when it did not refuse."""
+    """The model's or its filter's refusal; empty if it did not refuse."""
     finish: str = ""
     """Finish reason: `stop`, `length`, `content_filter`."""
     model: str = ""
@@ -44,7 +44,8 @@ class Completion(msgspec.Struct, frozen=True, kw_only=True):
     id: str = ""
     usage: Usage = Usage()
     estimated: bool = False
-    """Whether the usage is estimated from characters, since the server reported none."""
+    """Whether the usage is estimated from the number of characters, since the server reported
+    none."""
     cost_usd: float | None = None
     """Dollars, if the server reports them."""
     error: Mapping[str, Any] | None = None

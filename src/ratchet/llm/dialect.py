@@ -24,7 +24,7 @@ class EndpointDialect(msgspec.Struct, frozen=True, kw_only=True):
     format: Literal["schema", "object", "plain"] = "schema"
     """Form of a structured answer: by JSON schema, as any JSON object, or by instruction only."""
     in_words: bool = False
-    """Whether the messages contain the schema too, because the endpoint does not enforce it."""
+    """Whether the messages also contain the schema, because the endpoint does not enforce it."""
     limit: Literal["max_tokens", "max_completion_tokens", "none"] = "max_tokens"
     temperature: bool = True
     """Whether the endpoint accepts a temperature."""
@@ -64,7 +64,7 @@ class EndpointDialect(msgspec.Struct, frozen=True, kw_only=True):
     def without_refused_feature(
         self, body: dict[str, Any], status: int, refusal: str
     ) -> EndpointDialect | None:
-        """Return the dialect to retry with; None when the request format is not at fault.
+        """Return the dialect to retry with; None if the request format is not at fault.
 
         Args:
             body: The request body.

@@ -1,4 +1,4 @@
-"""Models whose end a provider has announced: from a dated table, and what `genai-prices` flags."""
+"""Models whose end a provider has announced: from a dated table, and from `genai-prices`."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
     """The announced end of a model."""
 
     model: str
-    """Its name, as it was asked about."""
+    """The name under which it was looked up."""
     on: datetime.date | None
-    """First day without it; None where only its deprecation is known."""
+    """First day without it; None if only its deprecation is known."""
     instead: str = ""
-    """What its provider recommends instead; empty where none is known."""
+    """What its provider recommends instead; empty if unknown."""
     source: str
-    """Who says so, and where."""
+    """Source of the announcement."""
 
     def is_past(self, today: datetime.date) -> bool:
-        """Whether the model is gone."""
+        """Whether the model is no longer available."""
         return self.on is not None and self.on <= today
 
     def sentence(self, today: datetime.date) -> str:
-        """What is announced, in a sentence."""
+        """The announcement, in a sentence."""
         if self.on is None:
-            return f"{self.model} is deprecated; the day of its end is not known here."
+            return f"{self.model} is deprecated; when it ends is not known here."
         day = f"{self.on.day} {self.on:%B %Y}"
         if self.is_past(today):
             return f"{self.model} ended on {day}."
@@ -45,7 +45,7 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.model} ends on {day}, in {days} day{'' if days == 1 else 's'}."
 
     def command(self) -> str:
-        """The command that moves an agent to another model, and proves that it lost nothing."""
+        """The command that moves an agent to another model, and proves that nothing was lost."""
         return f"ratchet migrate --from {shlex.quote(self.model)} --to {self.instead or 'MODEL'}"
 
 
@@ -58,14 +58,14 @@ class _Announced(NamedTuple):
 
 @functools.lru_cache(maxsize=4096)
 def ending_of(model: str, provider: str = "") -> Ending | None:
-    """The announced end of a model; None where none is known.
+    """The announced end of a model; None if none is known.
 
     A provider that sells the model by a schedule of its own, such as Azure, has none in the table.
 
     Args:
         model: Its name in requests, in answers or in code; `openai/NAME`, `ft:NAME:acme` and
             `models/NAME` say who sells it.
-        provider: Who answers it, as spans name it, or the URL of its API; empty where unknown.
+        provider: Who answers it, as spans name it, or the URL of its API; empty if unknown.
     """
     if not model or len(model) > MAX_NAME:
         return None
@@ -87,7 +87,7 @@ def ending_of(model: str, provider: str = "") -> Ending | None:
 
 
 def _named(model: str) -> list[str]:
-    """Who sells a model, as its name says, and at the end its own name."""
+    """Who sells a model, according to its name, and the plain name at the end."""
     sellers = {seller for announced in _announced().values() for seller in announced.sold_as}
     parts = _SEPARATORS.split(model.lower())
     count = next((at for at, part in enumerate(parts) if part not in sellers), len(parts) - 1)
@@ -107,7 +107,7 @@ def _table() -> dict[str, Any]:
 
 @functools.cache
 def _announced() -> dict[str, _Announced]:
-    """By the spelled name of the model."""
+    """By the model's normalised name."""
     return {
         _spelled(model): _Announced(
             ending["on"],

@@ -84,8 +84,8 @@ def endpoint_of(model: CoachModel, environ: Mapping[str, str]) -> Endpoint:
         raise _no_key(model, key_env, base_url)
     if not key.isascii() or any(c.isspace() or not c.isprintable() for c in key):
         raise KeyMissing(
-            f"The key in {key_env} cannot be one: it contains white space or a character"
-            " beyond ASCII.",
+            f"The key in {key_env} is not valid: it contains white space or a character beyond "
+            "ASCII.",
             hint="Set it again, without quotes or line breaks.",
         )
     return Endpoint(model=name, base_url=base_url, key=key or NO_KEY, key_env=key_env)
@@ -105,13 +105,13 @@ def valid_url(url: str) -> str:
     if not usable:
         raise ConfigError(
             f"The coach's base_url {url.rpartition('@')[2]!r} is not an address.",
-            hint="Expected is one such as http://localhost:8000/v1.",
+            hint="Write it like http://localhost:8000/v1.",
         )
     if parts.username or parts.password or parts.query or parts.fragment:
         raise ConfigError(
-            f"The coach's base_url at {parts.hostname} has more in it than an address.",
-            hint="Leave user, password and query out; a key goes into the variable that key_env"
-            " names.",
+            f"The coach's base_url at {parts.hostname} contains more than an address.",
+            hint="Leave out user, password and query; a key belongs in the variable that key_env "
+            "names.",
         )
     return url.rstrip("/")
 

@@ -11,8 +11,8 @@ import msgspec
 from ratchet.types import ConfigError, content_hash
 
 FLOOR = 0.1
-"""Minimum share of the calls drawn by weight, so that every model stays in use and an improvement
-is noticed."""
+"""Minimum share of the calls drawn by weight, so that every model stays in use and an
+improvement is noticed."""
 
 PRIOR = 8.0
 """Number of credits after which half of the calls are drawn by survival."""
@@ -23,7 +23,7 @@ a model must not be judged by when it was called."""
 
 
 class CoachModel(msgspec.Struct, frozen=True, kw_only=True):
-    """A model of a coach, with its endpoint."""
+    """A coach's model, with its endpoint."""
 
     name: str
     """Name at the endpoint, or `litellm:` followed by litellm's name."""
@@ -78,7 +78,7 @@ class Ensemble:
             if not model.name.strip():
                 raise ConfigError("A model of the coach has no name.")
             if names.count(model.name) > 1:
-                raise ConfigError(f"The coach's model {model.name!r} is named twice.")
+                raise ConfigError(f"The coach's model {model.name!r} is listed twice.")
             if not (math.isfinite(model.weight) and model.weight > 0):
                 raise ConfigError(
                     f"The weight {model.weight} of the coach's model {model.name!r} is not a"

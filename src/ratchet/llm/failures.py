@@ -1,4 +1,4 @@
-"""Failed requests: classification of HTTP errors and what the caller should do next."""
+"""Failed requests: classification of HTTP errors, and what the caller should do next."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def of_status(
 
     if status == 401:
         return failed(
-            f"The key in {_where_key(endpoint)} is refused for {where} (401).",
+            f"The key in {_where_key(endpoint)} was refused for {where} (401).",
             "never",
             _KEY_HINT.format(env=endpoint.key_env or "the variable of key_env"),
         )
@@ -121,7 +121,7 @@ def of_status(
     if _TOO_LONG.search(body) or status == 413:
         return failed(f"The prompt is too long for {where} ({status}).", "request")
     if is_spent(body):
-        return failed(f"{where} spent its limit of tokens without an answer ({status}).", "request")
+        return failed(f"{where} used up its token limit without an answer ({status}).", "request")
     if _FILTERED.search(body):
         return failed(f"The prompt is refused by the filter of {where} ({status}).", "request")
     return failed(

@@ -46,7 +46,7 @@ _HEX = re.compile(r"[0-9A-Fa-f]{4}")
 
 
 class NotJSON(ValueError):
-    """The text at that position cannot be parsed."""
+    """The text at this position cannot be parsed."""
 
 
 def read_lenient_json(text: str, at: int = 0) -> tuple[Any, int]:
@@ -73,7 +73,7 @@ def _value(text: str, at: int, depth: int) -> tuple[Any, int]:
         digits = number[0]
         is_integer = not any(mark in digits for mark in ".eE")
         if is_integer and len(digits) > 300:
-            raise NotJSON("a number of too many digits")
+            raise NotJSON("a number with too many digits")
         return int(digits) if is_integer else float(digits), number.end()
     if (word := _WORD.match(text, at)) is not None and word[0] in _WORDS:
         return _WORDS[word[0]], word.end()
@@ -138,7 +138,7 @@ def _text(text: str, at: int) -> tuple[str, int]:
             return "".join(pieces), at + 1
         else:
             at += 1
-    raise NotJSON("a text without end")
+    raise NotJSON("a text that does not end")
 
 
 def _ends(text: str, at: int) -> bool:

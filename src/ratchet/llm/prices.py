@@ -33,24 +33,24 @@ _STANDARD = frozenset({"", "auto", "default"})
 """Service tiers whose price is the published one."""
 
 MAX_NAME = 200
-"""Maximum characters of a model's name that is looked up."""
+"""Maximum characters of a model name that is looked up."""
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
-    """Token counts of one call."""
+    """Token counts of a call."""
 
     input_tokens: int = 0
     """All input tokens, including those read from or written to a cache."""
     output_tokens: int = 0
-    """All output tokens, reasoning included."""
+    """All output tokens, including reasoning."""
     cache_read_tokens: int = 0
     """Input tokens read from a cache."""
     cache_write_tokens: int = 0
     """Input tokens written to a cache."""
     cache_write_1h_tokens: int = 0
-    """Of these, the ones that are kept for an hour."""
+    """Of these, the tokens kept for an hour."""
     web_searches: int = 0
-    """Searches of the web that the provider made."""
+    """Web searches that the provider made."""
 
 
 class ModelPrice(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,13 +59,13 @@ class ModelPrice(msgspec.Struct, frozen=True, kw_only=True):
     input: float
     output: float
     cache_read: float | None = None
-    """Of input read from a cache; the input price when None."""
+    """Price of input read from a cache; None for the input price."""
     cache_write: float | None = None
-    """Of input written to a cache; the input price when None."""
+    """Price of input written to a cache; None for the input price."""
     cache_write_1h: float | None = None
-    """Of input written to a cache for an hour; the price of `cache_write` when None."""
+    """Price of input written to a cache for an hour; None for the price of `cache_write`."""
     web_search: float | None = None
-    """Dollars per thousand searches of the web; unknown when None."""
+    """Dollars per thousand web searches; None if unknown."""
 
 
 class _Rate(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,7 +79,7 @@ class _Rate(msgspec.Struct, frozen=True, kw_only=True):
     request: float = 0.0
     """Dollars of the call itself."""
     web_search: float | None = None
-    """Dollars of a search of the web; None when unknown."""
+    """Dollars per web search; None if unknown."""
 
     def of(self, usage: Usage) -> float | None:
         read, write = usage.cache_read_tokens, usage.cache_write_tokens
@@ -144,7 +144,7 @@ def load() -> None:
 
 @lru_cache(MAX_CACHED)
 def provider_by_name(model: str) -> str:
-    """The provider whose models are named like this one, in genai-prices; empty for none.
+    """The provider with models of such names in genai-prices; empty for none.
 
     Args:
         model: A model's name, whether it has a price or not.
@@ -182,7 +182,7 @@ def set_prices(prices: Mapping[str, ModelPrice]) -> None:
 
 
 def dollars(provider: str, model: str, usage: Usage, tier: str = "") -> float | None:
-    """Dollars of a call; None when the model has no configured or published price.
+    """Dollars of a call; None if the model has no configured or published price.
 
     A local model of Ratchet's costs nothing.
 
@@ -247,7 +247,7 @@ def _look_up(provider: str, model: str, tier: str) -> _Price:
 
 
 def _listed(provider: str, model: str) -> ModelInfo | None:
-    """What is published about a model."""
+    """Published data about a model."""
     load()
     assert _snapshot is not None
     by_url = "://" in provider
@@ -295,7 +295,7 @@ SELLERS = {
 
 
 def price(call: ModelCall) -> float | None:
-    """Dollars of a call at current prices; None when they are unknown.
+    """Dollars of a call at current prices; None if they are unknown.
 
     Args:
         call: The call. Without a provider, the model's known provider is used.
@@ -305,7 +305,7 @@ def price(call: ModelCall) -> float | None:
 
 
 def price_at(seller: str, call: ModelCall) -> float | None:
-    """Dollars of a call at a seller's current prices; None when they are unknown.
+    """Dollars of a call at a seller's current prices; None if they are unknown.
 
     Args:
         seller: Name in genai-prices, such as `openai`, or the URL of its API; may be empty.
@@ -325,14 +325,14 @@ def price_at(seller: str, call: ModelCall) -> float | None:
 
 
 def why_unknown(model: str) -> str:
-    """Why calls of a model have an unknown cost, and what makes it known.
+    """Why calls of a model have an unknown cost, and how to make it known.
 
     Args:
         model: The model; if it has a price, its calls did not report what they used.
     """
     if price(ModelCall(model=model, input_tokens=1)) is None:
         name = repr(model) if model else "a model"
-        return f"the price of {name} is unknown; [prices] in ratchet.toml sets it"
+        return f"the price of {name} is unknown; set it under [prices] in ratchet.toml"
     return (
         f"calls of {model!r} broke off or reported no usage; streams report it with"
         f" {USAGE_OF_STREAMS}"

@@ -37,7 +37,7 @@ def records_of(
     agent: str,
     attributes: Mapping[str, Any] | None = None,
 ) -> list[SpanRecord]:
-    """Records of a call's spans, ready to be stored.
+    """Records a call's spans, ready to be stored.
 
     Args:
         spans: The spans, redacted.
@@ -52,7 +52,7 @@ def records_of(
 
 
 def _redacted(span: Span, redactor: Redactor) -> Span:
-    """The span redacted; the messages stay as they were sent, which were redacted before."""
+    """The span redacted; its messages stay as sent, since they were redacted before."""
     redacted = redactor.span(span)
     sent = span.attributes.get(names.INPUT_MESSAGES)
     if sent is None or not redactor.rules.capture_content:
@@ -63,7 +63,7 @@ def _redacted(span: Span, redactor: Redactor) -> Span:
 
 
 class CallRecord:
-    """The trace of one call.
+    """The trace of a call.
 
     Args:
         agent: Agent name of the trace, `coach` or `judge`.
@@ -148,7 +148,7 @@ class CallRecord:
         """Return the trace of the finished call, redacted.
 
         Args:
-            problem: Why there is no usable answer; empty when there is.
+            problem: Why there is no usable answer; empty if there is.
             redactor: That of the coach, whose requests are redacted already.
         """
         attributes: dict[str, Any] = {names.AGENT_NAME: self._agent}

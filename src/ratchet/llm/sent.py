@@ -1,4 +1,4 @@
-"""What a model is sent: a request redacted by the project's rules, and what its marks mean."""
+"""What a model is sent: a request redacted by the project's rules, and a note on its marks."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def redacted(messages: Sequence[Message], redactor: Redactor) -> list[Message]:
     for before, after in zip(messages, sent, strict=True):
         if after.content != before.content and is_failure_mark(after.content):
             raise RequestFailed(
-                "It was not sent, because it could not be redacted"
-                f" ({after.content.removeprefix(MARK).removesuffix(']')}).",
+                "It was not sent, because it could not be redacted "
+                f"({after.content.removeprefix(MARK).removesuffix(']')}).",
                 "request",
                 hint="Simplify the patterns under [redaction] in ratchet.toml.",
                 kind="redaction",
@@ -56,7 +56,7 @@ def redacted(messages: Sequence[Message], redactor: Redactor) -> list[Message]:
 
 
 def redacted_schema(schema: Mapping[str, Any], redactor: Redactor) -> dict[str, Any]:
-    """A JSON schema whose values and descriptions are redacted; its structure stays.
+    """A JSON schema with its values and descriptions redacted; its structure is kept.
 
     Args:
         schema: The schema of an answer.

@@ -21,13 +21,13 @@ from ratchet.llm.chat import ChatClient, Message, Reply
 from ratchet.types import BudgetExhausted, Cost, dollars_text, total_cost
 
 _ROUNDING = 1e-9
-"""Dollars by which a sum of dollars may be wrong."""
+"""Rounding error of a sum of dollars."""
 
 MOST_OVER = 4
-"""Maximum number of calls under way whose bound does not fit into what is left."""
+"""Maximum number of calls under way whose bound exceeds what is left."""
 
 ACCOUNT: ContextVar[Account | None] = ContextVar("account that pays for model calls", default=None)
-"""Pays for the calls made in this context; None if nothing bounds them."""
+"""The account that pays for the calls made in this context; None if nothing limits them."""
 
 
 class _Reserved(msgspec.Struct, frozen=True):
@@ -38,7 +38,7 @@ class _Reserved(msgspec.Struct, frozen=True):
 
 
 class Account:
-    """Dollars for the work of a command, or for a part of it. Use from one event loop.
+    """Dollars for the work of a command, or for a part of it. Use it from a single event loop.
 
     Args:
         dollars: The limit; None for none.
@@ -70,12 +70,12 @@ class Account:
         self._reserved: dict[int, _Reserved] = {}
         self._numbers = itertools.count()
         self._largest: dict[str, float | None] = {} if within is None else within._largest
-        """The most that work of a kind has cost; None if a price is unknown."""
+        """The highest cost of work of a kind so far; None if a price is unknown."""
         self._waiters: list[asyncio.Future[None]] = [] if within is None else within._waiters
 
     @property
     def cost(self) -> Cost:
-        """What was spent."""
+        """What has been spent."""
         if self._total is None:
             # Rounded once, so that the order in which calls end does not matter.
             self._total = total_cost(self._costs)
@@ -97,12 +97,12 @@ class Account:
             account = account.within
 
     def add(self, costs: Iterable[Cost]) -> None:
-        """Add what was spent before, here only."""
+        """Add earlier spending to this account only."""
         self._costs.extend(costs)
         self._total = None
 
     async def admit(self, kind: str, count: int) -> int:
-        """Number of so many pieces of work that may begin now, at least 1.
+        """How many of this many pieces of work may begin now, at least 1.
 
         Their price is known only when they end. The first of a kind tell what one costs, so few of
         them begin at once.
@@ -144,7 +144,7 @@ class Account:
         await settled
 
     def reserve(self, kind: str, pieces: int) -> int:
-        """Reserve what so many pieces of work are expected to cost; returns the reservation."""
+        """Reserve the expected cost of this many pieces of work; returns the reservation."""
         return self._begin(_Reserved(kind, pieces, pieces * (self._largest.get(kind) or 0.0)))
 
     async def begin(self, kind: str, most: float | None) -> int:
@@ -167,7 +167,7 @@ class Account:
             await self._settled()
 
     def end(self, reservation: int, kind: str, costs: Sequence[Cost] = ()) -> None:
-        """Give a reservation back, and pay what the work did cost.
+        """Release a reservation, and pay the actual cost of the work.
 
         Args:
             reservation: What `begin` or `reserve` returned.
@@ -203,11 +203,11 @@ class Account:
         return _Reserved(kind, 1, most)
 
     def _expected(self, reserved: _Reserved) -> float:
-        """Dollars that such work has cost at most so far; 0 if there was none."""
+        """Highest cost of such work so far, in dollars; 0 if there was none."""
         return min(reserved.most, reserved.pieces * (self._largest.get(reserved.kind) or 0.0))
 
     def _admits(self, kind: str, most: float | None) -> int:
-        """1 if a call may begin, 0 if it has to wait for others to end, -1 if it may not."""
+        """1 if a call may begin, 0 if it must wait for others to end, -1 if it may not begin."""
         if self.dollars is None:
             return 1
         left = self.dollars - self.cost.known_usd
@@ -223,7 +223,7 @@ class Account:
         return 0 if under_way else -1
 
     def spent_error(self, another: float = 0.0, kind: str = "call") -> BudgetExhausted:
-        """The error that the dollars are spent.
+        """The error that the budget is spent.
 
         Args:
             another: What another piece of work costs, which may be more than what is left.
@@ -245,7 +245,7 @@ class Account:
 
 @contextmanager
 def paid_from(account: Account | None) -> Iterator[None]:
-    """Have a account pay for the model calls made in this context."""
+    """Let an account pay for the model calls made in this context."""
     token = ACCOUNT.set(account)
     try:
         yield
@@ -264,7 +264,7 @@ async def ask_paid(
     model: str | None = None,
     own: Account | None = None,
 ) -> Reply:
-    """Ask a model, paid from the account of this context, which reserves the price first.
+    """Ask a model, paid from this context's account, which reserves the price first.
 
     Args:
         client: The client.

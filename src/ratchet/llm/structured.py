@@ -19,7 +19,7 @@ MAX_POSITIONS = 200
 """Maximum positions in prose at which an object is searched."""
 
 MAX_LENIENT = 12
-"""How many of these are parsed leniently, which may take the whole text."""
+"""How many of these are parsed leniently, which may scan the whole text."""
 
 _BEGINS = re.compile(r"[{\[｛]")
 
@@ -63,16 +63,16 @@ class AnswerSchema:
                 wrong = wrong or problem
         if fitting:
             return fitting[-1], ""
-        return None, wrong or "it holds no JSON object"
+        return None, wrong or "it contains no JSON object"
 
     def problem(self, value: Any) -> str:
-        """Why a value does not fit; empty when it does."""
+        """Why a value does not fit; empty if it does."""
         from jsonschema.exceptions import best_match
 
         try:
             error = best_match(self._validator.iter_errors(value))
         except RecursionError:
-            return "it is nested too deep"
+            return "it is nested too deeply"
         if error is None:
             return ""
         where = error.json_path.removeprefix("$").removeprefix(".")
@@ -85,7 +85,7 @@ class AnswerSchema:
 
 
 def values_in(text: str) -> Iterator[Any]:
-    """Objects and lists in a text, in order, whatever they are wrapped in.
+    """Objects and lists in a text, in order, whatever surrounds them.
 
     Leading reasoning is ignored. Values in code fences take precedence over values in prose.
     """
@@ -121,7 +121,7 @@ def _scan(text: str) -> list[Any]:
 
 
 def _read(text: str, at: int, leniently: bool = True) -> tuple[Any, int] | None:
-    """Parse the object or list at a position; None when there is none."""
+    """Parse the object or list at a position; None if there is none."""
     begin = at
     while begin < len(text) and text[begin].isspace():
         begin += 1
@@ -140,7 +140,7 @@ def _read(text: str, at: int, leniently: bool = True) -> tuple[Any, int] | None:
 
 
 def _unwrapped(value: Any) -> Iterator[Any]:
-    """Yield the value, then what it may be a wrapper of."""
+    """Yield the value, then the values that it may wrap."""
     yield value
     if isinstance(value, list) and len(value) == 1:
         yield value[0]
@@ -169,4 +169,4 @@ def _is_strict(schema: Any) -> bool:
 
 
 def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")

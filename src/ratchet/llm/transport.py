@@ -160,7 +160,7 @@ def _of_connection(endpoint: Endpoint, error: Exception) -> RequestFailed:
     return RequestFailed(
         f"{endpoint.shown} cannot be reached, or closed the connection: {deepest}.",
         "again",
-        hint="Check base_url under [coach], and that the server runs.",
+        hint="Check base_url under [coach], and that the server is running.",
         kind="connection",
     )
 

@@ -1,4 +1,4 @@
-"""Local models: a GGUF file, found or fetched, served by llama.cpp in a process of its own."""
+"""Local models: a GGUF file, found or fetched, and served by llama.cpp in a process of its own."""
 
 from ratchet.models.failure import ModelUnavailable
 from ratchet.models.local_model import LocalModel

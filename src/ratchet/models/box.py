@@ -1,4 +1,4 @@
-"""Models in the box: which there are, and the packages that their files come in."""
+"""Models in the box: which models there are, and the packages that contain their files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Part(msgspec.Struct, frozen=True):
     """A piece of a model's file, in a wheel of its own."""
 
     requirement: str
-    """The wheel's package with its version, as an installer takes it."""
+    """The wheel's package with its version, as an installer expects it."""
     member: str
     """The piece's path in the wheel."""
 
@@ -30,7 +30,7 @@ class BoxedModel(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int
     sha256: str
     part_bytes: int
-    """Size of each part but the last, which has the rest."""
+    """Size of each part except the last, which has the rest."""
     parts: tuple[Part, ...]
     """In the order in which they make up the file."""
 
@@ -41,7 +41,7 @@ class BoxedModel(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_fetched(self) -> bool:
-        """Whether its file is there. It gets its name only after it was checked."""
+        """Whether its file exists. It gets its name only after it was checked."""
         return self.path.is_file() and self.path.stat().st_size == self.bytes
 
 
@@ -54,7 +54,7 @@ def models_folder() -> Path:
 
 
 SMOLLM2 = "smollm2"
-"""The smallest of them, which `local` means."""
+"""The smallest model, which `local` means."""
 
 _MODELS = (
     BoxedModel(

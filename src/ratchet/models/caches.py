@@ -1,4 +1,5 @@
-"""GGUF files that Ollama and Hugging Face's libraries keep on this machine, by their names there.
+"""GGUF files that Ollama and Hugging Face's libraries keep on this machine, by their names
+there.
 
 Ollama: a manifest `manifests/HOST/OWNER/MODEL/TAG` names the layer with the model, whose bytes are
 the file `blobs/sha256-…`. Hugging Face: `models--OWNER--NAME/snapshots/REVISION/FILE.gguf`, where
@@ -19,24 +20,24 @@ OLLAMA_HOST, OLLAMA_OWNER = "registry.ollama.ai", "library"
 """What Ollama leaves out of names."""
 
 OLLAMA_LAYER = "application/vnd.ollama.image.model"
-"""Media type of the layer that is a GGUF."""
+"""Media type of the layer that is a GGUF file."""
 
 _SHARD = re.compile(r"-(\d{5})-of-\d{5}$")
-"""End of the names of a model's files that was split; llama.cpp opens the others from the first."""
+"""Endings of the files of a split model; llama.cpp finds the others from the first."""
 
 
 class CachedModel(msgspec.Struct, frozen=True, kw_only=True):
-    """A GGUF in the cache of another program."""
+    """A GGUF file in the cache of another program."""
 
     name: str
     """As that program names it: `qwen2.5:0.5b`, `Qwen/Qwen2.5-0.5B-Instruct-GGUF`."""
     label: str
-    """Says which file it is where a name has several: the file's stem, or Ollama's name."""
+    """Identifies the file if a name has several: the file's stem, or Ollama's name."""
     path: Path
 
     @property
     def full_name(self) -> str:
-        """A name that means this file alone, but for other revisions of it."""
+        """A name that means this file alone, except for other revisions of it."""
         return self.name if self.name == self.label else f"{self.name}/{self.label}"
 
     def answers_to(self, name: str) -> bool:
@@ -65,7 +66,7 @@ def cached_models() -> list[CachedModel]:
 
 
 def named(name: str, models: list[CachedModel]) -> list[CachedModel]:
-    """The models that a name means: several where it does not decide.
+    """The models that a name may mean; several if it is ambiguous.
 
     As in Ollama, a name without a tag means the tag `latest` where there is one.
     """
@@ -76,7 +77,7 @@ def named(name: str, models: list[CachedModel]) -> list[CachedModel]:
 
 
 def files_of(path: Path) -> list[Path]:
-    """The files of a model: its own, or all parts of one that was split, beside it."""
+    """The files of a model: its own, or all parts of a split model, which are side by side."""
     if not _SHARD.search(path.stem):
         return [path]
     stem = _SHARD.sub("", path.stem)
@@ -146,7 +147,7 @@ def _of_hugging_face(folder: Path) -> Iterator[CachedModel]:
 
 
 def _files(folder: Path, pattern: str) -> list[Path]:
-    """What is below a folder, in order; nothing where it may not be read."""
+    """What is below a folder, in order; nothing if it may not be read."""
     try:
         return sorted(folder.glob(pattern))
     except OSError:

@@ -12,19 +12,19 @@ from ratchet.models.memory import OVERHEAD, bytes_needed
 from ratchet.types.wording import counted
 
 SLOTS = 4
-"""Slots where the memory allows them; see `benchmarks/local_models.py`."""
+"""Slots if memory allows; see `benchmarks/local_models.py`."""
 
 LONG_CONTEXT, CONTEXT, LEAST_CONTEXT, CONTEXT_STEP = 8192, 4096, 1024, 256
-"""Tokens of a slot where memory is plenty, where it suffices, the least that are worth serving, and
-the number that llama.cpp rounds up to a multiple of. Two cores read some 80 tokens a second of a
-model with 1.5 billion parameters: a coach gives up before it has read more than the longest."""
+"""Tokens of a slot if memory is plentiful, and if it suffices; the fewest worth serving; and the
+number of which llama.cpp makes it a multiple. Two cores read some 80 tokens a second with a
+model of 1.5 billion parameters: a coach gives up before it has read more than the longest."""
 
 
 class Capacity(msgspec.Struct, frozen=True, kw_only=True):
     """How much of the machine a model takes."""
 
     slots: int
-    """Conversations at once; more wait."""
+    """Concurrent conversations; further ones wait."""
     context: int
     """Tokens of each slot, prompt and answer together."""
     threads: int
@@ -55,7 +55,7 @@ def choose_capacity(
     context: int | None = None,
     threads: int | None = None,
 ) -> Capacity:
-    """Choose what is not given: as usual, or less where the memory is scarce.
+    """Choose what is not set: the usual numbers, or less if memory is scarce.
 
     The context is long where all of it takes no more than half of the memory.
     Fewer slots come before a shorter context: what waits is answered later, and what is too long
@@ -94,7 +94,7 @@ def usable_cores(
     cgroup: Path = Path("/sys/fs/cgroup"),
     cpus: Path = Path("/sys/devices/system/cpu"),
 ) -> int:
-    """Cores that this process may use: of its affinity, and within its control group's quota.
+    """Cores that this process may use, by its affinity and its control group's quota.
 
     Two hardware threads of a core count once: they share what multiplies.
 

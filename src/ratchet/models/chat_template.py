@@ -1,11 +1,12 @@
-"""The chat template that a model is served with, where it does not follow its file's."""
+"""The chat template that a model is served with, if it is not its file's."""
 
 from __future__ import annotations
 
 from ratchet.models.gguf import GgufHeader
 
 WRITES_FENCES = "qwen2.5 coder"
-"""How the names begin of models that write a tool call into a code fence, whatever they are told.
+"""Prefixes of the names of models that write tool calls into code fences, whatever they are
+told.
 
 Their template, which is that of Qwen2.5, asks for `<tool_call>` tags. Asked with a tool that the
 request is about, its versions of 0.5 and 1.5 B wrote no tags in 19 of 19 answers, also when the
@@ -18,7 +19,7 @@ _FENCED = (
     (r"<tool_call>\n", r"```json\n"),
     (r"\n</tool_call>", r"\n```"),
 )
-"""In the template's own spelling, in which a line break is `\\n`."""
+"""In the template's own spelling, in which a line break is `\n`."""
 
 
 def served_template(header: GgufHeader) -> str:

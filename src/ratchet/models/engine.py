@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 STOP = b"stop\n"
-"""Ends the process at once."""
+"""Whether the process ends at once."""
 
 KEY_VARIABLE = "RATCHET_MODEL_KEY"
 """Environment variable with the API key that requests must carry; not set for none."""
@@ -25,21 +25,22 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     path: str
     name: str
-    """The name that the model answers with, whatever name a request has."""
+    """The name with which the model answers, whatever name a request has."""
     port: int
-    """0 for a free one."""
+    """0 for any free port."""
     slots: int
-    """Conversations at once; more wait."""
+    """Concurrent conversations; further ones wait."""
     context: int
     """Tokens of each slot, prompt and answer together."""
     threads: int
     """Threads that compute."""
     kept_mib: int
-    """Memory for what was read of earlier prompts, whose beginnings any slot may go on from."""
+    """Memory for earlier prompts that were read, whose beginnings any slot may reuse."""
     template: str = ""
     """Chat template instead of the file's; empty for the file's."""
     linger_s: float = 10.0
-    """How long it serves on after its parent was killed: workers finish what they are running."""
+    """How long it continues to serve after its parent was killed: workers finish what they are
+    running."""
 
 
 def serve(settings: EngineSettings) -> str:
@@ -88,7 +89,7 @@ def main() -> None:
     try:
         url = serve(settings)
     except ImportError as error:
-        print(f"xllamacpp does not fit this machine: {error}", file=sys.stderr, flush=True)
+        print(f"xllamacpp does not run on this machine: {error}", file=sys.stderr, flush=True)
         os._exit(1)
     except RuntimeError as error:
         print(error, file=sys.stderr, flush=True)

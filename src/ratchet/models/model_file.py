@@ -20,17 +20,17 @@ LOCAL = "local"
 """The prefix of a local model's name, and by itself the smallest model in the box."""
 
 SHOWN = 12
-"""Names of models that an error lists at most."""
+"""Most names of models in an error message."""
 
 
 class ModelFile(msgspec.Struct, frozen=True, kw_only=True):
     """A GGUF file that can be served."""
 
     name: str
-    """The name that the model answers with, such as `local/smollm2`."""
+    """The name with which the model answers, such as `local/smollm2`."""
     path: Path
     bytes: int
-    """Of all its files, where it was split."""
+    """Of all its files, if it is split."""
     header: GgufHeader
 
     @property
@@ -112,20 +112,21 @@ def _in_caches(name: str) -> CachedModel:
         paths = "\n".join(f"  {model.full_name}  {model.path}" for model in meant[:SHOWN])
         raise ModelUnavailable(
             f"{name!r} names {counted(len(meant), 'model')} on this machine:\n{paths}",
-            hint="Name one of them by what stands first, or by its path.",
+            hint="Use the name at the beginning of its line, or its path.",
         )
     names = ", ".join(model.full_name for model in models[:SHOWN])
     more = f" and {len(models) - SHOWN} more (ratchet model)" if len(models) > SHOWN else ""
     raise ModelUnavailable(
-        f"There is no model {name!r}: it is no file, none of the models in the box, and in the"
-        " cache of neither Ollama nor Hugging Face.",
-        hint=f"In the box, fetched when it is named: {', '.join(BOX)}. In those caches:"
-        f" {names or 'none'}{more}. Or name a file: ratchet model ./model.gguf.",
+        f"There is no model {name!r}: it is not a file, not a model in the box, and not in the "
+        "cache of Ollama or Hugging Face.",
+        hint=f"In the box, fetched when named: {', '.join(BOX)}. In those caches: "
+        f"{names or 'none'}{more}. Or name a file: ratchet model ./model.gguf.",
     )
 
 
 def _writes_text(path: Path) -> bool:
-    """Whether it is a language model, as far as can be told: projectors of images lie beside it."""
+    """Whether it is a language model, as far as can be told: image projectors are stored beside
+    it."""
     try:
         return read_header(path).context > 0
     except ModelUnavailable:
@@ -147,8 +148,8 @@ def check_memory(file: ModelFile, tokens: int, available: int | None = None) -> 
     needed = bytes_needed(file.bytes, file.header.cache_bytes_per_token, tokens)
     if needed > free:
         raise ModelUnavailable(
-            f"{file.path.name} is too large for this machine: it needs about"
-            f" {as_megabytes(needed)} of memory with {counted(tokens, 'token')} in all slots, and"
-            f" {as_megabytes(free)} are available.",
+            f"{file.path.name} is too large for this machine: it needs about "
+            f"{as_megabytes(needed)} of memory with {counted(tokens, 'token')} in all slots, but "
+            f"only {as_megabytes(free)} are available.",
             hint="Choose a smaller model, or lower --context or --slots of ratchet model.",
         )

@@ -130,7 +130,8 @@ class ModelProcess:
         )
 
     def _read(self, log: IO[bytes]) -> None:
-        """Keep the last lines of the process's output, and never let it wait for a reader."""
+        """Keep the last lines of the process's output, and never let the process wait for a
+        reader."""
         with log:
             while line := log.readline(LINE_BYTES):
                 if text := line.decode("utf-8", "replace").strip():

@@ -12,7 +12,7 @@ from ratchet.models.model_file import find_model
 
 _lock = threading.Lock()
 _running: dict[Path, tuple[LocalModel, int]] = {}
-"""Running models by their files, with their number of users."""
+"""Running models by their files, with the number of users of each."""
 
 
 @contextmanager
@@ -32,7 +32,7 @@ def shared_model(name: str, say: Callable[[str], None], folder: Path) -> Iterato
         model, users = _running.get(file.path, (None, 0))
         if model is None:
             model = LocalModel(file).__enter__()
-            say(f"{file.name} is served: {model.sentence}.")
+            say(f"Serving {file.name}: {model.sentence}.")
         _running[file.path] = model, users + 1
     try:
         yield model

@@ -17,7 +17,7 @@ MAX_FEEDBACK = 1_000
 """Statements of feedback; more are refused."""
 
 FLUSH_AT = 512
-"""Number of spans that are sent without waiting for more."""
+"""Number of spans that are sent at once, without waiting for more."""
 
 
 class Buffered(NamedTuple):
@@ -78,7 +78,7 @@ class Buffer:
             self._wake(count == FLUSH_AT)
 
     def put_feedback(self, item: Feedback) -> bool:
-        """Add a statement of feedback; return False when the queue holds too many."""
+        """Add a statement of feedback; return False if the queue holds too many."""
         with self._lock:
             if len(self._feedback) >= MAX_FEEDBACK:
                 return False

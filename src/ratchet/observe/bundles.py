@@ -1,4 +1,4 @@
-"""Bundles: a value in a file with its checksum, replaced at once."""
+"""Bundles: a value in a file with its checksum, replaced atomically."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ValueT = TypeVar("ValueT", bound=msgspec.Struct)
 
 
 def write_bundle(path: Path, value: msgspec.Struct) -> None:
-    """Replace a bundle at once, or leave the old one.
+    """Replace a bundle atomically, or leave the old one.
 
     Raises:
         OSError: It cannot be written.
@@ -37,7 +37,7 @@ def write_bundle(path: Path, value: msgspec.Struct) -> None:
 
 
 def read_bundle(path: Path, kind: type[ValueT]) -> ValueT | None:
-    """The value in a bundle; None when there is none, or it is damaged.
+    """The value in a bundle; None if there is none, or it is damaged.
 
     Raises:
         OSError: It cannot be read now, such as for want of descriptors.

@@ -1,4 +1,4 @@
-"""Starts of live calls: what is left of a call that hangs, or whose process is killed.
+"""Starts of live calls: what remains of a call that hangs, or whose process is killed.
 
 A start is sent if the call has not ended soon. That of a call in a canary is written to a file
 before the call runs. The file is a segment of the spool: when this process is killed, the next
@@ -24,23 +24,23 @@ if TYPE_CHECKING:
     from ratchet.observe.step_span import StepSpan
 
 ENROLLED_S = 0.3
-"""How long after its beginning the start of a call in a canary is sent, in seconds."""
+"""Seconds after which the start of a call in a canary is sent."""
 
 OTHERS_S = 5.0
-"""The same for other calls, whose hangs only a watch looks for. Until then nothing is made of their
-starts: almost all of them end before."""
+"""The same for other calls, whose hangs only a watch looks for. Until then nothing is done with
+their starts: almost all of these calls end before."""
 
 MOST = 10_000
-"""Most calls under way; the starts of further ones are not recorded."""
+"""Most calls under way; starts of further calls are not recorded."""
 
 AGAIN_S = 1.0
-"""Pause before starts that could not be handed over are tried again, in seconds."""
+"""Seconds before another try, when starts could not be handed over."""
 
 FILE_BYTES = 256 * 1024
-"""Size at which the file is begun anew, with the calls that are under way."""
+"""Size at which the file is rewritten with only the calls that are under way."""
 
 _TOLD = (EXPERIMENT, ARM, UNIT, CANDIDATE, GROUP, RESOURCES, RELEASE)
-"""Attributes of a start. None is content: it is written before anything is redacted."""
+"""Attributes of a start. None is content: a start is written before anything is redacted."""
 
 _log = logging.getLogger("ratchet")
 
@@ -84,7 +84,7 @@ def _record(span: StepSpan, agent: str) -> SpanRecord:
 
 
 class CallStarts:
-    """The starts of this process's live calls that are not sent. Thread-safe.
+    """The starts of this process's live calls that have not been sent. Thread-safe.
 
     Args:
         journal: The file, in the folder of the agent's spool; None to keep starts in memory only.
@@ -130,7 +130,7 @@ class CallStarts:
         return None if self._next == math.inf else max(0.0, self._next - now)
 
     def due(self, now: float) -> dict[int, SpanRecord]:
-        """The starts to send, of calls that are still under way, by the id of the call's span."""
+        """The starts to send, of calls still under way, by the id of the call's span."""
         with self._lock:
             for key in [key for key, waiting in self._waiting.items() if waiting.call.over]:
                 del self._waiting[key]
@@ -155,7 +155,7 @@ class CallStarts:
             self._journal.close()
 
     def close(self) -> None:
-        """Delete the file, unless a start in it was not sent: the next process then does."""
+        """Delete the file, unless it has a start that was not sent: the next process then does."""
         with self._lock:
             journal, self._journal = self._journal, None
             if journal is None:
@@ -166,7 +166,7 @@ class CallStarts:
                 journal.replace(())
 
     def _write(self, record: SpanRecord) -> None:
-        """Append to the file. What the system has, it keeps when this process is killed."""
+        """Append to the file. What reached the operating system survives a kill of this process."""
         if self._journal is None:
             return
         frame = frame_of(record)
@@ -185,7 +185,7 @@ class CallStarts:
         except OSError as error:
             self._journal = None
             _log.warning(
-                "The starts of calls cannot be kept on disk (%s): those of a process that is killed"
-                " in its first moments are lost.",
+                "The starts of calls cannot be kept on disk (%s): calls of a process that is "
+                "killed early on are lost.",
                 error.strerror or error,
             )

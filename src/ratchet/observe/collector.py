@@ -116,7 +116,7 @@ def block(tool: str) -> bool:
 
 
 def replayed(tool: str, arguments: str) -> tuple[bool, Any]:
-    """Whether the running rollout has a recorded result of a tool's call, and the result."""
+    """Whether the running rollout has a recorded result for a tool's call, and the result."""
     collector = current_collector()
     if collector is None or collector.replay is None:
         return False, None
@@ -129,11 +129,11 @@ class Sink(Protocol):
     content: bool
     """Whether inputs and outputs are recorded."""
     tracer: Tracer | None
-    """The user's own tracer, which mirrors each of our spans; None if there is none."""
+    """The user's own tracer, which mirrors each of Ratchet's spans; None if there is none."""
     mirror_content: bool
     """Whether the mirrored spans have inputs and outputs too."""
     releases: ReleaseFollower | None
-    """Chooses the versions of the live calls that begin; None in rollouts, which have theirs."""
+    """Chooses the versions of the live calls that begin; None in rollouts, which have their own."""
 
     def take(self, span: StepSpan) -> None:
         """Take a finished span."""
@@ -150,7 +150,7 @@ def set_live(sink: Sink | None) -> None:
 
 
 def current_sink() -> Any:
-    """The `Sink` of a span that starts now; None when nothing is recorded."""
+    """The `Sink` of a span that starts now; None if nothing is recorded."""
     collector = collecting.get()
     if collector is None or (collector.over and _process is not None):
         return _process or _live

@@ -19,7 +19,8 @@ MAX_ID = 200
 
 @contextmanager
 def conversation(id: str, *, user: str | None = None) -> Iterator[None]:
-    """Tag all spans inside the block with a conversation, those of instrumented libraries too.
+    """Tag all spans inside the block with a conversation, including those of instrumented
+    libraries.
 
     Args:
         id: Your own id of the conversation.

@@ -1,4 +1,4 @@
-"""Spans of steps, whose module is imported once something is recorded: it imports OpenTelemetry."""
+"""Spans of steps. Imports OpenTelemetry, so it is only imported once something is recorded."""
 
 from __future__ import annotations
 
@@ -36,5 +36,5 @@ def attach(span: StepSpan) -> Token[Context]:
 
 
 def detach(token: Token[Context]) -> None:
-    """Make the span before it the current one again."""
+    """Make the previous span the current one again."""
     _spans().detach_span(token)

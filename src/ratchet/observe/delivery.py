@@ -67,13 +67,13 @@ class Delivery:
 
     @property
     def lost(self) -> int:
-        """Number of records that a full backlog dropped, or that were damaged on disk."""
+        """Number of records that were damaged on disk, or dropped from a full backlog."""
         memory = self._memory.lost if self._memory else 0
         return self._backlog.lost + self._lost_in_memory + memory
 
     @property
     def due_s(self) -> float | None:
-        """Seconds until the next attempt; None when the backlog is empty."""
+        """Seconds until the next attempt; None if the backlog is empty."""
         if self._retry_at is None:
             return 0.0 if self._first() is not None else None
         return max(0.0, self._retry_at - self._clock())
@@ -217,7 +217,7 @@ class Delivery:
             raise RecordsRejected(f"{type(error).__name__}: {error}") from error
 
     def _count_unread(self, count: int) -> None:
-        """Count records of another version, which this one cannot read."""
+        """Count records of another version, which this version cannot read."""
         if not count:
             return
         self.refused += count
@@ -225,8 +225,8 @@ class Delivery:
         if not self._warned_refused:
             self._warned_refused = True
             _log.warning(
-                "%d records were lost: they are of another version of Ratchet, in a form that is"
-                " unknown here. Install the same version in both environments.",
+                "%d records were lost: another version of Ratchet wrote them, in a form unknown "
+                "here. Install the same version in both environments.",
                 count,
             )
 
@@ -243,4 +243,4 @@ class Delivery:
 
 
 _jitter = random.Random().random  # noqa: S311
-"""Not the global generator: tracing must not change the numbers that a seeded agent draws."""
+"""Not the global generator: tracing must not change a seeded agent's random numbers."""

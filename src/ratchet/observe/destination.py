@@ -119,11 +119,11 @@ def find(
 
 
 class MeetingPlace(NamedTuple):
-    """Where the agents and the tool on one machine that have the same store find each other."""
+    """Where the agents and the tool on a machine meet if they share a store."""
 
     folder: Path
     address: str
-    """The store, however its URL is written."""
+    """The store's URL in a form that does not depend on how it was written."""
 
 
 def meeting_place(store: str) -> MeetingPlace:
@@ -141,7 +141,7 @@ def meeting_place(store: str) -> MeetingPlace:
 
 
 def spool_of(folder: Path, root: Path | None, kind: type[SpoolT]) -> SpoolT:
-    """The spool in a folder, which is created with the first record in it.
+    """The spool in a folder, which the first record creates.
 
     Args:
         folder: The folder.
@@ -177,7 +177,7 @@ def live_file(state: Path, agent: str, address: str) -> Path:
 
 
 def destination_digest(address: str) -> str:
-    """What tells the files for one destination from those for others."""
+    """What distinguishes the files for one destination from those for others."""
     return hashlib.sha256(address.encode()).hexdigest()[:8]
 
 

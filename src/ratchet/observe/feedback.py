@@ -65,7 +65,7 @@ def feedback(
         id: An id of your own. Only the first statement with an id is stored.
 
     Returns:
-        Its id; empty when nothing is sent.
+        Its id; empty if nothing is sent.
 
     Example:
         with ratchet.trace("answer") as step:
@@ -129,9 +129,9 @@ def _statement(
     }
     kinds = [name for name, argument in statements.items() if argument is not None]
     if len(kinds) > 1:
-        raise InputError(f"It is either {' or '.join(kinds)}; say each by itself.")
+        raise InputError(f"It is either {' or '.join(kinds)}; give each in a call of its own.")
     if value is not None and kinds and kinds[0] in ("thumbs", "rating"):
-        raise InputError(f"{kinds[0]} is a value already.")
+        raise InputError(f"{kinds[0]} is already a value.")
     number = None if value is None else float(value)
     if not kinds:
         return ("rating" if value is not None or not comment else "comment"), number, None
@@ -142,11 +142,11 @@ def _statement(
     if rating is not None:
         worst, best = scale
         if not (math.isfinite(worst) and math.isfinite(best) and worst != best):
-            raise InputError(f"The scale {scale!r} has no two ends.")
+            raise InputError(f"The scale {scale!r} needs two different ends.")
         return "rating", (float(rating) - worst) / (best - worst), None
     if preference is not None:
         if not isinstance(preference, (tuple, list)) or len(preference) != 2:
-            raise InputError("A preference is the better and the worse of two answers.")
+            raise InputError("A preference is a pair of answers: the better and the worse.")
         chosen, rejected = preference
         return "preference", number, {"chosen": _content(chosen), "rejected": _content(rejected)}
     if correction is not None:

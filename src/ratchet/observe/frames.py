@@ -1,4 +1,4 @@
-"""Frames: records as JSON, as they lie on disk and in memory until they are stored."""
+"""Frames: records as JSON, on disk and in memory until they are stored."""
 
 from __future__ import annotations
 

@@ -20,12 +20,12 @@ os.register_at_fork(after_in_child=lambda: _source.seed(secrets.randbits(256)))
 
 
 def new_span_id() -> int:
-    """A number of 64 bits, not zero."""
+    """A nonzero number of 64 bits."""
     return _bits(64) or 1
 
 
 def new_trace_id() -> int:
-    """A number of 128 bits, not zero."""
+    """A nonzero number of 128 bits."""
     return _bits(128) or 1
 
 

@@ -1,4 +1,4 @@
-"""What a live process keeps from its start: prompts that are read at import, files of prompts."""
+"""What a live process keeps from its start: prompts that are read at import, and prompt files."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from ratchet.types import (
 from ratchet.types.prompt_file import FRONT_MATTER
 
 START_WAIT_S = 3.0
-"""How long the start of a process waits to learn its release, in seconds."""
+"""Seconds for which a starting process waits to learn its release."""
 
 _log = logging.getLogger("ratchet")
 
 
 def is_import_bound(config: Mapping[str, Any]) -> bool:
-    """Whether `ratchet.toml` says that prompts are read at import, or stand in files.
+    """Whether `ratchet.toml` says that prompts are read at import, or are in files.
 
     Not in a process of rollouts, whose candidate is bound already.
     """
@@ -44,7 +44,7 @@ def is_import_bound(config: Mapping[str, Any]) -> bool:
 
 
 def redirect_prompt_files(destination: Destination, versions: LiveVersions | None) -> None:
-    """Let this process read the files of prompts with a release's texts. Never raises.
+    """Give this process a release's texts when it reads the prompt files. Never raises.
 
     The tool writes them anew, comments, order and notation as they were: it knows the syntax of
     every format. A server cannot see the agent's files; there, files that are one text as a whole
@@ -63,11 +63,11 @@ def redirect_prompt_files(destination: Destination, versions: LiveVersions | Non
             contents = _rendered(root, path, versions.release_id)
         redirect_live(contents)
     except Exception as error:
-        _log.warning("Files of prompts are read as they are: %s", error)
+        _log.warning("Prompt files are read as they are: %s", error)
 
 
 def rendered_files_path(root: Path, live: Path) -> Path:
-    """Where the tool writes the files of prompts for an agent of a project.
+    """Where the tool writes the prompt files for an agent of a project.
 
     Args:
         root: The project's folder; the store may be that of several.
@@ -77,7 +77,7 @@ def rendered_files_path(root: Path, live: Path) -> Path:
 
 
 def _rendered(root: Path, path: Path, release_id: str) -> dict[str, bytes]:
-    """What the tool made of the files, by real path.
+    """The tool's versions of the files, by real path.
 
     Raises:
         ConfigError: It made nothing, or nothing of this release, yet.
@@ -85,8 +85,8 @@ def _rendered(root: Path, path: Path, release_id: str) -> dict[str, bytes]:
     rendered = read_bundle(path, RenderedFiles)
     if rendered is None or rendered.release_id != release_id:
         raise ConfigError(
-            f"no command of Ratchet that ran in {root} has written release"
-            f" {release_id[:12]!r} into them yet. `ratchet status` does."
+            f"no command of Ratchet has run in {root} since release {release_id[:12]!r}, to write "
+            "it into them. `ratchet status` does."
         )
     if rendered.refusal:
         raise ConfigError(rendered.refusal)
@@ -97,8 +97,8 @@ def _rendered(root: Path, path: Path, release_id: str) -> dict[str, bytes]:
             contents[name] = file.content
         else:
             _log.warning(
-                "%s is read as it is: it was changed since the release's texts were written into"
-                " it. A command of Ratchet in the project does so again, such as `ratchet status`.",
+                "%s is read as it is: it was changed after the release's texts were written. Any "
+                "Ratchet command in the project writes them again, such as `ratchet status`.",
                 name,
             )
     return contents
@@ -107,7 +107,7 @@ def _rendered(root: Path, path: Path, release_id: str) -> dict[str, bytes]:
 def _whole_texts(
     root: Path, files: Sequence[PromptFile], release: Mapping[str, Resource]
 ) -> dict[str, bytes]:
-    """The files that are one prompt, with a release's text behind their front matter."""
+    """The files that are a single prompt, with a release's text below their front matter."""
     contents = {}
     for file in files:
         name = os.path.realpath(root / file.path)
@@ -121,16 +121,16 @@ def _whole_texts(
             resource_name.startswith(f"{file.prompt_name()}.") for resource_name in release
         ):
             _log.warning(
-                "%s is read as it is: the release changes fields of it, which the agent of a server"
-                " cannot write into it. Deploy the release's commit; or give the agent the"
-                " project's store, where Ratchet's commands write the file for it.",
+                "%s is read as it is: the release changes fields of it, which an agent of a "
+                "server cannot write. Deploy the release's commit; or give the agent the "
+                "project's store, where Ratchet's commands write the file for it.",
                 name,
             )
     return contents
 
 
 def file_of(section: Any) -> PromptFile:
-    """One of [[prompt_files]].
+    """An entry of [[prompt_files]].
 
     Raises:
         msgspec.ValidationError: It has another form.

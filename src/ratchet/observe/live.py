@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("ratchet")
 
 GATHER_S = 0.3
-"""How long spans gather before they are sent, unless there are many or feedback comes."""
+"""Seconds for which spans gather before they are sent, unless there are many or feedback comes."""
 
 CHILD_GATHER_S = 0.02
 """The same in a child of `multiprocessing`: a pool may end its workers with SIGTERM at any time."""
@@ -48,7 +48,7 @@ REOPEN_S = 1.0
 """Pause before the pipeline's stages are opened again after an error."""
 
 CHUNK = 100
-"""Spans that are prepared before other threads may run."""
+"""Spans that are prepared before other threads get a turn."""
 
 EXIT_S = 5.0
 """How long the end of a process waits for unsent records."""
@@ -84,7 +84,7 @@ class CaptureStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PipelineStages(msgspec.Struct, frozen=True):
-    """What the sender thread passes records through; created in that thread."""
+    """The chain that the sender thread passes records through; created in that thread."""
 
     builder: RecordBuilder
     delivery: Delivery
@@ -94,7 +94,7 @@ class PipelineStages(msgspec.Struct, frozen=True):
 
 
 class LivePipeline:
-    """A `Sink` for what runs outside of rollouts, and the way out for feedback.
+    """A `Sink` for everything outside of rollouts, and the way out for feedback.
 
     Args:
         open: Creates the stages; called in the sender thread before the first record is sent.
@@ -229,11 +229,14 @@ class LivePipeline:
             return True
         if not self._warned_feedback:
             self._warned_feedback = True
-            _log.warning("%d statements of feedback wait; more are dropped.", MAX_FEEDBACK)
+            _log.warning(
+                "%d statements of feedback are waiting; further ones are dropped.", MAX_FEEDBACK
+            )
         return False
 
     def keep(self, trace_id: str = "", conversation: str = "") -> None:
-        """Keep a trace or a conversation whatever sampling decides, as with bad feedback."""
+        """Keep a trace or a conversation whatever sampling decides, for example after bad
+        feedback."""
         if self._sampling is not None:
             with contextlib.suppress(ValueError):
                 self._pinned.append((int(trace_id or "0", 16), conversation))
@@ -262,7 +265,7 @@ class LivePipeline:
     # Called by the owner of the pipeline.
 
     def flush(self, timeout_s: float = EXIT_S) -> bool:
-        """Send what is queued. Returns whether all of it is stored now."""
+        """Send what is queued. Returns whether all of it is now stored."""
         deadline = time.monotonic() + timeout_s
         if self._thread is None and not len(self._buffer):
             return True
@@ -363,7 +366,9 @@ class LivePipeline:
             self._in_flight = []
             if self._buffer.dropped and not warned:
                 warned = self._buffer.dropped
-                _log.warning("More spans end than can be sent: %d were dropped so far.", warned)
+                _log.warning(
+                    "Spans end faster than they can be sent: %d have been dropped so far.", warned
+                )
             with self._flushed:
                 self._flushes_done = requested
                 self._flushed.notify_all()
@@ -398,7 +403,7 @@ class LivePipeline:
         self._urgent.clear()
 
     def _opened(self) -> PipelineStages | None:
-        """The stages of the present destination; None when they cannot be created now."""
+        """The stages of the present destination; None if they cannot be created now."""
         while (stages := self._stages) is None:
             open = self._open_stages
             try:
@@ -497,7 +502,8 @@ class LivePipeline:
         _end(stages, max(0.1, (self._closing_until or 0.0) - time.monotonic()))
 
     def _warn_unopened(self, count: int) -> None:
-        """Warn of records lost because no destination opened, including the former one's."""
+        """Warn of records that were lost because no destination opened, including the previous
+        one's."""
         former = [stages.delivery for stages in self._superseded]
         count += sum(delivery.waiting for delivery in former if not delivery.keeps_on_disk)
         _warn_lost(count, "their destination could not be opened")

@@ -1,4 +1,4 @@
-"""Makes calls of the entry in `ratchet.toml` traces, wherever the program calls it.
+"""Turns calls of the entry in `ratchet.toml` into traces, wherever the program calls it.
 
 The source stays as it is: the function is wrapped when its module is imported, or at once if it
 was. A module that is run as `__main__` is executed a single time and cannot be wrapped before that;
@@ -43,7 +43,7 @@ def _stem(module: ModuleType) -> str:
 
 
 def _wrap(module: ModuleType, function: str) -> None:
-    """Replace a function by its traced form; what is missing or traced already stays."""
+    """Replace a function by its traced form; leaves it if it is missing or already traced."""
     *owners, name = function.split(".")
     owner: Any = module
     for part in owners:
@@ -54,7 +54,7 @@ def _wrap(module: ModuleType, function: str) -> None:
 
 
 class _EntryFinder(importlib.abc.MetaPathFinder):
-    """Wraps a module's function after the module was executed."""
+    """Wraps a module's function once the module has been executed."""
 
     def __init__(self, name: str, wrap: Wrap) -> None:
         self._name = name
@@ -66,7 +66,7 @@ class _EntryFinder(importlib.abc.MetaPathFinder):
         path: Sequence[str] | None,
         target: ModuleType | None = None,
     ) -> importlib.machinery.ModuleSpec | None:
-        """The module's own spec, whose loader wraps; None for every other module."""
+        """The module's own spec, with a loader that wraps; None for every other module."""
         if fullname != self._name:
             return None
         sys.meta_path.remove(self)

@@ -1,7 +1,8 @@
-"""Bridge to the process's OpenTelemetry: the user's set-up keeps working, and we receive its spans.
+"""Bridge to the process's OpenTelemetry: the user's set-up keeps working, and Ratchet receives
+its spans.
 
-A process without a TracerProvider gets one of ours, so that the spans of frameworks are recorded.
-If the user sets one later, it replaces ours, and the bridge connects to it.
+A process without a TracerProvider gets Ratchet's, so that the spans of frameworks are recorded.
+If the user sets one later, it replaces Ratchet's, and the bridge connects to it.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ from ratchet.observe.otel_spans import MAX_ATTRIBUTES, from_otel
 _log = logging.getLogger("ratchet")
 
 SCOPE = "ratchet"
-"""Name of the tracer that mirrors our spans; spans of this scope are not recorded again."""
+"""Name of the tracer that mirrors Ratchet's spans; spans of this scope are not recorded again."""
 
 CONTENT_VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
-"""Variable of OpenTelemetry's GenAI instrumentations: whether spans of the user's own provider get
-inputs and outputs. Off by default, since nothing of ours redacts them there."""
+"""Variable of OpenTelemetry's GenAI instrumentations: whether spans of the user's own provider
+get inputs and outputs. Off by default, since Ratchet does not redact them there."""
 
 FLUSH_S = 5.0
-"""How long a flush of the user's provider waits for our pipeline, in seconds."""
+"""How long a flush of the user's provider waits for Ratchet's pipeline, in seconds."""
 
 MAX_OPEN = 10_000
 """Maximum number of open spans whose rollout is remembered."""
@@ -175,7 +176,7 @@ class OtelBridge:
         """The provider for instrumented libraries."""
 
     def connect(self) -> None:
-        """Connect to the user's provider, or install ours if there is none."""
+        """Connect to the user's provider, or install Ratchet's if there is none."""
         provider = getattr(trace, "_TRACER_PROVIDER", None)
         if provider is None and os.environ.get("OTEL_PYTHON_TRACER_PROVIDER"):
             provider = trace.get_tracer_provider()  # loads the one that the variable names
@@ -212,7 +213,7 @@ class OtelBridge:
                 trace._TRACER_PROVIDER_SET_ONCE = once.original
 
     def _connect_to(self, provider: Any) -> bool:
-        """Add our processor to a provider; return False if it accepts none."""
+        """Add Ratchet's processor to a provider; return False if it accepts none."""
         if any(connected is provider for connected, _ in self._processors):
             return True
         if not callable(getattr(provider, "add_span_processor", None)):
@@ -224,12 +225,12 @@ class OtelBridge:
         return True
 
     def _mirror_steps(self, provider: Any) -> None:
-        """Mirror our own steps as spans of the user's provider."""
+        """Mirror Ratchet's steps as spans of the user's provider."""
         self._live.mirror_content = _is_true(os.environ.get(CONTENT_VARIABLE, ""))
         self._live.tracer = provider.get_tracer(SCOPE)
 
     def _install(self, stand_in: StandInProvider) -> None:
-        """Make a provider the global one, such that the user can still set theirs.
+        """Make a provider the global one in such a way that the user can still set another.
 
         OpenTelemetry accepts one call of `set_tracer_provider`. If ours used it up, a later call of
         the user's would be refused, and their back end would receive nothing.
@@ -237,7 +238,8 @@ class OtelBridge:
         once = getattr(trace, "_TRACER_PROVIDER_SET_ONCE", None)
         if once is None or not hasattr(once, "do_once") or not hasattr(trace, "_TRACER_PROVIDER"):
             _log.info(
-                "This OpenTelemetry cannot replace a provider later: Ratchet's is set for good."
+                "This version of OpenTelemetry cannot replace a provider later: Ratchet's stays "
+                "set."
             )
             trace.set_tracer_provider(stand_in)
             return

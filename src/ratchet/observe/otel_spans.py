@@ -1,4 +1,4 @@
-"""Converts finished spans of OpenTelemetry's SDK to ours."""
+"""Converts finished spans of OpenTelemetry's SDK to Ratchet's."""
 
 from __future__ import annotations
 

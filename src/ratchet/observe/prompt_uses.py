@@ -47,7 +47,7 @@ class RecordedCalls:
             self.add(span)
 
     def add(self, span: Span) -> bool:
-        """Read a span; whether it is a model call with a system prompt."""
+        """Read a span; returns whether it is a model call with a system prompt."""
         operation = span.attributes.get(names.OPERATION)
         agent_name = span.attributes.get(names.AGENT_NAME)
         agent = agent_name if isinstance(agent_name, str) else ""
@@ -76,7 +76,7 @@ class RecordedCalls:
         return [msgspec.structs.replace(use, count=count) for use, count in counts.items()]
 
     def _told(self) -> Iterator[_Call]:
-        """The calls, and runs of agents none of whose calls tells its prompt."""
+        """The calls, and the runs of agents none of whose calls shows its prompt."""
         recorded_prompts = {(call.trace_id, text) for call in self._calls for text in call.prompts}
         yield from self._calls
         for run in self._runs:
@@ -84,7 +84,7 @@ class RecordedCalls:
                 yield run
 
     def _around(self, call: _Call) -> str:
-        """Name of the nearest agent around a call; empty when there is none."""
+        """Name of the nearest agent around a call; empty if there is none."""
         visited: set[str] = set()
         span_id: str | None = call.span_id
         while span_id is not None and span_id not in visited:

@@ -51,7 +51,7 @@ class RecordBuilder:
         """Number of items that could not be turned into records."""
 
     def records(self, items: Iterable[Any]) -> list[Record]:
-        """The records of finished spans and feedback; an error costs only its own item."""
+        """The records of finished spans and feedback; an error loses only its own item."""
         records: list[Record] = []
         for item in items:
             try:

@@ -41,7 +41,7 @@ SERVER_S = 10.0
 """Interval between readings of a server, in seconds."""
 
 LONGEST_PAUSE_S = 60.0
-"""Longest interval while the source is away, in seconds."""
+"""Longest interval while the source is unavailable, in seconds."""
 
 TIMEOUT_S = 5.0
 """Time-out of one request to a server, in seconds."""
@@ -59,7 +59,7 @@ class VersionSource(Protocol):
     """Seconds between readings."""
 
     def read(self, tag: str, /) -> LiveVersions | None:
-        """The agent's versions; None when they are those of the tag.
+        """The agent's versions; None if the tag shows that they have not changed.
 
         Raises:
             Exception: They cannot be read now.
@@ -87,7 +87,7 @@ class FileVersions:
         self._seen: tuple[int, int, int] | None = None
 
     def read(self, tag: str, /) -> LiveVersions | None:
-        """The agent's versions; None when the file is that of before, or is damaged.
+        """The agent's versions; None if the file is unchanged or damaged.
 
         Without a file it is the agent's own source.
         """
@@ -128,7 +128,7 @@ class ServerVersions:
         self._client: Client | None = None
 
     def read(self, tag: str, /) -> LiveVersions | None:
-        """The agent's versions; None when they are those of the tag."""
+        """The agent's versions; None if the tag shows that they have not changed."""
         if self._client is None:
             from ratchet.client import Client
             from ratchet.client.address import key_of
@@ -288,7 +288,7 @@ class ReleaseFollower:
             time.sleep(0.001)
 
     def forked(self) -> None:
-        """Start anew in a forked child, with its next live call."""
+        """Start again in a forked child, with its next live call."""
         # Kept alive: finalizers would close connections that are the parent's.
         self._inherited.append((self._source, self._thread))
         self._source = self._thread = None

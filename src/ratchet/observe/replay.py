@@ -1,4 +1,4 @@
-"""Recorded results of tools with side effects, which a rollout gets in place of acting."""
+"""Recorded results of tools with side effects, which a rollout gets instead of acting."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ import msgspec
 from ratchet.types import Span
 
 REPLAYABLE = "ratchet.replayable"
-"""Attribute of a live call of such a tool: its result is JSON data, and recorded as a whole."""
+"""Attribute of a live call of such a tool: its result is JSON data, recorded in full."""
 
 REPLAYED = "ratchet.replayed"
 """Attribute of a call in a rollout that got a recorded result."""
 
 REPLAY = "ratchet.replay"
-"""Key in a rollout's metadata of the recorded calls: `[tool, arguments, result]`, as JSON texts."""
+"""Key in a rollout's metadata for the recorded calls: `[tool, arguments, result]`, as JSON
+texts."""
 
 ARGUMENTS = "gen_ai.tool.call.arguments"
 RESULT = "gen_ai.tool.call.result"
@@ -39,7 +40,7 @@ class Replay:
             results.append(msgspec.json.decode(result))
 
     def take(self, tool: str, arguments: str) -> tuple[bool, Any]:
-        """Whether there is a result of the next call with these arguments, and the result."""
+        """Whether there is a result for the next call with these arguments, and the result."""
         results = self._results.get((tool, _key(arguments)))
         return (True, results.popleft()) if results else (False, None)
 
@@ -74,7 +75,7 @@ def _is_json(text: str) -> bool:
 
 
 def _key(arguments: str) -> bytes:
-    """The same for the same arguments, in whatever order they are named."""
+    """Equal texts for equal arguments, in whatever order they are named."""
     try:
         return _canonical.encode(msgspec.json.decode(arguments))
     except msgspec.DecodeError:

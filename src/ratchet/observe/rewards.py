@@ -1,4 +1,4 @@
-"""Rewards that an agent gives itself: of a whole rollout, or of one of its model calls."""
+"""Rewards that an agent gives itself: for a whole rollout, or for one of its model calls."""
 
 from __future__ import annotations
 

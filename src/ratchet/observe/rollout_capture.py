@@ -19,7 +19,7 @@ _bridge: OtelBridge | None = None
 
 
 class _NullPipeline:
-    """Takes the place of a live pipeline where there is none."""
+    """Stands in for a live pipeline where there is none."""
 
     mirror_content = False
     tracer: Any = None

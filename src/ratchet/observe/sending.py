@@ -24,7 +24,7 @@ class TransportUnavailable(Exception):
     def __init__(self, reason: str, *, refused_key: bool = False) -> None:
         super().__init__(reason)
         self.refused_key = refused_key
-        """Whether retrying soon is of no use: the key has to be replaced."""
+        """Whether retrying soon is of no use, because the key must be replaced."""
 
 
 class RecordsRejected(Exception):
@@ -38,7 +38,7 @@ class RecordTransport(Protocol):
     """Name of the destination, for messages."""
 
     def send(self, records: Sequence[Record], /) -> None:
-        """Store records; they are stored when this returns. Sending one twice is safe.
+        """Store records; when this returns, they are stored. Sending a record twice is safe.
 
         Raises:
             TransportUnavailable: They can be sent again later.

@@ -54,7 +54,7 @@ class Handle:
         """Names of the libraries that are instrumented, now or when they are imported."""
 
     def flush(self, timeout_s: float = EXIT_S) -> bool:
-        """Send the spans that have ended so far and the feedback that was given.
+        """Send the spans that have ended so far, and the feedback given so far.
 
         Args:
             timeout_s: Maximum time to wait, in seconds.
@@ -205,7 +205,7 @@ def _is_on(environ: Mapping[str, str], name: str) -> bool:
 
 
 def current() -> Handle | None:
-    """The handle of `init`, or None when it was not called."""
+    """The handle of `init`, or None if it was not called."""
     return _handle
 
 
@@ -357,7 +357,7 @@ def feedback_pipeline() -> LivePipeline:
 
 
 def flush(timeout_s: float = EXIT_S) -> bool:
-    """Send what is queued in this process. Returns whether all of it is stored now, as `Handle`."""
+    """Send what is queued in this process. Returns whether all of it is now stored, as `Handle`."""
     return _pipeline is None or _pipeline.flush(timeout_s)
 
 

@@ -1,4 +1,4 @@
-"""What the spans of one step have in common."""
+"""What the spans of a step have in common."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 import msgspec
 
 LIVE_CALL = "ratchet.live_call"
-"""Key in OpenTelemetry's context of the live call, so that threads inherit it with the trace."""
+"""Key in OpenTelemetry's context for the live call, so that threads inherit it with the trace."""
 
 CAPTURE_LIMIT = 16_384
 """Maximum number of characters of a step's input, and of its output."""
 
 
 class SpanTemplate(msgspec.Struct, frozen=True):
-    """Name, kind and attributes of the spans of one step."""
+    """Name, kind and attributes of the spans of a step."""
 
     name: str
     kind: str

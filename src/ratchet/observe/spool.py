@@ -48,7 +48,7 @@ _HEAD = struct.Struct(">III")
 
 
 class SpoolFrame(NamedTuple):
-    """One batch of records, encoded."""
+    """An encoded batch of records."""
 
     data: bytes
     records: int
@@ -133,7 +133,7 @@ class MemoryBacklog:
 
 
 def _within(frames: Iterable[SpoolFrame], records: int, size: int) -> list[SpoolFrame]:
-    """The first of some frames, and those after it that are within these limits."""
+    """As many of the first frames as fit these limits, at least one."""
     batch: list[SpoolFrame] = []
     for frame in frames:
         records -= frame.records
@@ -168,7 +168,7 @@ class _Segment:
         self._next: SpoolFrame | None = None
 
     def lock_again(self) -> bool:
-        """Lock it after `unlock`; False when another process has it, or had it and changed it."""
+        """Lock it after `unlock`; False if another process has it, or had it and changed it."""
         try:
             fcntl.flock(self.file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -218,7 +218,7 @@ class _Segment:
             frame = read[0] if read is not None and read[1] else None
 
     def _read(self, at: int) -> tuple[SpoolFrame, bool] | None:
-        """The frame at a place, and whether its checksum is right; None where there is none."""
+        """The frame at a position, and whether its checksum is right; None if there is none."""
         self.file.seek(at)
         head = self.file.read(_HEAD.size)
         if len(head) < _HEAD.size:
@@ -322,7 +322,8 @@ class Spool:
             segment.delete()
 
     def first(self) -> SpoolFrame | None:
-        """The oldest batch that this process holds, or else one that another left behind."""
+        """The oldest batch that this process holds, or else one that another process left
+        behind."""
         if not self._segments:
             self._adopt()
         while self._segments:
@@ -432,7 +433,7 @@ class Spool:
 
 
 class SharedSpool(Spool):
-    """A spool that this process only appends to, and another one reads at the same time.
+    """A spool that this process only appends to while another process reads it.
 
     Thread-safe. It goes on with the newest segment that no process holds: a program that is started
     every minute does not leave a file each time.
@@ -461,8 +462,8 @@ class SharedSpool(Spool):
         if self.lost and not self._told:
             self._told = True
             _log.warning(
-                "No command of Ratchet has read what this agent recorded, and %s is full: the"
-                " oldest records are dropped, %d so far.",
+                "No Ratchet command has read what this agent recorded, and %s is full: the "
+                "oldest records are dropped, %d so far.",
                 self._folder,
                 self.lost,
             )
@@ -472,7 +473,7 @@ class SharedSpool(Spool):
         return None
 
     def records(self) -> int:
-        """None that this process has to send."""
+        """None that this process must send."""
         return 0
 
     def _fits(self, segment: _Segment, frame: SpoolFrame) -> bool:
@@ -492,7 +493,7 @@ class SharedSpool(Spool):
 
 
 def _locked(path: Path) -> _Segment | None:
-    """Lock a segment; None when another process holds it, or the file is no segment."""
+    """Lock a segment; None if another process holds it, or the file is not a segment."""
     try:
         file = FileIO(path, "r+b")
     except OSError:

@@ -1,4 +1,5 @@
-"""Creates the stages of the sender thread, which imports this: all of it is slow to import."""
+"""Creates the stages of the sender thread, which imports this module late: they are slow to
+import."""
 
 from __future__ import annotations
 
@@ -65,7 +66,7 @@ def _delivery(destination: Destination, on_disk: bool) -> Delivery:
 def _redaction(
     option: Any, content: bool, destination: Destination
 ) -> tuple[Redact | None, RedactFeedback]:
-    """What redacts spans, and what redacts feedback.
+    """The redactors of spans and of feedback.
 
     A function of the user's own redacts spans; feedback then follows the project's rules.
     """
@@ -94,13 +95,13 @@ def _configured(destination: Destination) -> Redactor:
 
 
 def _forwarder(option: Any, agent: str, exported: bool) -> OtlpForwarder | None:
-    """What forwards spans; None when there is no back end, or its exporter is missing."""
+    """The forwarder of spans; None if there is no back end, or its exporter is missing."""
     endpoint = option if isinstance(option, str) else ""
     if option is False:
         return None
     if not endpoint and (exported or not any(os.environ.get(name) for name in FORWARD_VARIABLES)):
         if option:
-            _log.warning("forward=True names no back end: set %s.", FORWARD_VARIABLES[1])
+            _log.warning("forward=True needs a back end: set %s.", FORWARD_VARIABLES[1])
         return None
     from ratchet.observe.forwarding import OtlpForwarder
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class SideEffectBlocked(RatchetError):
-    """A tool with side effects was called in a rollout: the rollout ends as `inconclusive`."""
+    """A tool with side effects was called in a rollout, which ends as `inconclusive`."""
 
 
 class Step:
@@ -193,8 +193,8 @@ class _Calls:
         # Also where nothing is recorded: a child process of an agent must not act either.
         if self.guarded and block(self.template.name):
             raise SideEffectBlocked(
-                f"The tool {self.template.name!r} has side effects and no recorded result to"
-                " replay, so it does not act in a rollout."
+                f"The tool {self.template.name!r} has side effects and no recorded result to "
+                "replay, so it is not run in a rollout."
             )
 
 

@@ -38,13 +38,14 @@ from ratchet.observe.thread_context import STARTED_IN
 from ratchet.types import Span, SpanEvent
 
 MAX_ATTRIBUTES = 500
-"""Maximum number of attributes of one step, beside input and output; the rest is only counted."""
+"""Maximum number of attributes of a step, besides input and output; the rest is only counted."""
 
 MAX_EVENTS = 200
 
 _RELATIVE_NS = 3_600 * 10**9
-"""How long a step uses its parent's monotonic clock, so that a tree is consistent when the system's
-clock jumps. After that the system's clock, as the monotonic one stops while a computer sleeps."""
+"""How long a step uses its parent's monotonic clock, so that a tree is consistent when the
+system's clock jumps. After that it uses the system's clock, as the monotonic clock stops while a
+computer sleeps."""
 
 
 class StepSpan(OtelSpan):
@@ -90,7 +91,7 @@ class StepSpan(OtelSpan):
     foreign: bool
     """Whether code outside this package set attributes, which are then normalised."""
     live_call: LiveCall | None
-    """The live call that begins with this step; None for a step within one."""
+    """The live call that begins with this step; None for a step within a live call."""
     weight: int
     """Number of characters, roughly."""
     _mirror: OtelSpan | None
@@ -306,7 +307,7 @@ def attach_span(span: StepSpan) -> Token[Context]:
 
 
 detach_span = detach
-"""Takes what `attach_span` returned, and makes the span before it current again."""
+"""Takes what `attach_span` returned, and makes the previous span current again."""
 
 _PLAIN = frozenset({str, int, float, bool})
 

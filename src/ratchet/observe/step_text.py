@@ -137,7 +137,7 @@ def entries_in(value: Any) -> list[dict[str, Any]]:
 
 
 def decoded_json(text: str) -> Any:
-    """A JSON text decoded; None if it is none."""
+    """A decoded JSON text; None if it is not JSON."""
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError, UnicodeError):

@@ -30,7 +30,7 @@ def system_prompts(attributes: Mapping[str, Any]) -> list[str]:
 
 
 def leading_user_texts(attributes: Mapping[str, Any]) -> list[str]:
-    """The texts of the first user's message of a model call, unchanged.
+    """The texts of the first user message of a model call, unchanged.
 
     Args:
         attributes: As for `system_prompts`.
@@ -42,7 +42,7 @@ def leading_user_texts(attributes: Mapping[str, Any]) -> list[str]:
 
 
 def sent_texts(attributes: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """All texts of a model call in their order, each with its role.
+    """All texts of a model call in order, each with its role.
 
     Args:
         attributes: As for `system_prompts`.
@@ -70,7 +70,7 @@ def _texts(parts: Any) -> Iterator[str]:
 
 
 def entries(value: Any) -> Iterator[dict[str, Any]]:
-    """The objects of a list, which may be JSON text; none of a malformed one."""
+    """The objects of a list, which may be JSON text; none if it is malformed."""
     if isinstance(value, str):
         try:
             value = msgspec.json.decode(value)

@@ -1,4 +1,4 @@
-"""The proof by people's labels that a gain needs which only a judge has seen.
+"""The proof, from people's labels, of a gain that so far only a judge has seen.
 
 A judge can favour a candidate, for its length or its tone, and no number of its own scores shows
 that. So people label a part of the experiment's own pairs, drawn at random before the first one is
@@ -23,12 +23,11 @@ from ratchet.stats.ppi import predicted_mean
 from ratchet.types import LabelledGain
 
 DIGITS = 6
-"""Digits after the point of the shown estimate: its quantile is not the same to the last bit on
-every machine."""
+"""Decimals of the shown estimate: its quantile differs in the last bits from machine to machine."""
 
 
 def drawn_pairs(plan: ExperimentPlan) -> tuple[int, ...]:
-    """Numbers of the pairs that people label, from 0, in order; one of each block."""
+    """Numbers of the pairs that people label, from 0, in order; one from each block."""
     count = plan.labels
     if not count:
         return ()
@@ -38,13 +37,13 @@ def drawn_pairs(plan: ExperimentPlan) -> tuple[int, ...]:
 
 
 def drawn_repetition(plan: ExperimentPlan, number: int) -> int:
-    """Which of the repetitions of a drawn pair people label, from 0."""
+    """Which repetition of a drawn pair people label, from 0."""
     rng = random.Random(f"repetition/{plan.seed}/{number}")  # noqa: S311
     return rng.randrange(plan.repetitions)
 
 
 class LabelAudit:
-    """Evidence by labels, pair by pair.
+    """Evidence from labels, pair by pair.
 
     Args:
         plan: The rules; it has labels.
@@ -59,10 +58,10 @@ class LabelAudit:
         self._number = 0
         self._labelled = 0
         self._waiting: list[float] = []
-        """Gains of the drawn pairs without both labels since the last labelled one, as the claim
+        """Gains of the drawn pairs without both labels since the last labelled pair, as the claim
         "better" counts them."""
         self._missing = 0
-        """Drawn pairs without both labels before the last labelled one."""
+        """Drawn pairs without both labels before the last labelled pair."""
 
     def observe(self, pair: PairedScore) -> None:
         """Add the next pair of the experiment."""
@@ -98,7 +97,7 @@ class LabelAudit:
         return self._plan.labels - self._labelled - self._missing
 
     def result(self, pairs: Sequence[PairedScore]) -> LabelledGain:
-        """What the labels say.
+        """The result of the labels.
 
         Args:
             pairs: The pairs of the experiment, as observed.

@@ -1,4 +1,4 @@
-"""The canary stage: a share of live units gets the candidate, and the arms are compared.
+"""The canary stage: a share of live units gets the candidate, and the two arms are compared.
 
 The effect on the score is estimated without bias from the random assignment alone (see
 `ratchet.stats.weighted_effect`), and tested by betting, exactly. The interval that is shown beside
@@ -42,15 +42,14 @@ from ratchet.stats.weighted_effect import Spread, WeightedEffect
 from ratchet.types import GuardrailResult, InputError, LiveOutcome, StageDecision, StageVerdict
 
 ENOUGH = 10.0
-"""Sum of scores, and of what they lack to 1, that each arm needs before the interval is shown: for
-scores of 0 and 1, that many successes and failures."""
+"""Sum of scores, and of their distances from 1, that each arm needs before the interval is shown:
+for scores of 0 and 1, that many successes and failures."""
 
 TUNED_FOR = 1000
-"""Units at which the interval is narrowest, compared with others of its kind."""
+"""Units at which the interval is narrowest, compared with other intervals of its kind."""
 
 DIGITS = 6
-"""Digits after the point of the interval: its logarithms are not the same to the last bit on every
-machine."""
+"""Decimals of the interval: its logarithms differ in the last bits from machine to machine."""
 
 
 class CanaryPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,35 +62,35 @@ class CanaryPlan(msgspec.Struct, frozen=True, kw_only=True):
     metric: str = "score"
     """Name of the objective, for display; scores are in [0, 1]."""
     alpha: float = 0.05
-    """Probability that a candidate passes whose effect is `min_effect` or less, or that breaks a
-    guardrail."""
+    """Probability that a candidate passes although its effect is `min_effect` or less, or it breaks
+    a guardrail."""
     min_effect: float = -0.03
-    """Largest mean effect on the score that is not good enough. Negative: a margin, so that what is
-    no better passes, too. 0 or more: only a gain passes."""
+    """Largest mean effect on the score that is not good enough. Negative: a margin, so that a
+    candidate that is no better can pass. 0 or more: only a gain passes."""
     harm_alpha: float = 0.05
-    """Probability of stopping for harm when the candidate is no worse and breaks no guardrail. The
-    score and each guardrail have equal parts of it."""
+    """Probability of stopping for harm when the candidate is no worse and breaks no guardrail. It
+    is split equally between the score and the guardrails."""
     share: float = 0.5
     """Probability that an enrolled unit gets the candidate."""
     guardrails: tuple[LiveGuardrail, ...] = ()
     feedback: FeedbackRule | None = None
-    """What else is to be proved where the score is people's feedback, so that a unit without one is
-    silent and not missing; None where each answer is scored."""
+    """What else must be proved if the score is people's feedback, so that a unit without feedback
+    is silent, not missing; None if every answer is scored."""
     min_units: int = 100
-    """Scored units before which nothing passes."""
+    """Scored units before which the candidate cannot pass."""
     max_units: int = 5000
-    """Units, unscored ones included, after which the stage ends."""
+    """Units, including unscored ones, after which the stage ends."""
     harm_units: int = 500
-    """Units within which the tests for harm aim to stop a candidate; they go on afterwards."""
+    """Units within which the tests for harm aim to stop a candidate; they continue afterwards."""
     missing: MissingRule = "worst"
     """What a unit without a value counts as."""
     max_missing: float | msgspec.UnsetType = msgspec.UNSET
-    """Of the rule `skip`: share of units without a value above which nothing passes."""
+    """For the rule `skip`: share of units without a value above which the candidate cannot pass."""
     hold_alpha: float = 0.001
-    """Probability of holding when units are assigned as planned, and that of holding when scores
-    are missing alike in both arms, or as many units give feedback as the margin allows."""
+    """Probability of holding although units are assigned as planned, and of holding although scores
+    are missing equally in both arms, or equally many units give feedback within the margin."""
     subgroup_alpha: float = 0.05
-    """Accepted share of wrong ones among the groups that are called harmed."""
+    """Accepted share of false alarms among the groups that are reported as harmed."""
 
     def __post_init__(self) -> None:
         check_numbers(self, 1e-12, 0.5, "alpha", "harm_alpha", "hold_alpha", "subgroup_alpha")
@@ -102,8 +101,8 @@ class CanaryPlan(msgspec.Struct, frozen=True, kw_only=True):
             guardrail.metric == NEGATIVE for guardrail in self.guardrails
         ):
             raise InputError(
-                f"CanaryPlan: guardrail {NEGATIVE!r} is one of a canary on feedback.",
-                hint="Give feedback=FeedbackRule(), which has it.",
+                f"CanaryPlan: guardrail {NEGATIVE!r} is only for a canary on feedback.",
+                hint="Give feedback=FeedbackRule(), which includes it.",
             )
         check_counts(self, 1, 10**9, "min_units", "max_units", "harm_units")
         if self.min_units > self.max_units:
@@ -117,12 +116,13 @@ class CanaryPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def guarded(self) -> tuple[LiveGuardrail, ...]:
-        """All guardrails, that of negative feedback included."""
+        """All guardrails, including that of negative feedback."""
         return self.guardrails + (() if self.feedback is None else (self.feedback.guardrail,))
 
     @property
     def units_needed(self) -> int | None:
-        """Of a canary on feedback: units that a proof takes; None when nothing is known of it."""
+        """For a canary on feedback, the number of units that a proof takes; None if it cannot be
+        estimated."""
         if self.feedback is None:
             return None
         return units_needed(
@@ -139,7 +139,7 @@ class CanaryPlan(msgspec.Struct, frozen=True, kw_only=True):
         return (1 + len(self.guarded)) / self.harm_alpha
 
     def too_many(self, missing: int, units: int) -> bool:
-        """Whether so many units without a value let nothing pass, by the rule `skip`."""
+        """Whether so many units lack a value that the candidate cannot pass, by the rule `skip`."""
         return self.max_missing is not msgspec.UNSET and missing > self.max_missing * units
 
     @property
@@ -172,7 +172,7 @@ class GuardrailEvidence(msgspec.Struct, kw_only=True):
         )
 
     def add(self, outcome: LiveOutcome, group: str, skips: bool) -> None:
-        """Add a unit; `skips` leaves it out when its value is not known."""
+        """Add a unit; `skips` leaves it out if its value is unknown."""
         value = live_value(outcome, self.guardrail.metric)
         if value is None:
             self.missing += 1
@@ -193,7 +193,7 @@ class GuardrailEvidence(msgspec.Struct, kw_only=True):
         return known_units > 0 and not plan.too_many(self.missing, known_units + self.missing)
 
     def result(self, plan: CanaryPlan) -> GuardrailResult:
-        """Means of values cut off at the ceiling, and the evidence."""
+        """Means of values capped at the ceiling, and the evidence."""
         measured, ceiling = self.measured(plan), self.guardrail.ceiling
         before, after = self.effect.untreated.mean, self.effect.treated.mean
         return GuardrailResult(
@@ -208,7 +208,7 @@ class GuardrailEvidence(msgspec.Struct, kw_only=True):
 
 
 class CanaryTest(msgspec.Struct, kw_only=True):
-    """A canary as the outcomes of its units arrive.
+    """A canary, updated as the outcomes of its units arrive.
 
     - **harm** as soon as the score is proved lower, or a guardrail's metric worse than its margin;
     - **hold** as soon as the arms are proved not to be of the planned sizes, or scores to be
@@ -236,7 +236,7 @@ class CanaryTest(msgspec.Struct, kw_only=True):
     missing_ratio: SampleRatio
     """Of units without a score."""
     coverage: CoverageEvidence | None
-    """Of units with feedback; None where scores are no feedback."""
+    """Units with feedback; None if scores are not feedback."""
     subgroups: Subgroups
     verdict: StageVerdict | None = None
     """None while the stage runs."""
@@ -277,7 +277,7 @@ class CanaryTest(msgspec.Struct, kw_only=True):
 
     @property
     def too_many_missing(self) -> bool:
-        """Whether too many units have no score for the candidate to pass, by the rule `skip`."""
+        """Whether too many units lack a score for the candidate to pass, by the rule `skip`."""
         return self.plan.too_many(self.missing_ratio.units, self.ratio.units)
 
     def add(self, outcome: LiveOutcome) -> StageVerdict | None:
@@ -481,7 +481,7 @@ class CanaryTest(msgspec.Struct, kw_only=True):
         return "inconclusive" if self.ratio.units >= plan.max_units else None
 
     def _silent_otherwise(self) -> bool:
-        """Whether scores are proved to be missing in one arm as they are not in the other."""
+        """Whether scores are proved to be missing more in one arm than in the other."""
         if self.coverage is not None:
             return self.coverage.unequal
         return self.missing_ratio.peak >= self.plan.hold_needed

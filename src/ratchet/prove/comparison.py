@@ -1,4 +1,4 @@
-"""A sequential paired comparison: each pair updates the e-values, until there is a verdict."""
+"""A sequential paired comparison: each pair updates the e-values, until a verdict is reached."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class GuardrailState:
         return self.process.reached and self.measured
 
     def more_pairs(self, alpha: float) -> int | None:
-        """About how many more pairs a proof takes; None if what was seen breaks the margin."""
+        """About how many more pairs a proof takes; None if the data so far break the margin."""
         if self.passed:
             return 0
         mean, variance = _mean_and_variance(self.worsenings)
@@ -139,11 +139,11 @@ class Comparison:
         )
         self.guardrails = tuple(GuardrailState(g, plan) for g in plan.guardrails)
         self.audit = LabelAudit(plan) if plan.labels else None
-        """Evidence by people's labels; None when the scores need none."""
+        """Evidence from people's labels; None if the scores need none."""
         self.frozen = FrozenProof(plan.frozen, plan.metric, plan.alpha) if plan.frozen else None
-        """Evidence by the frozen sets; None without any."""
+        """Evidence from the frozen sets; None without any."""
         self.proved = False
-        """Whether the pairs promote: no more of them are observed, only draws of frozen sets."""
+        """Whether the pairs promote: no more pairs are observed, only draws of frozen sets."""
         self._skips = plan.missing == "skip"
         self._sums_against_better = self._sums_against_worse = (0.0, 0.0)
         self._pairs: list[PairedScore] = []
@@ -180,7 +180,7 @@ class Comparison:
 
     @property
     def more_pairs(self) -> int:
-        """About how many more pairs a proof takes, if what was seen so far is the truth."""
+        """About how many more pairs a proof takes if the data so far are representative."""
         gain, variance = self._room_and_variance()
         counts = [state.more_pairs(self.plan.alpha) or 0 for state in self.guardrails]
         counts.append(self.plan.min_pairs - self.scored)
@@ -203,7 +203,8 @@ class Comparison:
         runs = max(1, len(pair.repetitions))
         if runs != self.plan.repetitions:
             raise InputError(
-                f"Task {pair.task_id!r} has {runs} repetitions, the plan {self.plan.repetitions}.",
+                f"Task {pair.task_id!r} has {runs} repetitions; the plan says "
+                f"{self.plan.repetitions}.",
                 hint="Every task of a comparison is run equally often.",
             )
         horizon = self.plan.horizon(len(self._pairs))
@@ -257,8 +258,8 @@ class Comparison:
         """
         if self.frozen is None or not self.proved or self.verdict is not None:
             raise InputError(
-                f"A draw of frozen set {set_id} came"
-                f" {'after the verdict' if self.verdict else 'before the pairs were decided'}.",
+                f"A draw of frozen set {set_id} came "
+                f"{'after the verdict' if self.verdict else 'before the pairs were decided'}.",
                 hint="Frozen sets are run once the pairs promote the candidate.",
             )
         self.frozen.observe(set_id, pair)
@@ -316,7 +317,7 @@ class Comparison:
 
     @property
     def _too_few(self) -> bool:
-        """Whether a gain worth having was seen, in fewer pairs than prove the usual gain.
+        """Whether a relevant gain was seen, in fewer pairs than the planned gain takes to prove.
 
         With a margin, it is the distance to it that has to be proved. One that is smaller than its
         own standard error was not seen, and one whose price breaks a guardrail's margin is not
@@ -350,7 +351,7 @@ def _mean_and_variance(values: Sequence[float]) -> tuple[float, float]:
 
 
 def _more_pairs(process: EProcess, alpha: float, distance: float, variance: float) -> int:
-    """Pairs that a proof takes from where it stands, for a mean so far from what it excludes."""
+    """Pairs that a proof still takes, for a mean this far from what it must exclude."""
     return tasks_needed(min(alpha * process.value, 0.5), min(distance, 1.0), variance)
 
 
@@ -363,12 +364,12 @@ def _too_many(missing: int, scored: int) -> bool:
 
 
 def lowest_gains(comparison: Comparison) -> list[float | None]:
-    """Candidate minus baseline by pair, as "better" counts them; None for one that is skipped."""
+    """Candidate minus baseline by pair, as "better" counts them; None for a skipped pair."""
     return _gains(comparison, AGAINST_BETTER)
 
 
 def highest_gains(comparison: Comparison) -> list[float | None]:
-    """Candidate minus baseline by pair, as "worse" counts them; None for one that is skipped."""
+    """Candidate minus baseline by pair, as "worse" counts them; None for a skipped pair."""
     return _gains(comparison, AGAINST_WORSE)
 
 
@@ -386,7 +387,7 @@ def replay(
     pairs: Iterable[PairedScore],
     draws: Iterable[tuple[str, PairedScore]] = (),
 ) -> Comparison:
-    """Replay pairs, then draws of frozen sets; what comes after the verdict is ignored.
+    """Replay pairs, then draws of frozen sets; everything after the verdict is ignored.
 
     Raises:
         InputError: A set's seed has drawn another task.

@@ -145,7 +145,7 @@ def _sentence(comparison: Comparison, bounds: tuple[float, float]) -> str:
 
 
 def _frozen_words(comparison: Comparison) -> str:
-    """Which frozen sets passed, and which did not; empty when none was run."""
+    """Which frozen sets passed, and which did not; empty if none was run."""
     results = _frozen(comparison)
     held = [repr(result.title) for result in results if result.passed]
     text = f" Proved to stay fixed: {', '.join(held)}." if held else ""
@@ -171,7 +171,7 @@ def _capital(text: str) -> str:
 
 
 def _labelled(comparison: Comparison) -> str:
-    """What people's labels say; empty when the metric is no judge's."""
+    """The result of people's labels; empty if the metric is not a judge's."""
     audit = comparison.audit
     if audit is None:
         return ""
@@ -191,7 +191,7 @@ def _labelled(comparison: Comparison) -> str:
 
 
 def _broke(comparison: Comparison) -> str:
-    """How many answers the evaluator failed on, which therefore count as 0."""
+    """On how many answers the evaluator failed, each of which counts as 0."""
     text = ""
     for name in SIDES:
         reasons = [
@@ -210,7 +210,7 @@ def _broke(comparison: Comparison) -> str:
 
 
 def _usual(reasons: Iterable[str]) -> str:
-    """The most frequent reason, in brackets; empty when none is known."""
+    """The most frequent reason, in brackets; empty if none is known."""
     counts = Counter(reason.rstrip(".") for reason in reasons if reason)
     if not counts:
         return ""
@@ -219,7 +219,7 @@ def _usual(reasons: Iterable[str]) -> str:
 
 
 def _missing(comparison: Comparison) -> str:
-    """What was missing, and what it counted as."""
+    """What was missing, and how it was counted."""
     pairs, skipped = len(comparison.path), comparison.plan.missing == "skip"
     text = ""
     if comparison.missing:

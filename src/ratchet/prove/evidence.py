@@ -25,19 +25,20 @@ SCHEMA = "ratchet.evidence/4"
 """Identifies the layout below; a changed layout gets a new number."""
 
 MARGIN_SCHEMA = "ratchet.evidence/5"
-"""The same, of a candidate that has to be proved not worse: plan and decision state the margin."""
+"""The same, for a candidate that must be proved no worse: plan and decision state the margin."""
 
 FROZEN_SCHEMA = "ratchet.evidence/6"
-"""The same as the last, of an experiment that frozen sets guard: the plan states them, `draws` are
-their results, and the decision what they say. A margin of 0 is stated, too."""
+"""The same as the previous layout, for an experiment that frozen sets guard: the plan states the
+sets, `draws` holds their results, and the decision says what they show. A margin of 0 is stated,
+too."""
 
 OLDER_SCHEMAS = ("ratchet.evidence/1", "ratchet.evidence/2", "ratchet.evidence/3")
-"""Layouts of the time when pairs without a score were skipped: of experiments that ran each task
-once, several times, or with people's labels. They leave out what the others state, and hold the
+"""Layouts from when pairs without a score were skipped: for experiments that ran each task once,
+several times, or with people's labels. They leave out what the others state, and hold the
 decision's sentence in the wording of their time."""
 
 ROWS = ("pairs", "draws", "observations")
-"""The lists that are written one item per line."""
+"""The lists that are written with one item per line."""
 
 
 def write_evidence(
@@ -204,7 +205,7 @@ def _schema(plan: ExperimentPlan) -> str:
 
 
 def _runs(pair: PairedScore) -> dict[str, Any]:
-    """What a pair's scores come from: two rollouts, or each repetition with its own."""
+    """The source of a pair's scores: two rollouts, or each repetition with its own."""
     metrics = {name: list(sides) for name, sides in pair.metrics.items()}
     if not pair.repetitions:
         rollouts = [pair.baseline_rollout, pair.candidate_rollout]
@@ -251,7 +252,7 @@ def _dumps(value: Any, indent: int | None = None) -> str:
 
 
 def write_atomically(path: str | os.PathLike[str], text: str) -> None:
-    """Write an evidence file: after a crash there is either none or a complete one.
+    """Write an evidence file: after a crash there is either no file or a complete one.
 
     Raises:
         InputError: It cannot be written.
@@ -261,7 +262,7 @@ def write_atomically(path: str | os.PathLike[str], text: str) -> None:
     except OSError as error:
         raise InputError(
             f"The evidence could not be written to {os.fspath(path)}: {error.strerror or error}.",
-            hint="Free some space or choose a folder that can be written to.",
+            hint="Free some space, or choose a folder that can be written to.",
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""A canary on people's feedback: what has to be proved when most units say nothing.
+"""A canary on people's feedback: what must be proved when most units give none.
 
 People who say nothing are no missing scores: whether they speak is theirs to choose. If the version
 that they got does not change who speaks (*people fall silent alike in both arms*), those who speak
@@ -32,19 +32,20 @@ from ratchet.types.cycle import DAY_S
 COVERAGE = "share with feedback"
 
 GAIN = 0.1
-"""Rise of the mean feedback, above what has to be excluded, for which a proof's units are told."""
+"""Rise of the mean feedback, above what must be excluded, for which the units of a proof are
+estimated."""
 
 EACH_POWER = 0.9
-"""Probability that each of the two tests of the coverage succeeds, of 0.8 for both."""
+"""Probability that each of the two tests of the coverage succeeds, so that both do with 0.8."""
 
 SEQUENTIAL = 1.2
-"""Units of a proof that is looked at after each, as a multiple of those of one that is looked at
-once. With it, 80 % or more pass at coverages from 0.1 to 0.8 (`feedback_canary_told` of
+"""Units of a proof that is checked after each unit, as a multiple of those of a proof that is
+checked once. With it, 80 % or more pass at coverages from 0.1 to 0.8 (`feedback_canary_told` of
 `benchmarks/live_decisions.py`)."""
 
 
 class FeedbackRule(msgspec.Struct, frozen=True, kw_only=True):
-    """What a canary has to prove whose scores are people's feedback.
+    """What a canary must prove if its scores are people's feedback.
 
     Raises:
         InputError: A value is out of range.
@@ -55,10 +56,10 @@ class FeedbackRule(msgspec.Struct, frozen=True, kw_only=True):
     coverage_margin: float = 0.05
     """Smallest unacceptable difference of the shares of units with feedback."""
     coverage: float | None = None
-    """Share of units with feedback before the canary, from which the units that it takes are told;
-    None when it is not known."""
+    """Share of units with feedback before the canary, from which the number of units it takes is
+    estimated; None if unknown."""
     units_per_day: float | None = None
-    """Units before the canary; None when it is not known."""
+    """Units before the canary; None if unknown."""
 
     def __post_init__(self) -> None:
         check_numbers(self, 1e-6, 0.9, "negative_margin", "coverage_margin")
@@ -69,7 +70,7 @@ class FeedbackRule(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def after(cls, outcomes: Sequence[LiveOutcome]) -> FeedbackRule:
-        """The rule with what these outcomes, oldest first, say of coverage and traffic."""
+        """The rule, with coverage and traffic estimated from these outcomes, oldest first."""
         units = {outcome.unit: outcome for outcome in reversed(outcomes)}
         if not units:
             return cls()
@@ -156,7 +157,7 @@ class CoverageEvidence(msgspec.Struct, kw_only=True):
 
 
 def told_gain(min_effect: float) -> float:
-    """The rise of the mean feedback for which the units of a proof are told."""
+    """The rise of the mean feedback for which the units of a proof are estimated."""
     return GAIN + max(min_effect, 0.0)
 
 

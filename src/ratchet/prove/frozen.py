@@ -1,4 +1,4 @@
-"""Frozen sets in an experiment: what was fixed before is proved to stay fixed.
+"""Frozen sets in an experiment: what was once fixed is proved to stay fixed.
 
 Each set is a population of its own. Its tasks are drawn with replacement, in an order that a seed
 fixes beforehand, and both sides run afresh for every draw: the differences are independent, with
@@ -26,11 +26,11 @@ from ratchet.types.label import RIGHT_FROM
 
 
 class Draw(NamedTuple):
-    """A task to be run next, once with either candidate."""
+    """A task to run next, once with either candidate."""
 
     set_id: str
     number: int
-    """How many draws of the set came before."""
+    """Number of draws of the set before this one."""
     task_id: str
 
 
@@ -57,7 +57,7 @@ class FrozenState:
         return not self.passed and len(self.pairs) >= self.planned.draws
 
     def observe(self, pair: PairedScore) -> None:
-        """Add the result of its next draw. What is not scored is the largest worsening.
+        """Add the result of its next draw. A draw without a score counts as the largest worsening.
 
         Raises:
             InputError: It is no draw of this set, or the draws have run out.
@@ -78,7 +78,7 @@ class FrozenState:
         self.pairs.append(pair)
 
     def result(self) -> FrozenResult:
-        """What the draws say, and which tasks the candidate broke and fixed."""
+        """The result of the draws, and which tasks the candidate broke and fixed."""
         scored = [pair for pair in self.pairs if not pair.missing]
         by_task: dict[str, list[PairedScore]] = {}
         for pair in scored:
@@ -118,7 +118,7 @@ class FrozenProof:
         self.states = {planned.set_id: FrozenState(planned, metric, alpha) for planned in plan.sets}
         """By set, in the order in which they were chosen."""
         self.order: list[tuple[str, PairedScore, float]] = []
-        """Every draw as it came: its set, its result, and the set's e-value after it."""
+        """Every draw in order: its set, its result, and the set's e-value after it."""
 
     @property
     def passed(self) -> bool:
@@ -127,14 +127,15 @@ class FrozenProof:
 
     @property
     def lost(self) -> bool:
-        """Whether not every set can pass any more: one has no draws left, or all together."""
+        """Whether some set can no longer pass: its draws or the common draws have run out."""
         if self.passed:
             return False
         out = len(self.order) >= self.plan.draws
         return out or any(state.lost for state in self.states.values())
 
     def next_draws(self, most: int) -> list[Draw]:
-        """The next draws of the sets that have not passed, each in turn; none once it is decided.
+        """The next draws of the sets that have not passed, each in turn; none once the result is
+        decided.
 
         Args:
             most: How many are run at once. Only the order and number of draws depend on it.
@@ -167,7 +168,9 @@ class FrozenProof:
         if state is None:
             raise InputError(f"The plan has no frozen set {set_id!r}.")
         if len(self.order) >= self.plan.draws:
-            raise InputError(f"All {self.plan.draws} draws of frozen sets were observed already.")
+            raise InputError(
+                f"All {self.plan.draws} draws of frozen sets have already been observed."
+            )
         state.observe(pair)
         self.order.append((set_id, pair, state.process.value))
 

@@ -24,31 +24,31 @@ from ratchet.stats.eprocess import EProcess
 from ratchet.stats.gain import USUAL_GAIN
 
 EQUAL_PASSES = 0.95
-"""Probability with which an equal candidate passes all sets that guard a proof."""
+"""Probability that an equally good candidate passes all sets that guard a proof."""
 
 MOST_MARGIN = 0.4
-"""What losing half of a set's tasks costs with 10 % noise."""
+"""The loss from failing half of a set's tasks, with 10 % noise."""
 
 LEAST_MARGIN = USUAL_GAIN
-"""Frozen sets are not held to less than the gain that experiments are planned for."""
+"""Frozen sets never demand a smaller margin than the gain that experiments are planned for."""
 
 SHARES = 2
-"""Shares of the common draws that one set may take."""
+"""Shares of the common draws that a single set may use."""
 
 MOST_DRAWS = 1000
-"""Draws up to which the fewest are looked for."""
+"""Draws up to which the smallest number is searched."""
 
 SIMULATED = 2000
 """Simulated sets behind a margin."""
 
 
 def most_noise(margin: float) -> float:
-    """The probability of an answer that comes out the other way, for which a margin is planned."""
+    """The probability that an answer flips by chance, for which a margin is planned."""
     return 0.5 - margin
 
 
 def affordable_sets(sets: int, *, alpha: float, draws: int) -> int:
-    """How many of so many sets can guard a proof: a margin of `MOST_MARGIN` holds no more.
+    """How many of these sets can guard a proof, each with a margin of at most `MOST_MARGIN`.
 
     Args:
         sets: Number of frozen sets.
@@ -66,14 +66,14 @@ def affordable_sets(sets: int, *, alpha: float, draws: int) -> int:
 
 
 def fewest_draws(*, alpha: float) -> int:
-    """The fewest draws, to the next ten, with which one set can guard a proof."""
+    """The fewest draws, rounded up to ten, with which one set can guard a proof."""
     return next(
         draws for draws in range(10, MOST_DRAWS, 10) if affordable_sets(1, alpha=alpha, draws=draws)
     )
 
 
 def frozen_margin(sets: int, *, alpha: float, draws: int) -> float:
-    """The smallest margin, in hundredths, that so many sets can be held to.
+    """The smallest margin, in hundredths, that this many sets can be held to.
 
     Args:
         sets: Number of sets, not above `affordable_sets`.
@@ -91,13 +91,13 @@ def frozen_margin(sets: int, *, alpha: float, draws: int) -> float:
 
 
 def draws_of_one(sets: int, margin: float, *, alpha: float, draws: int) -> int:
-    """Most draws of one set: twice its share, and no more than a proof of the margin takes."""
+    """Most draws of one set: twice its share, but no more than a proof of the margin takes."""
     needed = 2 * tasks_needed(alpha, margin, _variance(margin))
     return max(1, min(draws, SHARES * draws // sets, needed))
 
 
 def passing(sets: int, margin: float, *, alpha: float, draws: int) -> bool:
-    """Whether an equal candidate passes all sets with a probability of `EQUAL_PASSES`."""
+    """Whether an equally good candidate passes all sets with a probability of `EQUAL_PASSES`."""
     import numpy as np
 
     most = draws_of_one(sets, margin, alpha=alpha, draws=draws)
@@ -111,14 +111,14 @@ def passing(sets: int, margin: float, *, alpha: float, draws: int) -> bool:
 
 
 def _variance(margin: float) -> float:
-    """Variance of the difference of two scores of equal candidates, with the most noise."""
+    """Variance of the difference of two scores of equally good candidates, with the most noise."""
     noise = most_noise(margin)
     return 2.0 * noise * (1.0 - noise)
 
 
 @lru_cache(maxsize=64)
 def _passing_times(margin: float, alpha: float, draws: int) -> list[float]:
-    """Probability that a set of an equal candidate passes at a draw, by its number."""
+    """Probability that a set of an equally good candidate passes at each draw, by its number."""
     variance = _variance(margin)
     rng = random.Random(0)  # noqa: S311 - a simulation
     times = [0.0] * (draws + 1)

@@ -12,7 +12,7 @@ from ratchet.types.frozen_set import FROZEN_TASKS
 
 
 class FrozenGuardrail(msgspec.Struct, frozen=True, kw_only=True):
-    """One frozen set as it guards an experiment.
+    """A frozen set that guards an experiment.
 
     Raises:
         InputError: A value is out of range.
@@ -27,7 +27,7 @@ class FrozenGuardrail(msgspec.Struct, frozen=True, kw_only=True):
     tasks: tuple[str, ...]
     """Ids of the tasks that are drawn from, in the set's order."""
     margin: float
-    """The mean loss that is just not acceptable, in points of the score."""
+    """The smallest unacceptable mean loss, in points of the score."""
     draws: int
     """Most draws of this set, each run once with either candidate."""
     seed: str
@@ -43,7 +43,8 @@ class FrozenGuardrail(msgspec.Struct, frozen=True, kw_only=True):
             )
 
     def drawn(self, number: int) -> str:
-        """Id of the task of a draw, counted from 0: every task is as likely, each time anew."""
+        """Id of the task of a draw, counted from 0: each draw picks any task with equal
+        probability."""
         digest = hashlib.sha256(f"{self.seed}/{number}".encode()).digest()
         return self.tasks[int.from_bytes(digest[:8], "big") % len(self.tasks)]
 
@@ -60,12 +61,12 @@ class FrozenPlan(msgspec.Struct, frozen=True, kw_only=True):
     draws: int
     """Most draws of all sets together."""
     noise: float
-    """Probability up to which an answer may come out the other way by chance, while an equal
-    candidate passes all sets with a probability of 0.95."""
+    """Largest probability that an answer flips by chance at which an equally good candidate still
+    passes all sets with a probability of 0.95."""
 
     def __post_init__(self) -> None:
         check_numbers(self, 0.0, 1.0, "noise")
         check_counts(self, 1, 10**6, "draws")
         ids = [planned.set_id for planned in self.sets]
         if not ids or len(set(ids)) != len(ids):
-            raise InputError("FrozenPlan: sets are none, or one of them is given twice.")
+            raise InputError("FrozenPlan: there are no sets, or one of them is given twice.")

@@ -82,9 +82,9 @@ class Guardrail(msgspec.Struct, frozen=True):
             raise InputError(f"Guardrail {self.metric!r}: floor {self.floor!r} is below 0.")
         if not 0.0 <= self.bound < 1.0:
             raise InputError(
-                f"Guardrail {self.metric!r}: margin {self.margin!r} is not within 0 and "
+                f"Guardrail {self.metric!r}: margin {self.margin!r} is not between 0 and "
                 + ("1." if self.aggregate == "relative" else f"its scale {self.scale!r}."),
-                hint="A margin is the worsening that is just not acceptable.",
+                hint="A margin is the smallest unacceptable worsening.",
             )
 
     @property

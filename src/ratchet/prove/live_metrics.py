@@ -1,4 +1,4 @@
-"""The metrics of a live outcome, brought to [0, 1], and the limits that guard them."""
+"""The metrics of a live outcome, scaled to [0, 1], and the limits that guard them."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from ratchet.types.feedback import BAD_BELOW
 SCORE = "score"
 
 NEGATIVE = "negative feedback or errors"
-"""Share of all units that people were not content with, or that failed, where scores are feedback.
-"""
+"""Share of all units with negative feedback or an error, where scores are feedback."""
 
 UNITS = {SCORE: "", "errors": "", NEGATIVE: "", "latency": "s", "cost": "USD"}
-"""Metrics of a live outcome, with their units. Of the score more is better, of the others less."""
+"""Metrics of a live outcome, with their units. A higher score is better; of the others, lower
+values are."""
 
 
 def live_value(outcome: LiveOutcome, metric: str) -> float | None:
-    """The outcome's value in the metric's own unit, or None when it is not known.
+    """The outcome's value in the metric's own unit, or None if it is unknown.
 
     A call that failed and has no score has the score 0.
     """
@@ -37,7 +37,7 @@ def live_value(outcome: LiveOutcome, metric: str) -> float | None:
 
 
 def feedback_of(outcome: LiveOutcome) -> float | None:
-    """What people said about an answer, where scores are feedback; None when they said nothing.
+    """People's feedback on an answer, where scores are feedback; None if there was none.
 
     A call that failed has no answer, and its score of 0 is not theirs.
     """
@@ -45,7 +45,7 @@ def feedback_of(outcome: LiveOutcome) -> float | None:
 
 
 def share_of(value: float, ceiling: float) -> float:
-    """A value as a share of its ceiling, cut off at 0 and 1."""
+    """A value as a share of its ceiling, clipped to [0, 1]."""
     share = value / ceiling
     return 0.0 if share < 0.0 else 1.0 if share > 1.0 else share
 
@@ -71,14 +71,16 @@ class LiveGuardrail(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         check_metric(self.metric)
         if self.metric == SCORE:
-            raise InputError("The score is what a canary decides by; it is no guardrail of it.")
+            raise InputError(
+                "The score is what a canary decides by, so it cannot be a guardrail as well."
+            )
         check_numbers(self, 1e-12, 1e12, "ceiling")
         check_numbers(self, 0.0, 1e12, "margin")
         if self.margin >= self.ceiling:
             raise InputError(
                 f"Guardrail {self.metric!r}: margin {self.margin:g} is not below its ceiling"
                 f" {self.ceiling:g}.",
-                hint="A margin is the increase that is just not acceptable.",
+                hint="A margin is the smallest unacceptable increase.",
             )
 
 

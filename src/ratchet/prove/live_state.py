@@ -1,4 +1,4 @@
-"""The state of a running stage as plain data, so that a killed process goes on with the same bits.
+"""The state of a running stage as plain data, so that a killed process continues bit for bit.
 
 Floats survive JSON exactly, as their shortest text that reads back to the same bits is written.
 """

@@ -19,22 +19,22 @@ from __future__ import annotations
 from typing import Literal, TypeAlias
 
 MissingRule: TypeAlias = Literal["worst", "skip"]
-"""worst: as above. skip: the pair is dropped, and more than `SKIP_LIMIT` of them promote nothing;
-only evidence that was written under that rule is recomputed by it."""
+"""worst: as above. skip: the pair is dropped, and the candidate cannot pass if more than
+`SKIP_LIMIT` of them are; only evidence that was written under that rule is recomputed with it."""
 
 SKIP_LIMIT = 0.1
 """Share of dropped pairs above which the rule `skip` promotes nothing."""
 
 
 AGAINST_BETTER = (1.0, 0.0)
-"""What a missing baseline and a missing candidate count as for the claim "better"."""
+"""What a missing baseline score and a missing candidate score count as for the claim "better"."""
 
 AGAINST_WORSE = (0.0, 1.0)
 """What they count as for the claims "worse" and "no relevant gain"."""
 
 
 def gain_against_better(baseline: float | None, candidate: float | None) -> float:
-    """Candidate minus baseline, in [-1, 1], as the claim "better" has to count it."""
+    """Candidate minus baseline, in [-1, 1], as the claim "better" must count it."""
     return _gain(baseline, candidate, AGAINST_BETTER)
 
 

@@ -33,8 +33,8 @@ class ExperimentPlan(msgspec.Struct, frozen=True, kw_only=True):
     min_gain: float = 0.01
     """The smallest relevant mean gain; a gain proved to be below it ends the experiment."""
     margin: float = 0.0
-    """How much lower the candidate may score: above 0, it has to be proved not to be worse by as
-    much, in place of better. Then `min_gain` is 0: a loss proved to be above the margin ends the
+    """How much lower the candidate may score. Above 0, it must be proved no worse by that much,
+    instead of better. Then `min_gain` is 0: a loss proved to be above the margin ends the
     experiment."""
     harm_alpha: float = 0.05
     """Probability of stopping for harm when the candidate is no worse."""
@@ -44,22 +44,22 @@ class ExperimentPlan(msgspec.Struct, frozen=True, kw_only=True):
     min_pairs: int = 10
     """Number of scored pairs before which the experiment can end only for harm."""
     max_pairs: int = 1000
-    """Number of pairs, missing ones included, after which the experiment ends in any case."""
+    """Number of pairs, including missing ones, after which the experiment ends in any case."""
     seed: int = 0
     """The seed that ordered the pairs; recorded, not used."""
     repetitions: int = 1
     """How often each task is run with either candidate. Above 1, a pair compares means. It must not
     depend on any result of the experiment."""
     labels: int = 0
-    """Number of pairs that people label, when the metric is a judge's; 0 for any other. Then all
-    pairs are run, and only their labels can promote."""
+    """Number of pairs that people label if the metric is a judge's; 0 for any other. Then all pairs
+    are run, and only their labels can promote."""
     missing: MissingRule = "worst"
     """What a missing score counts as; see `ratchet.prove.missing`."""
     stages: tuple[int, ...] = ()
     """Numbers of pairs that were planned before tasks were added, in order; `max_pairs` is the
     last. An e-process bets for the pairs that were planned at the time."""
     frozen: FrozenPlan | None = None
-    """Sets of fixed problems that are run once the pairs promote, and have to pass, too; None for
+    """Sets of fixed problems that are run once the pairs promote, and must pass, too; None for
     none."""
 
     def __post_init__(self) -> None:
@@ -73,14 +73,14 @@ class ExperimentPlan(msgspec.Struct, frozen=True, kw_only=True):
             if not 1e-12 <= value <= 0.5:
                 raise InputError(f"Plan: {field} = {value!r} is not between 1e-12 and 0.5.")
         if not 0.0 <= self.min_gain < 1.0:
-            raise InputError(f"Plan: min_gain = {self.min_gain!r} is not within 0 and 1.")
+            raise InputError(f"Plan: min_gain = {self.min_gain!r} is not between 0 and 1.")
         if not 0.0 <= self.margin < 1.0:
-            raise InputError(f"Plan: margin = {self.margin!r} is not within 0 and 1.")
+            raise InputError(f"Plan: margin = {self.margin!r} is not between 0 and 1.")
         if self.margin and self.min_gain:
             raise InputError(
                 f"Plan: margin = {self.margin!r} and min_gain = {self.min_gain!r} are both given.",
-                hint="A candidate has to be better, or no worse than by the margin: set the other"
-                " to 0.",
+                hint="A candidate must be either better, or no worse by the margin: set the "
+                "other to 0.",
             )
         for field in ("min_pairs", "max_pairs", "seed", "repetitions"):
             value = getattr(self, field)
@@ -93,13 +93,13 @@ class ExperimentPlan(msgspec.Struct, frozen=True, kw_only=True):
             )
         if not 1 <= self.repetitions <= MAX_REPETITIONS:
             raise InputError(
-                f"Plan: repetitions = {self.repetitions} is not within 1 and {MAX_REPETITIONS}."
+                f"Plan: repetitions = {self.repetitions} is not between 1 and {MAX_REPETITIONS}."
             )
         if isinstance(self.labels, bool) or not isinstance(self.labels, int):
             raise InputError(f"Plan: labels = {self.labels!r} is not a whole number.")
         if not 0 <= self.labels <= self.max_pairs:
             raise InputError(
-                f"Plan: labels = {self.labels} is not within 0 and max_pairs = {self.max_pairs}."
+                f"Plan: labels = {self.labels} is not between 0 and max_pairs = {self.max_pairs}."
             )
         names = [guardrail.metric for guardrail in self.guardrails]
         twice = sorted({name for name in names if names.count(name) > 1})
@@ -179,7 +179,7 @@ class PairedScore(msgspec.Struct, frozen=True):
 
     @classmethod
     def of_repetitions(cls, repetitions: Sequence[PairedScore]) -> PairedScore:
-        """The pair of means of a task that was run several times; of one run, that run.
+        """The pair of means of a task that was run several times; of a single run, that run.
 
         A mean with a missing part is missing; `filled` counts only that part.
 
@@ -226,7 +226,8 @@ class PairedScore(msgspec.Struct, frozen=True):
             if not 0.0 <= getattr(self, side) <= 1.0:
                 raise InputError(
                     f"Task {self.task_id!r}: the {side}'s score {score!r} is outside [0, 1].",
-                    hint="Scores with a unit can be guardrails; what is improved lies in [0, 1].",
+                    hint="Scores with a unit can be guardrails; the score to improve must be in "
+                    "[0, 1].",
                 )
         if self.metrics:
             self._check_metrics()
@@ -236,7 +237,7 @@ class PairedScore(msgspec.Struct, frozen=True):
             )
             if not all(value is None or 0.0 <= value <= 1.0 for value in (before, after)):
                 raise InputError(
-                    f"Task {self.task_id!r}: the labels {self.labels!r} are not within 0 and 1."
+                    f"Task {self.task_id!r}: the labels {self.labels!r} are not between 0 and 1."
                 )
             msgspec.structs.force_setattr(self, "labels", (before, after))
 
@@ -265,7 +266,7 @@ def _side(pair: PairedScore, metric: str, side: int) -> float | None:
 
 
 def _filled(score: float | None, runs: Sequence[float | None], fill: float) -> float:
-    """The score of a side; with missing runs, the mean with `fill` in their place."""
+    """The score of a side; for missing runs, the mean with `fill` in their place."""
     if score is not None:
         return score
     mean = _mean([fill if value is None else value for value in runs or [None]])

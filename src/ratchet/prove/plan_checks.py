@@ -12,7 +12,7 @@ from ratchet.types import InputError
 
 
 def check_numbers(plan: msgspec.Struct, low: float, high: float, *fields: str) -> None:
-    """Make each field a float, from `low` to `high`.
+    """Convert each field to a float from `low` to `high`.
 
     Raises:
         InputError: A value is not a number or out of range.
@@ -23,7 +23,7 @@ def check_numbers(plan: msgspec.Struct, low: float, high: float, *fields: str) -
             raise InputError(f"{_name(plan)}: {field} = {value!r} is not a number.")
         if not low <= value <= high:
             raise InputError(
-                f"{_name(plan)}: {field} = {value!r} is not within {low:g} and {high:g}."
+                f"{_name(plan)}: {field} = {value!r} is not between {low:g} and {high:g}."
             )
         msgspec.structs.force_setattr(plan, field, float(value))
 
@@ -39,7 +39,7 @@ def check_counts(plan: msgspec.Struct, low: int, high: int, *fields: str) -> Non
         if isinstance(value, bool) or not isinstance(value, int):
             raise InputError(f"{_name(plan)}: {field} = {value!r} is not a whole number.")
         if not low <= value <= high:
-            raise InputError(f"{_name(plan)}: {field} = {value} is not within {low} and {high}.")
+            raise InputError(f"{_name(plan)}: {field} = {value} is not between {low} and {high}.")
 
 
 def check_missing(
@@ -54,8 +54,8 @@ def check_missing(
         raise InputError(f"{_name(plan)}: missing = {rule!r} is neither 'worst' nor 'skip'.")
     if (rule == "skip") != (limit is not msgspec.UNSET):
         raise InputError(
-            f"{_name(plan)}: max_missing is a limit of missing = 'skip', and of nothing else.",
-            hint="Give both, for evidence of before, or neither.",
+            f"{_name(plan)}: max_missing belongs to missing = 'skip' only.",
+            hint="Give both, for evidence in the earlier layout, or neither.",
         )
     if rule == "skip":
         check_numbers(plan, 0.0, 1.0, "max_missing")

@@ -1,4 +1,4 @@
-"""The prospect of a proof: whether going on with it is worth its rollouts.
+"""The prospect of a proof: whether continuing is worth its rollouts.
 
 A proof may be ended at any time: an e-process holds at every stopping time (Ville's inequality), so
 this changes nothing about how often a promotion is wrong. It decides how many rollouts a candidate
@@ -14,8 +14,8 @@ from ratchet.prove.comparison import Comparison, lowest_gains
 from ratchet.stats.gain import USUAL_GAIN, GainEstimate, second_moment
 
 PROSPECT = 0.15
-"""Least prospect, relative to that of the usual gain before the first pair; where a margin has to
-be proved, to that of an equal candidate. With 72 test tasks and differences of 0.41 RMS, a
+"""Least prospect, relative to that of the planned gain before the first pair; if a margin must be
+proved, to that of an equally good candidate. With 72 test tasks and differences of 0.41 RMS, a
 candidate without a gain then takes 21 pairs instead of 71, and a gain of 0.1 is proved in 0.265 of
 the cases instead of 0.271; at 0.25, 18 pairs and 0.253."""
 
@@ -24,7 +24,7 @@ _QUANTILES = tuple(_NORMAL.inv_cdf((step + 0.5) / 9) for step in range(9))
 
 
 def has_prospect(comparison: Comparison, learned: float) -> bool:
-    """Whether a proof that has begun is worth going on with.
+    """Whether a proof that has begun is worth continuing.
 
     Args:
         comparison: The proof as far as it is.
@@ -47,7 +47,7 @@ def has_prospect(comparison: Comparison, learned: float) -> bool:
 
 
 def _chance(gain: float, deviation: float, left: int, share: float) -> float:
-    """Chance that an e-process gets the rest of its threshold within so many pairs.
+    """Chance that an e-process gains the rest of its threshold within this many pairs.
 
     Its hedge replicates an option: without a gain it reaches the threshold with a probability of
     `share`, what it has of it. So does a Brownian motion that has to reach a certain level, and

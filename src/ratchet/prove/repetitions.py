@@ -31,13 +31,13 @@ CONCEDED = 0.05
 """Power, as a probability, that is given up for fewer repetitions."""
 
 FEWEST_PILOT_TASKS = 5
-"""Number of tasks below which a pilot says too little."""
+"""Number of tasks below which a pilot tells too little."""
 
 MANY_TASKS = 1000
 """Number of test tasks above which none is repeated."""
 
 SPARE = 0.2
-"""Share of the pairs to spare, with the gain that is planned for, if there were no noise."""
+"""Share of pairs that would be spare, for the planned gain, if there were no noise."""
 
 SIMULATED = 200
 """Simulated experiments behind an estimate of power."""
@@ -89,7 +89,7 @@ def may_repeat(plan: ExperimentPlan, differences: Sequence[float], most: int) ->
 def choose_repetitions(
     plan: ExperimentPlan, pilot: Sequence[PilotTask], most: int
 ) -> RepetitionPlan:
-    """The fewest repetitions whose estimated power is within 0.05 of the most that can be had.
+    """The fewest repetitions whose estimated power is within 0.05 of the most that is possible.
 
     The variance of a pair's difference is estimated as s + w / k. The agent's own noise w is the
     mean squared difference between two runs of the baseline on a task. What remains of the variance
@@ -145,7 +145,7 @@ def choose_repetitions(
 
 
 def _gain(plan: ExperimentPlan, differences: Sequence[float]) -> float:
-    """The gain that is planned for; above a margin, that of an equal candidate."""
+    """The planned gain; with a margin, the gain of an equally good candidate above it."""
     if plan.margin:
         return plan.margin
     low, high = 0.0, 1.0
@@ -169,7 +169,7 @@ def _pairs_without_noise(plan: ExperimentPlan, gain: float) -> int:
 
 
 def _power(plan: ExperimentPlan, gain: float, variance: float) -> float:
-    """Estimated probability that the gain is proved; the same draws for each variance."""
+    """Estimated probability that the gain is proved; uses the same draws for each variance."""
     deviation = sqrt(variance)
     reached = 0
     for draws in _draws(plan.max_pairs):

@@ -1,4 +1,5 @@
-"""The shadow stage: mirrored live inputs, the candidate's score beside the user's.
+"""The shadow stage: live inputs are mirrored, and the candidate's score is compared with the
+user's.
 
 The candidate passes when "worse by the margin or more" is rejected, and is stopped when "no worse"
 is rejected. It has been proved better on held-out tasks, with evidence that is not used here; this
@@ -39,32 +40,32 @@ class ShadowPlan(msgspec.Struct, frozen=True, kw_only=True):
     metric: str = "score"
     """Name of the objective, for display; scores are in [0, 1]."""
     alpha: float = 0.05
-    """Probability that a candidate passes that is worse by `margin` or more."""
+    """Probability that a candidate passes although it is worse by `margin` or more."""
     margin: float = 0.02
-    """Smallest unacceptable fall of the mean score. Above 0: what is no better passes, too, and it
-    is the held-out experiment that has proved a gain."""
+    """Smallest unacceptable fall of the mean score. Above 0, a candidate that is no better can
+    pass, too: its gain was proved by the held-out experiment."""
     harm_alpha: float = 0.05
     """Probability of stopping for harm when the candidate is no worse."""
     min_pairs: int = 30
-    """Scored pairs before which nothing passes."""
+    """Scored pairs before which the candidate cannot pass."""
     max_pairs: int = 2000
-    """Pairs, unscored ones included, after which the stage ends."""
+    """Pairs, including unscored ones, after which the stage ends."""
     harm_pairs: int = 150
-    """Pairs within which the test for harm aims to stop a candidate; it goes on afterwards."""
+    """Pairs within which the test for harm aims to stop a candidate; it continues afterwards."""
     missing: MissingRule = "worst"
     """What a side without a value counts as."""
     max_missing: float | msgspec.UnsetType = msgspec.UNSET
-    """Of the rule `skip`: share of pairs without a value above which nothing passes."""
+    """For the rule `skip`: share of pairs without a value above which the candidate cannot pass."""
     max_blocked: float = 0.2
-    """Share of blocked pairs above which nothing passes."""
+    """Share of blocked pairs above which the candidate cannot pass."""
     blocked_score: float | None = 0.0
-    """The candidate's score in a blocked pair, where it is unknown, in the proof of `pass`. With 0,
-    the worst, the proof needs no assumption about blocked pairs; in that of `harm` it is 1. None
-    leaves them out: what is proved is then proved of the others."""
+    """The candidate's assumed score in a blocked pair, in the proof of `pass`. With 0, the worst,
+    the proof needs no assumption about blocked pairs; in that of `harm` it is 1. None leaves them
+    out: the proof then holds for the other pairs."""
     guardrails: tuple[Guardrail, ...] = ()
     """Metrics of both answers that must not get worse by more than a margin, such as the cost."""
     subgroup_alpha: float = 0.05
-    """Accepted share of wrong ones among the groups that are called harmed."""
+    """Accepted share of false alarms among the groups that are reported as harmed."""
 
     def __post_init__(self) -> None:
         check_numbers(self, 1e-12, 0.5, "alpha", "harm_alpha", "subgroup_alpha")
@@ -84,12 +85,12 @@ class ShadowPlan(msgspec.Struct, frozen=True, kw_only=True):
             raise InputError(f"ShadowPlan: guardrail {twice[0]!r} is given twice.")
 
     def too_many(self, missing: int, pairs: int) -> bool:
-        """Whether so many pairs without a value let nothing pass, by the rule `skip`."""
+        """Whether so many pairs lack a value that the candidate cannot pass, by the rule `skip`."""
         return self.max_missing is not msgspec.UNSET and missing > self.max_missing * pairs
 
 
 class ShadowPair(msgspec.Struct, frozen=True, kw_only=True):
-    """One mirrored input: the score of what the user got, and of what the candidate answers.
+    """A mirrored input: the score of what the user got, and of the candidate's answer.
 
     Both scores come from the same evaluator, which does not know whose answer it scores. Feedback
     exists for one side only, and is no such score.
@@ -101,12 +102,12 @@ class ShadowPair(msgspec.Struct, frozen=True, kw_only=True):
     trace_id: str
     """The live trace that was mirrored."""
     baseline: float | None = None
-    """In [0, 1]; None when it could not be scored."""
+    """In [0, 1]; None if it could not be scored."""
     candidate: float | None = None
-    """In [0, 1]; None when it could not be scored. An answer that failed has the score 0."""
+    """In [0, 1]; None if it could not be scored. An answer that failed has the score 0."""
     blocked: str = ""
-    """Why the candidate has no answer that could be scored: it was stopped at a side effect, or
-    left what was recorded. Empty otherwise."""
+    """Why the candidate has no answer to score: it was stopped at a side effect, or left the
+    recorded path. Empty otherwise."""
     group: str = ""
     """Cluster or tag; empty for none."""
     rollout_id: str = ""
@@ -181,7 +182,7 @@ class ShadowGuardrail(msgspec.Struct, kw_only=True):
 
 
 class ShadowTest(msgspec.Struct, kw_only=True):
-    """A shadow stage as its pairs arrive.
+    """A shadow stage, updated as its pairs arrive.
 
     - **harm** as soon as "no worse" is rejected at `harm_alpha`;
     - **pass** as soon as "worse by `margin` or more" is rejected at `alpha` and every guardrail is
@@ -235,7 +236,7 @@ class ShadowTest(msgspec.Struct, kw_only=True):
 
     @property
     def too_many_missing(self) -> bool:
-        """Whether too many pairs have no score for the candidate to pass, by the rule `skip`."""
+        """Whether too many pairs lack a score for the candidate to pass, by the rule `skip`."""
         return self.plan.too_many(self.missing, self.pairs)
 
     @property

@@ -1,4 +1,4 @@
-"""The smallest margin of a guardrail that so many pairs can prove.
+"""The smallest margin of a guardrail that this many pairs can prove.
 
 A margin that even a candidate with equal metrics cannot pass refuses every candidate. Where nobody
 has chosen a margin, it is the smallest that such a candidate passes on the planned pairs. It
@@ -18,13 +18,14 @@ DIGITS = 100
 """Margins are rounded up to hundredths."""
 
 MANY = 100_000
-"""Number of pairs beyond which nobody plans."""
+"""Largest number of pairs that is planned."""
 
 _HALVINGS = 24
 
 
 def smallest_margin(guardrail: Guardrail, *, alpha: float, pairs: int) -> Guardrail:
-    """The guardrail, its margin widened until equal metrics pass it; one that passes stays.
+    """The guardrail, with its margin widened until equal metrics pass; unchanged if they do
+    already.
 
     Args:
         guardrail: The guardrail with the margin that it has at least.
@@ -52,7 +53,7 @@ def smallest_margin(guardrail: Guardrail, *, alpha: float, pairs: int) -> Guardr
 
 
 def pairs_to_pass(bound: float, *, alpha: float, pairs: int) -> int | None:
-    """About how many pairs prove that equal metrics are within a bound; None if none do.
+    """About how many pairs prove that equal metrics are within a bound; None if no number does.
 
     Args:
         bound: The margin on the scale of `Guardrail.worsening`.
@@ -77,7 +78,7 @@ def pairs_to_pass(bound: float, *, alpha: float, pairs: int) -> int | None:
 
 
 def passes(bound: float, *, alpha: float, pairs: int) -> bool:
-    """Whether a candidate with equal metrics is proved to be within a bound in so many pairs."""
+    """Whether this many pairs prove a candidate with equal metrics to be within a bound."""
     process = EProcess(null=-bound, threshold=1.0 / alpha, horizon=pairs)
     for _ in range(pairs):
         process.observe(0.0)

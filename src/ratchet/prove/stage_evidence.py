@@ -32,13 +32,13 @@ SCHEMA_STAGE = "ratchet.stage/2"
 """Identifies the layout; a changed layout gets a new number."""
 
 SCHEMA_STAGE_SKIPPING = "ratchet.stage/1"
-"""The layout before: its plans have no rule for missing values, and were decided by `skip`."""
+"""The previous layout: its plans have no rule for missing values, and used `skip`."""
 
 NEW_IN_PLANS = ("missing", "feedback")
-"""Fields of plans that the layout before does not have."""
+"""Fields of plans that the previous layout lacks."""
 
 LEFT_OUT = ("release", "versions")
-"""Fields of observations that no test reads: a watch is given only what ran the release."""
+"""Fields of observations that no test reads: a watch only gets what ran the release."""
 
 STATED = ("baseline", "candidate", "created_at", "context")
 """Fields that are not recomputed, only covered by the digest."""
@@ -127,8 +127,8 @@ def write_stage_evidence(
         )
         if len(content["observations"]) < len(observations):
             raise InputError(
-                f"The stage was over after {len(content['observations'])} of {len(observations)}"
-                " observations.",
+                f"The stage had already ended after {len(content['observations'])} of "
+                f"{len(observations)} observations.",
                 hint="An observation that was not part of the decision is no evidence of it.",
             )
         text = render({**content, "digest": digest_of(content)})
@@ -238,7 +238,7 @@ def _document(
 
 
 def _plan(stated: dict[str, Any], kind: type[StagePlan], schema: str) -> StagePlan:
-    """The plan of a file, with the rule for missing values that its layout stands for."""
+    """The plan of a file, with the rule for missing values that its layout implies."""
     if schema == SCHEMA_STAGE_SKIPPING:
         stated = {**stated, "missing": "skip"}
     elif "missing" not in stated:
@@ -258,11 +258,11 @@ def _stage_of(plan: StagePlan) -> LiveStage:
     for stage, kind in STAGES.items():
         if isinstance(plan, kind.plan):
             return stage
-    raise InputError(f"A {type(plan).__name__} is no plan of a stage.")
+    raise InputError(f"A {type(plan).__name__} is not the plan of a stage.")
 
 
 def _published(observation: Observation) -> Observation:
-    """The observation without what may be private."""
+    """The observation without fields that may be private."""
     if not isinstance(observation, LiveOutcome):
         return observation
     unit = content_hash([observation.experiment_id, observation.unit]) if observation.unit else ""

@@ -68,7 +68,7 @@ def _moved(decision: StageDecision) -> str:
 
 
 def proved_lower(decision: StageDecision) -> str:
-    """That the score is proved lower, as a clause."""
+    """A clause that the score is proved lower."""
     return (
         f"the {decision.metric} is proved lower, with an e-value of {decision.harm_e_value:.3g}"
         f" where {decision.harm_needed:.3g} is needed"
@@ -96,7 +96,7 @@ def _guarded(decision: StageDecision) -> str:
 
 
 def counted_against(decision: StageDecision, total: int, rule: MissingRule) -> list[str]:
-    """How many of all pairs or units have no score, and what they count as."""
+    """How many of all pairs or units have no score, and what these count as."""
     if not decision.missing:
         return []
     noun = "pairs" if decision.stage == "shadow" else "units"
@@ -108,7 +108,7 @@ def counted_against(decision: StageDecision, total: int, rule: MissingRule) -> l
 
 
 def blocked_pairs(decision: StageDecision) -> list[str]:
-    """In how many pairs the candidate's answer is not known."""
+    """In how many pairs the candidate's answer is unknown."""
     if not decision.blocked:
         return []
     return [
@@ -118,7 +118,7 @@ def blocked_pairs(decision: StageDecision) -> list[str]:
 
 
 def silent_units(decision: StageDecision, total: int) -> list[str]:
-    """How many of all units gave no feedback, and what is assumed of them."""
+    """How many of all units gave no feedback, and what is assumed about them."""
     if not decision.missing:
         return []
     return [
@@ -151,7 +151,7 @@ def feedback_outlook(rule: FeedbackRule, needed: int | None, gain: float, most: 
 
 
 def _rounded(count: int) -> int:
-    """To two digits that count."""
+    """Rounded to two significant digits."""
     return int(float(f"{count:.2g}"))
 
 

@@ -33,16 +33,16 @@ def budget_of(name: str, alpha: dict[str, Any]) -> tuple[float | None, list[bool
     if budget is None:
         return None, history
     if not isinstance(budget, float) or not 0.0 < budget < 1.0:
-        raise VerificationError(f"{name}: alpha.budget {short(budget)} is not within 0 and 1.")
+        raise VerificationError(f"{name}: alpha.budget {short(budget)} is not between 0 and 1.")
     return budget, history
 
 
 ABSENT = object()
-"""Stands for a value that one side lacks."""
+"""Marks a value that one side lacks."""
 
 
 def compare(stated: Any, recomputed: Any, where: str) -> list[str]:
-    """All differences between two values, to the bit; `where` names them."""
+    """All differences between two values, bit for bit; `where` names them."""
     if isinstance(stated, dict) and isinstance(recomputed, dict):
         findings = []
         for key in recomputed | stated:

@@ -1,4 +1,4 @@
-"""The look at groups of live traffic: a gain overall that harms a group is found.
+"""The look at groups of live traffic: finds a group that is harmed despite a gain overall.
 
 Each group has an e-process against "no worse in this group". Which groups are called harmed is
 decided by e-BH: among them, the expected share of groups that are not is at most the plan's
@@ -16,7 +16,7 @@ from ratchet.stats.weighted_effect import Moments
 from ratchet.types import SubgroupResult
 
 MOST_GROUPS = 100
-"""Groups that are told apart; those that appear later are counted together."""
+"""Groups that are kept apart; those that appear later are counted together."""
 
 OTHERS = "(others)"
 """Name of the later groups together."""
@@ -52,8 +52,8 @@ class Subgroups(msgspec.Struct, kw_only=True):
         Args:
             group: As `name_of` gives it; empty for none, and then nothing is done.
             observation: In [-1, 1]; its mean has the sign of the gain.
-            baseline: Score; None when the observation is of the other side.
-            candidate: Score; None when the observation is of the other side.
+            baseline: Score; None if the observation is of the other side.
+            candidate: Score; None if the observation is of the other side.
         """
         if not group:
             return

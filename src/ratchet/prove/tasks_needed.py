@@ -1,4 +1,4 @@
-"""How many test tasks the proof of a gain takes, before anything is known of the candidate."""
+"""How many test tasks the proof of a gain takes, before anything is known about the candidate."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ def tasks_needed(alpha: float, gain: float, variance: float) -> int:
 
 
 LEAST_MARGIN = 0.02
-"""The tightest margin that is taken without being asked for: it needs thousands of pairs."""
+"""The tightest margin that is used unless a tighter one is asked for: it needs thousands of pairs.
+"""
 
 PLANNED = 0.8
 """Share of the pairs that a margin is planned for. With 30 to 200 pairs and variances of 0.05 to
@@ -38,7 +39,7 @@ PLANNED = 0.8
 
 
 def provable_margin(alpha: float, tasks: int, variance: float) -> float:
-    """The smallest margin by which equal scores are likely proved to be no worse, in hundredths.
+    """The smallest margin by which equal scores are likely proved no worse, in hundredths.
 
     Args:
         alpha: Level of the experiment, in (0, 1).
@@ -52,7 +53,7 @@ def provable_margin(alpha: float, tasks: int, variance: float) -> float:
         if tasks_needed(alpha, hundredths / 100, variance) <= PLANNED * tasks:
             return hundredths / 100
     raise InputError(
-        f"{tasks} test tasks cannot prove that a candidate is no worse, by whatever margin.",
-        hint="Add test tasks: a margin of 0.1 takes about"
-        f" {ceil(tasks_needed(alpha, 0.1, variance) / PLANNED)}.",
+        f"{tasks} test tasks cannot prove that a candidate is no worse, whatever the margin.",
+        hint="Add test tasks: a margin of 0.1 takes about "
+        f"{ceil(tasks_needed(alpha, 0.1, variance) / PLANNED)}.",
     )

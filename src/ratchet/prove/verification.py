@@ -45,8 +45,8 @@ STATED = ("baseline", "candidate", "dataset", "created_at", "context")
 """Fields that are not recomputed, only covered by the digest."""
 
 COMPUTED = ("schema", "plan", "alpha", "pairs", "draws", "means", "counts", "decision")
-"""Recomputed fields, in the order in which their differences are reported after those of pairs and
-of draws."""
+"""Recomputed fields, in the order in which their differences are reported, after those of pairs and
+draws."""
 
 
 class Verification(msgspec.Struct, frozen=True, kw_only=True):
@@ -172,7 +172,7 @@ def _load(name: str) -> dict[str, Any]:
             f"{name} is not evidence: {error}.", hint="It may have been cut short; get it again."
         ) from None
     if not isinstance(content, dict):
-        raise VerificationError(f"{name} is not evidence: it holds no JSON object.")
+        raise VerificationError(f"{name} is not evidence: it contains no JSON object.")
     return content
 
 
@@ -205,7 +205,7 @@ def _pairs(name: str, content: dict[str, Any], repetitions: int) -> list[PairedS
     rows = part(name, content, "pairs", list)
     if len(rows) > LARGEST_EXPERIMENT:
         raise VerificationError(
-            f"{name} has {counted(len(rows), 'pair')}; at most {LARGEST_EXPERIMENT} are."
+            f"{name} has {counted(len(rows), 'pair')}; at most {LARGEST_EXPERIMENT} are allowed."
         )
     pairs = []
     for number, row in enumerate(rows, start=1):
@@ -234,7 +234,7 @@ def _draws(name: str, content: dict[str, Any]) -> list[tuple[str, PairedScore]]:
     rows = part(name, content, "draws", list)
     if len(rows) > LARGEST_EXPERIMENT:
         raise VerificationError(
-            f"{name} has {counted(len(rows), 'draw')}; at most {LARGEST_EXPERIMENT} are."
+            f"{name} has {counted(len(rows), 'draw')}; at most {LARGEST_EXPERIMENT} are allowed."
         )
     draws = []
     for number, row in enumerate(rows, start=1):

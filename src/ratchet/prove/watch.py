@@ -1,4 +1,4 @@
-"""The watch after a release: an alarm when live scores, errors, latency or cost get worse.
+"""The watch after a release: raises an alarm when live scores, errors, latency or cost get worse.
 
 Each metric has a detector of a fall (`ratchet.stats.change`), and their average decides, so that
 several metrics share one probability of a false alarm. A share of the traffic may stay on what was
@@ -27,7 +27,7 @@ from ratchet.types import InputError, LiveOutcome, StageDecision, StageVerdict
 
 
 class WatchedMetric(msgspec.Struct, frozen=True, kw_only=True):
-    """A metric of live outcomes and the mean that counts as unchanged.
+    """A metric of live outcomes, and the mean that counts as unchanged.
 
     Raises:
         InputError: The metric is unknown, or a number is out of range.
@@ -36,8 +36,8 @@ class WatchedMetric(msgspec.Struct, frozen=True, kw_only=True):
     metric: str = SCORE
     """`score`, `errors`, `latency` or `cost`."""
     expected: float
-    """Mean when nothing has changed, in the metric's unit, estimated with caution: a lower bound of
-    the score, an upper bound of the others, such as the end of an interval."""
+    """Mean if nothing has changed, in the metric's unit, estimated cautiously: a lower bound of the
+    score, an upper bound of the others, such as the end of an interval."""
     tolerance: float = 0.0
     """A mean that is worse by up to this raises no alarm, in the metric's unit."""
     ceiling: float = 1.0
@@ -49,9 +49,9 @@ class WatchedMetric(msgspec.Struct, frozen=True, kw_only=True):
         check_numbers(self, 0.0, 1e12, "expected", "tolerance")
         if not 0.0 < self.worst_mean < 1.0:
             raise InputError(
-                f"The watch of {self.metric!r} expects {self.expected:g} with a tolerance of"
-                f" {self.tolerance:g}, which leaves nothing between 0 and {self.ceiling:g} that"
-                " could be worse.",
+                f"The watch of {self.metric!r} expects {self.expected:g} with a tolerance of "
+                f"{self.tolerance:g}, so no value between 0 and {self.ceiling:g} could count as "
+                "worse.",
                 hint="Lower the tolerance, or raise the ceiling.",
             )
 
@@ -76,10 +76,11 @@ class WatchPlan(msgspec.Struct, frozen=True, kw_only=True):
     outcomes: int = 10_000
     """Outcomes of the release after which the watch ends."""
     control_outcomes: int = 500
-    """Outcomes of the control share within which a false alarm of its own has probability `alpha`.
-    The fewer, the sooner a change of the world is told from a bad release."""
+    """Outcomes of the control share within which it raises a false alarm of its own with
+    probability `alpha`. The fewer, the sooner a change in the world is distinguished from a bad
+    release."""
     missing: MissingRule = "worst"
-    """What a missing score counts as. skip: nothing, where scores are people's feedback, which is
+    """What a missing score counts as. skip: nothing, for scores from people's feedback, which is
     missing by design."""
 
     def __post_init__(self) -> None:
@@ -98,19 +99,19 @@ class WatchPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def needed(self) -> float:
-        """Statistic at which there is an alarm."""
+        """Statistic at which an alarm is raised."""
         return self.outcomes / self.alpha
 
     @property
     def control_needed(self) -> float:
-        """Statistic at which the control share got worse, too."""
+        """Statistic at which the control share counts as worse, too."""
         return self.control_outcomes / self.alpha
 
 
 def expected_mean(
     metric: str, outcomes: Iterable[LiveOutcome], *, ceiling: float = 1.0, level: float = 0.95
 ) -> float:
-    """The mean of earlier outcomes, estimated with caution: what a `WatchedMetric` may expect.
+    """The mean of earlier outcomes, estimated cautiously: what a `WatchedMetric` may expect.
 
     It is the worse end of Wilson's interval, which for values in [0, 1] other than 0 and 1 is wider
     than it has to be.
@@ -151,9 +152,10 @@ class WatchedTraffic(msgspec.Struct, kw_only=True):
     peak: float = 0.0
     """The largest average of the detectors so far."""
     at_worst: list[FallDetector] | None = None
-    """The detectors with each missing score as the worst; None while all scores are there."""
+    """The detectors with each missing score counted as the worst; None while no score is missing.
+    """
     peak_at_worst: float = 0.0
-    """The largest average of these."""
+    """The largest average of these so far."""
 
     @classmethod
     def begin(cls, plan: WatchPlan) -> WatchedTraffic:
@@ -166,7 +168,7 @@ class WatchedTraffic(msgspec.Struct, kw_only=True):
         return _average(self.detectors)
 
     def add(self, plan: WatchPlan, outcome: LiveOutcome) -> None:
-        """Add an outcome; another metric than the score stays as it is without a value."""
+        """Add an outcome; without a value, a metric other than the score does not change."""
         self.outcomes += 1
         for place, watched in enumerate(plan.metrics):
             value = live_value(outcome, watched.metric)
@@ -214,7 +216,7 @@ def _average(detectors: list[FallDetector]) -> float:
 
 
 class WatchTest(msgspec.Struct, kw_only=True):
-    """A watch as outcomes arrive.
+    """A watch, updated as outcomes arrive.
 
     - **alarm** when the release got worse and the control share, if there is one, has not;
     - **drift** when both got worse;
@@ -264,14 +266,15 @@ class WatchTest(msgspec.Struct, kw_only=True):
         return self.verdict
 
     def finish(self) -> StageVerdict:
-        """End the watch without further outcomes, as when the next release takes its place."""
+        """End the watch without further outcomes, for example when the next release replaces this
+        one."""
         if self.verdict is None:
             self.verdict = "inconclusive"
         return self.verdict
 
     @property
     def e_values(self) -> dict[str, float]:
-        """The current statistics by name; under no change they grow by 1 with each outcome."""
+        """The current statistics by name; if nothing changes, they grow by 1 with each outcome."""
         return {"release": self.release.value, "control": self.control.value}
 
     def decision(self) -> StageDecision:
@@ -331,7 +334,7 @@ class WatchTest(msgspec.Struct, kw_only=True):
         return f"No alarm so far: {moved}.{self._missing()}"
 
     def _missing(self) -> str:
-        """How many outcomes had no score; empty when all did."""
+        """How many outcomes had no score; empty if all had one."""
         missing, outcomes = self.release.missing, self.release.outcomes
         return f" {missing} of {outcomes} outcomes had no score." if missing else ""
 

@@ -1,4 +1,4 @@
-"""The agent in an interpreter of its own, as the tool sees it: through a host process there."""
+"""The agent in an interpreter of its own, seen from the tool: through a host process there."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ LOAD_S = 300.0
 """Seconds that the import of an agent may take."""
 
 SEND_S = 30
-"""Seconds that the process may read nothing while it is sent something."""
+"""Seconds for which the process may leave what it is sent unread."""
 
 END_S = 5.0
-"""Seconds in which the process ends once it has hung up."""
+"""Seconds in which the process must end once the connection is closed."""
 
 _ERRORS = {"AgentError": AgentError, "ConfigError": ConfigError, "InputError": InputError}
 
@@ -52,7 +52,7 @@ Answer = TypeVar("Answer", bound=Reply)
 
 
 class AgentHost:
-    """A process in the agent's interpreter that answers requests; started with the first one.
+    """A process in the agent's interpreter that answers requests; the first request starts it.
 
     Its methods may be called by any thread. The process ends with this one, or at `close`.
 
@@ -64,7 +64,7 @@ class AgentHost:
         self.interpreter = interpreter
         self._numbers = itertools.count(1)
         self._waiting: dict[int, Future[Reply]] = {}
-        """Of the present process."""
+        """Belongs to the present process."""
         self._agent: DescribeAgent | None = None
         self._lock = threading.Lock()
         self._connection: socket.socket | None = None
@@ -215,11 +215,11 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 
 def other_build(interpreter: Interpreter) -> AgentError:
-    """The error for a message of an SDK that is not this one, though it is of its version."""
+    """The error for a message from a different build of the SDK, though of the same version."""
     return AgentError(
-        f"The agent's interpreter {interpreter.executable} has another build of Ratchet's SDK: it"
-        " sent what this one cannot read.",
-        hint=f"Install this one there: {install_command(interpreter, again=True)}",
+        f"The agent's interpreter {interpreter.executable} has a different build of Ratchet's "
+        "SDK: it sent a message that this build cannot read.",
+        hint=f"Install this build there: {install_command(interpreter, again=True)}",
     )
 
 
@@ -250,7 +250,7 @@ class HostedAgent:
         self.kind = description.kind
         self.is_async = description.is_async
         self.declarations: dict[str, Declaration] = description.declarations
-        """The resources declared in the agent's source and in its files of prompts, by name."""
+        """The resources declared in the agent's source and in its prompt files, by name."""
         self.prompts_in_calls = spec.prompts_in_calls
         self.optional = description.optional
         """Names of the parameters that have a default."""

@@ -1,4 +1,4 @@
-"""Base URLs that stay the same for a process, while the attempt that its calls are for changes.
+"""Base URLs that stay the same for a process while it runs one attempt after another.
 
 A client reads its base URL once, when it is made: in a service, in a module that is imported, in an
 object that lives on. So these URLs are those of a relay on loopback, which leads each call to the
@@ -26,8 +26,7 @@ from ratchet.types import Claim
 from ratchet.worker.environment import NO_TOKEN, attempt_name, client_variables, gateway_urls
 
 _NO_ATTEMPT = (
-    "No rollout runs in this process now. Model calls that it makes once its answer is given count"
-    " for none."
+    "No rollout is running in this process. Model calls made after its answer count for no rollout."
 )
 _NO_MODEL_CALL = "Only model calls to the hosts of [agent] model_hosts are passed on here."
 
@@ -46,11 +45,11 @@ class AttemptRelays:
         self._server = server
         self._hosts = tuple(hosts)
         self._attempts: dict[str, Mapping[DialectName, str]] = {}
-        """The gateway's URLs for the attempt of each process; none where none runs."""
+        """The gateway's URLs for the attempt of each process; none while no attempt runs."""
         self._relay = ModelRelay(answering=self._led, trust_env=False)
 
     def start(self) -> None:
-        """Listen on a free port of loopback."""
+        """Listen on a free loopback port."""
         self._relay.__enter__()
 
     def of(self, process: int) -> AttemptRelay:
@@ -58,11 +57,11 @@ class AttemptRelays:
         return AttemptRelay(self._relay, str(process), self._server, self._hosts, self._attempts)
 
     def close(self) -> None:
-        """End the relay, and calls under way."""
+        """End the relay, and the calls under way."""
         self._relay.__exit__()
 
     def _led(self, request: RelayedRequest) -> RelayAnswer | RelayedRequest | None:
-        """A call to a model host on its way; else a refusal of what is not for the gateway."""
+        """A call to a model host, passed on; else a refusal of what is not for the gateway."""
         if request.url.startswith(f"{self._server}/gateway/"):
             return None
         process, _, host_path = request.path.lstrip("/").partition("/")
@@ -115,7 +114,7 @@ class AttemptRelay:
         self._routes = {dialect: f"{dialect}-{name}" for dialect in _DIALECTS}
 
     def variables(self, base_urls: Sequence[str] = (), keys: Sequence[str] = ()) -> dict[str, str]:
-        """Environment variables that lead the providers' libraries to the relay.
+        """Environment variables that route the providers' libraries to the relay.
 
         Args:
             base_urls: Further variables for the base URL.
@@ -128,7 +127,7 @@ class AttemptRelay:
         return client_variables(urls, NO_TOKEN, base_urls, keys)
 
     def hook_variables(self, environ: Mapping[str, str]) -> dict[str, str]:
-        """Variables that lead calls of Python processes to their model hosts to the relay.
+        """Variables that route calls of Python processes to their model hosts through the relay.
 
         Args:
             environ: Their environment besides.
@@ -136,7 +135,7 @@ class AttemptRelay:
         return hook_variables(f"{self._relay.url}/hosts-{self._name}", self._hosts, environ)
 
     def lead_to(self, claim: Claim | None) -> None:
-        """Let the calls from now on count for an attempt; None for no attempt."""
+        """Count calls from now on for an attempt; None for no attempt."""
         urls: Mapping[DialectName, str] = dict.fromkeys(_DIALECTS, "")
         if claim is None:
             self._attempts.pop(self._name, None)

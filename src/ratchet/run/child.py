@@ -25,7 +25,7 @@ TAIL_BYTES = 3_000
 READ_BYTES = 65_536
 
 LINGER_S = 0.5
-"""How long to read on after the child has ended, for processes that left its group."""
+"""How long to go on reading after the child has ended, for processes that left its group."""
 
 
 class ChildEnd(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,7 +39,7 @@ class ChildEnd(msgspec.Struct, frozen=True, kw_only=True):
     stderr: bytes
     """The last bytes of standard error."""
     denied: tuple[Act, ...] = ()
-    """What it tried outside of itself and was denied."""
+    """What it tried to do outside of itself and was denied."""
 
     def sentence(self) -> str:
         """Describe an exit with an error code or by a signal."""
@@ -228,7 +228,7 @@ async def _read(pipe: IO[bytes], into: _Whole | _Tail) -> None:
 
 
 async def _write(pipe: IO[bytes], source: Path) -> None:
-    """Write a file's content into a pipe, and close it; a program need not read it."""
+    """Write a file's content into a pipe, and close it; the program need not read it."""
     loop = asyncio.get_running_loop()
     transport, protocol = await loop.connect_write_pipe(
         lambda: asyncio.streams.FlowControlMixin(loop=loop), pipe
@@ -245,7 +245,7 @@ async def _write(pipe: IO[bytes], source: Path) -> None:
 
 
 async def _ended(pid: int) -> None:
-    """Wait until a child has ended, without reaping it: its pid is not reused."""
+    """Wait until a child has ended without reaping it, so that its pid is not reused."""
     try:
         descriptor = os.pidfd_open(pid)
     except (AttributeError, OSError):  # no pidfd on this system

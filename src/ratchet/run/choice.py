@@ -22,13 +22,13 @@ AT_ONCE = 16
 """Default number of attempts at once for agents that wait rather than compute."""
 
 OF_A_LOOP = 8
-"""Attempts at once that justify another event loop in a process of its own."""
+"""Concurrent attempts that justify another event loop, in a process of its own."""
 
 LEAST_CANDIDATES = 4
 """Least number of workers that stay alive, idle ones included, with an import per candidate."""
 
 LEAST_MEMORY = 512 * 1024 * 1024
-"""Bytes that every worker gets at least."""
+"""Minimum memory of each worker, in bytes."""
 
 
 def executor_for(
@@ -83,7 +83,8 @@ def executor_for(
         raise ConfigError(
             f'executor = "{kind}" under [run] imports the agent into Ratchet\'s own environment,'
             f" and the agent's is that of {spec.python}.",
-            hint='Set executor = "auto"; or install Ratchet\'s tool there, and run it there.',
+            hint='Set executor = "auto"; or install Ratchet\'s tool in that environment, and run '
+            "it there.",
         )
     if kind == "ray":
         from ratchet.run.ray_executor import RayExecutor
@@ -149,7 +150,7 @@ def check_import_per_candidate(kind: Kind) -> None:
 
 
 def ray_cluster(address: str | None) -> str:
-    """Address of the Ray cluster: the given one, else that of RAY_ADDRESS, else `auto`."""
+    """Address of the Ray cluster: the configured one, else that of RAY_ADDRESS, else `auto`."""
     return address or os.environ.get("RAY_ADDRESS") or "auto"
 
 

@@ -115,7 +115,7 @@ class CommandExecutor:
 
     @property
     def slots(self) -> int:
-        """Attempts at once."""
+        """Number of concurrent attempts."""
         return self._slots
 
     async def start(self) -> None:
@@ -230,8 +230,8 @@ class CommandExecutor:
             status, error = "timed_out", timed_out(self._timeout_s) + ended.tail()
         elif ended.why == "flood":
             error = (
-                f"The command printed more than {MAX_OUTPUT_BYTES} bytes on standard output, which"
-                " is for the result; what is for people goes to standard error."
+                f"The command printed more than {MAX_OUTPUT_BYTES} bytes on standard output, "
+                "which is for the result. Write messages for people to standard error."
             )
         elif ended.code and not (self._handover.stdin and ended_with_input(ended.error_text)):
             status = "crashed" if ended.code < 0 else "failed"
@@ -245,7 +245,7 @@ class CommandExecutor:
         return msgspec.structs.replace(outcome, spans=(self._span(claim, outcome),))
 
     def _result(self, ended: ChildEnd, output_file: OutputFile | None) -> object:
-        """The result of a command that ended well.
+        """The result of a command that succeeded.
 
         Raises:
             InputError: It is not where it should be.
@@ -343,8 +343,8 @@ def task_json(claim: Claim, resources: Mapping[str, Resource]) -> bytes:
 def _not_started(error: OSError | ValueError) -> str:
     if isinstance(error, OSError) and error.errno == errno.E2BIG:
         return (
-            "The command cannot be started: the task's input is longer than an argument may be."
-            ' Give it on standard input: stdin = "{input}" under [agent] in ratchet.toml.'
+            "The command cannot be started: the task's input is longer than an argument may be. "
+            'Pass it on standard input: stdin = "{input}" under [agent] in ratchet.toml.'
         )
     return f"The command cannot be started: {error}."
 

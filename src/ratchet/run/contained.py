@@ -1,4 +1,4 @@
-"""The contained executor: runs attempts of candidates with code of their own in a sandbox.
+"""The contained executor: runs attempts of candidates with their own code in a sandbox.
 
 Evolved code is untrusted. It gets the task's input; the expected answer, the task's metadata and
 name, and the evaluators stay outside. Its reply may be forged: another rollout's outcome, invented
@@ -56,7 +56,7 @@ RESULT_BYTES = 2 * MAX_OUTPUT_BYTES
 """Maximum size of a reply: the output, and the spans beside it."""
 
 PINGS = 5
-"""Empty requests at the start, to measure the overhead of the sandbox."""
+"""Empty requests at the start that measure the overhead of the sandbox."""
 
 PING_EVERY = 8
 """Attempts between two further measurements: the overhead depends on the machine's load."""
@@ -83,15 +83,18 @@ _DRY = msgspec.json.encode(
 )
 
 SELF_GRADED = (
-    "The agent grades itself in the process that runs the candidate's code, which could so give"
-    " itself any reward: candidates of code are not evaluated by it. Name an evaluator under"
-    " [[evaluators]] and let the agent return its answer; or accept it with"
-    " unsafe_self_graded = true under [sandbox]."
+    "The agent grades itself in the process that runs the candidate's code, which could thus "
+    "give itself any reward, so candidates with code are not evaluated this way. Name an "
+    "evaluator under [[evaluators]] and let the agent return its answer; or accept the risk with "
+    "unsafe_self_graded = true under [sandbox]."
 )
 """Error for a candidate's code in an agent that returns its own reward."""
 
 
-EVADED = "Beside a candidate's code that counts as a failure: it could evade tasks in this way."
+EVADED = (
+    "With a candidate's code this counts as a failure, since the code could evade tasks in "
+    "this way."
+)
 
 
 class Containment(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,7 +102,7 @@ class Containment(msgspec.Struct, frozen=True, kw_only=True):
 
     level: Literal["auto", "bubblewrap", "landlock", "none"] = "auto"
     unsafe: bool = False
-    """Whether attempts run unprotected where no sandbox is available."""
+    """Whether attempts run unprotected if no sandbox is available."""
     memory_bytes: int = 512 * 1024 * 1024
     read: tuple[Path, ...] = ()
     """Files and folders outside the project that are readable in the sandbox."""
@@ -155,7 +158,7 @@ class ContainedExecutor:
 
     @property
     def slots(self) -> int:
-        """Attempts at once."""
+        """Number of concurrent attempts."""
         return self._slots
 
     async def start(self) -> None:
@@ -207,8 +210,8 @@ class ContainedExecutor:
             raise AgentError(
                 f"The agent {spec.entry!r} does not load in the sandbox. {reason}\n",
                 hint=error.hint
-                or "What it reads beside its project is named by read = […] under"
-                " [sandbox], and the addresses that it calls by connect = […].",
+                or "Under [sandbox], list the files that it reads outside of its project as read "
+                "= […], and the addresses that it calls as connect = […].",
             ) from None
         for _ in range(PINGS):
             await self._ping()
@@ -270,7 +273,9 @@ class ContainedExecutor:
         try:
             reply = msgspec.json.decode(body, type=Outcome)
         except (msgspec.DecodeError, RecursionError) as error:
-            return cut_off(claim, "failed", f"What came out of the sandbox is no outcome: {error}")
+            return cut_off(
+                claim, "failed", f"What came out of the sandbox is not an outcome: {error}"
+            )
         fault = _fault(reply, claim)
         if fault:
             return cut_off(claim, "failed", f"What came out of the sandbox {fault}", clock)
@@ -295,7 +300,7 @@ class ContainedExecutor:
         )
 
     def _rewards(self, scores: Sequence[Score]) -> tuple[Score, ...]:
-        """The agent's own scores where they are allowed, with the version `agent`."""
+        """The agent's own scores if they are allowed, with the version `agent`."""
         if not self._takes_rewards:
             return ()
         return tuple(
@@ -319,7 +324,7 @@ def _fault(reply: Outcome, claim: Claim) -> str:
         return f"says that the attempt is {status!r}, which it cannot know."
     size = len(msgspec.json.encode(reply.output))
     if size > MAX_OUTPUT_BYTES:
-        return f"holds an output of {size} bytes; at most {MAX_OUTPUT_BYTES} are kept."
+        return f"holds an output of {size} bytes; at most {MAX_OUTPUT_BYTES} are allowed."
     return ""
 
 
@@ -332,8 +337,8 @@ def _is_whole(span: Span) -> bool:
 def _describe_end(answer: Any) -> str:
     """Describe the end of an attempt that sent no reply."""
     what = {
-        "memory": "used more memory than it may",
-        "flooded": "printed or returned more than it may",
+        "memory": "used more memory than allowed",
+        "flooded": "printed or returned more than allowed",
         "crashed": "ended without an answer",
         "refused": "was refused",
     }.get(answer.status, f"ended ({answer.status})")
@@ -344,7 +349,7 @@ def _describe_end(answer: Any) -> str:
 
 
 class RoutedExecutor:
-    """Sends attempts whose candidate has code of its own to one executor, others to another.
+    """Sends attempts whose candidate has its own code to one executor, and others to another.
 
     Args:
         usual: Runs attempts with the source's own code.
@@ -361,7 +366,7 @@ class RoutedExecutor:
 
     @property
     def slots(self) -> int:
-        """Attempts at once."""
+        """Number of concurrent attempts."""
         return self._usual.slots
 
     async def start(self) -> None:

@@ -1,23 +1,31 @@
-"""What a contained agent tried outside of itself, as spans of its attempt and as a sentence."""
+"""What a contained agent tried to do outside of itself, as spans of its attempt and as a
+sentence."""
 
 from __future__ import annotations
 
 import json
 import os
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 import msgspec
 
 from ratchet.observe.ids import attempt_span_id, attempt_trace_id, new_span_id
+from ratchet.observe.project_paths import folder_with_config
+from ratchet.run.reachable import model_hosts
 from ratchet.sandbox.acts import Act
+from ratchet.sandbox.executables import portable_name
 from ratchet.types import Outcome, Span
 
+_PROVIDERS = {host for host, _ in model_hosts({})}
+
 MOST_NAMED = 10
-"""Attempts that an error message names; the spans name all."""
+"""Attempts that an error message names; the spans name all of them."""
 
 
 def with_denials(outcome: Outcome, acts: Sequence[Act]) -> Outcome:
-    """An outcome with what was denied in its attempt: a span for each, named in its error if any.
+    """An outcome with what was denied in its attempt: a span for each act, and its error names
+    them.
 
     An attempt that succeeded all the same has spans alone.
 
@@ -71,7 +79,7 @@ def kept_of(spans: Iterable[Span]) -> list[Act]:
 
 
 def sentence(acts: Sequence[Act], *, went_well: bool = False) -> str:
-    """What was denied, how it is allowed, and what was done in copies, as sentences.
+    """What was denied, how to allow it, and what was done in copies, as sentences.
 
     Args:
         acts: What was tried.
@@ -89,7 +97,9 @@ def sentence(acts: Sequence[Act], *, went_well: bool = False) -> str:
     if keys:
         what = "it" if len(denied) == 1 else "them"
         settings = _listed([f"{key} = {json.dumps(values)}" for key, values in keys.items()])
-        lack = f"It answered without; if its answer lacks {what}, allow" if went_well else "Allow"
+        lack = (
+            f"It answered without it; if its answer lacks {what}, allow" if went_well else "Allow"
+        )
         texts.append(f"{lack} {what} with {settings} under [agent.allow] in ratchet.toml.")
     if copied := [act for act in acts if act.end == "copied"]:
         deeds = {"write": "wrote", "delete": "deleted"}
@@ -123,15 +133,23 @@ def described(act: Act) -> str:
             )
 
 
-def allowing(act: Act) -> tuple[str, str]:
-    """The key under [agent.allow] that allows an act, and its value; empty for what none allows."""
+def allowing(act: Act, root: Path | None = None) -> tuple[str, str]:
+    """The key under [agent.allow] that allows an act, and its value; empty if none does.
+
+    Args:
+        act: What was denied.
+        root: The project's folder; by default the one around a program that was started.
+    """
     match act.kind:
+        case "connect" if act.subject in _PROVIDERS:
+            return "", ""  # model calls go through the gateway; what else it is sent are reports
         case "connect":
             return "hosts", _place(act)
         case "socket" if act.subject.startswith("/"):
             return "hosts", act.subject
         case "program":
-            return "programs", os.path.basename(act.subject)
+            root = root or folder_with_config(Path(act.subject).parent)
+            return "programs", portable_name(act.subject, None if root is None else str(root))
         case "write" | "delete":
             folder = os.path.dirname(act.subject)
             is_broad = folder in ("/", os.path.expanduser("~"))

@@ -14,11 +14,11 @@ attempt at a time in each. auto: async for async agents, else process."""
 
 
 class Executor(Protocol):
-    """Runs attempts. Each ends, however the agent behaves, and never affects another."""
+    """Runs attempts. Each of them ends, however the agent behaves, and never affects another."""
 
     @property
     def slots(self) -> int:
-        """Attempts at once."""
+        """Number of concurrent attempts."""
         ...
 
     async def start(self) -> None:

@@ -1,4 +1,4 @@
-"""The fleet executor: rollouts run at the runners of a server, and end here.
+"""The fleet executor: rollouts run on a server's runners, and end here.
 
 The id of a rollout at the server is a hash of its id here, so one that has ended there before is
 not run again. Runners retry what fails; here a rollout ends at its first outcome.
@@ -46,13 +46,13 @@ GATHER_S = 0.005
 """How long a rollout waits for others to share its request."""
 
 WAIT_S = 20.0
-"""Seconds that the server holds a request that waits for rollouts to end."""
+"""Seconds for which the server holds a request that waits for rollouts to end."""
 
 REJOIN_S = 0.05
-"""How long such a request goes on once there are further rollouts to wait for."""
+"""Seconds after which such a request ends once there are further rollouts to wait for."""
 
 NOTICE_S = 5.0
-"""Seconds without an ended rollout after which it is checked that somebody runs them."""
+"""Seconds without an ended rollout after which it checks that some runner runs them."""
 
 GIVE_UP_S = 3600.0
 """Longest outage of the server, in seconds."""
@@ -71,7 +71,7 @@ class _Pending:
 
 
 class FleetExecutor:
-    """Runs attempts at the runners of a server.
+    """Runs attempts on the runners of a server.
 
     Args:
         url: The server's address.
@@ -124,7 +124,7 @@ class FleetExecutor:
         return self._slots
 
     async def start(self) -> None:
-        """Reach the server and say who runs the rollouts.
+        """Reach the server and report who runs the rollouts.
 
         Raises:
             StoreError: It is away for too long.
@@ -142,7 +142,7 @@ class FleetExecutor:
             task.add_done_callback(self._task_ended)
 
     async def execute(self, claim: Claim, resources: Mapping[str, Resource]) -> Outcome:
-        """Have one rollout run elsewhere, and wait for its end.
+        """Have a rollout run elsewhere, and wait for its end.
 
         A cancellation leaves it there: its result is found when it is asked for again.
 
@@ -269,7 +269,7 @@ class FleetExecutor:
             self._more.set()
 
     async def _notice(self) -> None:
-        """Say so, once, when no runner at the server runs what is pending."""
+        """Report, once, that no runner at the server runs what is pending."""
         while True:
             await asyncio.sleep(NOTICE_S)
             if not self._awaited or time.monotonic() - self._ended_at < NOTICE_S:
@@ -285,7 +285,7 @@ class FleetExecutor:
                 self._said = text
 
     def _absent(self, runners: Sequence[FleetRunner], place: Place) -> str:
-        """Why no runner runs this agent's rollouts, in sentences; empty when one does."""
+        """Why no runner runs this agent's rollouts, in sentences; empty if one does."""
         queue = self._build.queue("x", place)
         if any(_serves(runner, queue) for runner in runners):
             return ""
@@ -300,21 +300,21 @@ class FleetExecutor:
                 places_by_difference.setdefault(what, set()).add(_place_of(runner.name))
         if contained:
             return (
-                f"No runner at {url} can make a sandbox, which candidates with code need"
-                f" ({_count(contained, 'runner')} without one): start one on Linux, with bubblewrap"
-                " or Landlock."
+                f"No runner at {url} has a sandbox, which candidates with code need "
+                f"({_count(contained, 'runner')} without one): start one on Linux, with "
+                "bubblewrap or Landlock."
             )
         start = f"Start one there from this source: ratchet runner --server {url}"
         wanted = self._build
         if not places_by_difference:
-            return f"No runner at {url} holds {entry}, {wanted}. {start}"
+            return f"No runner at {url} has {entry}, {wanted}. {start}"
         number = sum(map(len, places_by_difference.values()))
         differences = "; ".join(
             f"{what} on {', '.join(sorted(on))}" for what, on in places_by_difference.items()
         )
         return (
-            f"{_count(number, 'runner')} at {url} {'holds' if number == 1 else 'hold'} another"
-            f" version of {entry}: {differences}. Wanted: {wanted}. {start}"
+            f"{_count(number, 'runner')} at {url} {'has' if number == 1 else 'have'} another "
+            f"version of {entry}: {differences}. Wanted: {wanted}. {start}"
         )
 
     def _away(self, error: StoreError) -> None:
@@ -331,7 +331,7 @@ class FleetExecutor:
         if isinstance(error, StoreError):
             error = StoreError(
                 error.message,
-                hint="The same command continues when it is back: what ended is not run again.",
+                hint="The same command continues when it is back: what has ended is not run again.",
             )
         self._failure = error
         for pending in self._pending.values():
@@ -373,7 +373,7 @@ def _outcome(claim: Claim, ended: EndedRollout) -> Outcome:
 
 
 def unrecorded_usd(rollout: Rollout, spans: Sequence[Span]) -> float | None:
-    """Dollars of a rollout's calls that these spans of its final attempt do not record.
+    """Dollars of a rollout's calls that the spans of its final attempt do not record.
 
     None when the price of such a call is unknown.
     """

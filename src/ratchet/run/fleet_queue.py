@@ -1,4 +1,4 @@
-"""Names of the queues that many machines share: they state which agent a runner must hold.
+"""Names of the queues that many machines share: they state which agent a runner must have.
 
 ENTRY@SOURCE/pyVERSION/plain/NAME, or …/sandbox/NAME for candidates with code. A runner serves the
 queues of the agent that it has loaded, so it never sees rollouts that it must not run.
@@ -58,7 +58,7 @@ class AgentBuild(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(self.queue("", place).removesuffix("/") + EVERY for place in places)
 
     def differs(self, reference: AgentBuild) -> str:
-        """What this build has and another one lacks, as a clause; empty when they are equal."""
+        """What this build has and another lacks, as a clause; empty if they are equal."""
         parts = []
         if self.source != reference.source:
             parts.append(f"version {self.source[:12]} of its source")
@@ -87,5 +87,5 @@ def read_queue(name: str) -> FleetQueue | None:
 
 
 def entry_prefix(entry: str) -> str:
-    """What the names of all queues of an agent begin with, whatever its version."""
+    """Prefix of the names of all queues of an agent, whatever its version."""
     return f"{quote(entry, safe=':')}@"

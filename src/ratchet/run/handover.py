@@ -1,4 +1,4 @@
-"""What a program is given of a task, and where its answer is."""
+"""What a program gets of a task, and where its answer is."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class Handover(msgspec.Struct, frozen=True, kw_only=True):
     method: str = "POST"
     """HTTP method of a request."""
     query: dict[str, str] = {}
-    """Fields of the URL's query; with them no body is sent but a configured one."""
+    """Fields of the URL's query; with them, no body is sent unless one is configured."""
     output: str = ""
-    """Where the answer is: LAST_LINE or FILE and a path for a command, a dotted path in the
-    response of a service; empty for all that it prints or responds with."""
+    """Where the answer is: LAST_LINE, or FILE and a path, for a command; a dotted path in the
+    response for a service; empty for everything that it prints or responds with."""
 
     def command(self, task_input: Any) -> tuple[tuple[str, ...], bytes | None]:
         """The words of the command for a task's input, and its standard input.
@@ -44,9 +44,9 @@ class Handover(msgspec.Struct, frozen=True, kw_only=True):
         for template, word in zip(self.words, words, strict=True):
             if "\0" in word:
                 raise InputError(
-                    f"The task's input has a NUL character, which no argument can hold: {template}"
-                    " in [agent] command.",
-                    hint='Give it on standard input: stdin = "{input}".',
+                    "The task's input has a NUL character, which no argument can contain: "
+                    f"{template} in [agent] command.",
+                    hint='Pass it on standard input: stdin = "{input}".',
                 )
         if self.stdin is not None:
             return words, filled_text(self.stdin, task_input, "[agent] stdin").encode()
@@ -54,7 +54,7 @@ class Handover(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def takes_input(self) -> bool:
-        """Whether anything of a task is handed over."""
+        """Whether any part of a task is handed over."""
         given = (self.stdin, self.query) if self.words else (self.body, self.query)
         as_json = given[0] is None and not (self.query or has_placeholders(self.words))
         return as_json or has_placeholders([*self.words, *filter(None, given)])
@@ -81,7 +81,7 @@ class Handover(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.json.encode(filled(self.body, task_input, "[agent] body"))
 
     def check(self, task_input: Any) -> None:
-        """Check that a task's input has what the settings name.
+        """Check that a task's input has the fields that the settings name.
 
         Raises:
             InputError: It has not.
@@ -91,7 +91,7 @@ class Handover(msgspec.Struct, frozen=True, kw_only=True):
         self.fields(task_input)
 
     def check_output(self, is_program: bool, *, is_command: bool) -> None:
-        """Check where the answer is.
+        """Check the setting for where the answer is.
 
         Raises:
             ConfigError: An agent of this kind has none there.
@@ -103,8 +103,8 @@ class Handover(msgspec.Struct, frozen=True, kw_only=True):
         path = PurePosixPath(self.file)
         if not self.file or path.is_absolute() or ".." in path.parts:
             raise ConfigError(
-                f'output should be "{LAST_LINE}" or "{FILE}PATH", a path below ratchet.toml; or'
-                " be left out: then the answer is all that the command prints."
+                f'output should be "{LAST_LINE}" or "{FILE}PATH", with a path below ratchet.toml. '
+                "Without it, the answer is everything that the command prints."
             )
 
     @property

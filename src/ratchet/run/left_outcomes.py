@@ -9,11 +9,11 @@ from ratchet.store import Store
 from ratchet.worker.outbox import left_in
 
 OUTBOX = "outcomes"
-"""Name of the folder, in a state folder, in which workers leave them."""
+"""Name of the folder, in a state folder, in which workers leave outcomes."""
 
 
 def store_left_outcomes(store: Store, state: Path) -> None:
-    """Store what was left in a state folder; of a rollout that has gone on since, nothing.
+    """Store what was left in a state folder; skips rollouts that have gone on since.
 
     Raises:
         StoreError: They cannot be stored, and stay where they are.

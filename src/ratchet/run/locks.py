@@ -39,13 +39,13 @@ class FileLock:
             StoreError: The file cannot be created or locked.
         """
         if self._file >= 0:
-            raise Conflict(f"{self._purpose} is running already (this very process).")
+            raise Conflict(f"{self._purpose} is already running (in this process).")
         try:
             make_folder(self._path.parent)
             self._file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
             raise StoreError(
-                f"The lock file {self._path} cannot be made: {error.strerror}.",
+                f"The lock file {self._path} cannot be created: {error.strerror}.",
                 hint="Make its folder writable, or name another state folder.",
             ) from None
         try:
@@ -54,7 +54,7 @@ class FileLock:
             holder = os.pread(self._file, 32, 0).decode("ascii", "replace").strip()
             self.release()
             raise Conflict(
-                f"{self._purpose} is running already (process {holder or 'unknown'}).",
+                f"{self._purpose} is already running (process {holder or 'unknown'}).",
                 hint="Wait for it, or stop it first.",
             ) from None
         except OSError as error:

@@ -1,4 +1,4 @@
-"""Hosts that model calls go to by themselves, whatever the variables for base URLs say.
+"""Hosts to which model calls go directly, whatever the variables for base URLs say.
 
 In the agent's process a hook sends these calls to a relay, with their address in the path. Of a
 protocol that the gateway knows they go on to the gateway, which is told the address; others go to
@@ -23,7 +23,7 @@ from ratchet.run.model_relay import RelayedRequest, direct_path
 PYTHON_HOOK = Path(hooks.__file__).with_name("python")
 
 UPSTREAM_HEADER = "x-ratchet-upstream"
-"""Tells the gateway the base URL that a call would go to without it."""
+"""Header that tells the gateway the base URL to which a call would go without it."""
 
 MODEL_RELAY = "RATCHET_MODEL_RELAY"
 """Variable with the URL of the relay, for the hook."""
@@ -38,11 +38,11 @@ class ModelOperation(NamedTuple):
     dialect: DialectName
     base_url: str
     path: str
-    """Below the base URL, with its query."""
+    """The path below the base URL, with its query."""
 
 
 def operation_of(url: str) -> ModelOperation | None:
-    """The operation that a URL names by the end of its path; None for another protocol's."""
+    """The operation that the end of a URL's path names; None for unknown protocols."""
     place = urlsplit(url)
     below = place.path.rstrip("/")
     operations = [(path, dialect) for dialect, path in DIALECTS if below.endswith(f"/{path}")]
@@ -73,7 +73,7 @@ def asked_url(request: RelayedRequest, hosts: Sequence[str]) -> str:
 
 
 def is_of(url: str, hosts: Sequence[str]) -> bool:
-    """Whether a URL is at one of these hosts, and says so in the plain form."""
+    """Whether a URL is at one of these hosts, and is written in the plain form."""
     host = place_of(url)
     plain = url.startswith((f"http://{host}/", f"https://{host}/")) or url in (
         f"http://{host}",
@@ -83,13 +83,13 @@ def is_of(url: str, hosts: Sequence[str]) -> bool:
 
 
 def reached_at(url: str) -> str:
-    """Where a model host's URL is asked: there, unless another one stands in for all of them."""
+    """Where a model host's URL is requested: at that host, unless another stands in for all."""
     stand_in = os.environ.get(STAND_IN, "")
     return f"{stand_in}{direct_path(url)}" if stand_in else url
 
 
 def proxy_of(url: str) -> str:
-    """The proxy of this process's environment for a URL; empty for none."""
+    """The proxy that this process's environment sets for a URL; empty for none."""
     place = urlsplit(url)
     host = place.hostname or ""
     if host in ("localhost", "127.0.0.1", "::1") or proxy_bypass(host):
@@ -99,7 +99,8 @@ def proxy_of(url: str) -> str:
 
 
 def hook_variables(relay: str, hosts: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
-    """Variables of a Python process, and those it starts, that lead calls to hosts to a relay.
+    """Variables of a Python process, and of those it starts, that route calls to hosts through a
+    relay.
 
     Args:
         relay: Its URL; calls go below it.

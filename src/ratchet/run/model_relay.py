@@ -1,4 +1,4 @@
-"""A relay on loopback: passes requests on to where its routes lead, streamed, and keeps both sides.
+"""A relay on loopback: streams requests to where its routes lead, and keeps both sides.
 
 A path `/to/https/api.groq.com/openai/v1/chat/completions` names its upstream by itself, so any
 provider's client works with a base URL of this form. A path `/openai/…` goes below the base that
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from aiohttp import ClientSession, web
 
 CALL_HEADER = "x-ratchet-call"
-"""Header with the caller's own name of a call; it goes no further than the relay."""
+"""Header with the caller's own name for a call; the relay does not pass it on."""
 
 DIRECT = "/to/"
 
@@ -54,22 +54,22 @@ class RelayedRequest(msgspec.Struct, frozen=True, kw_only=True):
     number: int
     """In the order of arrival, from 0."""
     call: str
-    """The caller's own name of it; empty without one."""
+    """The caller's own name for it; empty without one."""
     method: str
     url: str
-    """Where it goes; empty where no route leads on."""
+    """Where it goes; empty if no route leads on."""
     path: str
     """Below the upstream's host, with its query."""
     headers: Mapping[str, str]
     body: bytes
     added: Mapping[str, str] = {}
-    """Headers that are sent besides those that arrived, or instead of them."""
+    """Headers that are sent in addition to those that arrived, or instead of them."""
     proxy: str = ""
-    """URL of the proxy that it goes by, besides those of the environment."""
+    """URL of the proxy to use, besides those of the environment."""
 
 
 class RelayAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """An answer that the relay gives by itself."""
+    """An answer that the relay gives itself."""
 
     pieces: Iterable[bytes]
     status: int = 200
@@ -81,14 +81,14 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True):
 
     request: RelayedRequest
     status: int
-    """0 where no answer came."""
+    """0 if no answer came."""
     content_type: str
     body: bytes
     seconds: float
     error: str
-    """Why the upstream gave no whole answer; empty where it did."""
+    """Why the upstream gave no complete answer; empty if it did."""
     passed_on: bool = True
-    """Whether an upstream was asked; False where the relay answered by itself."""
+    """Whether an upstream was asked; False if the relay itself answered."""
 
 
 class ModelRelay:
@@ -123,7 +123,7 @@ class ModelRelay:
 
     @property
     def url(self) -> str:
-        """Where it is reached, without a path."""
+        """Its URL, without a path."""
         return f"http://127.0.0.1:{self._socket.getsockname()[1]}"
 
     def lead(self, route: str, base_url: str) -> None:
@@ -265,7 +265,8 @@ class ModelRelay:
 
 
 def _trust() -> ssl.SSLContext:
-    """The authorities of this machine, and those that the providers' libraries would trust."""
+    """The certificate authorities of this machine, and those that the providers' libraries would
+    trust."""
     context = ssl.create_default_context()
     files = [os.environ.get(name) for name in ("REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS")]
     with contextlib.suppress(ImportError):
@@ -284,7 +285,7 @@ async def _pieces(content: object) -> AsyncIterator[bytes]:
 
 
 class _Sent:
-    """The answer to one request, as it is sent and kept."""
+    """The answer to a request, as it is sent and kept."""
 
     def __init__(self, request: web.BaseRequest) -> None:
         self.request = request

@@ -24,7 +24,7 @@ Prepare: TypeAlias = Callable[[Outcome], Outcome]
 OnReported = Callable[[Batch, FinishResults], Awaitable[None]]
 
 GATHER_S = 0.005
-"""Maximum time that an outcome waits for others to share its transaction."""
+"""Longest time that an outcome waits for others to share its transaction."""
 
 
 class OutcomeBatcher:

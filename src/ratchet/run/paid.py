@@ -1,4 +1,4 @@
-"""Runs rollouts within an account, or within a number: no more than what is left covers."""
+"""Runs rollouts within an account, or within a number: no more than the rest covers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ratchet.types import FINAL, BudgetExhausted, Candidate, Rollout
 from ratchet.types.wording import counted
 
 KIND = "rollout"
-"""Kind of the work, by which a account remembers what it costs."""
+"""Kind of the work, by which an account remembers what it costs."""
 
 
 class RolloutRunner(Protocol):
@@ -72,7 +72,7 @@ async def run_paid(
 
 
 class PaidRunner:
-    """A runner whose rollouts a account pays for, except those that ended before.
+    """A runner whose rollouts are paid from an account, except those that ended before.
 
     Args:
         runner: Runs them.
@@ -107,7 +107,7 @@ class PaidRunner:
 
 
 class CappedRunner:
-    """A runner that adds no more rollouts to the store than a number, whoever asks.
+    """A runner that adds at most a number of rollouts to the store, whoever asks.
 
     Args:
         runner: Runs them.
@@ -142,9 +142,9 @@ class CappedRunner:
         new, spent = await asyncio.to_thread(self._new_and_spent, ids)
         if new and spent + new > self._most:
             raise BudgetExhausted(
-                f"{spent} of the {counted(self._most, 'rollout')} that this run may take are"
-                f" spent, and the next step takes {new}.",
-                hint="What they showed is kept. Allow more, or use fewer tasks.",
+                f"This run has used {spent} of its {counted(self._most, 'rollout')}, and the next "
+                f"step takes {new}.",
+                hint="Results so far are kept. Allow more rollouts, or use fewer tasks.",
             )
         return await self._runner.run(rollouts, candidates, on_finish)
 

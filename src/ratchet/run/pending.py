@@ -1,4 +1,4 @@
-"""Pending rollouts and idleness: what a runner still waits for."""
+"""Pending rollouts and idleness: what a runner is still waiting for."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class PendingRollouts:
 
 
 def after(rollout: Rollout, outcome: Outcome, status: RolloutStatus) -> Rollout:
-    """The ended rollout, for one whose only attempt had no cost.
+    """The ended rollout, for a rollout whose only attempt had no cost.
 
     Costs and failures of other attempts are only in the store.
     """

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ratchet.worker.agent import Agent
 
 PythonAgent: TypeAlias = Union["Agent", "HostedAgent"]
-"""An agent of a function, loaded in this process or in an interpreter of its own."""
+"""An agent that is a function, loaded in this process or in an interpreter of its own."""
 
 AnyAgent: TypeAlias = Union["Agent", "HostedAgent", "ProgramAgent"]
 """An agent in Python, or in any language.
@@ -30,7 +30,7 @@ else the source declares them.
 """
 
 MAX_FILE_BYTES = 1_000_000
-"""Of a larger file only the size counts."""
+"""Files larger than this are identified by size alone."""
 
 MAX_FILES = 20_000
 
@@ -47,17 +47,18 @@ class ProgramSpec(msgspec.Struct, frozen=True, kw_only=True):
     path: tuple[str, ...] = (".",)
     """Folders with the agent's source, relative to the root."""
     besides: tuple[str, ...] = ()
-    """Files in them that are no source of the agent, relative to the root."""
+    """Files in them that are not the agent's source, relative to the root."""
     model: str = ""
-    """Version of the local model that the agent calls; empty for another."""
+    """Version of the local model that the agent calls; empty for any other model."""
     handover: Handover = Handover()
-    """What it is given of a task, and where its answer is."""
+    """What it gets of a task, and where its answer is."""
     serve: tuple[str, ...] = ()
-    """Program and arguments that start the service; empty for one that runs, or a command."""
+    """Program and arguments that start the service; empty for one that is already running, or a
+    command."""
 
 
 class ProgramAgent:
-    """An agent that Ratchet cannot look into: it sees the model calls at the gateway alone.
+    """An agent that Ratchet cannot look into: it only sees the model calls at the gateway.
 
     Args:
         spec: Location of the agent.
@@ -104,7 +105,8 @@ class ProgramAgent:
 
 
 def source_files(root: Path, folders: Sequence[str] = (".",)) -> list[Path]:
-    """The files below some folders of a project, sorted; without links and those git ignores.
+    """The files below some folders of a project, sorted; without links and those that git
+    ignores.
 
     Args:
         root: The project's folder.

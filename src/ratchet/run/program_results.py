@@ -52,7 +52,7 @@ def last_line(stdout: bytes) -> object:
 
 
 def ended_with_input(stderr: str) -> bool:
-    """Whether a program's error is the end of its input, as of a chat loop that asks for more."""
+    """Whether a program's error is the end of its input, as in a chat loop that asks for more."""
     return stderr.rstrip().rpartition("\n")[2].startswith("EOFError")
 
 
@@ -65,12 +65,12 @@ def result_at(body: bytes, path: str) -> object:
     try:
         data = msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError):
-        raise InputError(f"the response is no JSON, and output names {path!r} in it.") from None
+        raise InputError(f"the response is not JSON, and output names {path!r} in it.") from None
     return plain(value_at(data, path.split("."), "the response"))
 
 
 def events_of(body: bytes, *, streamed: bool) -> list[bytes]:
-    """The data of each event: of server-sent events, or of lines of which each is JSON.
+    """The data of each event: of server-sent events, or of lines that are each JSON.
 
     Args:
         body: A service's response.
@@ -102,7 +102,7 @@ def _is_object(line: bytes) -> bool:
 
 
 def result_of_events(events: Sequence[bytes], path: str) -> object:
-    """The result in a stream of events: what they hold at a dotted path, or all data.
+    """The result in a stream of events: the values at a dotted path, or all data.
 
     Texts are joined to one. Events that have nothing at the path are left out.
 
@@ -141,7 +141,9 @@ class OutputFile:
         """
         after = self._mark()
         if after is None or after == self._before:
-            raise InputError(f"The command wrote no {self._path.name}, where its answer should be.")
+            raise InputError(
+                f"The command wrote no file {self._path.name}, where its answer should be."
+            )
         return result_in(self._path)
 
     def _mark(self) -> tuple[int, ...] | None:
@@ -163,7 +165,7 @@ def result_in(path: Path) -> object:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         with open(descriptor, "rb") as file:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise InputError(f"{path.name} is no regular file.")
+                raise InputError(f"{path.name} is not a regular file.")
             data = file.read(MAX_OUTPUT_BYTES + 1)
     except OSError as error:
         raise InputError(f"{path.name} cannot be read: {error.strerror}.") from None

@@ -76,14 +76,14 @@ class RayExecutor:
         self._cpus = cpus
         self._options = dict(options or {})
         self._idle: asyncio.LifoQueue[Any] = asyncio.LifoQueue()
-        """Idle actors, and None for each that has to be started."""
+        """Idle actors, and None for each that must be started."""
         self._actors: set[Any] = set()
         self._starting: set[asyncio.Task[None]] = set()
         self._connected = False
 
     @property
     def slots(self) -> int:
-        """Attempts at once."""
+        """Number of concurrent attempts."""
         return self._slots
 
     async def start(self) -> None:
@@ -240,7 +240,7 @@ class RayExecutor:
             return actor
         raise AgentError(
             f"A Ray actor for the agent {self._agent.entry!r} did not start: {reason}",
-            hint="See that this package and the agent's own are installed on the cluster.",
+            hint="Install this package and the agent's own on the cluster.",
         )
 
     def _end(self, actor: Any) -> None:
@@ -278,7 +278,7 @@ class RayAgentActor:
         self._gateway = gateway
         self._agent: Agent | None = None
         self._relay: AttemptRelay | None = None
-        """For clients that the agent makes while it is imported."""
+        """For clients that the agent creates while it is imported."""
         self._loop = asyncio.Runner()
         self._binding_file = BindingFile(_private_folder())
 

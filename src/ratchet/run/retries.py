@@ -1,4 +1,5 @@
-"""Retries of calls to a server or store that is away: one outage for all calls in progress."""
+"""Retries of calls to a server or store that is unreachable: one outage for all calls in
+progress."""
 
 from __future__ import annotations
 
@@ -47,7 +48,7 @@ class CallRetries:
         self._deadline: float | None = None
 
     async def call(self, call: Callable[[], Awaitable[Result]]) -> Result:
-        """Make a call, again and again while the server is away.
+        """Make a call, repeatedly while the server is unreachable.
 
         Raises:
             StoreError: It is away for too long.

@@ -146,7 +146,7 @@ class Runner:
 
     @property
     def slots(self) -> int:
-        """Attempts at once."""
+        """Number of concurrent attempts."""
         return self._executor.slots
 
     def cut(self) -> None:

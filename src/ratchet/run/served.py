@@ -32,7 +32,7 @@ from ratchet.worker.environment import PROVIDER_KEYS, STORE_SECRETS, without
 from ratchet.worker.placeholders import filled_text
 
 PORTS = range(20_000, 32_768)
-"""Ports for instances: the system gives none of these to a connection meanwhile."""
+"""Ports for instances: the system never assigns these to a connection."""
 
 
 class ServedExecutor:
@@ -95,7 +95,7 @@ class ServedExecutor:
         self._relays = AttemptRelays(server, model_hosts)
         self._numbers = itertools.count()
         self._own_ports: bool | None = None
-        """Whether it listens on the port that it is given; None before the first start."""
+        """Whether it listens on the assigned port; None before the first start."""
         self._idle: list[_Instance] = []
         self._all: set[_Instance] = set()
         self._changed = asyncio.Condition()
@@ -103,7 +103,7 @@ class ServedExecutor:
 
     @property
     def slots(self) -> int:
-        """Attempts at once."""
+        """Number of concurrent attempts."""
         return self._slots
 
     async def start(self) -> None:
@@ -153,7 +153,7 @@ class ServedExecutor:
         return with_denials(outcome, denied)
 
     async def _take(self, claim: Claim) -> _Instance:
-        """An instance that runs no attempt, started for this one if need be."""
+        """An instance that runs no attempt, started now if necessary."""
         while True:
             async with self._changed:
                 while not self._idle and not self._may_start():
@@ -172,8 +172,8 @@ class ServedExecutor:
                 # Perhaps it holds a file or a port that there is only one of.
                 self._slots = len(self._all)
                 self._say(
-                    f"Rollouts run {self._slots} at a time: one more instance of the service does"
-                    f" not start beside the others. {error.message}"
+                    f"Rollouts run {self._slots} at a time: no further instance of the service "
+                    f"starts beside the others. {error.message}"
                 )
             finally:
                 async with self._changed:
@@ -181,7 +181,8 @@ class ServedExecutor:
                     self._changed.notify_all()
 
     def _may_start(self) -> bool:
-        """Whether one more instance may start; the first one shows what ports there are, alone."""
+        """Whether another instance may start; the first starts alone, to show which ports it
+        uses."""
         if not self._all:
             return not self._starting
         return len(self._all) + self._starting < self._slots
@@ -241,9 +242,9 @@ class ServedExecutor:
             await process.release()
             if fixed_in_use and not alone and isinstance(error, AgentError):
                 raise AgentError(
-                    f"{error.message} Another program listens on port {fixed} already.",
-                    hint=f"Stop what listens on port {fixed}; or let the service listen on the port"
-                    " in the variable PORT, or that {port} in serve gives it.",
+                    f"{error.message} Another program is already listening on port {fixed}.",
+                    hint=f"Stop the program on port {fixed}; or let the service listen on the "
+                    f"port in the variable PORT, or on {{port}} in serve.",
                 ) from None
             raise
         if self._own_ports is None and not alone:
@@ -251,8 +252,8 @@ class ServedExecutor:
             if not self._own_ports and self._slots > 1:
                 self._slots = 1
                 self._say(
-                    f"Rollouts run one at a time: the service always listens on port {fixed}, and"
-                    " not on the one in its variable PORT."
+                    f"Rollouts run one at a time: the service always listens on port {fixed}, not "
+                    "on the port in its variable PORT."
                 )
         host, bound_port = await process.place(host, bound_port)
         place = f"[{host}]" if ":" in host else host
@@ -294,7 +295,7 @@ class _Instance:
         self.url = url
 
     def begin(self, claim: Claim) -> None:
-        """Let its model calls and its log be those of an attempt."""
+        """Assign its model calls and its log to an attempt."""
         self.process.mark_log()
         self.relay.lead_to(claim)
 

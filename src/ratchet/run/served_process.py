@@ -1,4 +1,4 @@
-"""One instance of a service that is started here: its process, its port and its log."""
+"""An instance of a service that is started here: its process, its port and its log."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ START_S = 120.0
 """Seconds that a service may take until it listens, unless an attempt may take longer."""
 
 PATIENCE_S = 1.0
-"""How long to wait for the end of a process whose connection broke off."""
+"""How long to wait for the end of a process whose connection broke."""
 
 POLL_S = 0.05
 TAIL_BYTES = 3_000
@@ -32,7 +32,7 @@ LOG_BYTES = 64 * 1024 * 1024
 
 
 class ServedProcess:
-    """A service's process, in a session of its own, and all that it starts there.
+    """A service's process, in a session of its own, with all that it starts there.
 
     Args:
         command: Program and arguments.
@@ -111,7 +111,7 @@ class ServedProcess:
         )
 
     async def listening(self, host: str, ports: Sequence[int]) -> int:
-        """Wait until it listens at one of these ports; return the port.
+        """Wait until it listens on one of these ports; return the port.
 
         Raises:
             AgentError: It ended, or listens at none of them in time.
@@ -133,7 +133,7 @@ class ServedProcess:
                     raise AgentError(
                         f"The service did not listen on port {places} within"
                         f" {self._start_s:g} s.{self.tail()}",
-                        hint="If it needs longer: timeout_s under [run] in ratchet.toml.",
+                        hint="If it needs longer, raise timeout_s under [run] in ratchet.toml.",
                     )
                 await asyncio.sleep(POLL_S)
 
@@ -151,13 +151,13 @@ class ServedProcess:
         return self._contained is not None and self._contained.own_network
 
     async def place(self, host: str, port: int) -> tuple[str, int]:
-        """The host and port at which a port of it is reached from here."""
+        """The host and port at which one of its ports is reached from here."""
         if self._contained is None or not self.own_network:
             return host, port
         return "127.0.0.1", await self._contained.published(port)
 
     def denied(self) -> tuple[Act, ...]:
-        """What it tried outside of itself, and was denied, since the last call."""
+        """What it tried to do outside of itself and was denied, since the last call."""
         return () if self._contained is None else self._contained.denied()
 
     async def release(self) -> None:
@@ -170,7 +170,7 @@ class ServedProcess:
         return self._end() is not None
 
     def _end(self) -> os.waitid_result | None:
-        """How its process ended; it is not reaped, so that its id stays its own until `kill`."""
+        """How its process ended; it is not reaped until `kill`, so that its id is not reused."""
         assert self._process is not None
         return os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
 
@@ -192,7 +192,7 @@ class ServedProcess:
         return f"The service was killed by {signal.Signals(end.si_status).name}"
 
     def mark_log(self) -> None:
-        """Mark that an attempt begins: the tail of the log is what is written from now on."""
+        """Mark the beginning of an attempt: the log's tail is what is written from now on."""
         with contextlib.suppress(OSError):
             size = self._log.stat().st_size
             if size > LOG_BYTES:
@@ -209,7 +209,8 @@ class ServedProcess:
         return ""
 
     def kill(self) -> None:
-        """End it, and all that it has started, as far as that still is below it or in its group."""
+        """End it and everything that it started, as far as that is still below it or in its
+        group."""
         if self._guard is not None:
             self._guard.kill()
             self._guard.wait()

@@ -96,8 +96,8 @@ class ServiceClient:
             raise ServiceFailure(f"The service answered {status}. {text}".strip())
         if echoed is not None and echoed != headers[ROLLOUT_HEADER]:
             raise ServiceFailure(
-                f"The service answered for another task: its header {ROLLOUT_HEADER} is that of"
-                " another rollout."
+                f"The service answered for another task: its header {ROLLOUT_HEADER} names "
+                "another rollout."
             )
         path = self._handover.output
         try:
@@ -107,7 +107,7 @@ class ServiceClient:
                 return result_of_events(events, path)
             return result_at(body, path) if path else result_of(body)
         except InputError as error:
-            raise ServiceFailure(f"The service answered, and {error.message}") from None
+            raise ServiceFailure(f"The service answered, but {error.message}") from None
 
     async def close(self) -> None:
         """Close the connections."""
@@ -155,7 +155,7 @@ class ServiceExecutor:
 
     @property
     def slots(self) -> int:
-        """Attempts at once."""
+        """Number of concurrent attempts."""
         return self._slots
 
     async def start(self) -> None:
@@ -172,7 +172,8 @@ class ServiceExecutor:
         except (OSError, TimeoutError) as error:
             raise AgentError(
                 f"The service at {self._url} cannot be reached: {error or 'it does not answer'}.",
-                hint="Start it, or let Ratchet start it: serve = under [agent] in ratchet.toml.",
+                hint="Start it, or let Ratchet start it with serve = … under [agent] in "
+                "ratchet.toml.",
             ) from None
         writer.close()
         self._client.open()
@@ -202,7 +203,7 @@ class ServiceExecutor:
 
 
 def service_outcome(outcome: Outcome, claim: Claim, output: object, url: str) -> Outcome:
-    """An outcome with its output and its root span; the gateway's spans are that one's children."""
+    """An outcome with its output and its root span, which is the parent of the gateway's spans."""
     outcome = msgspec.structs.replace(outcome, output=output)
     attributes = {"gen_ai.operation.name": "invoke_agent", "ratchet.url": url}
     span = root_span(claim, outcome, f"POST {urlsplit(url).path or '/'}", attributes)
@@ -229,7 +230,7 @@ def task_headers(server: str, claim: Claim) -> dict[str, str]:
 
 
 async def _limited(response: aiohttp.ClientResponse) -> bytes | None:
-    """The response's body; None when it is too large."""
+    """The response's body; None if it is too large."""
     body = bytearray()
     async for chunk in response.content.iter_any():
         body += chunk

@@ -24,7 +24,8 @@ FinishResults: TypeAlias = Mapping[AttemptKey, RolloutStatus | None]
 """Result of each reported outcome: the rollout's status, or None where it was rejected."""
 
 Queues: TypeAlias = str | Sequence[str]
-"""A queue; or several, which take turns. A name that ends with /* stands for all that begin so."""
+"""A queue; or several, which take turns. A name that ends with /* stands for all with that
+prefix."""
 
 POLL_S = 0.25
 """Interval at which a waiting claim polls a store."""
@@ -46,7 +47,7 @@ class RunnerTransport(ABC):
 
     @abstractmethod
     async def candidate(self, id: str) -> Candidate:
-        """The candidate of that id.
+        """The candidate with that id.
 
         Raises:
             InputError: It does not exist.
@@ -56,7 +57,7 @@ class RunnerTransport(ABC):
     async def claim(
         self, queue: Queues, worker: str, limit: int, lease_s: float, *, wait_s: float = 0.0
     ) -> list[Claim]:
-        """Claim the oldest queued rollouts; wait up to `wait_s` seconds when there are none.
+        """Claim the oldest queued rollouts; wait up to `wait_s` seconds if there are none.
 
         If the call is cancelled, its claims are released.
         """
@@ -108,7 +109,7 @@ class CandidateStore(Protocol):
     """Candidate methods that a runner needs of a `Store` or a `Client`."""
 
     def get(self, id: str) -> Candidate:
-        """The candidate of that id."""
+        """The candidate with that id."""
 
 
 class QueueStore(Protocol):
@@ -138,7 +139,7 @@ class StoreTransport(RunnerTransport):
         return await asyncio.to_thread(self._store.rollouts.get, ids)
 
     async def candidate(self, id: str) -> Candidate:
-        """The candidate of that id."""
+        """The candidate with that id."""
         return await asyncio.to_thread(self._store.candidates.get, id)
 
     async def claim(
@@ -200,7 +201,7 @@ class ServerTransport(RunnerTransport):
         return await self._client.rollouts.get(ids)
 
     async def candidate(self, id: str) -> Candidate:
-        """The candidate of that id."""
+        """The candidate with that id."""
         return await self._client.candidates.get(id)
 
     async def claim(
@@ -218,7 +219,7 @@ class ServerTransport(RunnerTransport):
         return await self._client.rollouts.heartbeat(pairs, lease_s)
 
     async def finish(self, outcomes: Sequence[Outcome]) -> FinishResults:
-        """Report outcomes. One that the server rejects does not block the others."""
+        """Report outcomes. An outcome that the server rejects does not block the others."""
         try:
             return await self._client.rollouts.finish(outcomes)
         except InputError as error:
@@ -252,7 +253,7 @@ class RunnerWatcher:
 
         Args:
             outcome: The attempt's outcome.
-            status: The rollout's new status; None when the outcome was rejected, since the rollout
+            status: The rollout's new status; None if the outcome was rejected, since the rollout
                 was cancelled or claimed by another runner.
         """
 
@@ -263,7 +264,7 @@ class RunnerWatcher:
         """The store is unreachable; called once per outage."""
 
     def back(self, after_s: float) -> None:
-        """The store is reachable again, after an outage of so many seconds."""
+        """The store is reachable again, after an outage of this many seconds."""
 
 
 class RetryingTransport(RunnerTransport):
@@ -287,7 +288,7 @@ class RetryingTransport(RunnerTransport):
         return await self._retries.call(lambda: self._transport.get(ids))
 
     async def candidate(self, id: str) -> Candidate:
-        """The candidate of that id."""
+        """The candidate with that id."""
         return await self._retries.call(lambda: self._transport.candidate(id))
 
     async def claim(

@@ -136,7 +136,7 @@ class WorkerExecutor:
         self._free = asyncio.Semaphore(slots)
         self._worker_slots = [WorkerSlot(self._worker_pool, number) for number in range(count)]
         self._isolated = WorkerSlot(self._worker_pool, count)
-        """For attempts that run alone; its worker starts with the first of them."""
+        """For attempts that run alone; the first of them starts its worker."""
         self._isolating = asyncio.Lock()
         self._suspects: set[str] = set()
         """Tasks whose attempts ended a shared worker."""
@@ -144,7 +144,7 @@ class WorkerExecutor:
 
     @property
     def slots(self) -> int:
-        """Attempts at once."""
+        """Number of concurrent attempts."""
         return self._slots
 
     async def start(self) -> None:
@@ -203,7 +203,7 @@ class WorkerExecutor:
             return self._blame(claim, lost)
 
     def _binding(self, claim: Claim, resources: Mapping[str, Resource]) -> Binding | None:
-        """What a worker must have imported the agent with.
+        """How a worker must have imported the agent.
 
         Raises:
             InputError: A file of prompts cannot hold the candidate's text.

@@ -81,7 +81,7 @@ class WorkerPool:
         self._watch: asyncio.Task[None] | None = None
 
     def prepare(self) -> None:
-        """Create the folders, and start to watch the logs."""
+        """Create the folders, and start watching the logs."""
         for folder in (self.setup.scratch, self._logs):
             os.makedirs(folder, exist_ok=True)
         self._watch = asyncio.create_task(self._watch_logs())
@@ -210,7 +210,7 @@ class WorkerLost(Exception):
         """Whether another attempt may be the cause."""
         self.clock = clock
         self.denied: tuple[Act, ...] = ()
-        """What it tried outside of itself, and was denied."""
+        """What it tried to do outside of itself and was denied."""
 
 
 class _Running:
@@ -245,11 +245,11 @@ class WorkerSlot:
         self._log_start = 0
         """Log position at which the output of the running attempts begins."""
         self.binding: Binding | None = None
-        """The one candidate that its worker serves; None for all."""
+        """The only candidate that its worker serves; None for all."""
         self.turn = 0
         """Number of the last attempt that was assigned to the slot."""
         self._cached: deque[str] = deque(maxlen=KNOWN_CANDIDATES if self._shared else 1)
-        """Candidates whose resources the worker has, in the order in which it evicts them."""
+        """Candidates whose resources the worker has, in order of eviction."""
 
     @property
     def ready(self) -> bool:
@@ -257,7 +257,7 @@ class WorkerSlot:
         return self._worker is not None
 
     def bind(self, binding: Binding) -> None:
-        """Serve one candidate from now on; the worker of another one ends. No attempt may run."""
+        """Serve one candidate from now on; another candidate's worker ends. No attempt may run."""
         if self.serves(binding):
             return
         self.binding = binding

@@ -40,7 +40,7 @@ TAIL_BYTES = 2_500
 
 
 class WorkerProcess:
-    """Handle of one worker process in its parent.
+    """Handle of a worker process in its parent.
 
     Args:
         number: Unique in the executor.
@@ -136,7 +136,7 @@ class WorkerProcess:
             self._contained.keep()
 
     async def settled(self) -> bool:
-        """After an attempt: end and undo what it left behind, where the worker is contained.
+        """After an attempt: end and undo what it left behind, if the worker is contained.
 
         Returns:
             Whether the next attempt may run in this worker.
@@ -144,7 +144,7 @@ class WorkerProcess:
         return self._contained is None or await self._contained.settled()
 
     def denied(self) -> tuple[Act, ...]:
-        """What the worker tried outside of itself, and was denied, since the last call."""
+        """What the worker tried to do outside of itself and was denied, since the last call."""
         return () if self._contained is None else self._contained.denied()
 
     async def send(self, message: ToWorker) -> None:
@@ -163,7 +163,7 @@ class WorkerProcess:
         self._writer.write(frame(message))
 
     async def receive(self) -> FromWorker | None:
-        """The next message, or None when the worker is gone."""
+        """The next message, or None if the worker is gone."""
         assert self._reader is not None
         try:
             header = await self._reader.readexactly(HEADER.size)

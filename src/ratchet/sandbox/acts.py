@@ -1,4 +1,4 @@
-"""What a program does outside of itself: hosts, programs, files; seen by its system calls."""
+"""What a program does outside of itself, seen in its system calls: hosts, programs, files."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from ratchet.sandbox.inside import seccomp
 from ratchet.sandbox.inside.protocol import MARSHAL
 
 ActKind = Literal["connect", "socket", "program", "write", "delete", "signal", "process", "lookup"]
-"""connect: a connection or a datagram to a host and port. socket: a unix socket. program: a program
-was started. write: a file or folder was opened to write, made or changed. delete: one was removed
-or renamed. signal: to another process. process: control over another process or the machine.
-lookup: a host's name was asked for, and not connected to."""
+"""connect: a connection or a datagram to a host and port. socket: a unix socket. program: a
+program was started. write: a file or folder was opened for writing, created or changed. delete:
+a file or folder was removed or renamed. signal: to another process. process: control over
+another process or the machine. lookup: a host's name was looked up, but not connected to."""
 
 ActEnd = Literal["allowed", "denied", "copied"]
-"""allowed: it was done. denied: it failed. copied: it was done to a copy of what is outside, which
-is thrown away."""
+"""allowed: it was done. denied: it failed. copied: it was done to a copy of what is outside,
+which is discarded."""
 
 BOOT = Path(__file__).parent / "inside" / "boot.py"
 
@@ -37,7 +37,7 @@ class Act(msgspec.Struct, frozen=True):
     subject: str
     """A host's name or address, a path without symbolic links, a process id, or a system call."""
     port: int = 0
-    """Of a host."""
+    """Port of a host."""
     end: ActEnd = "allowed"
     count: int = 1
     """How often it was done."""
@@ -51,21 +51,21 @@ class ActReader:
         self._at = 0
         self._acts: dict[tuple[str, str, int, str], Act] = {}
         self.blind = ""
-        """Why acts are not seen; empty when they are."""
+        """Why acts are not seen; empty if they are."""
         self.failed = ""
-        """Why the program was not started; empty when it was."""
+        """Why the program was not started; empty if it was."""
 
     def fileno(self) -> int:
         """The file's descriptor, for the keeper."""
         return self._file.fileno()
 
     def acts(self) -> tuple[Act, ...]:
-        """The acts until now, in the order of their first time."""
+        """The acts until now, in the order in which each first occurred."""
         self._read()
         return tuple(self._acts.values())
 
     def taken(self) -> tuple[Act, ...]:
-        """The acts since the last time that they were taken."""
+        """The acts since they were last taken."""
         acts = self.acts()
         self._acts.clear()
         return acts
@@ -98,7 +98,7 @@ class ActReader:
 
 
 class Watch:
-    """Watches one program and all that it starts; nothing is denied to them.
+    """Watches a program and everything that it starts; denies them nothing.
 
     Programs in any language are watched in the same way, by a filter of their system calls. It
     lets no program gain privileges (`sudo` refuses). What the program leaves running ends with it.
@@ -106,7 +106,7 @@ class Watch:
 
     def __init__(self) -> None:
         self._reader = ActReader()
-        self._blind = "" if seccomp.available() else "this system has no filter of system calls"
+        self._blind = "" if seccomp.available() else "this system has no system call filter"
 
     def start(
         self,
@@ -144,18 +144,18 @@ class Watch:
 
     @property
     def blind(self) -> str:
-        """Why acts are not seen, as a clause; empty when they are."""
+        """Why acts are not seen, as a clause; empty if they are."""
         self._reader.acts()
         return self._blind or self._reader.blind
 
     @property
     def failed(self) -> str:
-        """Why the program was not started, once its process has ended; empty when it was."""
+        """Why the program was not started, once its process has ended; empty if it was."""
         self._reader.acts()
         return self._reader.failed
 
     def acts(self) -> tuple[Act, ...]:
-        """What it did until now, in the order of its first time."""
+        """Its acts until now, in the order in which each first occurred."""
         return self._reader.acts()
 
     def close(self) -> None:

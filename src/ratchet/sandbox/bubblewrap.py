@@ -17,7 +17,7 @@ _SHARED_BYTES = 64 * 1024 * 1024
 
 @cache
 def program() -> str | None:
-    """The path of `bwrap`, or None where it is not installed."""
+    """The path of `bwrap`, or None if it is not installed."""
     return shutil.which("bwrap")
 
 

@@ -28,18 +28,18 @@ class CommandResult(msgspec.Struct, frozen=True, kw_only=True):
     """Result of a command."""
 
     status: Literal["ended", "timed_out", "memory", "flooded", "crashed"]
-    """ended: by itself, whatever its exit code. flooded: it started or wrote too much. crashed: the
-    sandbox around it ended.
+    """ended: by itself, whatever its exit code. flooded: it started or wrote too much. crashed:
+    the sandbox around it ended.
     """
     code: int | None
-    """Its exit code, negative for a signal; None when it did not end by itself."""
+    """Its exit code, negative for a signal; None if it did not end by itself."""
     error: str = ""
-    """Why it was ended, as a sentence; empty when it ended by itself."""
+    """Why it was ended, as a sentence; empty if it ended by itself."""
     output: str = ""
     """Head and tail of stdout and stderr together."""
     seconds: float = 0.0
     level: Level = "none"
-    """The sandbox level it ran at."""
+    """The sandbox level at which it ran."""
 
 
 def run(
@@ -117,7 +117,7 @@ def run(
 def _wait(
     started: SandboxProcess, printed: _HeadAndTail, seconds: float
 ) -> tuple[int, bytes] | None:
-    """Read its output until it reports its end; None when it does not."""
+    """Read its output until it reports its end; None if it never does."""
     received = bytearray()
     deadline = time.monotonic() + seconds
     with selectors.DefaultSelector() as both:

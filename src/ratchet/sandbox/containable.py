@@ -1,4 +1,4 @@
-"""Whether this machine can contain an agent, and how: each way is tried once with a program."""
+"""Whether and how this machine can contain an agent: each way is tried once with a program."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def contained_level(level: Level | str) -> ContainedLevel:
     )
     if level == "variables" or (level == "auto" and sys.platform == "darwin"):
         return "variables"
-    reasons = ['level = "none" under [sandbox] is no containment'] if level == "none" else []
+    reasons = ['level = "none" under [sandbox] switches containment off'] if level == "none" else []
     for name, why_not in (("bubblewrap", why_no_mounts), ("landlock", why_no_supervision)):
         if level in ("auto", name):
             if not (why := why_not()):
@@ -57,14 +57,14 @@ def contained_level(level: Level | str) -> ContainedLevel:
 
 
 def why_no_mounts() -> str:
-    """Why an agent cannot have files, a network and processes of its own; empty when it can."""
+    """Why an agent cannot have files, a network and processes of its own; empty if it can."""
     why = why_no_namespaces(False)
     return why_no_namespaces(True) and why if why else ""
 
 
 @cache
 def why_no_namespaces(bubblewrap: bool) -> str:
-    """Why namespaces cannot be had, directly or through bubblewrap; empty when they can."""
+    """Why namespaces are not available, directly or through bubblewrap; empty if they are."""
     if sys.platform != "linux":
         return "it needs Linux"
     program = shutil.which("bwrap")
@@ -75,7 +75,7 @@ def why_no_namespaces(bubblewrap: bool) -> str:
 
 @cache
 def why_no_supervision() -> str:
-    """Why an agent cannot be contained by Landlock and a supervisor; empty when it can."""
+    """Why an agent cannot be contained by Landlock and a supervisor; empty if it can."""
     if sys.platform != "linux":
         return "it needs Linux"
     if landlock.version() < 1:
@@ -84,7 +84,7 @@ def why_no_supervision() -> str:
 
 
 def _tried(level: Level, before: Sequence[str]) -> str:
-    """Why a program that does nothing cannot be contained; empty when it can."""
+    """Why a program that does nothing cannot be contained; empty if it can."""
     holder = os.path.realpath(tempfile.mkdtemp(prefix="ratchet-contained-"))
     base, folder = os.path.join(holder, "base"), os.path.join(holder, "copied")
     for path in (base, folder):

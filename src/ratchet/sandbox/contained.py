@@ -1,4 +1,4 @@
-"""A contained program, and what its keeper asks of the process outside: relays, and the end."""
+"""A contained program, and its keeper's requests to the process outside: relays, and the end."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ class Contained:
     ) -> None:
         self.process = process
         self.base = base
-        """A folder of its own, whatever else is undone when a rollout is over."""
+        """A folder that stays, whatever else is undone when a rollout is over."""
         self._control = control
         self._acts = acts
         self._listener = relay
         self.own_network = relay is None
-        """Whether its network is its own, so that its ports are reached by `published` alone."""
+        """Whether its network is its own, so that its ports are only reached by `published`."""
         self._tcp = TcpRelay(proxied=True)
         self._dialed = DialedRelay()
         self._received = bytearray()
@@ -83,11 +83,11 @@ class Contained:
             )
 
     def keep(self) -> None:
-        """Let the processes that it has now stay when a rollout is over."""
+        """Let the processes that it has now survive the end of a rollout."""
         self._send(protocol.KEEP)
 
     async def settled(self) -> bool:
-        """End what a rollout left, and undo what it changed in copies of files.
+        """End what a rollout left running, and undo its changes in copies of files.
 
         Returns:
             Whether the program may go on: it left no process, and its keeper answers.
@@ -101,7 +101,7 @@ class Contained:
             return False
 
     async def reached(self, port: int) -> socket.socket | None:
-        """Connect to a port of the program's own network; None where nothing listens."""
+        """Connect to a port of the program's own network; None if nothing listens there."""
         answer: asyncio.Future[socket.socket | None] = asyncio.get_running_loop().create_future()
         self._reached.append(answer)
         self._send(protocol.REACH, {"port": port})
@@ -112,7 +112,7 @@ class Contained:
             return None
 
     async def published(self, port: int) -> int:
-        """Lead a free port of this machine to a port of the program's own network; return it."""
+        """Forward a free port of this machine to a port of the program's own network; return it."""
 
         async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             connection = await self.reached(port)
@@ -133,7 +133,7 @@ class Contained:
 
     @property
     def failed(self) -> str:
-        """Why the program was not started, once its process has ended; empty when it was."""
+        """Why the program was not started, once its process has ended; empty if it was."""
         self._acts.acts()
         return self._acts.failed
 

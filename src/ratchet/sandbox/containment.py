@@ -1,4 +1,5 @@
-"""Contain the user's own agent: it reads what it likes, and reaches outside only what is allowed.
+"""Contain the user's own agent: it may read most files, but reaches outside only what is
+allowed.
 
 Its files are copies when it writes to them, its network leads to the allowed hosts alone, and it
 starts the allowed programs alone. What it tries beyond that is refused by the system, and named.
@@ -61,9 +62,9 @@ class Allowance(msgspec.Struct, frozen=True, kw_only=True):
     programs: tuple[str, ...] = ()
     """Names on the PATH, or paths."""
     folders: tuple[str, ...] = ()
-    """Absolute paths of folders and files that it really writes to."""
+    """Absolute paths of folders and files to which it really writes."""
     absent: tuple[str, ...] = ()
-    """Absolute paths that it begins without, where their folders are copied."""
+    """Absolute paths that are missing at its start, if their folders are copied."""
 
 
 class AgentContainment:
@@ -112,7 +113,7 @@ class AgentContainment:
         pass_fds: Sequence[int] = (),
         **options: Any,
     ) -> Contained | Led:
-        """Start a program; `Contained.opened` has to be awaited then.
+        """Start a program; `Contained.opened` must then be awaited.
 
         Args:
             command: Program and arguments.
@@ -210,7 +211,7 @@ class AgentContainment:
         return Led(process, base, listener, [*self._allowed.hosts, *hosts])
 
     def _hides(self, needed: Sequence[str]) -> list[str]:
-        """The places of secrets that exist, without those that something needed lies in."""
+        """Existing places of secrets, except those that contain something needed."""
         home = os.path.expanduser("~")
         home_secrets = [os.path.realpath(os.path.join(home, name)) for name in HOME_NAMES]
         prefixes = (sys.prefix, sys.base_prefix, os.path.dirname(os.path.dirname(self._python)))
@@ -221,7 +222,7 @@ class AgentContainment:
 
 
 def copied_folders(root: str, environ: Mapping[str, str]) -> set[str]:
-    """The folders that rollouts have copies of: the project, the home, and temporary ones.
+    """The folders of which rollouts get copies: the project, the home, and temporary folders.
 
     Args:
         root: The project's folder.
@@ -249,14 +250,15 @@ def _copies(root: str, folders: Sequence[str], environ: Mapping[str, str]) -> li
 
 
 def _rules(base: str, folders: Sequence[str], hidden: Sequence[str]) -> list[tuple[str, str]]:
-    """Landlock's rules where files cannot be copies: everything is read, few folders written."""
+    """Landlock's rules if files cannot be copies: everything is readable, few folders are
+    writable."""
     view = FileView(read=("/",), write=tuple(folders), hide=tuple(hidden))
     names = ("tty", *(name for name in os.listdir("/dev") if name.startswith(ACCELERATORS)))
     return [*landlock_rules(view, base), *((f"/dev/{name}", landlock.DEVICE) for name in names)]
 
 
 def _without_mounts(environ: Mapping[str, str], base: str) -> dict[str, str]:
-    """The environment where files cannot be copies: folders of its own, and a name service."""
+    """The environment if files cannot be copies: folders of its own, and a name service."""
     temporary = dict.fromkeys(_TEMPORARY_VARIABLES, f"{base}/tmp")  # noqa: S108 - a folder of its own
     # The name service is reached by a connection, which can be led elsewhere.
     return {**environ, **temporary, "HOME": f"{base}/home", "RES_OPTIONS": "use-vc"}

@@ -1,4 +1,4 @@
-"""Where the system contains nothing (macOS): a home of its own, and a proxy that variables name.
+"""For systems that contain nothing (macOS): a home of its own, and a proxy that variables name.
 
 The proxy connects to allowed hosts alone, by CONNECT or by a request with a whole URL (RFC 9110,
 9112). What makes no use of these variables is not stopped.
@@ -28,7 +28,7 @@ _DIRECT = "localhost,127.0.0.1,::1"
 
 
 class EgressProxy:
-    """An HTTP proxy on loopback that connects to allowed hosts alone.
+    """An HTTP proxy on loopback that only connects to allowed hosts.
 
     Args:
         hosts: The allowed hosts and ports.
@@ -41,7 +41,7 @@ class EgressProxy:
         self.denied: list[Act] = []
 
     async def open(self, listener: socket.socket) -> None:
-        """Serve at a listener, which is closed with this proxy."""
+        """Serve on a listener, which is closed with this proxy."""
         listener.setblocking(False)
         self._server = await asyncio.start_server(self._serve, sock=listener)
 
@@ -114,7 +114,7 @@ def led_by_variables(environ: Mapping[str, str], base: str, port: int) -> dict[s
 
 
 def lay_folders(base: str) -> None:
-    """Make the home and the temporary folder anew."""
+    """Create the home and the temporary folder afresh."""
     for name in _FOLDERS:
         place = os.path.join(base, name)
         shutil.rmtree(place, ignore_errors=True)
@@ -122,7 +122,7 @@ def lay_folders(base: str) -> None:
 
 
 class Led:
-    """A program that variables lead, with the methods of `containment.Contained`.
+    """A program that is routed by variables, with the methods of `containment.Contained`.
 
     Args:
         process: The program.
@@ -151,10 +151,10 @@ class Led:
         await self._proxy.open(self._listener)
 
     def keep(self) -> None:
-        """Do nothing: its processes are not known."""
+        """Do nothing: its processes are unknown."""
 
     async def settled(self) -> bool:
-        """Lay its folders anew; it may go on."""
+        """Create its folders afresh; it may continue."""
         await asyncio.to_thread(lay_folders, self.base)
         return True
 

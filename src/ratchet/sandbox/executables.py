@@ -1,17 +1,18 @@
-"""The files that may be executed for a program to run: its interpreters, loaders and helpers."""
+"""The files that must be executable for a program to run: its interpreters, loaders and helpers."""
 
 from __future__ import annotations
 
 import glob
 import os
 import re
+import shutil
 from collections.abc import Sequence
 
 _SHEBANG = re.compile(rb"#![ \t]*(\S+)(?:[ \t]+(\S+))?")
 
 
 def executables(programs: Sequence[str], folder: str, path: str) -> tuple[list[str], list[str]]:
-    """The files that may be executed for some programs to run.
+    """The files that must be executable for some programs to run.
 
     Args:
         programs: Names on the PATH, or paths relative to a folder.
@@ -44,6 +45,21 @@ def executables(programs: Sequence[str], folder: str, path: str) -> tuple[list[s
             helpers = glob.glob(f"{glob.escape(prefix)}/lib*/{glob.escape(name)}-core")
             files.update(os.path.realpath(folder) for folder in helpers if os.path.isdir(folder))
     return sorted(files), sorted(files | loaders)
+
+
+def portable_name(file: str, root: str | None) -> str:
+    """A program as another machine finds it: within the project, on the PATH, or by its path.
+
+    Args:
+        file: Absolute path of the program.
+        root: The project's folder.
+    """
+    if root is not None and file.startswith(f"{root}{os.sep}"):
+        return os.path.relpath(file, root)
+    name = os.path.basename(file)
+    on_path = shutil.which(name)
+    found = on_path is not None and os.path.realpath(on_path) == os.path.realpath(file)
+    return name if found else file
 
 
 def _needs(file: str) -> tuple[list[str], set[str]]:

@@ -19,7 +19,7 @@ class CallResult(msgspec.Struct, frozen=True, kw_only=True):
     value: Any = None
     """What the function returned; None unless the status is ok."""
     error: str = ""
-    """Error message as a sentence; empty when the status is ok."""
+    """Error message as a sentence; empty if the status is ok."""
     output: str = ""
     """Its output, including the traceback of an error."""
     seconds: float = 0.0

@@ -58,9 +58,9 @@ class Interpreter(msgspec.Struct, frozen=True):
     sdk: str
     """Version of the SDK that is installed there; empty for none."""
     protocol: int
-    """Number of that SDK's messages; 0 for none."""
+    """Number of that SDK's message format; 0 for none."""
     pip: bool
-    """Whether pip is there, which environments made by uv lack."""
+    """Whether pip is installed there; environments made by uv lack it."""
 
 
 def this_interpreter() -> Interpreter:
@@ -85,7 +85,7 @@ def find_interpreter(
 
     Args:
         root: The project's folder.
-        configured: [agent] python, relative to the project's folder; None where it is not set.
+        configured: [agent] python, relative to the project's folder; None if it is not set.
         environ: The environment's variables.
 
     Returns:
@@ -103,8 +103,8 @@ def find_interpreter(
         executable = shutil.which(place, path=environ.get("PATH"))
         if executable is None:
             raise ConfigError(
-                f"[agent] python names {configured!r}, where there is no interpreter.",
-                hint='Name one such as python = ".venv/bin/python".',
+                f"[agent] python names {configured!r}, which is not an interpreter.",
+                hint='Name an interpreter, such as python = ".venv/bin/python".',
             )
         return _other(Path(executable))
     repository = next(
@@ -123,7 +123,7 @@ def find_interpreter(
             late = isinstance(error, subprocess.TimeoutExpired)
             why = f"did not answer within {ANSWER_S:g} s" if late else f"does not start: {error}"
             raise ConfigError(
-                f"poetry was asked for the agent's environment, and {why}.",
+                f"Poetry's environment could not be found: poetry {why}.",
                 hint="Name its interpreter: python under [agent] in ratchet.toml.",
             ) from None
         if Path(answer.strip()).is_file():
@@ -145,7 +145,7 @@ def _other(python: Path) -> Path | None:
 
 @functools.cache
 def interpreter_at(python: Path) -> Interpreter:
-    """Ask an interpreter what it is, and check that the SDK is there.
+    """Ask an interpreter about itself, and check that it has the SDK.
 
     Raises:
         ConfigError: It does not start, is too old, or lacks this version of the SDK.
@@ -160,9 +160,10 @@ def interpreter_at(python: Path) -> Interpreter:
         old = isinstance(error, IndexError) and "-P" in complaint  # which Python 3.11 brought
         raise ConfigError(
             f"{python} is older than Python 3.11." if old else f"{python} does not start: {error}.",
-            hint="An agent in an older Python is improved as a program: command under [agent]."
+            hint="To improve an agent in an older Python, run it as a program: command under "
+            "[agent]."
             if old
-            else "Correct python under [agent], or make the environment anew.",
+            else "Correct python under [agent], or create the environment again.",
         ) from None
     if interpreter.sdk != __version__:
         difference = f"has Ratchet {interpreter.sdk}" if interpreter.sdk else "lacks Ratchet's SDK"
@@ -172,15 +173,15 @@ def interpreter_at(python: Path) -> Interpreter:
         )
     if interpreter.protocol != PROTOCOL:
         raise ConfigError(
-            f"The agent's interpreter {python} has another build of Ratchet {__version__}, whose"
-            f" messages are number {interpreter.protocol}; this one's are {PROTOCOL}.",
-            hint=f"Install this one there: {install_command(interpreter, again=True)}",
+            f"The agent's interpreter {python} has a different build of Ratchet {__version__}: "
+            f"its messages have the number {interpreter.protocol}, those of this build {PROTOCOL}.",
+            hint=f"Install this build there: {install_command(interpreter, again=True)}",
         )
     return interpreter
 
 
 def _answer(command: Sequence[str], cwd: Path | None = None) -> tuple[str, str]:
-    """What a program prints, and its errors.
+    """What a program prints, including its errors.
 
     Raises:
         OSError: It cannot be started.

@@ -32,9 +32,8 @@ _ALLOWED = frozenset({"PATH", "LANG", "LANGUAGE", "TZ"})
 """Environment variables passed on to sandboxed code, in addition to the locale's."""
 
 _REPRODUCIBLE = {"PYTHONHASHSEED": "0", "PYTHONUTF8": "1", "MALLOC_ARENA_MAX": "2"}
-"""Fixed string hashes order sets the same in every evaluation; few memory arenas, since each
-reserves
-address space.
+"""Fixed string hashes give sets the same order in every evaluation; few memory arenas, since
+each reserves address space.
 """
 
 
@@ -44,7 +43,7 @@ class SandboxProcess:
 
     process: subprocess.Popen[bytes]
     control: socket.socket
-    """Our end; closing it ends the sandbox."""
+    """The outer end; closing it ends the sandbox."""
     output: int
     """Descriptor of a pipe with its output outside of requests."""
     scratch: str
@@ -52,7 +51,7 @@ class SandboxProcess:
     level: Level
 
     def end(self) -> None:
-        """End it: at once where the kernel ends its descendants too, else by its own cleanup."""
+        """End it: at once if the kernel also ends its descendants, else by its own cleanup."""
         self.control.close()
         if self.level == "bubblewrap":
             self.process.kill()

@@ -13,7 +13,7 @@ _TRY_S = 10.0
 
 
 def best_level() -> Level:
-    """The strongest sandbox level available on this machine; `none` where there is none."""
+    """The strongest sandbox level available on this machine; `none` if there is none."""
     if why_no_bubblewrap() == "":
         return "bubblewrap"
     return "landlock" if why_no_landlock() == "" else "none"
@@ -31,23 +31,26 @@ def resolve_level(level: Level | str, *, unsafe: bool) -> Level:
         ValueError: There is no such level.
     """
     if level not in ("auto", "bubblewrap", "landlock", "none"):
-        raise ValueError(f"level is 'auto', 'bubblewrap', 'landlock' or 'none', not {level!r}")
+        raise ValueError(f"level must be 'auto', 'bubblewrap', 'landlock' or 'none', not {level!r}")
     if sys.platform != "linux":
         raise SandboxUnavailable(
             "Generated code runs only in a sandbox, and sandboxes need Linux.",
-            hint="Run this in a container or on a Linux machine; prompts and params need none.",
+            hint="Run this in a container or on a Linux machine; prompts and params need no "
+            "sandbox.",
         )
     if level == "bubblewrap" and (why := why_no_bubblewrap()):
-        raise SandboxUnavailable(f"There is no bubblewrap sandbox here: {why}.", hint=_HINT)
+        raise SandboxUnavailable(
+            f"The bubblewrap sandbox is not available here: {why}.", hint=_HINT
+        )
     if level == "landlock" and (why := why_no_landlock()):
-        raise SandboxUnavailable(f"There is no Landlock sandbox here: {why}.", hint=_HINT)
+        raise SandboxUnavailable(f"The Landlock sandbox is not available here: {why}.", hint=_HINT)
     got: Level = best_level() if level == "auto" else level
     if got == "none" and not unsafe:
         raise SandboxUnavailable(
-            "Generated code runs only in a sandbox, and this machine can make none: "
+            "Generated code runs only in a sandbox, and this machine has none: "
             f"{why_no_bubblewrap()}; {why_no_landlock()}."
             if level == "auto"
-            else "The level 'none' is no sandbox, so it has to be allowed explicitly.",
+            else "The level 'none' means no sandbox, so it must be allowed explicitly.",
             hint=_HINT,
         )
     return got
@@ -61,7 +64,7 @@ _HINT = (
 
 @cache
 def why_no_bubblewrap() -> str:
-    """Why bubblewrap cannot be used, as a clause; empty when it can."""
+    """Why bubblewrap cannot be used, as a clause; empty if it can."""
     from ratchet.sandbox import bubblewrap
     from ratchet.sandbox.view import file_view
 
@@ -86,13 +89,13 @@ def why_no_bubblewrap() -> str:
     return (
         ""
         if completed.returncode == 0
-        else (printed[-1] if printed else f"bwrap ended with {completed.returncode}")
+        else (printed[-1] if printed else f"bwrap ended with exit code {completed.returncode}")
     )
 
 
 @cache
 def why_no_landlock() -> str:
-    """Why Landlock cannot be used, as a clause; empty when it can."""
+    """Why Landlock cannot be used, as a clause; empty if it can."""
     if sys.platform != "linux":
         return "it needs Linux"
     if landlock.version() < 1:

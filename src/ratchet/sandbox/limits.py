@@ -14,9 +14,8 @@ Level = Literal["bubblewrap", "landlock", "none"]
 
 SandboxStatus = Literal["ok", "raised", "timed_out", "memory", "crashed", "flooded", "refused"]
 """ok: the handler returned. raised: it raised an exception. timed_out, memory: it exceeded that
-limit.
-flooded: it wrote, answered or started too much. crashed: its process ended before it answered.
-refused: the sandbox did not run it.
+limit. flooded: it wrote, answered or started too much. crashed: its process ended before it
+answered. refused: the sandbox did not run it.
 """
 
 KIB, MIB = 1024, 1024 * 1024
@@ -41,13 +40,11 @@ class SandboxLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Wall time."""
     cpu_seconds: float | None = None
     """Processor time of each process with its threads, in whole seconds; None for what all cores
-    give in
-    `seconds`.
+    provide in `seconds`.
     """
     memory_bytes: int = 512 * MIB
-    """Memory in addition to that of the imports: address space of each process, and resident memory
-    of
-    all together.
+    """Memory in addition to that of the imports: address space of each process, and resident
+    memory of all together.
     """
     processes: int = 16
     """Concurrent processes and threads."""
@@ -66,7 +63,7 @@ class SandboxResult(msgspec.Struct, frozen=True, kw_only=True):
     body: bytes = b""
     """What the handler returned; empty unless the status is ok."""
     error: str = ""
-    """Error message as a sentence; empty when the status is ok."""
+    """Error message as a sentence; empty if the status is ok."""
     output: str = ""
     """Its output on both streams, up to the limit, including the traceback of an error."""
     seconds: float = 0.0

@@ -66,7 +66,7 @@ def addresses(connect: Sequence[tuple[str, int]], level: Level, version: int) ->
             )
         elif _is_number(host) and level == "bubblewrap":
             raise SandboxFailed(
-                f"connect: {host}:{port} cannot be relayed by its number.",
+                f"connect: {host}:{port} cannot be relayed by its IP address.",
                 hint="Give the host a name, or a proxy on localhost.",
             )
         else:
@@ -79,7 +79,7 @@ def addresses(connect: Sequence[tuple[str, int]], level: Level, version: int) ->
         )
     if len(names) > 250:
         raise SandboxFailed(
-            f"connect names {counted(len(names), 'host')}; at most 250 can be reached."
+            f"connect names {counted(len(names), 'host')}; at most 250 are allowed."
         )
     return addresses
 
@@ -148,7 +148,7 @@ class TcpRelay:
 
 
 class DialedRelay:
-    """Forwards connections that a keeper made to one listener, as it tells of each."""
+    """Forwards a keeper's connections to a listener, as the keeper announces them."""
 
     def __init__(self) -> None:
         self._server: asyncio.Server | None = None
@@ -211,7 +211,7 @@ async def _carry(
 
 
 async def dial(host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Connect to a host, through the proxy that the environment names, if it does.
+    """Connect to a host, through the environment's proxy if it names one.
 
     Raises:
         OSError: It cannot be reached, or the proxy refuses.
@@ -248,7 +248,7 @@ async def join(
     back: asyncio.StreamReader,
     remote_writer: asyncio.StreamWriter,
 ) -> None:
-    """Copy what comes on either of two connections to the other one, until both have ended."""
+    """Copy data in both directions between two connections, until both have ended."""
     try:
         async with asyncio.TaskGroup() as both:
             both.create_task(_copy(reader, remote_writer))

@@ -1,4 +1,4 @@
-"""The files that a sandbox can see: an allow-list, less hidden paths."""
+"""The files that a sandbox can see: an allow-list, minus hidden paths."""
 
 from __future__ import annotations
 
@@ -117,8 +117,8 @@ def file_view(
         resolved = _resolved(visible_path)
         if resolved == "/":
             raise SandboxFailed(
-                f"A sandbox cannot show {os.fspath(visible_path)!r}:"
-                " that is the whole file system.",
+                f"A sandbox cannot show {os.fspath(visible_path)!r}: that is the whole file "
+                "system.",
                 hint="Name the folder of the project.",
             )
         if os.path.exists(resolved) and not _within(resolved, hidden):
@@ -182,7 +182,8 @@ def _is_environment(folder: str) -> bool:
 def landlock_rules(
     view: FileView, scratch: str, *, more_write: Iterable[str] = ()
 ) -> list[tuple[str, str]]:
-    """The view as Landlock rules, which can only allow: hiding a path means allowing its siblings.
+    """The view as Landlock rules, which can only allow: hiding a path means allowing its
+    siblings.
 
     Raises:
         SandboxFailed: There are so many siblings that it would take seconds.

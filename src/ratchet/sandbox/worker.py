@@ -1,4 +1,4 @@
-"""One sandboxed zygote: started, sent one request at a time, replaced when it dies."""
+"""A sandboxed zygote: started, sent one request at a time, and replaced when it dies."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class _Ended(NamedTuple):
     code: int
     cpu_seconds: float
     last: bool
-    """The zygote could not clean up after it, and must be replaced."""
+    """Whether the zygote could not clean up after it, and must be replaced."""
 
 
 class SandboxWorker:
@@ -258,7 +258,7 @@ class SandboxWorker:
 
 
 def _cpu_seconds(limits: SandboxLimits) -> float:
-    """Processor time of one process; by default what all cores give in the wall time."""
+    """Processor time of a process; by default what all cores provide in the wall time."""
     if limits.cpu_seconds is not None:
         return limits.cpu_seconds
     return limits.seconds * (os.cpu_count() or 1)
@@ -315,7 +315,7 @@ async def _exactly(control: socket.socket, count: int) -> bytes:
 
 
 async def _has_exited(started: SandboxProcess, seconds: float) -> bool:
-    """Whether the process ends within so many seconds."""
+    """Whether the process ends within this many seconds."""
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
     if started.process.poll() is not None:
@@ -369,7 +369,7 @@ def _judged(
 
 
 def _unpacked(frame: bytes, nonce: bytes) -> tuple[int, bytes] | None:
-    """A process's answer, or None when it does not answer this request."""
+    """A process's answer, or None if it does not answer this request."""
     if len(frame) < protocol.FRAME.size:
         return None
     signed, kind, length = protocol.FRAME.unpack_from(frame)

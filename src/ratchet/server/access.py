@@ -56,7 +56,8 @@ class Caller(msgspec.Struct, frozen=True):
 
     @property
     def is_public(self) -> bool:
-        """Whether the key may be published in a web page: one with the feedback scope alone."""
+        """Whether the key has only the feedback scope, so that it may be published in a web
+        page."""
         return self.scopes == PUBLIC_SCOPES
 
 
@@ -153,7 +154,7 @@ class Gatekeeper:
             check_own_page(scope["method"], scope["headers"])
             return await self.with_key(cookie, scope)
         if not self._open_to_all:
-            raise _unauthorized("This server requires a key, and the request has none.", error="")
+            raise _unauthorized("This server requires a key, but the request has none.", error="")
         if through:
             raise _unauthorized(
                 f"The request came through a proxy (it has the header {through}), so it may"
@@ -166,7 +167,7 @@ class Gatekeeper:
         return Caller(scopes=ALL_SCOPES, address=address)
 
     async def with_key(self, secret: bytes, scope: Mapping[str, Any]) -> Caller:
-        """The caller with a key, however it was shown.
+        """The caller with a key, from a header or a cookie.
 
         Args:
             secret: The key.
@@ -200,8 +201,8 @@ class Gatekeeper:
         if caller.attempt is not None:
             raise HttpProblem(
                 403,
-                "An attempt's token opens the gateway and the ingest of spans for that attempt,"
-                " and nothing else.",
+                "An attempt's token gives access only to the gateway and the ingest of spans for "
+                "that attempt.",
                 hint="Use a key.",
             )
         if "admin" in caller.scopes or not scopes.isdisjoint(caller.scopes):
@@ -212,7 +213,7 @@ class Gatekeeper:
             403,
             f"This needs a key with the scope {' or '.join(needs)}; yours has"
             f" {has or f'none that there is ({OLD_SCOPE})'}.",
-            hint=f"Make one: ratchet keys create NAME --scope {needs[-1]}",
+            hint=f"Create a key: ratchet keys create NAME --scope {needs[-1]}",
             headers={"www-authenticate": f'{_CHALLENGE}, error="insufficient_scope"'},
         )
 
@@ -231,7 +232,7 @@ class Gatekeeper:
         return f"ra_{_base64(digest)}{_base64(subject)}"
 
     def attempt(self, token: bytes) -> tuple[str, int]:
-        """Whose token it is: rollout id and fence.
+        """The attempt of a token: rollout id and fence.
 
         Raises:
             HttpProblem: It was not issued for this store (401).
@@ -270,7 +271,7 @@ class Gatekeeper:
 
 
 def check_attempt(caller: Caller, rollout_id: str, fence: int, attempt_text: str) -> None:
-    """Check that an attempt token is used for its own attempt; other callers may act for any.
+    """Check that an attempt token is used for its own attempt; other callers may use any.
 
     Args:
         caller: The authenticated caller.

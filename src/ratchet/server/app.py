@@ -49,7 +49,7 @@ _RAW_METHODS = {"/v1/traces": ("POST",)}
 """Methods of paths that are dispatched before the route table is consulted."""
 
 SEND_S = 30.0
-"""Seconds in which the client of a stream must take a piece; then the stream ends."""
+"""Seconds in which the client of a stream must accept a piece, or the stream ends."""
 
 MAX_PATH = 4096
 """Longest accepted path and query, in bytes."""
@@ -88,7 +88,7 @@ class App:
             await send({"type": "websocket.close", "code": 1003})
 
     def _below(self, scope: AsgiScope) -> AsgiScope:
-        """The request as it is without the proxy's path, which a proxy may also have cut off."""
+        """The request without the proxy's path prefix, which the proxy may already have removed."""
         root, path = self._root_path, scope["path"]
         if root and (path == root or path.startswith(f"{root}/")):
             return {**scope, "path": path[len(root) :] or "/"}
@@ -198,7 +198,7 @@ class App:
         return caller
 
     async def _caller_of(self, route: ApiRoute, scope: AsgiScope) -> Caller:
-        """The caller of a route; of one that needs no key, possibly nobody."""
+        """The caller of a route; possibly nobody if the route needs no key."""
         if route.scopes:
             return await self._admit(scope, route.scopes, with_attempt=False)
         try:
@@ -209,7 +209,7 @@ class App:
             return Caller()
 
     def _page_file(self, scope: AsgiScope) -> PageFile | None:
-        """A file of the dashboard, for paths that are no route."""
+        """A file of the dashboard, for paths that are not a route."""
         methods, _ = self.table.find(scope["path"])
         return None if methods else self.dashboard.find(scope)
 

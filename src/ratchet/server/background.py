@@ -1,4 +1,4 @@
-"""A server in a thread of this process, for as long as a command needs one."""
+"""Runs a server in a thread of this process for as long as a command needs it."""
 
 from __future__ import annotations
 

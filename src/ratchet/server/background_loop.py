@@ -1,4 +1,4 @@
-"""Work that a server does again and again beside its requests."""
+"""Work that a server repeats beside its requests."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from concurrent.futures import ThreadPoolExecutor
 
 CLOSE_S = 2.0
-"""Seconds that a step may take to end when the server stops: the next server goes on there."""
+"""Seconds that a step has to end when the server stops; the next server continues there."""
 
 
 class BackgroundLoop(ABC):
@@ -38,7 +38,7 @@ class BackgroundLoop(ABC):
 
     @abstractmethod
     async def _run(self) -> None:
-        """The work; it ends once `_pause` says that the server closed."""
+        """The work; it ends once `_pause` returns that the server closed."""
 
     async def _pause(self, seconds: float) -> bool:
         """Sleep; return whether the server closed meanwhile."""

@@ -1,4 +1,4 @@
-"""Request bodies: read, decompressed and weighed, within limits of size, time and memory."""
+"""Reads, decompresses and weighs request bodies, within limits of size, time and memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ratchet._asgi import Receive
 from ratchet.server.http_problems import HttpProblem
 
 Content: TypeAlias = bytes | bytearray
-"""A whole body. A large one is left in the buffer that it was read into: it is there once."""
+"""A whole body. A large body stays in the buffer it was read into, to avoid a copy."""
 
 ARRIVE_S = 60.0
 """Seconds within which a body must arrive."""
@@ -25,13 +25,13 @@ own buffer is as large.
 """
 
 HELD_LIMIT = 40 * 1024 * 1024
-"""Bytes of all larger bodies that are read or handled, with what they are decoded into."""
+"""Total bytes of the larger bodies being read or handled, including their decoded form."""
 
 ROOM_S = 5.0
 """Seconds that a body waits for room among the others."""
 
 CHUNK = 256 * 1024
-"""Bytes that are decompressed or weighed before other requests have their turn."""
+"""Bytes decompressed or weighed before other requests get their turn."""
 
 MAX_VALUES = 500_000
 """Values in a JSON body. Two bytes are a value, and decoded it takes about a hundred; this many are
@@ -67,9 +67,10 @@ class BodyBudget:
         self._room_s = room_s
         self._waiting: deque[tuple[HeldBody, int, asyncio.Future[None]]] = deque()
         self.held = 0
-        """Bytes that are taken."""
+        """Bytes taken."""
         self.decoding = asyncio.Lock()
-        """Held while a large body is decoded: one at a time, so that others have their turn."""
+        """Held while a large body is decoded: one at a time, so that other requests get their
+        turn."""
 
     @contextmanager
     def hold(self) -> Iterator[HeldBody]:
@@ -138,7 +139,7 @@ class HeldBody:
         """Held while a large body is decoded."""
         self._seen = 0
         self.taken = 0
-        """Bytes that it has of the budget."""
+        """Bytes that it holds of the budget."""
 
     async def grow(self, size: int) -> None:
         """Count further bytes.
@@ -150,7 +151,7 @@ class HeldBody:
         await self.make_room(self._seen)
 
     async def make_room(self, size: int) -> None:
-        """Have room for so many bytes in all.
+        """Grow to this many bytes in all.
 
         Raises:
             HttpProblem: Other bodies leave no room for them (429).
@@ -159,7 +160,7 @@ class HeldBody:
             await self._budget.take(self, size - self.taken)
 
     def release(self) -> None:
-        """Give everything back: the body has been handled, or passed on."""
+        """Release everything, once the body is handled or passed on."""
         size, self.taken = self.taken, 0
         self._budget.give_back(size)
 
@@ -188,7 +189,7 @@ class HeldBody:
 
 
 async def _values(body: Content) -> int:
-    """The separators outside of texts; it ends once there are too many of them."""
+    """The separators outside strings; stops once there are too many."""
     values = 0
     for position, token in enumerate(_TOKEN.finditer(body)):
         if body[token.start()] != ord('"'):

@@ -20,7 +20,7 @@ NONCE = b"RATCHET_NONCE"
 """Stands for the nonce in the built index.html."""
 
 ROOT = b'name="ratchet-root" content=""'
-"""Where the built index.html says under which path the server is."""
+"""Placeholder in the built index.html for the path that the server is under."""
 
 API = ("/v1/", "/gateway/", "/healthz", "/readyz", "/metrics", "/openapi.json")
 """Beginnings of paths that never belong to the page."""
@@ -33,7 +33,7 @@ POLICY = (
 """Content-Security-Policy: scripts are files of ours, and nothing comes from another origin."""
 
 MEDIA_TYPES = {".woff2": "font/woff2"}
-"""Of suffixes that not every machine knows."""
+"""Media types of suffixes that not every machine knows."""
 
 FIXED = [
     (b"x-content-type-options", b"nosniff"),
@@ -75,7 +75,7 @@ class Dashboard:
         self._files: dict[str, _Built] | None = None
 
     def find(self, scope: Mapping[str, Any]) -> PageFile | None:
-        """What to answer to a request that no route of the API takes.
+        """The response to a request that matches no route of the API.
 
         A path that is no file gets the page itself, which knows its own addresses, if the request
         comes from a browser's address line, and so does "/" from anybody. Files are read once.

@@ -32,13 +32,13 @@ REAP_S = 5.0
 """Interval between checks for expired leases, in seconds."""
 
 GATHER_S = 0.01
-"""How long a caller that waits for ends waits for further ones after the first."""
+"""How long a caller that waits for rollouts waits for more of them after the first has ended."""
 
 MAX_BATCH = 1_000
-"""Most outcomes or claims in one transaction."""
+"""Maximum number of outcomes or claims in one transaction."""
 
 MAX_BATCHERS = 1_000
-"""Most batchers to cache; beyond it, idle ones are dropped."""
+"""Maximum number of batchers to cache; beyond it, idle ones are dropped."""
 
 
 class RolloutDispatcher:

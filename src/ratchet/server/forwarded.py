@@ -35,7 +35,8 @@ def networks_of(texts: Iterable[str]) -> tuple[Network, ...]:
             networks.append(ipaddress.ip_network(text))
         except ValueError as error:
             raise ConfigError(
-                f"[server] trusted_proxies has {text!r}, which is no address or network: {error}.",
+                f"[server] trusted_proxies has {text!r}, which is not an address or network: "
+                f"{error}.",
                 hint='Write addresses and networks, such as ["10.0.0.0/8", "::1"].',
             ) from None
     return tuple(networks)

@@ -16,7 +16,7 @@ from ratchet.types import Key, StoreError
 log = logging.getLogger("ratchet.server")
 
 FRESH_S = 1.0
-"""Lifetime of a cached lookup in seconds, and so the delay until a revoked key is refused."""
+"""Lifetime of a cached lookup in seconds, which delays the refusal of a revoked key."""
 
 LOOK_UP_S = 5.0
 """Timeout of a lookup, in seconds."""
@@ -29,7 +29,7 @@ WRONG_PER_S, WRONG_BURST = 20.0, 200
 guessed; the limit protects the store from the load of attempts."""
 
 MAX_KEYS = 10_000
-"""Most cached keys, and as many wrong ones."""
+"""Maximum number of cached keys, and as many wrong ones."""
 
 
 class _Found(NamedTuple):
@@ -38,7 +38,7 @@ class _Found(NamedTuple):
 
 
 class KeyCache:
-    """Keys by their secrets. For use from one event loop.
+    """Keys by their secrets, for use from one event loop.
 
     Args:
         store: Store of the keys.

@@ -39,7 +39,7 @@ class _Call(NamedTuple):
 
 
 class Metrics:
-    """Counters of one server, in a registry of its own.
+    """Counters of a server, in its own registry.
 
     Label values come from fixed tables (routes, configured upstreams), never from client input,
     since each value is a series that stays in memory.
@@ -139,7 +139,7 @@ class Metrics:
             self._rollouts.labels(status or "refused").inc(count)
 
     def spans_stored(self, count: int, *, late: int = 0) -> None:
-        """Count committed spans, and those of calls that outlasted their rollouts."""
+        """Count committed spans, and spans of calls that outlasted their rollouts."""
         self._spans.labels("stored").inc(count)
         if late:
             self._spans.labels("late").inc(late)

@@ -33,8 +33,8 @@ def check_origins(origins: Iterable[str]) -> frozenset[str]:
         if not _ORIGIN.fullmatch(origin.lower()):
             raise ConfigError(
                 f"[server] cors has {origin!r}, which is not an origin.",
-                hint="Write scheme, host and port only, such as https://app.example. A star is not"
-                " accepted, since it would open the server to every web page.",
+                hint="Write scheme, host and port only, such as https://app.example. A star is "
+                "not accepted, because it would open the server to every web page.",
             )
         checked.add(origin.lower())
     return frozenset(checked)
@@ -79,7 +79,7 @@ def proxy_header(headers: Headers) -> str:
 
 
 def refuse_foreign(headers: Headers, hosts: Collection[str], origins: Collection[str]) -> None:
-    """Refuse requests of foreign web pages to a server that requires no key.
+    """Refuse requests from foreign web pages to a server that requires no key.
 
     A browser on the same machine can reach loopback for any page it displays. Requests of a page
     of another origin carry `origin` or `sec-fetch-site`; a page whose own host name was resolved

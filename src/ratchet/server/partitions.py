@@ -12,7 +12,7 @@ from ratchet.types import StoreError
 log = logging.getLogger("ratchet.server")
 
 EVERY_S = 900.0
-"""Seconds between two checks; the shortest period is four times as long."""
+"""Seconds between checks; the shortest period is four times as long."""
 
 
 class PartitionKeeper(BackgroundLoop):
@@ -31,7 +31,7 @@ class PartitionKeeper(BackgroundLoop):
         self._period_s = period_s
 
     async def start(self) -> None:
-        """Make the partitions, then check again and again in the background."""
+        """Make the partitions, then keep checking in the background."""
         await self._ahead()
         await super().start()
 
@@ -43,7 +43,7 @@ class PartitionKeeper(BackgroundLoop):
         try:
             created = await asyncio.to_thread(self._store.partitions.ahead, self._period_s)
         except StoreError as error:
-            log.warning("Partitions of spans were not made, which is tried again: %s", error)
+            log.warning("Partitions of spans could not be made, and will be retried: %s", error)
         else:
             if created:
                 log.info("Made partitions of spans: %s.", ", ".join(created))

@@ -19,7 +19,7 @@ from ratchet.server.http_problems import HttpProblem
 from ratchet.types import RatchetError
 
 AT_ONCE = 2
-"""Processes at once; further requests wait."""
+"""Maximum number of concurrent processes; further requests wait."""
 
 T = TypeVar("T")
 

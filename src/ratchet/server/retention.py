@@ -28,7 +28,7 @@ FIRST_S = 60.0
 """Seconds from start-up to the first sweep."""
 
 LONGEST_STEP_S = 0.05
-"""Target duration of a step in seconds; after a longer one the next is smaller."""
+"""Target duration of a step in seconds; a longer step makes the next one smaller."""
 
 SMALLEST, LARGEST = 100, 250
 """Fewest and most rows of a step. Not fewer, since a step may be slow only because it waited for

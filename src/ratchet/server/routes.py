@@ -21,7 +21,7 @@ Handler = Callable[..., Awaitable[Any]]
 Decorated = TypeVar("Decorated", bound=Handler)
 
 NO_SCOPES: frozenset[Scope] = frozenset()
-"""For routes that need no key."""
+"""Scopes of routes that need no key."""
 READ: frozenset[Scope] = frozenset({"read", "develop"})
 RUNNER: frozenset[Scope] = frozenset({"runner"})
 READ_BY_RUNNERS: frozenset[Scope] = READ | RUNNER
@@ -38,7 +38,7 @@ ADMIN: frozenset[Scope] = frozenset({"admin"})
 
 
 class Response(msgspec.Struct, frozen=True):
-    """A response with a status or headers of its own."""
+    """A response with its own status or headers."""
 
     body: Any = None
     """Sent as JSON; nothing when it is None."""
@@ -67,7 +67,7 @@ class ApiRoute(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     """With names in braces, such as `/v1/rollouts/{id}`."""
     scopes: frozenset[Scope]
-    """Any of them suffices; `admin` always does. Empty: no key is required."""
+    """Any of these scopes suffices; `admin` always does. If empty, no key is required."""
     handler: Handler
     name: str
     summary: str
@@ -88,7 +88,7 @@ class ApiRoute(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the handler may wait for long; it is cancelled when the client disconnects."""
     tag: str = ""
     agents: Concerns | None = None
-    """How the agents are found that a request concerns; None if it may concern any."""
+    """How to find the agents that a request concerns; None if it may concern any."""
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -177,7 +177,7 @@ class RouteTable:
         by_path: dict[str, dict[str, ApiRoute]] = {}
         for route in routes:
             methods = by_path.setdefault(route.path, {})
-            assert route.method not in methods, f"{route.method} {route.path} is there twice"
+            assert route.method not in methods, f"{route.method} {route.path} is registered twice"
             methods[route.method] = route
         for path, methods in by_path.items():
             if "{" in path:

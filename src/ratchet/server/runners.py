@@ -10,10 +10,11 @@ from ratchet.store.turns import EVERY
 from ratchet.types import FleetRunner
 
 PRESENT_S = 90.0
-"""Time after its last claim that a runner counts as present. A claim waits for 60 s at most."""
+"""Seconds after its last claim for which a runner counts as present. A claim waits for at most 60
+s."""
 
 MAX_RUNNERS = 10_000
-"""Most runners to remember; those seen last stay."""
+"""Maximum number of runners to remember; those seen last stay."""
 
 
 def serves(runner: FleetRunner, queue: str) -> bool:
@@ -47,7 +48,7 @@ class RunnerRegistry:
         self._seen.pop(name, None)
 
     def present(self, busy: Collection[str] = ()) -> Sequence[FleetRunner]:
-        """Runners that claimed lately, or that hold attempts; those seen last come first.
+        """Runners that claimed recently or hold attempts, most recently seen first.
 
         Args:
             busy: Names of those that hold attempts: with all slots taken, a runner claims nothing.

@@ -45,7 +45,7 @@ class BackgroundService(Protocol):
         """Start."""
 
     async def close(self) -> None:
-        """Stop in order."""
+        """Stop cleanly."""
 
 
 class GatewayService(BackgroundService, Protocol):
@@ -113,7 +113,7 @@ class Services:
         """Set when shutdown begins: waiting requests return."""
         self.started_at = time.time()
         self.kept: dict[str, Any] = {}
-        """Answers that routes keep for some seconds, by route."""
+        """Answers that routes cache for some seconds, by route."""
         self._pinging: asyncio.Future[None] | None = None
         self._threads = ThreadPoolExecutor(READERS, thread_name_prefix="ratchet-store")
         self.activity_log = ActivityLog(store, self.in_thread)
@@ -145,7 +145,7 @@ class Services:
         self.store.close()
 
     async def ping(self, timeout_s: float) -> None:
-        """Check that the store responds; callers at the same time share one check.
+        """Check that the store responds; concurrent callers share one check.
 
         Raises:
             StoreError: It does not, or not in time.
@@ -167,11 +167,12 @@ class Services:
 
 
 async def _closed(service: BackgroundService) -> None:
-    """Close a component within a bounded time; what fails or hangs keeps none of the others."""
+    """Close a component within a bounded time; one that fails or hangs does not block the
+    others."""
     try:
         async with asyncio.timeout(CLOSE_S):
             await service.close()
     except TimeoutError:
         log.error("%s did not stop within %g s.", type(service).__name__, CLOSE_S)
     except Exception:
-        log.exception("%s did not stop in order", type(service).__name__)
+        log.exception("%s did not stop cleanly", type(service).__name__)

@@ -1,4 +1,4 @@
-"""Sessions of the dashboard: a key in a cookie, and what keeps other sites from using it."""
+"""Sessions of the dashboard: a key in a cookie, protected from use by other sites."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LASTS_S = 30 * 86_400
 """Seconds after which a browser forgets the cookie."""
 
 MARK = b"x-ratchet-dashboard"
-"""A header that no other site's page can send without being asked first, and none is allowed."""
+"""A header that other sites' pages can send only after a CORS preflight, which is refused."""
 
 _SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 
@@ -39,7 +39,7 @@ def cookie_key(headers: Headers) -> bytes:
 
 
 def check_own_page(method: str, headers: Headers) -> None:
-    """Refuse a change that a page of another origin asks for in a person's name.
+    """Refuse a change that a page of another origin requests in a person's name.
 
     A browser adds the cookie to whatever a page sends here. So a request with a cookie that may
     change something must carry the header that only our page sends, and come from our own origin.
@@ -60,13 +60,13 @@ def check_own_page(method: str, headers: Headers) -> None:
     if MARK not in by_name or not own:
         raise HttpProblem(
             403,
-            "A change with the cookie of the dashboard must come from the dashboard's own page.",
+            "A change with the dashboard's cookie must come from the dashboard's own page.",
             hint="Programs send a key: 'Authorization: Bearer rk_…'.",
         )
 
 
 def set_cookie(scope: Mapping[str, Any], key: str, lasts_s: int = LASTS_S) -> str:
-    """Header that stores a key in the browser, or with an empty one deletes it."""
+    """Header that stores a key in the browser, or deletes it if the key is empty."""
     secure = _is_https(scope)
     name = SECURE if secure else PLAIN
     parts = [f"{name}={key}", "Path=/", "HttpOnly", "SameSite=Lax"]
@@ -80,6 +80,6 @@ _HOSTS = (b"host", b"x-forwarded-host")
 
 
 def _is_https(scope: Mapping[str, Any]) -> bool:
-    """Whether the browser speaks HTTPS, with this server or with a proxy before it."""
+    """Whether the browser uses HTTPS, with this server or with a proxy in front of it."""
     forwarded = dict(scope["headers"]).get(b"x-forwarded-proto", b"")
     return scope.get("scheme") == "https" or bytes(forwarded).strip().lower() == b"https"

@@ -24,7 +24,7 @@ from ratchet.types import RatchetError, SpanRecord, StoreError
 from ratchet.types.wording import counted
 
 BATCH = 2_000
-"""Most spans in one transaction, which bounds the time that pending spans wait."""
+"""Maximum number of spans in one transaction, which bounds the time that pending spans wait."""
 
 PATIENCE_S = 2.0
 """Seconds for which one transaction is retried while the store is locked or unavailable."""
@@ -72,7 +72,7 @@ class _PendingSpans:
         """Done when the spans are stored, with the number that the store refused; fails when they
         are given up."""
         self.waits = waits
-        """Whether the caller awaits the outcome and retries by itself."""
+        """Whether the caller awaits the outcome and does its own retries."""
 
 
 class _Retry:
@@ -169,7 +169,8 @@ class SpanWriter:
             self._refused(len(records))
             raise HttpProblem(
                 429,
-                f"{counted(self._pending, 'span')} wait to be stored; the limit is {self._limit}.",
+                f"{counted(self._pending, 'span')} are waiting to be stored; the limit is "
+                f"{self._limit}.",
                 hint="Send them again later.",
                 headers={"retry-after": "1"},
             )

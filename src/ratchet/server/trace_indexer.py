@@ -15,13 +15,13 @@ from ratchet.types import StoreError
 log = logging.getLogger("ratchet.server")
 
 EVERY_S = 0.5
-"""Seconds between two looks at an index that is complete."""
+"""Seconds between checks of an index that is complete."""
 
 SHARE = 0.05
-"""Of the time, what indexing takes while spans arrive: they come first."""
+"""Share of the time spent indexing while spans arrive, which come first."""
 
 AFTER_ERROR_S = 5.0
-"""Seconds until the store is tried again."""
+"""Seconds until the store is retried."""
 
 
 class TraceIndexer(BackgroundLoop):
@@ -46,7 +46,7 @@ class TraceIndexer(BackgroundLoop):
                     is_repriced = True
                 state = await asyncio.to_thread(self._store.trace_index.catch_up, price)
             except StoreError as error:
-                log.warning("Traces were not indexed, which is tried again: %s", error)
+                log.warning("Traces could not be indexed, and will be retried: %s", error)
                 wait_s = AFTER_ERROR_S
                 continue
             wait_s = pause_s(state, last, time.monotonic() - begun)

@@ -44,9 +44,9 @@ class PatchTarget:
     format: str = ""
     """Set for a value that is read from a file: `yaml`, `json` or `toml`."""
     keys: str = ""
-    """What leads to that value, as a list in JSON."""
+    """The value's keys, as a JSON list."""
     slot: str = ""
-    """The parameter that it is; `text` for a prompt."""
+    """The parameter's name; `text` for a prompt."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def values_of(resource: Resource) -> dict[str, Any]:
 
 
 def changed_since(what: str, present: Any) -> ShipError:
-    """The error that the source is not what was measured.
+    """The error that the source differs from what was measured.
 
     Args:
         what: The place.
@@ -99,8 +99,8 @@ def changed_since(what: str, present: Any) -> ShipError:
     """
     says = "" if present is None else f" (it is {present!r} now)"
     return ShipError(
-        f"{what} changed since the baseline was measured{says}; the proof is of the old source.",
-        hint="Measure again with `ratchet improve`, or take the change back.",
+        f"{what} changed since the baseline was measured{says}; the proof is for the old source.",
+        hint="Measure again with `ratchet improve`, or revert the change.",
     )
 
 
@@ -205,7 +205,7 @@ def _lines(text: str) -> str:
 
 
 def verify(source: SourceFile, data: bytes, edits: list[SourceEdit]) -> None:
-    """Check that the new file parses, holds the new values, and differs nowhere else."""
+    """Check that the new file parses, holds the new values, and is otherwise unchanged."""
     result = read_source(data, source.path)
     masked_old: set[int] = set()
     masked_new: set[int] = set()

@@ -1,4 +1,4 @@
-"""Patches of prompts that are known by their text: the one literal that is the baseline's prompt.
+"""Patches prompts that are known by their text, in the only literal with the baseline's prompt.
 
 Such a literal has no name. Release commits record a fingerprint of it before and after the edit, by
 which it is found again in any commit.
@@ -86,7 +86,7 @@ class TextPrompt:
     new: TemplateText
     """Of the candidate."""
     refusal: str
-    """How a message begins that it cannot be patched."""
+    """Beginning of the message that it cannot be patched."""
     file: str | None = None
     """Relative to the root; confines the search."""
     expression: tuple[str, Span] | None = None
@@ -98,7 +98,7 @@ class TextPrompt:
 def undeclared_prompt(
     declaration: Declaration, old: PromptTemplate, new: PromptTemplate, root: Path
 ) -> TextPrompt:
-    """A prompt of an agent that declares none; its literal gives what the template gives.
+    """A prompt of an agent that declares none; its literal renders as the template does.
 
     Args:
         declaration: The prompt; its file, if it has one, confines the search.
@@ -139,7 +139,7 @@ def declared_prompt(
 def literal_edit(
     prompt: TextPrompt, old: PromptTemplate, new: PromptTemplate, root: Path
 ) -> SourceEdit:
-    """The edit of the one literal that is a prompt.
+    """The edit of the only literal that is a prompt.
 
     Args:
         prompt: The prompt.
@@ -223,7 +223,7 @@ def _check_ends(literal: str, old: str, new: str, *, keeps_ends: bool) -> None:
             continue
         if cut(literal) != cut(old) or not (keeps_ends or cut(old)):
             raise Inexpressible(
-                f"it has other white space at its {end}, and the program may strip that"
+                f"its white space at the {end} differs, and the program may strip it"
             )
 
 
@@ -236,7 +236,7 @@ def _trail(text: str) -> str:
 
 
 def _only(prompt: TextPrompt, root: Path) -> Fit:
-    """The one literal that is the baseline's prompt."""
+    """The only literal that is the baseline's prompt."""
     if prompt.expression:
         path, span = prompt.expression
         inside = [
@@ -298,7 +298,7 @@ def literal_at(source: TextSource, value: str) -> TextSlot | None:
 
 
 def verify_literals(source: TextSource, data: bytes, edits: Sequence[SourceEdit]) -> None:
-    """Check that a file holds the new literals, and the same others as before."""
+    """Check that a file holds the new literals, and that others are unchanged."""
     result = read_text_source(data, source.path)
     if (
         source.file.language.read(source.file.text)[1]
@@ -332,7 +332,7 @@ def verify_literals(source: TextSource, data: bytes, edits: Sequence[SourceEdit]
 
 
 def _others(source: TextSource, spans: Sequence[Span]) -> list[str]:
-    """The literals outside of byte spans."""
+    """The literals outside byte spans."""
     texts = []
     for literal in source.file.literals:
         start, end = byte_span(source.file.text, literal.span)
@@ -348,7 +348,7 @@ def holds_edit(
     old: PromptTemplate,
     new: PromptTemplate,
 ) -> bool:
-    """Whether a literal is what the edit of another commit's literal gives.
+    """Whether a literal is the result of editing another commit's literal.
 
     Args:
         base: The file before the edit.
@@ -365,7 +365,7 @@ def holds_edit(
 
 
 def _is_part(before: Literal, after: Literal, old: str, new: str) -> bool:
-    """Whether two literals are the one part in which two texts differ."""
+    """Whether two literals are the only part in which two texts differ."""
     return (
         not (before.slots or after.slots)
         and old.count(before.value) == 1
@@ -376,7 +376,7 @@ def _is_part(before: Literal, after: Literal, old: str, new: str) -> bool:
 def _readings(
     old: PromptTemplate, new: PromptTemplate
 ) -> Iterator[tuple[TemplateText, TemplateText]]:
-    """The templates as an undeclared and as a declared prompt stands in the source."""
+    """The templates as written in the source, for an undeclared and for a declared prompt."""
     try:
         before = text_of(old)
         yield before, text_of(new, before.slots)
@@ -388,7 +388,7 @@ def _readings(
 def _gives(
     base: TextSource, slot: TextSlot, new_slot: TextSlot, before: TemplateText, after: TemplateText
 ) -> bool:
-    """Whether the edit of a literal from one text to another gives a second literal."""
+    """Whether editing a literal from one text to another results in a second literal."""
     fits = [fit.match for fit in fits_in(base.file, before)]
     fit = next((fit for fit in fits if fit.literal.span == slot.literal.span), None)
     if fit is None:

@@ -94,7 +94,7 @@ def read_source(data: bytes, path: str) -> SourceFile:
         )
     if marker := generated_notice(data.decode(errors="replace")):
         raise ShipError(
-            f"{path} is marked as generated ({marker!r}): a patch would get lost.",
+            f"{path} is marked as generated ({marker!r}): a patch would be lost.",
             hint="Declare the resource in a file that is edited by hand.",
         )
     bom = len(_BOM) if data.startswith(_BOM) else 0

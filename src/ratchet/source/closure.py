@@ -92,7 +92,7 @@ def closure_of(
     """
     search = _Search(tree, leave_out, whole_modules)
     if not search.require(module, name):
-        raise InputError(f"{module.file} has no {name!r} at its top.")
+        raise InputError(f"{module.file} has no {name!r} at its top level.")
     return search.run()
 
 
@@ -130,7 +130,7 @@ class _Search:
         )
 
     def require(self, module: Module, name: str) -> bool:
-        """Add a name of a module; False when the module does not define it."""
+        """Add a name of a module; returns False if the module does not define it."""
         if (module.file, name) in self.required:
             return True
         needs = self._of(module)
@@ -152,7 +152,7 @@ class _Search:
         return True
 
     def whole(self, module: Module) -> None:
-        """Add a whole module, when the names used of it cannot be determined."""
+        """Add a whole module, if it cannot be determined which of its names are used."""
         self._of(module)
         for number, statement in enumerate(module.tree.body):
             if not _is_main(statement):
@@ -254,7 +254,7 @@ class _Search:
                 self.missing.add(MissingName(self._shown(origin.file), imported.name))
 
     def _imported_by_name(self, module: Module, statement: ast.stmt) -> None:
-        """Add what `import_module(…)` may load: the module it names, or the whole folder."""
+        """Add what `import_module(…)` may load: the module that it names, or the whole folder."""
         for node in ast.walk(statement):
             if not (isinstance(node, ast.Call) and node.args):
                 continue
@@ -287,7 +287,7 @@ class _Search:
         return dotted if is_module else ""
 
     def _take_from(self, dotted: str, statement: ast.stmt, bound: str) -> None:
-        """Add what a statement uses of a module, or the whole module if undeterminable."""
+        """Add what a statement uses of a module, or the whole module if that is unknown."""
         for chain in chains(statement, bound):
             at = dotted
             for attribute in chain:

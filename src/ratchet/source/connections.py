@@ -42,7 +42,7 @@ _FETCHES = re.compile(
 
 
 def held_open(module: Module, statement: ast.stmt) -> str:
-    """Why the value assigned by a statement cannot be staged, as a noun; empty when it can."""
+    """Why the value assigned by a statement cannot be staged, as a noun; empty if it can."""
     if not isinstance(statement, (ast.Assign, ast.AnnAssign)) or statement.value is None:
         return ""
     origins = origins_of(module)
@@ -92,7 +92,7 @@ def origins_of(module: Module) -> Mapping[str, str]:
 
 
 def origin_of(node: ast.expr, origins: Mapping[str, str]) -> str:
-    """Dotted origin of an imported expression; empty when it was not imported."""
+    """Dotted origin of an imported expression; empty if it was not imported."""
     if isinstance(node, ast.Name):
         return origins.get(node.id, "")
     if isinstance(node, ast.Attribute):

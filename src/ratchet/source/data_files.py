@@ -13,7 +13,7 @@ from ratchet.source.tree import Module
 
 MAX_BYTES = 16 * 1024 * 1024
 MAX_FILES = 200
-"""Maximum files staged of a named folder."""
+"""Most files of a named folder that are staged."""
 
 _LONGEST = 200
 _SUFFIX = 12
@@ -24,7 +24,7 @@ class DataFile(msgspec.Struct, frozen=True):
 
     file: Path
     refused: str = ""
-    """Why it must not be staged; empty when it may be."""
+    """Why it must not be staged; empty if it may be."""
 
 
 def data_files(
@@ -58,7 +58,7 @@ def _refusal(file: Path, root: Path, hidden: set[Path]) -> str:
     if in_secret_place(file.relative_to(root)):
         return "it may hold secrets"
     size = file.stat().st_size
-    return f"it has {size} bytes; at most {MAX_BYTES} are staged" if size > MAX_BYTES else ""
+    return f"it has {size} bytes; at most {MAX_BYTES} can be staged" if size > MAX_BYTES else ""
 
 
 def _names(statement: ast.stmt) -> Iterator[tuple[str, bool]]:

@@ -1,4 +1,4 @@
-"""Variables of a project's `.env`, which programs load by themselves."""
+"""Variables in a project's `.env`, which programs load by themselves."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ _LINE = re.compile(r"^\s*(?:export\s+)?([A-Za-z_]\w*)\s*=\s*(.*?)\s*$", re.MULTI
 
 
 def read_dotenv(folder: Path) -> dict[str, str]:
-    """The variables of the `.env` in a folder, or else of the nearest one above it in its git
-    repository, as the loaders of such files look for it; values are not interpreted."""
+    """The variables in the `.env` of a folder, or else of the nearest folder above it in its git
+    repository, as loaders of such files search; values are not interpreted."""
     above = (folder, *folder.parents)
     root = next((number for number, place in enumerate(above) if (place / ".git").exists()), 0)
     for place in above[: root + 1]:

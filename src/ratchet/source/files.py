@@ -1,4 +1,4 @@
-"""Which files of a folder are its own: what git knows, else a walk with one list of what is not."""
+"""Which files of a folder are its own: those that git knows, else those that a walk finds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PACKAGES = frozenset(
         *("venv", ".venv", "virtualenv", ".tox", ".nox"),
     }
 )
-"""Folders of installed packages. A virtual environment is one whatever its name."""
+"""Folders of installed packages. A virtual environment counts as such whatever its name."""
 
 BUILT = frozenset(
     {
@@ -23,12 +23,12 @@ BUILT = frozenset(
         *(".next", ".nuxt", ".output", ".svelte-kit", ".turbo", ".cache"),
     }
 )
-"""Folders of output, unless they are packages of Python."""
+"""Folders of build output, unless they are Python packages."""
 
 VENDORED = frozenset({"vendor", "vendored", "_vendor", "third_party", "third-party", "thirdparty"})
 
 SKIPPED = PACKAGES | BUILT | VENDORED
-"""Names of folders, besides hidden ones, that hold no source of the repository itself."""
+"""Names of folders, besides hidden ones, that hold none of the repository's own source."""
 
 _ENVIRONMENT = ("pyvenv.cfg", "conda-meta")
 
@@ -56,14 +56,14 @@ def why_skipped(folder: str, name: str) -> str:
 
 
 def walk(root: Path) -> Iterator[Path]:
-    """Files below a folder, in order; no link to a folder is followed."""
+    """Files below a folder, in order; links to folders are not followed."""
     for folder, folders, names in os.walk(root):
         folders[:] = sorted(name for name in folders if not why_skipped(folder, name))
         yield from (Path(folder, name) for name in sorted(names))
 
 
 def own_files(root: Path, folders: Sequence[str] = (".",)) -> list[Path]:
-    """The files that git tracks or would track, sorted; those of a walk where it knows none.
+    """The files that git tracks or would track, sorted; found by a walk if git knows none.
 
     Args:
         root: A folder.
@@ -80,7 +80,7 @@ def own_files(root: Path, folders: Sequence[str] = (".",)) -> list[Path]:
 
 
 def known_to_git(folder: Path) -> list[Path] | None:
-    """What git tracks below a folder or would track; None where git does not answer."""
+    """What git tracks or would track below a folder; None if git does not answer."""
     command = ["git", "-c", "core.fsmonitor=false", "ls-files", "-z", "--cached", "--others"]
     try:
         listed = subprocess.run(

@@ -12,7 +12,7 @@ _NOTICE = re.compile(
 
 
 def generated_notice(text: str, comments: tuple[str, ...] = ("#",)) -> str:
-    """The notice among the comments of the first 20 lines that a file is generated; or empty.
+    """The notice in the comments of the first 20 lines that a file is generated; else empty.
 
     Args:
         text: The file's text.

@@ -1,4 +1,4 @@
-"""Prompts that programs in JavaScript and TypeScript declare with the npm package."""
+"""Prompts that JavaScript and TypeScript programs declare with the npm package."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _PLAIN = re.compile(r"""\bengine["']?\s*:\s*["'`]plain["'`]""")
 
 @dataclass(frozen=True)
 class JavascriptPrompt:
-    """One call of the package's `prompt` whose name and text are written out."""
+    """A call of the package's `prompt` with a literal name and text."""
 
     name: str
     template: PromptTemplate
@@ -38,11 +38,11 @@ class JavascriptPrompt:
     line: int
     """1-based."""
     span: tuple[int, int]
-    """Bytes of the text's literal in the file."""
+    """Byte span of the text's literal in the file."""
 
 
 def declared_prompts(root: Path, files: Iterable[Path]) -> list[JavascriptPrompt]:
-    """The prompts that files declare; of a name that is declared twice, the first.
+    """The prompts that files declare; if a name is declared twice, the first.
 
     Args:
         root: The folder that they are read from, resolved.
@@ -110,7 +110,7 @@ def _declared(file: Path, text: str) -> Iterator[JavascriptPrompt]:
 
 
 def _names(source: SourceText, node: Node) -> Iterator[str]:
-    """What the package's `prompt` is called, by one statement."""
+    """The name that a statement gives to the package's `prompt`."""
     statement = source.source(node)
     if node.type == "import_statement" or (
         node.type == "variable_declarator" and re.search(r"=\s*require\s*\(", statement)

@@ -1,4 +1,4 @@
-"""Files of prompts: their texts as declarations, and their content with a candidate's texts.
+"""Prompt files: their texts as declarations, and their content with a candidate's texts.
 
 A candidate's content is the source's, byte for byte, with other texts in their places: comments,
 order, quotes and line ends stay.
@@ -23,7 +23,7 @@ _FIELD = re.compile(r"\{\{|\{[^\W\d]\w*\}")
 _JINJA = re.compile(r"\{\{|\{%")
 _JINJA_ENDINGS = frozenset({".j2", ".jinja", ".jinja2", ".prompty"})
 _SHOWN = 12
-"""Most keys that a message names."""
+"""Most keys that a message lists."""
 
 
 def declared_prompts(root: Path, files: Iterable[PromptFile]) -> dict[str, Declaration]:
@@ -48,7 +48,7 @@ def declared_prompts(root: Path, files: Iterable[PromptFile]) -> dict[str, Decla
                 raise InputError(
                     f"Two prompts of [[prompt_files]] are named {declaration.name!r}: one in"
                     f" {earlier.file}, one in {path}.",
-                    hint='Give one of the files another first part: name = "…".',
+                    hint='Set another first part of the name for one of the files: name = "…".',
                 )
     return declarations
 
@@ -56,7 +56,7 @@ def declared_prompts(root: Path, files: Iterable[PromptFile]) -> dict[str, Decla
 def rendered(
     root: Path, files: Iterable[PromptFile], resources: Mapping[str, Resource]
 ) -> dict[str, bytes]:
-    """The content of files with these texts, by real path; without files that stay as they are.
+    """The content of files with these texts, by real path; without unchanged files.
 
     Raises:
         InputError: A file changed, or cannot hold a text.
@@ -85,7 +85,7 @@ def with_texts(
 
 
 def with_text(data: bytes, declaration: Declaration, text: str) -> bytes:
-    """A file's content with another text of one of its prompts.
+    """A file's content with another text for one of its prompts.
 
     Raises:
         InputError: The file cannot hold it.
@@ -103,7 +103,9 @@ def with_text(data: bytes, declaration: Declaration, text: str) -> bytes:
         place = place_of(content, form, declaration.keys)
         changed = place and replaced(content, form, declaration.keys, place, text)
         if not changed:
-            raise InputError(f"{refusal} no notation of {form.upper()} reads back as it there.")
+            raise InputError(
+                f"{refusal} no notation of {form.upper()} reads back as this text there."
+            )
         (start, stop), source = changed
     else:
         literal = whole_text(content)
@@ -117,7 +119,7 @@ def with_text(data: bytes, declaration: Declaration, text: str) -> bytes:
 
 
 def whole_text(content: str) -> Literal | None:
-    """The text of a file that is one prompt: what follows its front matter, if it has one."""
+    """The text of a file that is a single prompt: what follows its front matter, if any."""
     from ratchet.source.literals.text_files import read
 
     literals, _ = read(content)
@@ -125,7 +127,7 @@ def whole_text(content: str) -> Literal | None:
 
 
 def path_of(root: Path, prompt_file: PromptFile) -> Path:
-    """The real path of a file of prompts.
+    """The real path of a prompt file.
 
     Raises:
         InputError: There is no such file in the project.
@@ -134,12 +136,12 @@ def path_of(root: Path, prompt_file: PromptFile) -> Path:
     if not path.is_relative_to(os.path.realpath(root)):
         raise InputError(
             f"[[prompt_files]] names {prompt_file.path!r}, which is outside the project {root}.",
-            hint="Name files of the project.",
+            hint="Name files in the project.",
         )
     if not path.is_file():
         raise InputError(
-            f"[[prompt_files]] names {prompt_file.path!r}, and there is no such file in {root}.",
-            hint="Correct its path in ratchet.toml, or remove it there.",
+            f"[[prompt_files]] names {prompt_file.path!r}, which does not exist in {root}.",
+            hint="Correct its path in ratchet.toml, or remove the entry.",
         )
     return path
 
@@ -178,9 +180,9 @@ def _field(
     form = format_of(prompt_file.path)
     if not form:
         raise InputError(
-            f"[[prompt_files]] names fields of {prompt_file.path!r}, which is no YAML, TOML or"
-            " JSON file.",
-            hint="Leave out fields: the whole file is one prompt then.",
+            f"[[prompt_files]] names fields of {prompt_file.path!r}, which is not a YAML, TOML or "
+            "JSON file.",
+            hint="Leave out fields: then the whole file is one prompt.",
         )
     try:
         parsed = parse(content, form)
@@ -190,21 +192,21 @@ def _field(
     value = value_at(parsed, keys)
     if not isinstance(value, str):
         raise InputError(
-            f"{prompt_file.path}: the field {field!r} is no text; it is {type(value).__name__}.",
+            f"{prompt_file.path}: the field {field!r} is not a text but {type(value).__name__}.",
             hint="Name fields that hold prompts.",
         )
     place = place_of(content, form, keys)
     if place is None:
         raise InputError(
-            f"{prompt_file.path}: the field {field!r} has no place of its own in the file: it is an"
-            " alias or a merged or repeated key, which other values share.",
+            f"{prompt_file.path}: the field {field!r} has no place of its own in the file: it is "
+            "an alias or a merged or repeated key, whose value others share.",
             hint="Write its text out there, or leave the field out of ratchet.toml.",
         )
     return value, keys, content.count("\n", 0, place[0]) + 1
 
 
 def _keys(prompt_file: PromptFile, field: str, parsed: object) -> tuple[str | int, ...]:
-    """The keys of a field, whose keys may hold dots themselves."""
+    """The keys of a field; a key may itself contain dots."""
     keys = _path_to(parsed, field.split("."))
     if keys is None:
         texts = ", ".join(_texts_in(parsed)[:_SHOWN]) or "none"
@@ -253,7 +255,7 @@ def _text(declaration: Declaration) -> str:
 
 
 def _engine(text: str, path: Path) -> Engine:
-    """What a text's placeholders say: a candidate must keep those that something fills."""
+    """A text's placeholders: a candidate must keep those that something fills."""
     engines: list[Engine] = ["f-string"]
     if path.suffix.lower() in _JINJA_ENDINGS or _JINJA.search(text):
         engines.insert(0, "jinja2")

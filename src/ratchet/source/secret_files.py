@@ -17,7 +17,7 @@ SECRET_NAMES = frozenset(
     }
 )
 """Names of files and folders, at any depth. `.git` contains credentials of remotes and every
-committed version of the task file; `.streamlit/secrets.toml` is the file of Streamlit."""
+committed version of the task file; `.streamlit/secrets.toml` belongs to Streamlit."""
 
 SECRET_PATTERNS = (
     *(".env.*", ".env-*", ".env_*", "*.env"),
@@ -25,7 +25,7 @@ SECRET_PATTERNS = (
     *("*credentials*.json", "client_secret*.json", "*service[-_]account*.json"),
     *("token.json", "token.pickle", "secrets.json", "secrets.y*ml", "*.tfvars"),
 )
-"""Names of files by their form."""
+"""Patterns for names of files."""
 
 HOME_NAMES = SECRET_NAMES | {".bash_history", ".config", ".python_history", ".zsh_history"}
 """The same for a home folder."""
@@ -37,7 +37,7 @@ _EXAMPLE = re.compile(
 
 
 def is_secret(name: str) -> bool:
-    """Whether a file or folder of that name has secrets: `.env.test` but not `.env.example`."""
+    """Whether a file or folder with that name holds secrets: `.env.test` but not `.env.example`."""
     if name in SECRET_NAMES:
         return True
     return _SECRET.match(name) is not None and _EXAMPLE.search(name) is None

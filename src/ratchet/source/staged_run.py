@@ -25,7 +25,7 @@ def main() -> int:
     """Parse the command line, run the cases, and return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
     parser.add_argument("--case", default="cases.jsonl", help="file of cases; - is standard input")
-    parser.add_argument("--check", action="store_true", help="only see that the function loads")
+    parser.add_argument("--check", action="store_true", help="only check that the function loads")
     arguments = parser.parse_args()
     staged = json.loads((HERE / "extract.json").read_text(encoding="utf-8"))["target"]
     lines = [] if arguments.check else read_lines(arguments.case)

@@ -63,7 +63,7 @@ class StagedFunction(msgspec.Struct, frozen=True, kw_only=True):
     data: tuple[str, ...]
     """Data files, relative to the folder."""
     packages: dict[str, str]
-    """Version by required distribution; empty for one that is not installed here."""
+    """Version by required distribution; empty for a distribution that is not installed here."""
     left_out: tuple[LeftOut, ...]
     lines: int
     """Number of staged source lines."""

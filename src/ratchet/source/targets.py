@@ -27,7 +27,7 @@ class FoundTarget(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def top(self) -> str:
-        """Its top-level name: its own, or its class's."""
+        """Its top-level name: its own, or that of its class."""
         return self.qualname.partition(".")[0]
 
 
@@ -76,8 +76,8 @@ def target_named(tree: SourceTree, name: str) -> FoundTarget:
     names = ", ".join(sorted(t.name for t in targets)[:20]) or "none"
     meant = f" Did you mean {near[0]!r}?" if near else f" Targets here: {names}."
     raise InputError(
-        f"No function of {tree.root} that evolves is named {name!r}.{meant}",
-        hint="Any other function is named as MODULE:FUNCTION.",
+        f"No function in {tree.root} that may evolve is named {name!r}.{meant}",
+        hint="Name any other function as MODULE:FUNCTION.",
     )
 
 
@@ -88,7 +88,7 @@ def _function_named(tree: SourceTree, name: str) -> FoundTarget:
         raise InputError(f"There is no module {where!r} in {tree.root}.")
     module = tree.read(file.resolve())
     if module is None:
-        raise InputError(f"{file} does not parse.")
+        raise InputError(f"{file} has a syntax error.")
     for function_name, node in _functions(module.tree, ""):
         if function_name == qualname:
             return _target(module, qualname.rpartition(".")[2], qualname, node.lineno)

@@ -34,14 +34,14 @@ class Module(msgspec.Struct, frozen=True, eq=False):
 
 
 class Import(msgspec.Struct, frozen=True):
-    """One imported name."""
+    """An imported name."""
 
     bound: str
     """Local name bound by the import; `*` for a star import."""
     module: str
     """Dotted name of the source module."""
     name: str
-    """Name in that module; empty when the module itself is bound."""
+    """Name in that module; empty if the module itself is bound."""
     line: int
 
 
@@ -73,13 +73,13 @@ class SourceTree:
                 python_files.append(file)
             if len(python_files) > MAX_FILES:
                 raise InputError(
-                    f"{self.root} holds more than {MAX_FILES} Python files.",
+                    f"{self.root} has more than {MAX_FILES} Python files.",
                     hint="Name a smaller folder with -C.",
                 )
         return python_files
 
     def find(self, dotted: str) -> Path | None:
-        """File of a module by its dotted name, or None when it is not in this folder."""
+        """File of a module by its dotted name, or None if it is not in this folder."""
         parts = dotted.split(".")
         if not all(part.isidentifier() for part in parts):
             return None
@@ -95,12 +95,12 @@ class SourceTree:
         return any(folder.joinpath(*dotted.split(".")).is_dir() for folder in self.path)
 
     def module(self, dotted: str) -> Module | None:
-        """Module by its dotted name; None when it is not in this folder or does not parse."""
+        """Module by its dotted name; None if it is not in this folder or does not parse."""
         file = self.find(dotted)
         return self.read(file) if file is not None else None
 
     def read(self, file: Path) -> Module | None:
-        """Module in a file; None when it cannot be read or does not parse."""
+        """Module in a file; None if it cannot be read or does not parse."""
         if file not in self._modules:
             self._modules[file] = self._read(file)
         return self._modules[file]

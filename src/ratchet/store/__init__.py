@@ -146,7 +146,7 @@ class Store:
         return {**self._database.read(work), "run": self.runs.latest()}
 
     def identity(self) -> str:
-        """Random text that tells this store from others, however it is reached."""
+        """Random text that distinguishes this store from others, however it is reached."""
         return self.settings.get_or_create("store_identity", lambda: uuid4().hex)
 
     def ping(self) -> None:

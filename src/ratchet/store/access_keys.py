@@ -91,7 +91,7 @@ class AccessKeys:
         return self._database.read(lambda c: [_key(row) for row in c.execute(query)])
 
     def by_secret(self, secret: str, *, patience_s: float = PATIENCE_S) -> Key | None:
-        """Find the key with a secret, even if revoked or expired; None when there is none.
+        """Find the key with a secret, even if revoked or expired; None if there is none.
 
         Args:
             secret: The secret presented by the client.
@@ -187,7 +187,7 @@ def _name(name: str) -> str:
     if not tidy or len(tidy) > _LONGEST_NAME:
         raise InputError(
             f"A key's name has 1 to {_LONGEST_NAME} characters; this one has {len(tidy)}.",
-            hint="Name its user, such as runners-eu.",
+            hint="Name it after its user, such as runners-eu.",
         )
     return tidy
 
@@ -195,9 +195,9 @@ def _name(name: str) -> str:
 def _agent(name: str) -> str:
     if name and not _AGENT.fullmatch(name):
         raise InputError(
-            f"{name[:200]!r} is no name of an agent.",
-            hint="It has 1 to 100 letters, digits, '.', '_', '-' and ':', as in the traces or in"
-            " MODULE:FUNCTION.",
+            f"{name[:200]!r} is not a valid agent name.",
+            hint="A name has 1 to 100 letters, digits, '.', '_', '-' and ':', as in the traces "
+            "or in MODULE:FUNCTION.",
         )
     return name
 

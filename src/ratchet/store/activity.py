@@ -1,4 +1,4 @@
-"""What runs under way are doing: when their process last said so, and what it waits for."""
+"""What runs under way are doing: when their process last reported, and what it waits for."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from ratchet.store.engine import Database
 from ratchet.store.tables import activity
 
 FRESH_S = 30.0
-"""Seconds for which a process that has said nothing is taken to be at work."""
+"""Seconds for which a process without news is assumed to be at work."""
 
 
 class Activity:
-    """The last word of the process of each run under way."""
+    """The last report of the process of each run under way."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._upsert = database.upsert(activity, ("run_id",), ("at", "waits"))
 
     def put(self, run_id: str, waits: list[LongWait], now: float) -> None:
-        """Say that a run is at work, and what it waits for.
+        """Report that a run is at work, and what it waits for.
 
         Args:
             run_id: The run.
@@ -33,12 +33,12 @@ class Activity:
         self._database.write(lambda connection: connection.execute(self._upsert, row))
 
     def end(self, run_id: str) -> None:
-        """Say that nobody works at a run any more."""
+        """Report that nobody works on a run any more."""
         query = delete(activity).where(activity.c.run_id == run_id)
         self._database.write(lambda connection: connection.execute(query))
 
     def waits(self, run_id: str, now: float) -> list[LongWait] | None:
-        """What a run waits for, the longest first; None if no process is at work on it.
+        """What a run waits for, longest wait first; None if no process is at work on it.
 
         Args:
             run_id: The run.

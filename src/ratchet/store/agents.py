@@ -47,7 +47,7 @@ class Agents:
         return self._database.read(work)
 
     def active(self, name: str) -> Activation | None:
-        """Return the newest activation, or None when the agent runs its own source."""
+        """Return the newest activation, or None if the agent runs its own source."""
         newest = self.history(name, limit=1)
         return newest[0] if newest and newest[0].candidate_id else None
 

@@ -19,7 +19,7 @@ class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
     at: float
     """Unix seconds."""
     key_id: str = ""
-    """Id of the key used; empty when none was required."""
+    """Id of the key used; empty if none was required."""
     address: str = ""
     """Address of the client."""
     action: str

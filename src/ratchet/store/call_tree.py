@@ -1,4 +1,4 @@
-"""Which model call of an attempt continues which: found in their tokens."""
+"""Which model call of an attempt continues which, found from their tokens."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ID_BYTES = 4
 
 
 class KnownPrefix(NamedTuple):
-    """A transition whose prompt and response may begin another's prompt."""
+    """A transition whose prompt and response may be the beginning of another's prompt."""
 
     id: str
     size: int
@@ -47,7 +47,7 @@ def base_of(prompt: bytes, by_digest: Mapping[tuple[int, bytes], str]) -> KnownP
 
 
 def call_of(id: str) -> str:
-    """Id of the call that a transition belongs to: its own without the number of the choice."""
+    """Id of the call that a transition belongs to: its own id without the number of the choice."""
     return id.partition(".")[0]
 
 

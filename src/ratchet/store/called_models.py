@@ -1,4 +1,4 @@
-"""Repository of the models that agents called lately, as their spans recorded it."""
+"""Repository of the models that agents called recently, as their spans recorded them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ratchet.store.usage import used_by
 from ratchet.types.trace import OWN_AGENTS
 
 NEWEST = 2_000
-"""Most calls that are looked at, the newest ones; 2,000 are read in 12 ms."""
+"""Most calls that are looked at, the newest first; 2,000 are read in 12 ms."""
 
 
 class CalledModel(NamedTuple):
@@ -22,7 +22,7 @@ class CalledModel(NamedTuple):
     agent: str
     """The live agent; empty for calls of rollouts."""
     model: str
-    """As the agent asked for it; as the answer named it where the request is not known."""
+    """As the agent asked for it; as the answer named it if the request is unknown."""
     provider: str
     last_ns: int
     """When it was called last, Unix time in nanoseconds."""
@@ -35,7 +35,7 @@ class CalledModels:
         self._database = database
 
     def list(self, since_ns: int = 0) -> builtins.list[CalledModel]:
-        """List the models of the newest calls, the last called first; Ratchet's own are left out.
+        """List the models of the newest calls, the last called first, without Ratchet's own.
 
         Args:
             since_ns: Only of calls that began at or after this Unix time in nanoseconds.
@@ -64,7 +64,7 @@ class CalledModels:
 
 
 def _asked(connection: Connection, numbers: builtins.list[int]) -> dict[int, str]:
-    """The models that these spans say were asked for."""
+    """The models that were asked for according to these spans."""
     query = select(spans.c.seq, spans.c.attributes).where(spans.c.seq.in_(numbers))
     asked = {}
     for row in connection.execute(query):

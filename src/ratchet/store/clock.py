@@ -1,4 +1,5 @@
-"""The clock by which leases run out: on Postgres the database's, since machines' own differ."""
+"""The clock by which leases expire: on Postgres the database's, since the machines' clocks
+differ."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from ratchet.store.engine import Database
 
 IGNORED_S = 1.0
-"""Smaller differences are not told from the time that asking takes."""
+"""Smaller differences cannot be distinguished from the time that the query takes."""
 
 MEASURE_S = 60.0
 """Seconds after which the difference is measured again."""
@@ -47,7 +48,7 @@ class LeaseClock:
         self._measure_at = float("-inf")
 
     def shared(self, now: float) -> float:
-        """A time of this machine's clock, by the shared one.
+        """A time of this machine's clock, on the shared clock.
 
         Raises:
             StoreError: The database cannot be asked.
@@ -64,8 +65,8 @@ class LeaseClock:
         if abs(skew - self._skew) >= IGNORED_S:
             side = "behind" if skew > 0 else "ahead of"
             log.warning(
-                "The clock of this machine is %.0f s %s the database's, which leases follow."
-                " Set it, by NTP for example.",
+                "The clock of this machine is %.0f s %s the database's, by which leases expire. "
+                "Synchronise it, for example with NTP.",
                 abs(skew),
                 side,
             )

@@ -105,7 +105,7 @@ class Conversations:
         return self._database.read(work)
 
     def get(self, id: str) -> Conversation | None:
-        """Return the summary of a conversation; None when it is unknown."""
+        """Return the summary of a conversation; None if it is unknown."""
         return self._database.read(lambda c: _one(c, clean(id)))
 
     def find(self, prefix: str, limit: int = 10) -> builtins.list[str]:

@@ -51,7 +51,7 @@ def counted_once(used: Sequence[Used], parents: Mapping[str, str | None]) -> lis
     wins: dict[str, bool] = {}
     rank: dict[str, int] = {}
     lowest: dict[str, int] = {}
-    """The lowest rank of the counted records below a record; absent where there are none."""
+    """The lowest rank of the counted records below a record; absent if there are none."""
     for id in reversed(order):
         own = _rank(by_id[id].call)
         wins[id] = id not in lowest or own > lowest[id]

@@ -1,4 +1,4 @@
-"""Repository of cycles: their moves, and what they took of the day's budget."""
+"""Repository of cycles: their moves, and what they used of the day's budget."""
 
 from __future__ import annotations
 
@@ -101,8 +101,8 @@ class Cycles:
         version = 0 if stored is None else stored.version
         if cycle.version != version + 1:
             raise Conflict(
-                f"Cycle {cycle.id[:12]} is at version {version}, not {cycle.version - 1}: another"
-                " process moved it on.",
+                f"Cycle {cycle.id[:12]} is at version {version}, not {cycle.version - 1}: another "
+                "process has moved it.",
                 hint="Read it again.",
             )
         if transition is None and before == cycle.state:
@@ -158,7 +158,7 @@ class Cycles:
         return [_decode_transition(body) for body in rows]
 
     def spend(self, agent: str, day: str, purpose: str, spending: Spending) -> None:
-        """Store what was taken of a day's budget for a purpose that is no move of a cycle.
+        """Store spending from a day's budget for a purpose that is not a move of a cycle.
 
         Args:
             agent: The agent.
@@ -170,7 +170,7 @@ class Cycles:
         self._database.write(lambda connection: connection.execute(self._upsert_spending, row))
 
     def spent(self, agent: str, day: str) -> Spending:
-        """Return what an agent's cycles took of a day's budget.
+        """Return what an agent's cycles spent of a day's budget.
 
         Args:
             agent: The agent.

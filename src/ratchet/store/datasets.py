@@ -110,7 +110,8 @@ class Datasets:
         is_new = latest is None and not after.tasks
         if latest != after.version and not is_new:
             raise Conflict(
-                f"The dataset {name!r} was changed meanwhile.", hint="Run the command again."
+                f"The dataset {name!r} was changed by another process meanwhile.",
+                hint="Run the command again.",
             )
 
     def get(self, version: str) -> Dataset:

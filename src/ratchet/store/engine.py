@@ -40,7 +40,7 @@ CHUNK = 500
 _guard: ContextVar[tuple[str, Callable[[Connection], None]] | None] = ContextVar(
     "ratchet_write_guard", default=None
 )
-"""Location of a database, and the check that its writes begin with."""
+"""Location of a database, and the check that precedes each write."""
 
 _Result = TypeVar("_Result")
 _Item = TypeVar("_Item")

@@ -38,7 +38,7 @@ class Events:
             self._database.write(lambda c: c.execute(insert(events), rows))
 
     def newest(self) -> int:
-        """Number of the last event, 0 when there is none."""
+        """Number of the last event, 0 if there is none."""
         query = select(func.max(events.c.seq))
         return self._database.read(lambda c: c.execute(query).scalar()) or 0
 

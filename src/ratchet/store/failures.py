@@ -89,7 +89,8 @@ def explain(error: Exception, location: str) -> StoreError:
     if passes(error):
         return StoreError(
             f"The store {location} cannot be reached: {reason}.",
-            hint="Check that the server runs, and the host, port, user and password in the URL.",
+            hint="Check that the server is running, and the host, port, user and password in the "
+            "URL.",
         )
     return StoreError(f"The store {location} refused an operation: {reason}.")
 

@@ -1,4 +1,4 @@
-"""Repository of frozen sets: the tasks that keep a fixed problem fixed."""
+"""Repository of frozen sets: the tasks that make sure a fixed problem stays fixed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class FrozenSets(NounRepository[FrozenSet]):
     def _check(self, before: FrozenSet, after: FrozenSet) -> None:
         if after != before and after.version != before.version + 1:
             raise Conflict(
-                f"Frozen set {before.id[:12]} is at version {before.version}, not"
-                f" {after.version - 1}: somebody else has changed it.",
+                f"Frozen set {before.id[:12]} is at version {before.version}, not "
+                f"{after.version - 1}: somebody else has changed it.",
                 hint="Read it again.",
             )

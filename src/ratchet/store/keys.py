@@ -18,7 +18,7 @@ NO_ROLLOUT = 0
 
 
 def keys_of(connection: Connection, ids: Iterable[str]) -> dict[str, int]:
-    """Look up the keys of a batch of rollouts, by id as given, in one query.
+    """Look up the keys of a batch of rollouts, by the ids as passed, in a single query.
 
     Raises:
         InputError: An id is unknown.
@@ -38,7 +38,7 @@ def keys_of(connection: Connection, ids: Iterable[str]) -> dict[str, int]:
 
 
 def hold(connection: Connection, ids: Iterable[str]) -> dict[str, LockedRollout]:
-    """Lock rollouts until the transaction ends, and read their state, by id as given.
+    """Lock rollouts until the transaction ends, and read their state, by the ids as passed.
 
     Locks are taken in order of id, so that two transactions on the same rollouts wait for each
     other instead of deadlocking. Ids that are unknown are left out.

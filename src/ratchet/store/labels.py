@@ -18,7 +18,7 @@ _decode = msgspec.json.Decoder(Label).decode
 
 
 class Labels:
-    """Labels by id; a later one of the same id replaces the earlier."""
+    """Labels by id; a later label with the same id replaces the earlier."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -1,4 +1,4 @@
-"""Leases with fencing tokens: who leads, and a guard that refuses the writes of others."""
+"""Leases with fencing tokens: who leads, and a guard that refuses all other writers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Leases:
         self._insert = database.insert_new(leases, "name")
 
     def acquire(self, name: str, holder: str, *, now: float, ttl_s: float) -> Lease | None:
-        """Take a lease that is free or has run out, or renew one's own.
+        """Take a lease that is free or expired, or renew one's own.
 
         Args:
             name: What is led.
@@ -54,7 +54,7 @@ class Leases:
         return self._database.write(work)
 
     def release(self, lease: Lease) -> None:
-        """Give a lease back, so that another need not wait until it runs out."""
+        """Return a lease, so that nobody has to wait until it expires."""
         mine = (leases.c.name == lease.name) & (leases.c.fence == lease.fence)
         query = update(leases).where(mine).values(holder="", expires_at=0.0)
         self._database.write(lambda c: c.execute(query))
@@ -80,8 +80,9 @@ class Leases:
         def check(connection: Connection) -> None:
             if connection.execute(query).scalar() != lease.fence:
                 raise LeaseLost(
-                    f"Another process leads {lease.name!r} now: this one's writes are refused.",
-                    hint="It goes on there; nothing has to be done.",
+                    f"Another process now leads {lease.name!r}: writes of this process are "
+                    "refused.",
+                    hint="The other process continues; there is nothing to do.",
                 )
 
         with self._database.guarding(check):

@@ -1,4 +1,4 @@
-"""The agents on this machine: takes in what they recorded, and says what they should run.
+"""The agents on this machine: collects what they recorded, and tells them what to run.
 
 An agent without a server opens no database. It appends to a spool, and reads a file with the
 versions that it should run; both lie where its store says (`meeting_place`).
@@ -32,16 +32,16 @@ from ratchet.store import Store
 from ratchet.types import LiveVersions, RatchetError
 
 INTERVAL_S = 1.0
-"""Pause between two looks at what agents recorded, in seconds."""
+"""Seconds between two checks for what agents recorded."""
 
 OPEN_S = 60.0
-"""How long the opening of a store waits at most for what agents recorded, in seconds."""
+"""Longest time that opening a store waits for what agents recorded, in seconds."""
 
 SAY_S = 2.0
-"""After how long it says what it waits for, in seconds."""
+"""Seconds after which it says what it is waiting for."""
 
 CLOSE_S = 5.0
-"""How long the closing of a store waits for its thread, in seconds."""
+"""Longest time that closing a store waits for its thread, in seconds."""
 
 LOCKED_S = 2.0
 """How long a locked store is retried before the records stay in the spool, in seconds."""
@@ -50,10 +50,10 @@ _log = logging.getLogger("ratchet")
 
 
 class PromptFiles(Protocol):
-    """The files of prompts of the project, which a live agent reads with a release's texts."""
+    """The project's prompt files, which a live agent reads with a release's texts."""
 
     def mark(self) -> Hashable:
-        """Something else whenever a file has changed."""
+        """A value that differs whenever a file has changed."""
         ...
 
     def publish(self, versions: LiveVersions, file: Path, /) -> None:
@@ -96,7 +96,7 @@ def open_with_agents(
 
 
 def has_records(url: str) -> bool:
-    """Whether agents on this machine recorded something that a store has not taken in yet."""
+    """Whether agents on this machine recorded anything that a store has not collected yet."""
     return any(map(waits, _spools(meeting_place(url))))
 
 
@@ -133,12 +133,12 @@ class LocalAgents:
         self._thread = threading.Thread(target=self._run, name="ratchet-agents", daemon=True)
 
     def start(self) -> None:
-        """Be in touch with them once, and then in a thread."""
+        """Exchange data with them once now, and then in a thread."""
         self._touch()
         self._thread.start()
 
     def close(self) -> None:
-        """Say what agents should run, and end."""
+        """Write what agents should run, and stop."""
         if self._pid != os.getpid():
             return  # a forked child has no thread, and its parent goes on
         self._ended.set()
@@ -211,13 +211,14 @@ class LocalAgents:
         return self._store.traffic.mark(), None if files is None else files.mark()
 
     def _published(self) -> list[str]:
-        """Agents that have a file, though perhaps no release any more."""
+        """Agents that have a file, even if they no longer have a release."""
         ending = f"-{destination_digest(self._place.address)}.json"
         paths = (self._place.folder / "live").glob(f"*{ending}")
         return [path.name.removesuffix(ending) for path in paths]
 
     def _touch(self) -> None:
-        """Take in what they recorded, and say what they should run; what fails is told once."""
+        """Collect what they recorded and write what they should run; each failure is reported
+        once."""
         try:
             if not self._ended.is_set():
                 self.ingest(OPEN_S)
@@ -226,11 +227,13 @@ class LocalAgents:
         except Exception as error:  # the store is of use without it, and its thread goes on
             if not self._told_failure:
                 self._told_failure = True
-                _log.warning("Agents on this machine are out of touch with the store: %s", error)
+                _log.warning(
+                    "Agents on this machine cannot exchange data with the store: %s", error
+                )
 
     def _tell_lost(self, folder: Path, lost: int) -> None:
         if lost > self._lost.get(folder, 0):
-            _log.warning("%d records in %s were damaged, and are lost.", lost, folder)
+            _log.warning("%d records in %s were damaged and are lost.", lost, folder)
             self._lost[folder] = lost
 
     def _run(self) -> None:
@@ -240,7 +243,7 @@ class LocalAgents:
 
 
 class _OpenStore:
-    """Stores records in a store that stays open."""
+    """Writes records to a store that stays open."""
 
     label = "the store"
 

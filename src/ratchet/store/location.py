@@ -57,7 +57,7 @@ def _sqlite(url: URL) -> URL:
     if not url.database or url.database == ":memory:" or url.host:
         raise StoreError(
             "The store URL names no file.",
-            hint="A store is kept on disk: write sqlite:///relative/path.db"
-            " or sqlite:////absolute/path.db.",
+            hint="A store must be on disk: write sqlite:///relative/path.db or "
+            "sqlite:////absolute/path.db.",
         )
     return url.set(drivername="sqlite+pysqlite", database=str(Path(url.database).absolute()))

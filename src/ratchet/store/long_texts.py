@@ -17,7 +17,7 @@ from ratchet.types import json_items
 from ratchet.types.json_items import JsonItems
 
 LONG = 1_024
-"""Minimum characters of one of these texts of a span whose texts are separated."""
+"""Minimum characters of at least one text in a span whose texts are separated."""
 
 _TEXTS = (
     *("gen_ai.input.messages", "gen_ai.tool.call.result", "ratchet.output", "ratchet.input"),
@@ -32,16 +32,16 @@ LEAST_TEXT = 512
 """Minimum characters of another text: a row of its own costs about 100 bytes."""
 
 _LEAST_ITEM = 32
-"""Minimum mean length of items; a list of numbers, for example, is one text."""
+"""Minimum mean length of items; a list of numbers, for example, stays a single text."""
 
 _SENDER = (
     *("service.", "deployment.", "telemetry.", "otel.scope.", "host.", "container.", "k8s."),
     *("cloud.", "ratchet.import."),
 )
-"""Attributes that describe the sender, the same in all its spans. They come first."""
+"""Attributes that describe the sender, equal in all its spans. They come first."""
 
 _OBJECT = "{}"
-"""In place of a separator: the text is a JSON object, the attributes of the sender."""
+"""Instead of a separator: the text is a JSON object, the attributes of the sender."""
 
 LongTexts = dict[str, JsonItems]
 """Long texts by attribute; the separator of a text that is not separated further is empty."""
@@ -53,7 +53,7 @@ _decode = msgspec.json.Decoder(References).decode
 
 
 def has_long_text(attributes: Mapping[str, Any]) -> bool:
-    """Whether the texts of a span are to be separated. Every span comes here: so it is quick."""
+    """Whether to separate the texts of a span. Runs for every span, so it is fast."""
     for key in _TEXTS:
         if key in attributes:
             value = attributes[key]
@@ -63,7 +63,7 @@ def has_long_text(attributes: Mapping[str, Any]) -> bool:
 
 
 def separated(attributes: Mapping[str, Any]) -> tuple[Mapping[str, Any], LongTexts]:
-    """Separate the long texts of attributes, which become None, and what describes the sender."""
+    """Separate the long texts of attributes, which become None, and the sender's description."""
     long_texts: LongTexts = {}
     for key, value in attributes.items():
         if key and value.__class__ is str and len(value) >= LEAST_LIST:

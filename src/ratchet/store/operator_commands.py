@@ -1,4 +1,4 @@
-"""Repository of what people told the autopilot."""
+"""Repository of the commands that people gave the autopilot."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class OperatorCommands:
         return [_decode(body) for body in rows]
 
     def pause(self, agent: str) -> OperatorCommand | None:
-        """Return the command that paused the autopilot, or None when it is not paused."""
+        """Return the command that paused the autopilot, or None if it is not paused."""
         newest = next((c for c in self.list(agent) if c.verb in ("pause", "resume")), None)
         return newest if newest is not None and newest.verb == "pause" else None
 

@@ -1,4 +1,5 @@
-"""Repository of cycles' actions: stored with the move that asks for them, carried out after it."""
+"""Repository of cycles' actions: stored with the move that requests them, carried out
+afterwards."""
 
 from __future__ import annotations
 
@@ -18,14 +19,14 @@ _decode = msgspec.json.Decoder(CycleAction).decode
 
 
 class Outbox:
-    """Actions by idempotency key, in the order in which they were asked for."""
+    """Actions by idempotency key, in the order in which they were requested."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._insert = database.insert_new(cycle_actions, "key")
 
     def add(self, connection: Connection, actions: Sequence[CycleAction]) -> None:
-        """Store actions in a transaction of the caller's; a known key is left as it is."""
+        """Store actions in the caller's transaction; existing keys are left unchanged."""
         if actions:
             connection.execute(self._insert, [_row(action) for action in actions])
 

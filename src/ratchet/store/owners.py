@@ -17,7 +17,7 @@ _ITS_ROLLOUT = rollouts.c.seq == spans.c.rollout_seq
 
 
 class Owners:
-    """Names of live agents, and of rollouts the queues."""
+    """Names of live agents; for rollouts, of their queues."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -35,11 +35,11 @@ class Owners:
         return self._database.read(work)
 
     def of_trace(self, id: str) -> set[str]:
-        """Owners of the spans of a trace; none when it is unknown."""
+        """Owners of the spans of a trace; none if it is unknown."""
         return self._of(select(_OWNER).where(spans.c.trace_id == clean(id)).select_from(spans))
 
     def of_conversation(self, id: str) -> set[str]:
-        """Owners of the spans of a conversation's traces; none when it is unknown."""
+        """Owners of the spans of a conversation's traces; none if it is unknown."""
         return self._of(spans_of_conversation(clean(id), _OWNER))
 
     def _of(self, query: Any) -> set[str]:

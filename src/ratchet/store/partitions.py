@@ -1,4 +1,5 @@
-"""Partitions of the table of spans on Postgres: live spans by their start, those of rollouts apart.
+"""Partitions of the table of spans on Postgres: live spans by their start, rollouts' spans
+apart.
 
 The table `spans` has two partitions: `spans_of_rollouts`, which are deleted with their rollouts,
 and `spans_live`. (Not one level by both columns: Postgres 18.4 then skips the default partition in
@@ -24,21 +25,21 @@ from sqlalchemy import Connection, text
 from ratchet.store.engine import PATIENCE_S, Database
 
 PER_RETENTION = 8
-"""Periods that a retention is divided into. More would delete sooner after the retention, and each
-costs a lookup in every query by id."""
+"""Number of periods that a retention is divided into. More would delete sooner after the
+retention, but each costs a lookup in every query by id."""
 
 SHORTEST_S, LONGEST_S = 3_600.0, 30 * 86_400.0
 """Shortest and longest period in seconds; the longest is used without a retention."""
 
 AHEAD = 2
-"""Periods after the current one that are made in advance."""
+"""Periods after the current one that are created in advance."""
 
 MODEL, LIVE = "spans_of_rollouts", "spans_live"
 DEFAULT, EARLIER = "spans_elsewhere", "spans_earlier"
 
 MOVED = 50_000
-"""Most spans that are moved from the default partition to new ones; if it has more, it becomes a
-period's partition itself."""
+"""Most spans that are moved from the default partition to new ones; a larger default partition
+becomes a period's partition itself."""
 
 # Arbitrary numbers, the same in every Ratchet: one server at a time changes partitions, and one
 # deletes spans from a detached one.
@@ -76,7 +77,7 @@ class Partition(NamedTuple):
 
 
 class SpanPartitions:
-    """Makes and drops partitions of live spans. On SQLite there are none."""
+    """Creates and drops partitions of live spans. SQLite has none."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -86,7 +87,7 @@ class SpanPartitions:
         return [] if self._database.is_sqlite else self._database.read(_read)
 
     def ahead(self, period_s: float, now: float | None = None) -> list[str]:
-        """Make the partitions of the current period and the next ones, where there are none.
+        """Create the missing partitions of the current period and the next ones.
 
         Spans in the default partition that belong into them are moved. Several servers may call it
         at once.
@@ -129,7 +130,7 @@ class SpanPartitions:
             patience_s: Seconds to retry while the tables are locked.
 
         Returns:
-            Number of deleted spans; None when nothing is to be dropped, or another server does it.
+            Number of deleted spans; None if nothing is to be dropped, or another server does it.
         """
         if self._database.is_sqlite:
             return None
@@ -180,7 +181,7 @@ def period_s(retention_days: float | None) -> float:
 
 
 def periods_ahead(last_ns: int | None, now_ns: int, period_ns: int) -> list[Period]:
-    """Periods that are missing up to `AHEAD` periods after the current one.
+    """Periods without a partition, up to `AHEAD` periods after the current one.
 
     New periods begin at multiples of their length since 1970. The time between the last existing
     period and the current one, when no server ran, is one period however long it was.
@@ -242,7 +243,7 @@ def _make(connection: Connection, periods: list[Period], now_ns: int) -> list[st
 
 
 def _adopt(connection: Connection, period: Period) -> str:
-    """Turn the default partition into that of a period, and make a new default partition."""
+    """Turn the default partition into that of a period, and create a new default partition."""
     name = _name_of(period[0])
     for change in (
         f"ALTER TABLE {LIVE} DETACH PARTITION {DEFAULT}",

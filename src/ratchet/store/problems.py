@@ -1,4 +1,4 @@
-"""Repository of problems: their occurrences, their states, and how far traces were looked at."""
+"""Repository of problems: their occurrences, their states, and how far traces were examined."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from ratchet.types import (
 from ratchet.types.cycle import DAY_S
 
 EXAMPLES = 5
-"""Occurrences in a report."""
+"""Most occurrences in a report."""
 
 _decode = msgspec.json.Decoder(Problem).decode
 _decode_occurrence = msgspec.json.Decoder(Occurrence).decode
@@ -40,7 +40,7 @@ _decode_transition = msgspec.json.Decoder(ProblemTransition).decode
 
 
 class ScanPlace(msgspec.Struct, frozen=True, kw_only=True):
-    """How far the store was looked through for problems."""
+    """How far the store was searched for problems."""
 
     spans: int = 0
     """Number of the last span."""
@@ -54,7 +54,7 @@ _decode_place = msgspec.json.Decoder(ScanPlace).decode
 
 
 class Problems:
-    """Problems by id, worst first by what they take from an agent."""
+    """Problems by id; an agent's costliest first."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -66,12 +66,12 @@ class Problems:
     # ---- looking through traces
 
     def place(self, reader: str) -> ScanPlace:
-        """Return how far a reader has looked at traces."""
+        """Return how far a reader has examined traces."""
         body = self._scan(f" {reader}")
         return _decode_place(body) if body else ScanPlace()
 
     def words(self, agent: str) -> str:
-        """Return the agent's words as `record` stored them; empty when there are none."""
+        """Return the agent's words as `record` stored them; empty if there are none."""
         return self._scan(agent)
 
     def _scan(self, agent: str) -> str:
@@ -85,7 +85,7 @@ class Problems:
         place: ScanPlace,
         words: Mapping[str, str],
     ) -> None:
-        """Store what failed in some traces, and that they were looked at, in one transaction.
+        """Store what failed in some traces, and that these were examined, in one transaction.
 
         An occurrence that is stored already keeps its problem.
 
@@ -128,7 +128,7 @@ class Problems:
         return [_occurrence(row) for row in reversed(rows)]
 
     def in_no_problem(self, agent: str | None, since: float) -> int:
-        """Return the number of failing traces since a time that are in no problem."""
+        """Return the number of failing traces since a time that belong to no problem."""
         inside = select(occurrences.c.trace_id).where(
             occurrences.c.problem_id != "", occurrences.c.at >= since
         )
@@ -147,7 +147,7 @@ class Problems:
         return self._database.read(lambda c: c.execute(query).scalar()) or 0
 
     def unread(self, agent: str | None, since: float, limit: int) -> builtins.list[Occurrence]:
-        """Return what failed in traces that a coach may read: of each trace the worst.
+        """Return what failed in traces that a coach may read: the worst of each trace.
 
         They are those of which no program says what failed, which nobody works on, and which were
         not read before. The newest come first.
@@ -199,7 +199,7 @@ class Problems:
         return [mistake for mistake, _ in named.most_common()]
 
     def read(self, readings: Mapping[str, TraceReading], reader: str, place: ScanPlace) -> None:
-        """Store what a coach says of occurrences, in one transaction.
+        """Store a coach's readings of occurrences, in one transaction.
 
         They are to be grouped anew. An open problem that nobody worked on and that they leave empty
         is deleted.
@@ -296,7 +296,7 @@ class Problems:
         by: str = "",
         **fields: Any,
     ) -> Problem:
-        """Bring a problem into a state, and store that it came there.
+        """Move a problem to a state, and store the change.
 
         Args:
             id: The problem.

@@ -44,10 +44,10 @@ from ratchet.store.trace_index import TraceIndex
 from ratchet.types import FINAL, Stage
 
 LOGIN = "login:"
-"""Beginning of the names of keys that logins make."""
+"""Prefix of the names of keys that logins create."""
 
 PATIENCE_S = 2.0
-"""Seconds that a step waits for an unreachable or locked database; a later step follows."""
+"""Seconds that a step waits for an unreachable or locked database; a later step continues."""
 
 # An arbitrary number, the same in every Ratchet: one server prunes at a time.
 PRUNE_LOCK = 7_236_142_459
@@ -59,7 +59,7 @@ class PruningStep(NamedTuple):
     deleted: int
     """Number of rows."""
     after: int | None
-    """Argument of the next step; None when nothing is left to do or another server prunes."""
+    """Argument of the next step; None if nothing is left to do or another server prunes."""
 
 
 class Pruning:
@@ -308,7 +308,7 @@ class Pruning:
         return self._database.write(work, patience_s=PATIENCE_S)
 
     def trace_rows(self, before: float, after: int = 0, limit: int = 500) -> PruningStep:
-        """Delete what is indexed of live traces without a span.
+        """Delete the index rows of live traces without a span.
 
         Args:
             before: Unix seconds. Traces that began before it may have been deleted.
@@ -407,7 +407,7 @@ class Pruning:
         return self._database.read(work, patience_s=PATIENCE_S)
 
     def _is_mine(self, connection: Connection) -> bool:
-        """Whether no other server prunes now. SQLite has one writer anyway."""
+        """Whether no other server is pruning. SQLite has one writer anyway."""
         if self._database.is_sqlite:
             return True
         lock = text("SELECT pg_try_advisory_xact_lock(:lock)")

@@ -163,8 +163,8 @@ class Queue:
         for outcome in outcomes:
             if outcome.status not in REPORTABLE:
                 raise InputError(
-                    f"Rollout {outcome.rollout_id} is reported as {outcome.status!r};"
-                    f" an attempt ends as one of {sorted(REPORTABLE)}.",
+                    f"Rollout {outcome.rollout_id} is reported as {outcome.status!r}; an attempt "
+                    f"ends as one of {sorted(REPORTABLE)}.",
                     hint="Use `release` to give up an attempt.",
                 )
         if not outcomes:

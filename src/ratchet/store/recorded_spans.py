@@ -1,4 +1,4 @@
-"""What traces recorded of their input and output: the few spans that tell it."""
+"""What traces recorded of their input and output: the few spans that show it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ C = TypeVar("C", bound=_Call)
 
 
 def outermost(calls: Sequence[C]) -> C | None:
-    """The call of an agent that holds all others of a trace; None when there is no such call."""
+    """The agent's call that contains all other spans of a trace; None if there is no such call."""
     if not calls:
         return None
     ids = {call.span_id for call in calls}
@@ -61,7 +61,7 @@ def outermost(calls: Sequence[C]) -> C | None:
 
 
 def agent_call(root: Span, spans: Iterable[Span]) -> Span | None:
-    """The agent's call below a root span that records no input; None when there are several."""
+    """The agent's call below a root span that records no input; None if there are several."""
     if states_input(root):
         return None
     return outermost([span for span in spans if span.attributes.get(OPERATION) == _AGENT])
@@ -121,7 +121,7 @@ def _numbered(connection: Connection, numbers: Sequence[int]) -> dict[int, Span]
 
 
 def _agent_calls(connection: Connection, keys: Sequence[SummaryKey]) -> dict[SummaryKey, Span]:
-    """The agent's call in each of these traces, where it is one."""
+    """The agent's call in each of these traces that has one."""
     if not keys:
         return {}
     light = select(
@@ -207,7 +207,7 @@ def _chosen(connection: Connection, keys: Sequence[SummaryKey]) -> dict[SummaryK
 
 
 def _feedback_of(connection: Connection, traces: Sequence[Trace]) -> dict[str, list[Feedback]]:
-    """Feedback by trace: about the trace, and what names only its conversation or rollout."""
+    """Feedback by trace: about the trace, or only about its conversation or rollout."""
     by_trace: dict[str, dict[int, Feedback]] = {}
     for column, name, conditions in (
         (feedback.c.trace_id, "trace_id", ()),

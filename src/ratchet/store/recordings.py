@@ -27,29 +27,29 @@ from ratchet.types.trace import (
 )
 
 PAGE = 200
-"""Traces per page, at most."""
+"""Most traces per page."""
 
 CHANGED_SPANS = 2_000
-"""Spans, and items of feedback, whose traces `changed` reads at once."""
+"""Spans, and items of feedback, whose traces `changed` reads at a time."""
 
 TRACE_SPANS = 2_000
-"""Most spans that `changed` reads of a trace, those that started first."""
+"""Most spans of a trace that `changed` reads, the earliest first."""
 
 TRACES_AT_ONCE = 200
 
 IMPORTED = "import/"
-"""Beginning of the purpose of imported trajectories."""
+"""Prefix of the purpose of imported trajectories."""
 
 _HEADS = text("spans.head > 0")
 _IN_CONVERSATIONS = text("spans.conversation_id > ''")
 
 
 class ChangedTraces(NamedTuple):
-    """Traces of which something is new, and how far was looked."""
+    """Traces with something new, and how far the store was searched."""
 
     traces: builtins.list[ObservedTrace]
     talks: frozenset[str]
-    """Those of their conversations that have several traces."""
+    """Their conversations that have several traces."""
     spans: int
     """Number of the last span."""
     feedback: int
@@ -104,7 +104,7 @@ class Recordings:
         price: Price | None = None,
         ready: Callable[[TraceRecording], bool] = lambda _: True,
     ) -> tuple[builtins.list[TraceRecording], str | None]:
-        """Read live traces in order of their start, to go on later where this ended.
+        """Read live traces in order of their start, so that a later call can continue.
 
         Args:
             criteria: Filter.
@@ -141,7 +141,7 @@ class Recordings:
     def changed(
         self, spans_after: int, feedback_after: int, *, since_ns: int, price: Price | None = None
     ) -> ChangedTraces:
-        """Read the traces of which something was stored after a place, with all their spans.
+        """Read the traces for which anything was stored after a position, with all their spans.
 
         They are live ones and imported trajectories, not those of other rollouts nor of Ratchet's
         own calls. A trace is read again whenever more of it arrives.
@@ -211,7 +211,8 @@ class Recordings:
         return self._database.read(work)
 
     def asked_before(self, conversation_id: str, before_ns: int) -> TraceRecording | None:
-        """Return the turn of a conversation that began last before a time; None without one."""
+        """Return the turn of a conversation that began last before a time; None if there is
+        none."""
         criteria = TraceFilter(conversation_id=conversation_id, until_ns=before_ns)
         page, _, _ = self.page(criteria, limit=1)
         return page[0] if page else None

@@ -16,7 +16,7 @@ _decode = msgspec.json.Decoder(ReportCard).decode
 
 
 class ReportCards:
-    """Report cards by evaluator and version; the newest is the one that holds."""
+    """Report cards by evaluator and version; the newest card is valid."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

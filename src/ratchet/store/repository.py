@@ -71,7 +71,7 @@ class NounRepository(ABC, Generic[Noun]):
         return self._select(newest.limit(limit))
 
     def latest(self) -> Noun | None:
-        """Return the newest, or None when there is none."""
+        """Return the newest, or None if there is none."""
         newest = self.list(1)
         return newest[0] if newest else None
 

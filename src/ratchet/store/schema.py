@@ -82,8 +82,8 @@ def _sqlite_version(path: str) -> str | None:
         make_folder(file.parent)
     except OSError as error:
         raise StoreError(
-            f"The folder of the store {path} cannot be made ({error.strerror}).",
-            hint="Name a folder that can be written.",
+            f"The folder of the store {path} cannot be created ({error.strerror}).",
+            hint="Name a folder that is writable.",
         ) from None
     if file.is_dir():
         raise StoreError(
@@ -119,7 +119,7 @@ def _read_sqlite(path: str) -> str | None:
         if names and VERSION_TABLE not in names:
             raise StoreError(
                 f"The store {path} is a database of another program.",
-                hint="It was left as it is. Name another file.",
+                hint="It was not changed. Name another file.",
             )
         close_files(Path(f"{path}{end}") for end in ("", "-wal", "-shm"))
         version = None
@@ -146,15 +146,15 @@ def _version_on(connection: Connection) -> str | None:
 def _refuse_unknown(version: str | None, location: str) -> None:
     if version in DEVELOPMENT:
         raise StoreError(
-            f"The store {location} was made by a development version of Ratchet (its schema is"
-            f" {version}), and this one cannot upgrade it.",
-            hint="Nothing in it was changed. Name another store or move this one away to begin"
-            " anew, or open it with the version that made it.",
+            f"The store {location} was made by a development version of Ratchet (its schema is "
+            f"{version}), which this version cannot upgrade.",
+            hint="Nothing in it was changed. Name another store, move this one away to start "
+            "fresh, or open it with the version that made it.",
         )
     if version is not None and version not in VERSIONS:
         raise StoreError(
-            f"The store {location} was made by a newer Ratchet (its schema is {version},"
-            f" this one knows up to {VERSIONS[-1]}).",
+            f"The store {location} was made by a newer Ratchet (its schema is {version}; this "
+            f"version knows up to {VERSIONS[-1]}).",
             hint="Upgrade Ratchet, or name another store.",
         )
 

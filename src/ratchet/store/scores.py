@@ -21,7 +21,7 @@ class Mean(NamedTuple):
     candidate_id: str
     evaluator: str
     mean: float | None
-    """Mean of the values; None when every score is an error."""
+    """Mean of the values; None if every score is an error."""
     n: int
     """Number of scores with a value."""
     errors: int
@@ -29,7 +29,7 @@ class Mean(NamedTuple):
 
 
 class TaskMean(NamedTuple):
-    """Mean of one evaluator's scores of a candidate's rollouts of one task."""
+    """Mean of one evaluator's scores of a candidate's rollouts on one task."""
 
     mean: float | None
     """None when every score is an error."""
@@ -38,17 +38,17 @@ class TaskMean(NamedTuple):
 
 
 class MeasuredRollout(NamedTuple):
-    """What an ended rollout achieved by one evaluator, and what it took."""
+    """An ended rollout's result by one evaluator, and its cost and duration."""
 
     candidate_id: str
     task_id: str
     seed: int
-    """One for each repetition; the same again where a rollout was run anew."""
+    """One for each repetition; a rollout that was run again keeps its number."""
     status: RolloutStatus
     value: float | None
-    """The evaluator's newest score; None without one."""
+    """The evaluator's newest score; None if there is none."""
     version: str
-    """The evaluator's version; empty where it did not score."""
+    """The evaluator's version; empty if it did not score."""
     duration_s: float | None
     cost: Cost
 
@@ -183,7 +183,7 @@ class Scores:
         return self._database.read(work)
 
     def measured(self, queue: str, purpose: str, evaluator: str) -> list[MeasuredRollout]:
-        """What each ended rollout of a queue achieved and took, in order of creation.
+        """Result, cost and duration of each ended rollout of a queue, in order of creation.
 
         Args:
             queue: Queue of the rollouts; a run's is its id.

@@ -1,4 +1,4 @@
-"""Words of texts and of searches, split alike for every database.
+"""Words of texts and of searches, split the same way for every database.
 
 A database's own tokenizer would depend on its version and locale, and takes a run of Chinese or
 Japanese for one word. Here each such character is a word, and so is an emoji. A search for several
@@ -22,7 +22,7 @@ _ALONE = (
     r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
     r"\u2600-\u27bf\U0001f000-\U0001faff"
 )
-"""Characters that are a word each: of Chinese and Japanese, and pictures."""
+"""Characters that are words by themselves: Chinese and Japanese, and pictures."""
 
 _ASCII_WORD = re.compile(r"[a-z0-9]+")
 _WORD = re.compile(rf"[{_ALONE}]|[^\W_{_ALONE}]+")
@@ -34,7 +34,7 @@ class Phrase(NamedTuple):
 
     words: tuple[str, ...]
     is_prefix: bool
-    """Whether the last word may go on."""
+    """Whether the last word may be incomplete."""
 
 
 def words_in(text: str) -> list[str]:

@@ -16,11 +16,11 @@ MAX_ID = 200
 """Maximum characters of an id or agent name; databases limit the length of indexed values."""
 
 NOT_A_HEAD, LIVE_HEAD, ROLLOUT_HEAD = 0, 1, 2
-"""Whether a span represents its trace in lists. The head of a trace is the span with the earliest
-start in a batch, so that every trace has one even if its root is late or missing."""
+"""Whether a span represents its trace in lists. The head of a trace is the span with the
+earliest start in a batch, so that every trace has a head even if its root is late or missing."""
 
 _row = tuple.__new__
-"""Half the time of calling the class, which passes each value by name."""
+"""Takes half the time of calling the class, which passes each value by name."""
 
 _INT64 = 2**63
 _INT32 = 2**31
@@ -112,7 +112,7 @@ def row_of(rollout_seq: int, fence: int, agent: str, span: Span) -> Row:
 
 
 def conversation_of(attributes: Mapping[str, Any]) -> str:
-    """The conversation that a span's attributes name; empty when they name none.
+    """The conversation that a span's attributes name; empty if they name none.
 
     An id too long for an index is truncated.
     """
@@ -123,7 +123,7 @@ def conversation_of(attributes: Mapping[str, Any]) -> str:
 
 
 def with_heads(rows: Sequence[Row]) -> list[Row]:
-    """Mark the heads among the rows of one batch.
+    """Mark the heads among the rows of a batch.
 
     The head is the earliest span of a trace among those of the same conversation, or of none.
     """

@@ -51,11 +51,11 @@ it back; and some builds of SQLite limit a statement to 999 values."""
 
 
 class ReceivedSpans(NamedTuple):
-    """What became of spans that were received."""
+    """What happened to received spans."""
 
     new: int
     refused: tuple[int, ...]
-    """Positions of claimed spans whose attempt does not run."""
+    """Positions of claimed spans whose attempt is not running."""
     late: int
     """Number of spans that the server recorded of rollouts that had ended."""
 

@@ -23,8 +23,8 @@ from ratchet.store.columns import CleanText, JsonText, Serial
 metadata = MetaData()
 
 RUNNING = text("attempts.status = 'running'")
-"""Condition of a partial index below. A literal, since SQLite ignores such an index when the status
-is a bound argument."""
+"""Condition of a partial index below. A literal, since SQLite ignores such an index when the
+status is a bound argument."""
 
 QUEUED = text("rollouts.status = 'queued'")
 """Condition of the other partial index."""
@@ -576,7 +576,7 @@ occurrences = Table(
     Index("ix_occurrences_agent", "agent", "at"),
     Index("ix_occurrences_trace", "trace_id"),
 )
-"""`reading` is what a coach says of the trace, as JSON: empty while it is to be read, null where a
+"""`reading` is what a coach says of the trace, as JSON: empty until it is read, null if a
 program said what failed."""
 
 # Append-only: how each problem came to its state.

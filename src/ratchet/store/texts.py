@@ -25,7 +25,7 @@ from ratchet.types import Span
 TEXTS_LOCK = 7_236_142_460
 
 LOCK_WAIT_S = 0.2
-"""Seconds that a deletion waits for running transactions, in which new ones wait for it."""
+"""Longest time that a deletion waits for running transactions, while new ones wait for it."""
 
 _LOCK_NOT_AVAILABLE = "55P03"
 
@@ -183,7 +183,7 @@ def lock_texts(connection: Connection) -> bool:
 def left_traces(
     connection: Connection, ended_ns: int, after: int, limit: int
 ) -> tuple[dict[int, TraceKey], int | None]:
-    """Find traces of which spans were deleted: no span is left that ended before a moment.
+    """Of traces that lost spans, find those with no span left that ended before a moment.
 
     Args:
         connection: An open transaction.

@@ -1,4 +1,4 @@
-"""Index of live traces: one row for each, its words, and figures over many of them.
+"""Index of live traces: a row for each, its words, and figures over many of them.
 
 Whoever stores a span marks its trace as stale in the same transaction, which is all that ingest
 pays. `catch_up` computes the rows of stale traces from their spans, and takes the marks away in the
@@ -35,19 +35,19 @@ from ratchet.types import Feedback
 from ratchet.types.trace import OWN_AGENTS, ModelCall, Trace, TraceFacets, TraceFilter
 
 BATCH = 100
-"""Traces that one step indexes: SQLite's other writers wait for so long."""
+"""Traces that one step indexes: SQLite's other writers wait that long."""
 
 WINDOW = 2_000
-"""Traces that are looked at together, for conditions that no index serves."""
+"""Traces that are examined together, for conditions without an index."""
 
 LOOKED_AT = 20_000
-"""Traces that are looked at for one page, at most; the next page goes on."""
+"""Most traces that are examined for a page; the next page continues."""
 
 FACETED = 10_000
-"""Traces whose facets are counted: the newest that fit."""
+"""Traces whose facets are counted: the newest that match."""
 
 VALUES = 50
-"""Values of a facet that are listed, those of the most traces."""
+"""Values of a facet that are listed, the most frequent first."""
 
 HOUR_NS = 3_600 * 10**9
 
@@ -71,9 +71,9 @@ class IndexState(NamedTuple):
     """How far the index is."""
 
     complete_until: float | None
-    """Unix seconds of the first change that it does not show yet; None when it shows all."""
+    """Unix seconds of the first change that it does not show yet; None if it shows all."""
     newest_mark: int
-    """Grows as long as traces change."""
+    """A number that grows as long as traces change."""
 
 
 COMPLETE = IndexState(None, 0)
@@ -91,7 +91,7 @@ class AgentFigures(NamedTuple):
 
     agent: str
     step: int
-    """Number of the step, from 0; -1 for what began on the day of the first step, before it."""
+    """Number of the step, from 0; -1 for the part of the first day before it."""
     day: int
     """Number of the day in UTC, from 1970 on."""
     traces: int
@@ -129,7 +129,7 @@ def mark_rated(connection: Connection, items: Iterable[Feedback]) -> None:
 
 
 class TraceIndex:
-    """Rows of live traces, kept up with their spans."""
+    """Rows of live traces, kept up to date with their spans."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -137,7 +137,7 @@ class TraceIndex:
         self._add_sums = database.adding(trace_sums, ("hour", "agent"), _SUMMED)
 
     def catch_up(self, price: Price | None = None, *, limit: int = BATCH) -> IndexState:
-        """Index stale traces, those first that were marked first.
+        """Index stale traces in the order in which they were marked.
 
         Args:
             price: Prices of calls that recorded no cost.
@@ -156,7 +156,7 @@ class TraceIndex:
         return state if state.complete_until is None else self._database.write(work)
 
     def complete(self, price: Price | None = None) -> None:
-        """Index all stale traces, however many there are; as `catch_up` where one step is asked."""
+        """Index all stale traces, however many there are; otherwise like `catch_up`."""
         while self.catch_up(price).complete_until is not None:
             pass
 
@@ -165,7 +165,7 @@ class TraceIndex:
         return self._database.read(_state)
 
     def reprice(self, price: Price) -> None:
-        """Mark the traces with a call of unknown price whose models have one by now.
+        """Mark the traces with a call of unknown price whose models now have a price.
 
         Args:
             price: Prices of calls that recorded no cost.
@@ -219,7 +219,7 @@ class TraceIndex:
         connection.execute(text(statement), rows)
 
     def _sum_up(self, connection: Connection, rows: Iterable[Any], times: int) -> None:
-        """Add rows to the sums, or with -1 take them out."""
+        """Add rows to the sums, or with -1 subtract them."""
         sums: dict[tuple[int, str], builtins.list[float]] = {}
         for row in rows:
             summed = sums.setdefault((row["place"] // HOUR_NS, row["agent"]), [0] * len(_SUMMED))
@@ -308,7 +308,7 @@ class TraceIndex:
     def holding(
         self, connection: Connection, criteria: TraceFilter, trace_ids: Collection[str]
     ) -> set[str]:
-        """Those of some live traces that fit a filter."""
+        """The traces among these that match a filter."""
         phrases = None if criteria.search is None else phrases_of(criteria.search)
         fitting: set[str] = set()
         for chunk in chunks(sorted(trace_ids)):
@@ -322,7 +322,7 @@ class TraceIndex:
         return fitting
 
     def texts_of(self, connection: Connection, trace_ids: Collection[str]) -> dict[str, TraceLines]:
-        """What each live trace says that is indexed."""
+        """The indexed content of each live trace."""
         columns = (trace_rows.c.trace_id, trace_rows.c.input, trace_rows.c.output)
         query = select(*columns, trace_rows.c.error, trace_rows.c.user_id)
         return {
@@ -332,7 +332,7 @@ class TraceIndex:
         }
 
     def facets(self, criteria: TraceFilter) -> TraceFacets:
-        """Count the values of the newest `FACETED` live traces that fit a filter.
+        """Count the values of the newest `FACETED` live traces that match a filter.
 
         Args:
             criteria: Filter.
@@ -395,7 +395,7 @@ class TraceIndex:
         return self._database.read(work)
 
     def _phrases(self, criteria: TraceFilter) -> builtins.list[Phrase] | None:
-        """Phrases of which a trace that fits has all; None where none is known.
+        """Phrases that a matching trace all contains; None if none is known.
 
         What it is filtered by is among its words, so few traces are looked at for a rare user. On
         Postgres the words of a name are searched apart, since it keeps 256 places of a word.
@@ -447,7 +447,7 @@ class TraceIndex:
     def _matching(
         self, connection: Connection, phrases: Sequence[Phrase], places: Sequence[int]
     ) -> builtins.list[int]:
-        """Those of some places whose traces have these words."""
+        """The places among these whose traces contain these words."""
         if not phrases:
             return []
         if self._is_sqlite:
@@ -549,7 +549,7 @@ def _conditions(criteria: TraceFilter) -> builtins.list[Any]:
 def _among(
     connection: Connection, query: Any, places: Sequence[int], conditions: Sequence[Any]
 ) -> Iterable[Any]:
-    """Rows at these places that fit, newest first."""
+    """Rows at these places that match, newest first."""
     for chunk in chunks(places):
         fitting = query.where(trace_rows.c.place.in_(chunk), *conditions)
         yield from connection.execute(fitting.order_by(trace_rows.c.place.desc())).all()

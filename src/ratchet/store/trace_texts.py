@@ -1,4 +1,4 @@
-"""What a trace says, in a few lines: its input, output, first error and user, and its words."""
+"""A trace in a few lines: its input, output, first error and user, and its words."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ SHOWN = 300
 """Characters of an input, output or error in a list."""
 
 SEARCHED = 4_000
-"""Characters of an input, and of an output, that are searched."""
+"""Characters of an input, and of an output, that are searchable."""
 
 NAMES = 50
-"""Names of steps and tools that are searched, of a trace."""
+"""Names of steps and tools of a trace that are searchable."""
 
 _INPUT, _OUTPUT = "ratchet.input", "ratchet.output"
 _SENT, _SAID = "gen_ai.input.messages", "gen_ai.output.messages"
 _USER = ("user.id", "enduser.id")
 
 _READ = 20_000
-"""Characters of a recorded text that are looked at."""
+"""Characters of a recorded text that are examined."""
 
 
 class TraceTexts(NamedTuple):
-    """What one trace says; of texts that are long, the beginning."""
+    """The text of a trace; of long texts, the beginning."""
 
     input: str = ""
     output: str = ""
@@ -52,7 +52,7 @@ class TraceTexts(NamedTuple):
 
 
 class TraceLines(NamedTuple):
-    """What one trace says in a list: a line each, as fields of `Trace`."""
+    """The text of a trace in a list: a line each, as fields of `Trace`."""
 
     input: str
     output: str
@@ -63,7 +63,7 @@ class TraceLines(NamedTuple):
 def texts_by_trace(
     connection: Connection, traces: Mapping[SummaryKey, Trace]
 ) -> dict[SummaryKey, TraceTexts]:
-    """Read what traces say; those deleted meanwhile are omitted.
+    """Read the texts of traces; those deleted meanwhile are omitted.
 
     Args:
         connection: An open transaction.
@@ -86,13 +86,13 @@ def texts_by_trace(
 def lines_by_trace(
     connection: Connection, traces: Mapping[SummaryKey, Trace]
 ) -> dict[SummaryKey, TraceLines]:
-    """Read what traces say in a list; arguments of `texts_by_trace`."""
+    """Read the texts of traces for a list; arguments of `texts_by_trace`."""
     texts = texts_by_trace(connection, traces) if traces else {}
     return {key: lines_of(says) for key, says in texts.items()}
 
 
 def lines_of(texts: TraceTexts) -> TraceLines:
-    """What a trace says, as a list shows it."""
+    """The text of a trace, as a list shows it."""
     return TraceLines(_line(texts.input), _line(texts.output), _line(texts.error), texts.user)
 
 

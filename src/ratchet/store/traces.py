@@ -48,13 +48,13 @@ MESSAGE = 500
 """Characters of an error message in a skeleton."""
 
 _WINDOW = 200
-"""Traces summarised at once."""
+"""Traces summarised at a time."""
 
 _LATE = 1_000
 """Spans re-read by `after`, for those that became visible late."""
 
 _AROUND_NS = 3_600 * 10**9
-"""How long before a live call what is around it may have begun."""
+"""How long before a live call its surrounding spans may have begun."""
 
 _FOLLOWED = 5_000
 """Maximum spans read by `after`."""
@@ -152,7 +152,7 @@ class Traces:
     def _with_texts(
         self, connection: Connection, traces: dict[SummaryKey, Trace]
     ) -> dict[SummaryKey, Trace]:
-        """The traces with what they say, of the index or else of their spans."""
+        """The traces with their texts, from the index or else from their spans."""
         live = {key.trace_id for key in traces if key.rollout_seq == NO_ROLLOUT}
         indexed = self._index.texts_of(connection, live)
         others = {
@@ -171,7 +171,7 @@ class Traces:
     def get(
         self, trace_id: str, *, limit: int = MOST_SPANS, price: Price | None = None
     ) -> TraceDetail | None:
-        """Return a trace with its spans and feedback; None when it is unknown.
+        """Return a trace with its spans and feedback; None if it is unknown.
 
         Args:
             trace_id: Its id.
@@ -187,7 +187,7 @@ class Traces:
     def skeleton(
         self, trace_id: str, *, limit: int = MOST_SPANS, price: Price | None = None
     ) -> TraceSkeleton | None:
-        """Return a trace with its spans' skeletons and feedback; None when it is unknown.
+        """Return a trace with its spans' skeletons and feedback; None if it is unknown.
 
         Arguments are those of `get`.
         """
@@ -208,7 +208,7 @@ class Traces:
         )
 
     def span(self, trace_id: str, span_id: str) -> Span | None:
-        """Return one span of a trace; None when it is unknown."""
+        """Return a single span of a trace; None if it is unknown."""
 
         def work(connection: Connection) -> Span | None:
             keys = connection.execute(_keys_of(trace_id)).all()
@@ -343,7 +343,7 @@ def _keys_of(trace_id: str) -> Any:
 
 
 class _Asked(msgspec.Struct, gc=False):
-    """Of the attributes of a span, what its skeleton needs; the others are skipped unread."""
+    """The attributes that a span's skeleton needs; the others are skipped unread."""
 
     operation: Any = msgspec.field(default=None, name=OPERATION)
     stream: Any = msgspec.field(default=None, name=STREAM)

@@ -18,7 +18,7 @@ from ratchet.store.tables import activations, traffic_splits, traffic_units
 from ratchet.types import Activation, Candidate, InputError, LiveVersions, Resource, TrafficSplit
 
 STANDING = 20
-"""Most releases that conversations may keep, the newest."""
+"""Most releases that conversations may keep, the newest first."""
 
 
 class Traffic:
@@ -71,7 +71,8 @@ class Traffic:
         return self._database.read(lambda c: sorted(c.scalars(query)))
 
     def mark(self) -> tuple[int, int]:
-        """Return something else whenever what an agent runs has changed, in one small query."""
+        """Return a value that differs whenever what an agent runs has changed, in one small
+        query."""
         newest = (select(func.max(table.c.seq)) for table in (activations, traffic_splits))
         query = select(*(subquery.scalar_subquery() for subquery in newest))
         first, second = self._database.read(lambda c: c.execute(query).one())
@@ -85,7 +86,7 @@ class Traffic:
             tag: Tag of the versions that the caller has.
 
         Returns:
-            The versions; None when they are those of the tag. That answer takes two small queries.
+            The versions; None if they are those of the tag. That answer takes two small queries.
         """
         activations = self._agents.history(agent)
         versions = LiveVersions(
@@ -105,7 +106,8 @@ class Traffic:
     def count_units(
         self, experiment_id: str, units: Iterable[tuple[str, str]]
     ) -> builtins.list[bool]:
-        """Note which traces count: the first of each unit. Noting them again changes nothing.
+        """Record which traces count: the first of each unit. Recording them again changes
+        nothing.
 
         Args:
             experiment_id: The experiment.
@@ -138,7 +140,7 @@ class Traffic:
         return [first[unit] == trace_id for unit, trace_id in hashed_units]
 
     def forget_units(self, experiment_id: str) -> None:
-        """Delete what was noted of an experiment's units."""
+        """Delete what was recorded of an experiment's units."""
         mine = traffic_units.c.experiment_id == clean(experiment_id)
         self._database.write(lambda c: c.execute(delete(traffic_units).where(mine)))
 
@@ -188,7 +190,7 @@ def standing(activations: Sequence[Activation]) -> tuple[str, ...]:
 
 
 def replaced(candidate: Candidate, origins: Sequence[Candidate]) -> dict[str, Resource]:
-    """The resources of a candidate that a live agent runs in place of its own.
+    """The resources of a candidate that a live agent runs instead of its own.
 
     Those that are as in an origin are left out: the agent's source may have a newer version.
 

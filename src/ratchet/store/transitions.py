@@ -27,18 +27,18 @@ BATCH_BYTES = 67_108_864
 """About how many bytes of tokens `batches` returns at once."""
 
 _BYTES_PER_TOKEN = 8
-"""An id, and a log-probability."""
+"""Format of an id, and of a log-probability."""
 
 
 class _Details(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What no query looks at."""
+    """Columns that no query uses."""
 
     role: str = ""
     model: str = ""
     response_id: str = ""
     version_first: str = ""
     version_last: str | None = None
-    """None: the same as the first."""
+    """None: equal to the first."""
     tokenizer: str = ""
     template: str = ""
     sampling: SamplingSettings = SamplingSettings()
@@ -334,7 +334,7 @@ def _transition(row: Any, wholes: dict[tuple[int, str], bytes]) -> Transition:
 
 
 def _rewarded(reward: Any, calls: Sequence[Any]) -> str | None:
-    """Id of the transition that a reward belongs to; None when there is none."""
+    """Id of the transition that a reward belongs to; None if there is none."""
     response_id = reward.attributes.get(REWARD_CALL)
     call_id = None
     for row in calls:

@@ -12,13 +12,13 @@ from ratchet.store.statements import NEXT_OLDEST, OLDEST
 from ratchet.store.tables import QUEUED
 
 EVERY = "/*"
-"""A name that ends so stands for every queue that begins with what precedes the star."""
+"""A name with this ending stands for every queue that begins with what precedes the star."""
 
 SHARE = 4
-"""A claim of many queues gets about so many rollouts of each: each queue costs a statement."""
+"""A claim of many queues gets about this many rollouts of each: each queue costs a statement."""
 
 MAX_QUEUES = 100
-"""Most queues that one such name stands for in one claim; the next claim goes on after them."""
+"""Most queues that such a name stands for in one claim; the next claim continues after them."""
 
 
 def _names(table: str) -> TextClause:

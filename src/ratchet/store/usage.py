@@ -79,7 +79,7 @@ class UsageTotal(NamedTuple):
 
 
 def usage_text(attributes: Mapping[str, Any], *, failed: bool = False) -> str:
-    """Encode a span's usage for the database; empty when there is none.
+    """Encode a span's usage for the database; empty if there is none.
 
     A model call that reports no usage counts as usage of unknown size, unless it failed before
     the model was at work.
@@ -135,7 +135,7 @@ def used_by(span_id: str, parent_id: str | None, stored: str) -> Used:
 
 
 def used_in(span: Span) -> Used | None:
-    """Usage in a span's attributes; None when there is none."""
+    """Usage in a span's attributes; None if there is none."""
     stored = usage_text(span.attributes, failed=span.status == "error")
     return used_by(span.span_id, span.parent_id, stored) if stored else None
 
@@ -230,7 +230,7 @@ def total(
 
 
 class SpanUsage(NamedTuple):
-    """A span's place in its trace, and its usage as stored; empty when it has none."""
+    """A span's place in its trace, and its usage as stored; empty if it has none."""
 
     trace_id: str
     span_id: str
@@ -273,7 +273,7 @@ def cost_of(call: ModelCall, price: Price | None) -> float | None:
 
 
 def why_unmeasured(call: ModelCall, attributes: Mapping[str, Any]) -> str:
-    """Why the cost of a call is unknown, and what makes it known; to follow "not measured".
+    """Why the cost of a call is unknown, and how to make it known; follows "not measured".
 
     Args:
         call: A call without a known cost.
@@ -282,14 +282,14 @@ def why_unmeasured(call: ModelCall, attributes: Mapping[str, Any]) -> str:
     if call.broken_off:
         return "the call broke off before its usage was reported"
     if call.input_tokens or call.output_tokens:
-        return "no price of the model is known; [prices] in ratchet.toml sets it"
+        return "the price of the model is unknown; set it under [prices] in ratchet.toml"
     if attributes.get(STREAM) is True:
         return f"the stream reports no usage; it does with {USAGE_OF_STREAMS}"
     return "the call reports no tokens"
 
 
 def _tokens(*reported: Any) -> list[int]:
-    """Reported numbers of tokens; if one is no number, none is known, and all are 0."""
+    """Reported numbers of tokens; if any is not a number, all count as unknown, and as 0."""
     if all(value is None or _is_count(value) for value in reported):
         return [int(value or 0) for value in reported]
     return [0] * len(reported)
@@ -304,7 +304,7 @@ def _is_count(value: Any) -> bool:
 
 
 def claims_no_cost(attributes: Mapping[str, Any]) -> bool:
-    """Whether a span claims a cost that is none: no number of dollars from 0 to a billion."""
+    """Whether a span claims an invalid cost: not a number of dollars from 0 to a billion."""
     cost = attributes.get(COST)
     return cost is not None and _dollars(cost) is None
 

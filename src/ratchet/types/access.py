@@ -17,7 +17,7 @@ SCOPES: tuple[Scope, ...] = get_args(Scope)
 OLD_SCOPE = (
     "run is two: runner claims and reports rollouts, develop creates them, publishes and spends"
 )
-"""What became of a scope that keys and settings may still name."""
+"""Replacements of scopes that keys and settings may still name."""
 
 
 class Key(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ import msgspec
 
 
 class Activation(msgspec.Struct, frozen=True, kw_only=True):
-    """Makes a candidate active for an agent. An agent's newest activation is the one in effect."""
+    """Makes a candidate active for an agent. An agent's newest activation is in effect."""
 
     agent: str
     candidate_id: str
@@ -24,5 +24,5 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the gateway replaces registered prompts with those of the active candidate or
     release."""
     mirror: float | None = None
-    """Share of the agent's live calls that may be repeated for a candidate, in [0, 1]; None leaves
-    it to the agent and to `ratchet.toml`. 0 stops it at once."""
+    """Share of the agent's live calls that may be repeated for a candidate, in [0, 1]; None
+    leaves it to the agent and to `ratchet.toml`. 0 stops the repetitions at once."""

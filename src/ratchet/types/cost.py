@@ -8,23 +8,24 @@ from collections.abc import Iterable
 import msgspec
 
 LOCAL_MODELS = "local/"
-"""Start of the names that Ratchet's local models answer with; their calls cost nothing."""
+"""Prefix of the names with which Ratchet's local models answer; their calls cost nothing."""
 
 USAGE_OF_STREAMS = 'stream_options={"include_usage": true}'
-"""What makes OpenAI's chat completions, and compatible ones, report the usage of a stream."""
+"""Setting with which OpenAI's chat completions, and compatible APIs, report the usage of a
+stream."""
 
 
 class Cost(msgspec.Struct, frozen=True, kw_only=True):
-    """Dollars of model calls; unknown, never zero, if the price of one is unknown."""
+    """Dollars of model calls; unknown, never zero, if the price of any call is unknown."""
 
     known_usd: float = 0.0
     """Dollars of the calls whose price is known."""
     unpriced: dict[str, int] = {}
-    """Number of calls whose price is unknown, by model; empty when all prices are known."""
+    """Number of calls whose price is unknown, by model; empty if all prices are known."""
 
     @property
     def usd(self) -> float | None:
-        """Dollars of all calls; None when the price of one is unknown."""
+        """Dollars of all calls; None if the price of any call is unknown."""
         return None if self.unpriced else self.known_usd
 
     @property
@@ -34,10 +35,10 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, usd: float | None, model: str = "") -> Cost:
-        """Create the cost of one call.
+        """Create the cost of a call.
 
         Args:
-            usd: Dollars; None when they are unknown.
+            usd: Dollars; None if they are unknown.
             model: Name of the called model.
         """
         return cls(unpriced={model: 1}) if usd is None else cls(known_usd=usd)
@@ -59,7 +60,8 @@ def dollars_text(usd: float) -> str:
 
 
 def rollout_dollars(usd: float) -> str:
-    """Format the dollars of one rollout, which may be far below a cent: two digits that count."""
+    """Format the dollars of a rollout, which may be far below a cent, with two significant
+    digits."""
     if not 0 < usd < 0.1:
         return dollars_text(usd)
     return f"${usd:.{1 - math.floor(math.log10(usd))}f}"

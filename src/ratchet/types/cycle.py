@@ -1,4 +1,4 @@
-"""Cycles of the autopilot: one turn of the loop without a person, its states, moves and actions."""
+"""Cycles of the autopilot: a turn of the loop without a person, its states, moves and actions."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ CYCLE_LIMITS: dict[CycleState, tuple[float, CycleState]] = {
     "activate": (300.0, "rollback"),
     "held": (7 * DAY_S, "dropped"),
 }
-"""Seconds that a cycle may stay in a state, and where it goes then."""
+"""Seconds that a cycle may stay in a state, and the state that follows."""
 
 FINAL_CYCLE_STATES: frozenset[CycleState] = frozenset(
     state for state, successors in CYCLE_TRANSITIONS.items() if not successors
@@ -67,25 +67,27 @@ FINAL_CYCLE_STATES: frozenset[CycleState] = frozenset(
 ActionKind: TypeAlias = Literal[
     "split", "propose", "close_request", "activate", "deactivate", "revert", "notify"
 ]
-"""split: set the canary's share of traffic. propose: make the branch, push it, open the request.
-close_request: withdraw the request. activate, deactivate: the release at run time. revert: open the
-request that reverts a merged release. notify: tell people."""
+"""split: set the canary's share of traffic. propose: create the branch, push it, open the
+request. close_request: withdraw the request. activate, deactivate: the release at run time.
+revert: open the request that reverts a merged release. notify: tell people."""
 
 ActionState: TypeAlias = Literal["pending", "started", "done", "failed"]
 
 
 class Cycle(msgspec.Struct, frozen=True, kw_only=True):
-    """One turn of the loop: from what was noticed to a release that was watched, or to its end."""
+    """A turn of the loop: from an observation to a release that was watched, or to an earlier
+    end."""
 
     id: str
     agent: str
     """Name of the agent, as in its live traces."""
     state: CycleState
     version: int = 1
-    """Counts the stored versions of this cycle; a writer that has not seen the last one is refused.
+    """Counts the stored versions of this cycle; a writer that has not seen the last one is
+    refused.
     """
     trigger: str
-    """What was noticed, in one sentence."""
+    """The observation that began it, in one sentence."""
     problem_id: str = ""
     """The problem that it works on; empty for none."""
     started_at: float
@@ -94,19 +96,19 @@ class Cycle(msgspec.Struct, frozen=True, kw_only=True):
     """When it entered its state."""
     updated_at: float
     held_at: CycleState | None = None
-    """The state that it was held in, when the state is `held`."""
+    """The state in which it was held, if its state is `held`."""
     waits: str = ""
     """Why it waits, in one sentence; empty while it works."""
     waits_until: float | None = None
-    """When that will have passed by itself, if it will."""
+    """When it will stop waiting by itself, if it will."""
     failures: int = 0
-    """How often in a row the work of its state has failed; `waits` says why."""
+    """How many times in a row the work of its state has failed; `waits` says why."""
     dataset: str = ""
     """NAME@VERSION of the captured tasks."""
     rollouts: int | None = None
-    """Rollouts that learning may take."""
+    """Rollouts that learning may use."""
     dollars: float | None = None
-    """Dollars that learning may take."""
+    """Dollars that learning may spend."""
     run_id: str = ""
     baseline_id: str = ""
     candidate_id: str = ""
@@ -115,13 +117,13 @@ class Cycle(msgspec.Struct, frozen=True, kw_only=True):
     request: str = ""
     """URL of the pull request."""
     runtime_refusal: str = ""
-    """Why the candidate cannot be released at run time; empty when it can."""
+    """Why the candidate cannot be released at run time; empty if it can."""
     step: int = 0
     """Index of the canary's step."""
     units_before_step: int = 0
     """Units of the canary's earlier steps."""
     progress: dict[str, Any] = {}
-    """What the stage under way has measured so far, to go on exactly there."""
+    """What the stage under way has measured so far, so that it continues exactly there."""
     decisions: tuple[StageDecision, ...] = ()
     """What the live stages decided, oldest first."""
     message: str = ""
@@ -129,7 +131,7 @@ class Cycle(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CycleTransition(msgspec.Struct, frozen=True, kw_only=True):
-    """One move of a cycle."""
+    """A move of a cycle."""
 
     cycle_id: str
     number: int
@@ -139,7 +141,7 @@ class CycleTransition(msgspec.Struct, frozen=True, kw_only=True):
     rule: str
     """The rule that allowed it, in one sentence."""
     inputs: str
-    """Digest of what the rule was applied to."""
+    """Digest of the rule's inputs."""
     actor: str
     """`autopilot`, or the name of a person."""
     at: float
@@ -147,7 +149,7 @@ class CycleTransition(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CycleAction(msgspec.Struct, frozen=True, kw_only=True):
-    """Something a cycle does to the world outside of its own rows; done once, or as if once.
+    """An effect of a cycle outside its own rows; done once, or as if once.
 
     Stored with the move that asks for it, carried out after it. An action that may have been
     carried out before a crash is carried out again, and finds that nothing is left to do; `notify`
@@ -155,7 +157,7 @@ class CycleAction(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     key: str
-    """Idempotency key; a second action of the same key is not stored."""
+    """Idempotency key; a second action with the same key is not stored."""
     cycle_id: str
     kind: ActionKind
     body: dict[str, Any] = {}
@@ -172,14 +174,14 @@ OperatorVerb: TypeAlias = Literal["pause", "resume", "approve", "deny", "stop"]
 
 
 class OperatorCommand(msgspec.Struct, frozen=True, kw_only=True):
-    """What a person told the autopilot."""
+    """A person's command to the autopilot."""
 
     verb: OperatorVerb
     agent: str
     cycle_id: str = ""
     """The cycle that is approved, denied or stopped."""
     candidate_id: str = ""
-    """What an approval is for: it does not hold for another candidate."""
+    """The candidate that an approval is for: it does not hold for another."""
     by: str
     reason: str = ""
     at: float
@@ -192,15 +194,15 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     holder: str
     fence: int
-    """Fencing token: grows with each holder. Writes with an earlier one are refused."""
+    """Fencing token: grows with each holder. Writes with an earlier token are refused."""
     expires_at: float
     """Unix seconds."""
 
 
 class Spending(msgspec.Struct, frozen=True, kw_only=True):
-    """What the autopilot took of a day's budget."""
+    """What the autopilot used of a day's budget."""
 
     rollouts: int = 0
     dollars: float = 0.0
     requests: int = 0
-    """Pull requests opened."""
+    """Number of pull requests opened."""

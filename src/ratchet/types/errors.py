@@ -8,7 +8,7 @@ class RatchetError(Exception):
 
     Args:
         message: One sentence that names the subject (file, key, id) and what is wrong with it.
-        hint: What to do next; None when the message already says it.
+        hint: What to do next; None if the message already says it.
     """
 
     exit_code = 1
@@ -44,7 +44,7 @@ NOT_FOUND = "urn:ratchet:problem:not-found"
 
 
 class BudgetExhausted(RatchetError):
-    """The next step would exceed the budget. What was paid for is kept.
+    """The next step would exceed the budget. Paid results are kept.
 
     Algorithms end with their best result so far.
     """
@@ -65,7 +65,7 @@ class StoreError(RatchetError):
 
 
 class ShipError(RatchetError):
-    """A release could not be made or undone: dirty tree, no git, failing tests."""
+    """A release could not be made or undone: uncommitted changes, no git, failing tests."""
 
     exit_code = 5
 
@@ -85,7 +85,7 @@ class ForgeUnavailable(ShipError):
 
 
 class VerificationError(RatchetError):
-    """Evidence does not recompute to the values it states."""
+    """Recomputing the evidence does not give the values that it states."""
 
     exit_code = 6
 
@@ -97,4 +97,4 @@ class Conflict(RatchetError):
 
 
 class LeaseLost(Conflict):
-    """Another process has taken over the lease; what this one writes is refused."""
+    """Another process has taken over the lease; this process's writes are refused."""

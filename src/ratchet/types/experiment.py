@@ -21,7 +21,7 @@ worse by the margin", and worse "worse by the margin"."""
 
 
 MAX_REPETITIONS = 100
-"""Largest number of times that an experiment runs a task with either candidate."""
+"""Most times that an experiment runs a task with either candidate."""
 
 
 class GuardrailResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,9 +31,9 @@ class GuardrailResult(msgspec.Struct, frozen=True, kw_only=True):
     margin: float
     unit: str
     baseline: float | None
-    """Mean over the pairs in which both sides were measured; None when there are none."""
+    """Mean over the pairs in which both sides were measured; None if there are none."""
     candidate: float | None
-    """Mean over the same pairs; None when there are none."""
+    """Mean over the same pairs; None if there are none."""
     e_value: float
     """Evidence against "worse than the margin"."""
     relative: bool = False
@@ -61,23 +61,23 @@ class FrozenResult(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     """The problem's title."""
     tasks: int
-    """Number of tasks that it was drawn from."""
+    """Number of tasks from which the draws were taken."""
     draws: int
-    """Draws that were run, each once with either candidate; those without a score included."""
+    """Draws that were run, each once with either candidate, including those without a score."""
     missing: int = 0
-    """Those of them without a score on one side."""
+    """Number of draws without a score on one side."""
     margin: float
-    """The mean loss that is just not acceptable, in points of the score."""
+    """The smallest unacceptable mean loss, in points of the score."""
     baseline: float | None
-    """Mean score over the draws in which both sides were scored; None when there are none."""
+    """Mean score over the draws in which both sides were scored; None if there are none."""
     candidate: float | None
-    """Mean score over the same draws; None when there are none."""
+    """Mean score over the same draws; None if there are none."""
     e_value: float
     """Evidence against "worse than the margin"."""
     passed: bool
     broken: tuple[str, ...] = ()
-    """Ids of the tasks whose mean over their scored draws is right, from `RIGHT_FROM` on, for the
-    baseline and wrong for the candidate."""
+    """Ids of the tasks that the baseline gets right and the candidate gets wrong; right means
+    that the mean over the scored draws is at least `RIGHT_FROM`."""
     fixed: tuple[str, ...] = ()
     """Ids of the tasks for which it is the other way round."""
 
@@ -93,13 +93,13 @@ class LabelledGain(msgspec.Struct, frozen=True, kw_only=True):
     e_value: float
     """Evidence of the labels against "no better than the baseline"."""
     confirmed: bool
-    """Whether it reached what the experiment's level needs."""
+    """Whether it reached the e-value that the experiment's level requires."""
     gain: float | None = None
-    """The mean gain in labels, estimated from labels and judge by PPI++; None when unknown."""
+    """The mean gain in labels, estimated from labels and judge by PPI++; None if unknown."""
     interval: tuple[float, float] | None = None
     """Its 95 % confidence interval."""
     judge_bias: float | None = None
-    """By how much the judge's gain exceeds the labels' on the labelled pairs."""
+    """How far the judge's gain exceeds the labels' on the labelled pairs."""
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,17 +110,18 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     alpha: float
     """Level assigned to this experiment from the stream's budget."""
     pairs: int
-    """Pairs consumed when the decision was made, those without a score included."""
+    """Pairs used when the decision was made, including those without a score."""
     missing: int = 0
-    """Those of them without a score on one side."""
+    """Number of pairs without a score on one side."""
     more_pairs: int = 0
-    """About how many more would prove the gain that was seen, when it is `not_proved`; else 0."""
+    """About how many more pairs would prove the gain seen so far, if `not_proved`; else 0."""
     baseline: float
     """Mean score over those pairs."""
     candidate: float
     """Mean score over those pairs."""
     margin: float = 0.0
-    """How much lower the candidate may score, where it has to be proved not worse; 0 for better."""
+    """How much lower the candidate may score if it must be proved no worse; 0 if it must be
+    better."""
     e_value: float
     """Largest e-value reached against "no better than the baseline"; with a margin, against "worse
     by the margin"."""
@@ -132,9 +133,9 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     repetitions: int = 1
     """How often each task was run with either candidate; above 1, a pair compares means."""
     labelled: LabelledGain | None = None
-    """What people's labels say, when the metric is a judge's; else None."""
+    """What people's labels say, if the metric is a judge's; else None."""
     frozen: tuple[FrozenResult, ...] = ()
-    """The frozen sets that were run once everything else was proved; empty when none was."""
+    """The frozen sets that were run once everything else was proved; empty if none were."""
 
 
 class Experiment(msgspec.Struct, frozen=True, kw_only=True):

@@ -52,9 +52,9 @@ Fault: TypeAlias = tuple[str, str]
 
 
 def fault(item: Feedback) -> Fault | None:
-    """Why an item of feedback is invalid; None when it is valid."""
+    """Why an item of feedback is invalid; None if it is valid."""
     if item.value is not None and not (math.isfinite(item.value) and 0.0 <= item.value <= 1.0):
-        return "value", "A value is a number from 0 to 1."
+        return "value", "A value must be a number from 0 to 1."
     if not (item.rollout_id or item.trace_id or item.conversation_id):
         return (
             "rollout_id",
@@ -64,11 +64,11 @@ def fault(item: Feedback) -> Fault | None:
 
 
 def _thumbs(item: Feedback) -> Fault | None:
-    return None if item.value in (0.0, 1.0) else ("value", "Thumbs are 1 for up and 0 for down.")
+    return None if item.value in (0.0, 1.0) else ("value", "Thumbs must be 1 for up or 0 for down.")
 
 
 def _rating(item: Feedback) -> Fault | None:
-    return ("value", "A rating has a value from 0 to 1.") if item.value is None else None
+    return ("value", "A rating needs a value from 0 to 1.") if item.value is None else None
 
 
 def _correction(item: Feedback) -> Fault | None:
@@ -79,7 +79,7 @@ def _preference(item: Feedback) -> Fault | None:
     content = item.content
     if isinstance(content, dict) and {"chosen", "rejected"} <= content.keys():
         return None
-    return "content", 'A preference has {"chosen": …, "rejected": …}.'
+    return "content", 'A preference needs {"chosen": …, "rejected": …}.'
 
 
 def _comment(item: Feedback) -> Fault | None:

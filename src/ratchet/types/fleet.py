@@ -14,13 +14,13 @@ class EndedRollout(msgspec.Struct, frozen=True):
 
     rollout: Rollout
     spans: tuple[Span, ...]
-    """Of its final attempt, in the order they started."""
+    """Spans of its final attempt, in the order in which they started."""
     scores: tuple[Score, ...]
-    """Those that the agent itself gave, and those stored since."""
+    """Scores that the agent itself gave, and those stored since."""
 
 
 class EndedRollouts(msgspec.Struct, frozen=True):
-    """Rollouts that have ended; some of them, when they are many."""
+    """Rollouts that have ended; only some of them, if there are many."""
 
     ended: tuple[EndedRollout, ...]
     unknown: tuple[str, ...]
@@ -33,6 +33,7 @@ class FleetRunner(msgspec.Struct, frozen=True):
     name: str
     """As HOST/PID/START."""
     queues: tuple[str, ...]
-    """The queues that it serves; one that ends with /* stands for every queue that begins so."""
+    """The queues that it serves; a name that ends with /* stands for every queue with that
+    prefix."""
     seen_s: float
     """Seconds since its last claim."""

@@ -1,4 +1,4 @@
-"""Frozen sets: tasks that keep a fixed problem fixed."""
+"""Frozen sets: tasks that make sure a fixed problem stays fixed."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ FROZEN_TASKS = 20
 
 
 class Correction(msgspec.Struct, frozen=True, kw_only=True):
-    """A change of a frozen task's expected answer by a person."""
+    """A person's change of a frozen task's expected answer."""
 
     task_id: str
     before: object
     after: object
-    """The new expected answer; None when the task was removed."""
+    """The new expected answer; None if the task was removed."""
     by: str
     reason: str = ""
     at: float
@@ -24,14 +24,14 @@ class Correction(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FrozenSet(msgspec.Struct, frozen=True, kw_only=True):
-    """Tasks of a fixed problem: its failures, and neighbours that were right.
+    """Tasks of a fixed problem: its failures, and similar tasks that were right.
 
     They are a population of their own, and never val or test tasks.
     """
 
     id: str
     project: str
-    """The project, among others on the same store."""
+    """The project, among others in the same store."""
     problem_id: str
     title: str
     """The problem's title."""

@@ -11,7 +11,7 @@ import msgspec
 from ratchet.types.errors import InputError
 
 HASH_LENGTH = 32
-"""Hex digits used of a SHA-256 (128 bits)."""
+"""Number of hex digits used of a SHA-256 (128 bits)."""
 
 
 def canonical_json(value: Any) -> bytes:

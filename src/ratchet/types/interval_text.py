@@ -1,10 +1,10 @@
-"""Intervals as text: a bound is never printed as a zero that it is not."""
+"""Intervals as text: a bound that is not zero is never printed as zero."""
 
 from __future__ import annotations
 
 BY_CONSTRUCTION = 1e-6
-"""Distance from 0 up to which a bound is at 0: where a proof ends, the bound is there by
-construction, and what was proved is that the value lies beyond it."""
+"""Distance from 0 up to which a bound counts as 0. Where a proof ends, the bound is 0 by
+construction: the proof says that the value lies beyond it."""
 
 
 def interval_ends(low: float, high: float, digits: int = 3) -> tuple[str, str]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 SEPARATORS = (",", ", ")
-"""Between items as compact encoders write them, and as Python's `json` does."""
+"""Separators as compact encoders write them, and as Python's `json` does."""
 
 _raw_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
@@ -22,7 +22,7 @@ class JsonItems(NamedTuple):
 
 
 def split(text: str) -> JsonItems | None:
-    """Split a JSON list; None if the text is no such list, or `join` could not restore it."""
+    """Split a JSON list; None if the text is not a list that `join` could restore."""
     if text[:1] != "[" or text[-1:] != "]":
         return None
     try:

@@ -1,4 +1,4 @@
-"""Knobs: domain and default value of one parameter."""
+"""Knobs: domain and default value of a parameter."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Value: TypeAlias = bool | int | float | str
 
 
 class Int(msgspec.Struct, frozen=True, tag="int"):
-    """A whole number between `low` and `high`, both included.
+    """A whole number from `low` to `high`.
 
     Args:
         default: Starting value.
@@ -44,7 +44,7 @@ class Int(msgspec.Struct, frozen=True, tag="int"):
 
 
 class Float(msgspec.Struct, frozen=True, tag="float"):
-    """A number between `low` and `high`, both included.
+    """A number from `low` to `high`.
 
     Args:
         default: Starting value.
@@ -126,7 +126,7 @@ class Bool(msgspec.Struct, frozen=True, tag="bool"):
         self.check("default", self.default)
 
     def check(self, name: str, value: Any) -> bool:
-        """Return `value` if it is a boolean, else raise InputError naming the knob."""
+        """Return `value` if it is a Boolean, else raise InputError naming the knob."""
         if not isinstance(value, bool):
             raise InputError(f"{name} = {value!r} is not True or False.")
         return value
@@ -160,7 +160,7 @@ def infer(name: str, value: Any) -> Knob:
         return Int(value, max(1, value // 4), value * 4, log=True)
     raise InputError(
         f"No range can be guessed for {name} = {value!r}.",
-        hint="Write it as ratchet.Int, Float, Choice or Bool.",
+        hint="Declare it as ratchet.Int, Float, Choice or Bool.",
     )
 
 

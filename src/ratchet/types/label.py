@@ -12,7 +12,7 @@ Drawn: TypeAlias = Literal["random", "chosen", "imported"]
 
 
 class Label(msgspec.Struct, frozen=True, kw_only=True):
-    """One person's verdict on one rollout or recorded trace."""
+    """A person's verdict on a rollout or recorded trace."""
 
     id: str
     """Set by the sender, which makes resending safe."""
@@ -24,28 +24,28 @@ class Label(msgspec.Struct, frozen=True, kw_only=True):
     """What was judged; empty for the output as a whole."""
     labeller: str = ""
     drawn: Drawn = "imported"
-    """How the subject was selected. random: drawn evenly, so that means over labels are unbiased.
-    chosen: the most informative one. imported: unknown."""
+    """How the subject was selected. random: with equal probability, so that means over labels
+    are unbiased. chosen: the most informative subject. imported: unknown."""
     comment: str = ""
     created_at: float = 0.0
     """Unix seconds."""
 
 
 RIGHT_FROM = 0.5
-"""A value from here on says that the output is right."""
+"""A value from which on the output counts as right."""
 
 
 def label_fault(label: Label) -> tuple[str, str] | None:
-    """Why a label is invalid, as a field's name and a sentence; None when it is valid."""
+    """Why a label is invalid, as a field's name and a sentence; None if it is valid."""
     if not (math.isfinite(label.value) and 0.0 <= label.value <= 1.0):
-        return "value", "A label is a number from 0 to 1."
+        return "value", "A label must be a number from 0 to 1."
     if bool(label.rollout_id) == bool(label.trace_id):
         return "rollout_id", "Name either a rollout or a trace."
     return None
 
 
 class Contradiction(msgspec.Struct, frozen=True):
-    """People who disagree on whether one output is right."""
+    """People who disagree on whether an output is right."""
 
     subject: str
     """Id of the rollout or trace."""

@@ -9,7 +9,7 @@ from typing import Any
 from ratchet.types.wording import counted
 
 LONGEST = 2_000
-"""Characters of a value; more are cut off, and that is said."""
+"""Most characters of a value; the rest is cut off, with a note."""
 
 
 def table_html(title: str, values: Mapping[str, Any]) -> str:

@@ -41,31 +41,31 @@ NEEDS_WORK: frozenset[ProblemState] = frozenset({"open", "returned"})
 
 
 class TraceReading(msgspec.Struct, frozen=True, kw_only=True):
-    """What a coach that read a failing trace says of it."""
+    """What a coach says of a failing trace that it read."""
 
     wrong: str = ""
-    """What went wrong in this trace, in a sentence; empty when the coach saw nothing wrong."""
+    """What went wrong in this trace, in a sentence; empty if the coach saw nothing wrong."""
     mistake: str = ""
-    """The mistake in words that fit other traces with it, too."""
+    """The mistake, in words that also fit other traces with it."""
     model: str = ""
     """The model that read it."""
     cost_usd: float | None = None
-    """The trace's part of what the call cost, in dollars; None when its price is unknown."""
+    """The trace's share of the call's cost, in dollars; None if its price is unknown."""
 
 
 class Occurrence(msgspec.Struct, frozen=True, kw_only=True):
-    """One trace in which something failed."""
+    """A trace in which something failed."""
 
     id: str
-    """Hash of what failed where in which trace: found again, it is the same occurrence."""
+    """Hash of what failed, where, in which trace: if found again, it is the same occurrence."""
     trace_id: str
     agent: str
     kind: ProblemKind
     place: str = ""
     """Where: a span's name, a tool, an evaluator or a field of the answer; empty for the answer."""
     text: str
-    """What is compared with other occurrences, without numbers and ids: a message, or a question
-    with the comment on its answer."""
+    """The text that is compared with other occurrences, without numbers and ids: a message, or a
+    question with the comment on its answer."""
     is_message: bool = False
     """Whether the text is a message of a program, such as an error or a rationale."""
     acts: tuple[str, ...] = ()
@@ -73,19 +73,19 @@ class Occurrence(msgspec.Struct, frozen=True, kw_only=True):
     detail: str = ""
     """What a person reads: the error message, rationale or comment, as recorded."""
     input: str = ""
-    """The agent's input, cut off when it is long."""
+    """The agent's input, cut off if it is long."""
     output: str = ""
-    """The agent's output, cut off when it is long."""
+    """The agent's output, cut off if it is long."""
     loss: float = 1.0
     """How bad it is, from 0 to 1."""
     cost_usd: float | None = None
-    """Dollars of the trace's model calls; None when unknown."""
+    """Dollars of the trace's model calls; None if unknown."""
     at: float
     """Unix seconds."""
     problem_id: str = ""
     """The problem that it belongs to; empty while it resembles too few others."""
     reading: TraceReading | None = None
-    """What the coach says of the trace; None when it has not read it."""
+    """What the coach says of the trace; None if it has not read it."""
 
     @property
     def mistake(self) -> str:
@@ -94,7 +94,7 @@ class Occurrence(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def wrong(self) -> str:
-        """What a person reads of what went wrong: the coach's word, or else what was recorded."""
+        """What went wrong, for a person: the coach's words, or else what was recorded."""
         said = self.reading.wrong if self.reading is not None else ""
         match self.kind:
             case "retry":
@@ -131,7 +131,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     changed_at: float
     """When its state changed, in Unix seconds."""
     fixed_at: float = 0.0
-    """When the release that fixed it became active; 0 when none did."""
+    """When the release that fixed it became active; 0 if none did."""
     release_id: str = ""
     """The release that fixed it, or is proposed to."""
     run_ids: tuple[str, ...] = ()
@@ -139,9 +139,9 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     requests: tuple[str, ...] = ()
     """URLs of its pull requests, oldest first."""
     evaluator: str = ""
-    """The evaluator that measures it; empty when none does."""
+    """The evaluator that measures it; empty if none does."""
     frozen_set: str = ""
-    """Id of the frozen set that guards its fix; empty when there is none."""
+    """Id of the frozen set that guards its fix; empty if there is none."""
     version: int = 1
     """Counts its changes."""
 
@@ -171,11 +171,11 @@ class ProblemReport(msgspec.Struct, frozen=True, kw_only=True):
     days: tuple[int, ...]
     """Occurrences of each day of the window, oldest first."""
     cost_usd: float | None
-    """Dollars of its traces in the window; None when the price of one is unknown."""
+    """Dollars of its traces in the window; None if any price is unknown."""
     examples: tuple[Occurrence, ...]
     """Some occurrences, newest first."""
 
     @property
     def weight(self) -> float:
-        """What it takes from the agent: share × loss. Problems are worked on by it, worst first."""
+        """Its cost to the agent: share × loss. The costliest problems are worked on first."""
         return self.share * self.loss

@@ -11,7 +11,7 @@ import msgspec
 from ratchet.types.template import Engine
 
 FRONT_MATTER = re.compile(r"\ufeff?---[ \t]*\r?\n.*?\n---[ \t]*\r?\n", re.DOTALL)
-"""What a text file may begin with that is no part of its prompt."""
+"""What may precede the prompt at the beginning of a text file."""
 
 
 class PromptFile(msgspec.Struct, frozen=True):
@@ -38,19 +38,19 @@ class PromptFile(msgspec.Struct, frozen=True):
 
 
 class RenderedFile(msgspec.Struct, frozen=True):
-    """What a file of prompts holds with a release's texts."""
+    """The content of a prompt file with a release's texts."""
 
     path: str
     """Relative to the project's folder."""
     source: str
-    """SHA-256 of the file's own content that it was made from."""
+    """SHA-256 of the original content of the file that it was made from."""
     content: bytes
 
 
 class RenderedFiles(msgspec.Struct, frozen=True):
-    """The files of prompts that a release changes."""
+    """The prompt files that a release changes."""
 
     release_id: str
     files: tuple[RenderedFile, ...] = ()
     refusal: str = ""
-    """Why they could not be made; empty when they could."""
+    """Why they could not be made; empty if they could."""

@@ -10,7 +10,7 @@ class PromptUse(msgspec.Struct, frozen=True):
 
     text: str
     speaker: str = ""
-    """Name of the agent that made the calls; empty when unknown."""
+    """Name of the agent that made the calls; empty if unknown."""
     tools: frozenset[str] = frozenset()
     """Names of the tools that the model was offered."""
     count: int = 1

@@ -1,4 +1,4 @@
-"""Releases: promoted candidates, and drafts of what was not proved, with their state."""
+"""Releases: promoted candidates, and drafts of unproved ones, with their state."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class PullRequest(msgspec.Struct, frozen=True, kw_only=True):
     head: str = ""
     """Full hash of the tip of its branch."""
     note: str = ""
-    """Why it was left as it is, or closed; empty when there is nothing to say."""
+    """Why it was left unchanged or closed; empty if there is nothing to say."""
 
 
 class Release(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,7 +64,7 @@ class Release(msgspec.Struct, frozen=True, kw_only=True):
     """Path of the evidence file."""
     created_at: float
     draft: bool = False
-    """Whether it was not proved better: nothing but a person's merge releases it."""
+    """Whether it was not proved better, so that only a person's merge releases it."""
     agent: str = ""
     """Name of the agent at the gateway whose calls get the candidate's prompts; empty for a
     branch."""
@@ -72,8 +72,8 @@ class Release(msgspec.Struct, frozen=True, kw_only=True):
     """Result of a rollback: `deleted` for a deleted branch, else the name of the branch that
     reverts the release; at the gateway, a sentence."""
     rollback_reason: str = ""
-    """Why it was rolled back, in a person's words; empty when nobody said."""
+    """Why it was rolled back, in a person's words; empty if nobody said."""
     request: PullRequest | None = None
-    """The pull request; None when none was opened."""
+    """The pull request; None if none was opened."""
     revert: PullRequest | None = None
-    """The pull request of the branch that reverts the release; None when none was opened."""
+    """The pull request of the branch that reverts the release; None if none was opened."""

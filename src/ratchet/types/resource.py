@@ -15,7 +15,7 @@ from ratchet.types.template import PromptTemplate
 
 
 class Params(msgspec.Struct, frozen=True, tag="params"):
-    """A space of knobs and one point in it.
+    """A space of knobs and a point in it.
 
     Args:
         space: Knob by name.
@@ -52,7 +52,7 @@ class Params(msgspec.Struct, frozen=True, tag="params"):
 
 
 class Code(msgspec.Struct, frozen=True, tag="code"):
-    """The source of one function.
+    """The source of a function.
 
     Args:
         source: The function's `def` (or `async def`), dedented, without its decorators.
@@ -77,12 +77,10 @@ class Code(msgspec.Struct, frozen=True, tag="code"):
         if body[0].decorator_list:
             raise InputError(
                 f"The source of {self.function!r} begins with a decorator.",
-                hint="Give the def alone; decorators stay in the source file.",
+                hint="Pass only the def; decorators stay in the source file.",
             )
         if body[0].name != self.function:
-            raise InputError(
-                f"The source defines {body[0].name!r} where {self.function!r} is expected."
-            )
+            raise InputError(f"The source defines {body[0].name!r} instead of {self.function!r}.")
 
     def identity(self) -> Any:
         """Content of the version hash."""
@@ -123,7 +121,7 @@ class Model(msgspec.Struct, frozen=True, tag="model"):
         in_calls: The model that the agent's calls name, in whose place the gateway puts this one;
             empty where the agent reads this resource itself.
         first: A cheaper model that is asked first, whose answer is taken where it passes the
-            agent's check; empty for none, None where the agent checks no answer.
+            agent's check; empty for none, None if the agent checks no answer.
 
     Raises:
         InputError: It has no name, or names one of its `choices` twice.
@@ -144,8 +142,8 @@ class Model(msgspec.Struct, frozen=True, tag="model"):
 
     @property
     def space(self) -> Params:
-        """What a search may choose: the model among its choices, the one that is asked first, and
-        settings between 0 and 1, such as the temperature. Empty without choices."""
+        """What a search may choose: the model among its choices, the model that is asked first,
+        and settings between 0 and 1, such as the temperature. Empty without choices."""
         names = tuple(dict.fromkeys((*self.choices, self.model)))
         if len(names) < 2:
             return Params({})
@@ -190,14 +188,16 @@ Resource: TypeAlias = PromptTemplate | Params | Code | Model
 
 
 def search_space(resource: Resource) -> Params | None:
-    """What can be searched of a resource: its knobs, or the choices of a model; None if nothing."""
+    """What can be searched in a resource: its knobs, or the choices of a model; None if nothing
+    can."""
     if isinstance(resource, Model):
         resource = resource.space
     return resource if isinstance(resource, Params) and resource.space else None
 
 
 def resource_text(resource: Resource | None) -> str:
-    """What of a resource may change, as text: a prompt's, a function's source, or a line a value.
+    """The parts of a resource that may change, as text: a prompt's text, a function's source, or
+    a line per value.
 
     Empty for None.
     """
@@ -224,7 +224,7 @@ def version_of(resource: Resource) -> str:
 
 
 def short_version(resource: Resource) -> str:
-    """The beginning of a resource's version, enough to tell versions of one resource apart."""
+    """The beginning of a resource's version, enough to distinguish versions of a resource."""
     return version_of(resource)[:12]
 
 

@@ -51,10 +51,10 @@ FINAL: frozenset[RolloutStatus] = frozenset(s for s, n in ROLLOUT_TRANSITIONS.it
 
 SPOILED: frozenset[AttemptStatus] = frozenset({"failed", "timed_out", "crashed"})
 """Attempt statuses that count towards `max_attempts`. An attempt whose runner disappeared
-(`expired`, `released`) does not count; MAX_DELIVERIES alone limits those."""
+(`expired`, `released`) does not count; only MAX_DELIVERIES limits those."""
 
 MAX_DELIVERIES = 50
-"""How often a rollout is claimed at most, for whatever reason."""
+"""Most times that a rollout is claimed, for whatever reason."""
 
 assert set(ROLLOUT_TRANSITIONS) == set(get_args(RolloutStatus))
 
@@ -73,7 +73,7 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True):
     seed: int = 0
     """Seed for the agent's own randomness; it depends on the repetition."""
     purpose: str = ""
-    """What it is for, such as `improve/RUN/learn`, `eval`, `live`."""
+    """Its purpose, such as `improve/RUN/learn`, `eval`, `live`."""
     status: RolloutStatus = "queued"
     max_attempts: int = 2
     """Failed attempts after which the rollout ends with the last one's status."""
@@ -94,9 +94,9 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True):
     duration_s: float | None = None
     """Seconds from the call of the agent to its return, in the final attempt."""
     cost_usd: float | None = 0.0
-    """Dollars of its model calls in all attempts; None when the price of one is unknown."""
+    """Dollars of its model calls in all attempts; None if any price is unknown."""
     known_usd: float = 0.0
-    """When `cost_usd` is None: dollars of the calls whose price is known."""
+    """If `cost_usd` is None: dollars of the calls whose price is known."""
     unpriced: dict[str, int] = {}
     """Number of calls whose price is unknown, by model."""
 
@@ -154,8 +154,7 @@ class Claim(msgspec.Struct, frozen=True):
     lease_until: float
     """Unix seconds; heartbeats extend it."""
     token: str = ""
-    """Key for this attempt alone, valid at the gateway and for sending spans; issued by a
-    server."""
+    """Key for this attempt only, valid at the gateway and for sending spans; issued by a server."""
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -167,13 +166,13 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     started_at: float
     ended_at: float
     duration_s: float | None
-    """Seconds from the call of the agent to its return; None when the agent was not called."""
+    """Seconds from the call of the agent to its return; None if the agent was not called."""
     output: Any = None
     error: str = ""
     """A sentence for display; no decision depends on it."""
     cause: Cause = ""
     cost_usd: float | None = 0.0
-    """Dollars of model calls that no span records; None when unknown. The store counts the calls
+    """Dollars of model calls that no span records; None if unknown. The store counts the calls
     that spans record."""
     spans: tuple[Span, ...] = ()
     scores: tuple[Score, ...] = ()
@@ -181,7 +180,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
-    """One attempt at a rollout."""
+    """An attempt at a rollout."""
 
     rollout_id: str
     fence: int

@@ -37,7 +37,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     seed: int
     stage: Stage
     failed_at: str = ""
-    """The stage to resume from, when the stage is `failed`."""
+    """The stage to resume from, if the stage is `failed`."""
     created_at: float
     updated_at: float
     dataset_version: str = ""
@@ -51,10 +51,10 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     message: str = ""
     """How it ended, in one sentence."""
     project: str = ""
-    """The project, among others on the same store."""
+    """The project, among others in the same store."""
     conditions: str = ""
-    """Hash of what a rollout depends on besides candidate and task: the agent's source, its limits
-    and where it runs. Rollouts of the baseline are paid once for all runs that share it."""
+    """Hash of what a rollout depends on besides candidate and task: the agent's source, its
+    limits and where it runs. Rollouts of the baseline are paid once for all runs that share it."""
     rules: str = ""
     """Hash of what a comparison depends on besides the candidate and the tasks: conditions,
     baseline, evaluators, the rules of the proof and the seed."""

@@ -34,7 +34,7 @@ class Span(msgspec.Struct, frozen=True, kw_only=True):
     """Unix time in nanoseconds."""
     status: Literal["unset", "ok", "error"] = "unset"
     message: str = ""
-    """Error message, when the status is error."""
+    """Error message, if the status is error."""
     attributes: dict[str, Any] = {}
     events: tuple[SpanEvent, ...] = ()
 
@@ -52,5 +52,5 @@ class SpanRecord(msgspec.Struct, frozen=True, kw_only=True):
     transitions: tuple[Transition, ...] = ()
     """The tokens of a model call in a rollout, for each of its choices."""
     claimed: bool = False
-    """Whether an attempt's agent sent it, so that it counts only while the attempt runs. What a
-    server records itself counts until the rollout has ended."""
+    """Whether an attempt's agent sent it, so that it only counts while the attempt runs. What a
+    server itself records counts until the rollout has ended."""

@@ -1,4 +1,4 @@
-"""Stages on live traffic after the held-out experiment, and the decision that each ends in."""
+"""Stages on live traffic after the held-out experiment, and the decision at the end of each."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from ratchet.types.experiment import GuardrailResult
 LiveStage: TypeAlias = Literal["shadow", "canary", "watch"]
 
 StageVerdict: TypeAlias = Literal["pass", "harm", "hold", "inconclusive", "alarm", "drift"]
-"""pass: proved not to be worse than the plan allows; of a watch: it ended without an alarm. harm:
-proved worse. hold: the traffic cannot be trusted, as the arms are not of the planned sizes,
-or scores are missing in one of them as they are not in the other.
-inconclusive: nothing was proved before the traffic ran out, or the stage was ended early. alarm:
-the release got worse. drift: what was released before got worse, too."""
+"""pass: proved not to be worse than the plan allows; for a watch: it ended without an alarm.
+harm: proved worse. hold: the traffic cannot be trusted, because the arms do not have the planned
+sizes, or scores are missing more in one arm than in the other. inconclusive: nothing was proved
+before the traffic ran out, or the stage was ended early. alarm: the release got worse. drift:
+the previous release got worse, too."""
 
 
 class SubgroupResult(msgspec.Struct, frozen=True, kw_only=True):
-    """One group of a stage's traffic."""
+    """A group of a stage's traffic."""
 
     group: str
     """Cluster or tag."""
@@ -32,7 +32,8 @@ class SubgroupResult(msgspec.Struct, frozen=True, kw_only=True):
     e_value: float
     """Evidence against "no worse in this group"."""
     harmed: bool
-    """Whether the candidate is proved worse in this group, after correction for their number."""
+    """Whether the candidate is proved worse in this group, after correction for the number of
+    groups."""
 
 
 class StageDecision(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,9 +46,9 @@ class StageDecision(msgspec.Struct, frozen=True, kw_only=True):
     verdict: StageVerdict | None
     """None while the stage runs."""
     metric: str
-    """What the verdict is about: the objective, or for an alarm the metric that got worse."""
+    """The metric of the verdict: the objective, or for an alarm the metric that got worse."""
     alpha: float
-    """Probability of a wrong `pass`; of a watch, of a false alarm."""
+    """Probability of a wrong `pass`; for a watch, of a false alarm."""
     baseline_count: int
     """Pairs, units or outcomes with a score."""
     candidate_count: int
@@ -56,25 +57,26 @@ class StageDecision(msgspec.Struct, frozen=True, kw_only=True):
     candidate: float | None
     """Mean score; None without any."""
     e_value: float
-    """Evidence for `pass`, against "worse than the plan allows"; of a watch, for an alarm."""
+    """Evidence for `pass`, against "worse than the plan allows"; for a watch, for an alarm."""
     needed: float
-    """The e-value that `pass`, or in a watch an alarm, takes."""
+    """The e-value that `pass` requires, or in a watch an alarm."""
     harm_e_value: float = 1.0
     """Evidence for harm."""
     harm_needed: float = 0.0
-    """The e-value that `harm` takes; 0 in a watch."""
+    """The e-value that `harm` requires; 0 in a watch."""
     interval: tuple[float, float] | None = None
-    """Confidence interval of the mean difference at level 1 - alpha; None where it does not hold
+    """Confidence interval of the mean difference at level 1 - alpha; None if it does not hold
     yet, and in a watch."""
     missing: int = 0
-    """Pairs, units or outcomes without a score; of a canary on feedback, units without any."""
+    """Pairs, units or outcomes without a score; for a canary on feedback, units without
+    feedback."""
     blocked: int = 0
-    """Pairs whose candidate was stopped at a side effect or left what was recorded."""
+    """Pairs whose candidate was stopped at a side effect or left the recorded path."""
     guardrails: tuple[GuardrailResult, ...] = ()
     sample_ratio_e_value: float | None = None
-    """Of a canary: evidence that the arms are not of the planned sizes."""
+    """For a canary: evidence that the arms do not have the planned sizes."""
     missing_e_value: float | None = None
-    """Of a canary: evidence that one arm lacks more scores than the other; None where scores are
+    """For a canary: evidence that one arm lacks more scores than the other; None if scores are
     feedback."""
     subgroups: tuple[SubgroupResult, ...] = ()
     sentence: str = ""
@@ -82,7 +84,7 @@ class StageDecision(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def passed(self) -> bool:
-        """Whether the candidate may go on. One of an inconclusive stage, or a held one, may not."""
+        """Whether the candidate may go on; not after an inconclusive or a held stage."""
         return self.verdict == "pass"
 
     @property

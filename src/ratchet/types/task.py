@@ -21,20 +21,20 @@ class Origin(msgspec.Struct, frozen=True):
     by: str = ""
     """The method, such as `import`, `correction` or `boundary values`."""
     sources: tuple[str, ...] = ()
-    """Ids of the traces, rollouts or tasks that it was made of."""
+    """Ids of the traces, rollouts or tasks that it was made from."""
     at: float = 0.0
-    """Unix seconds; 0 when unknown."""
+    """Unix seconds; 0 if unknown."""
 
 
 class Task(msgspec.Struct, frozen=True):
-    """One input for the agent."""
+    """An input for the agent."""
 
     id: str
     """Unique within its dataset."""
     input: Any
     """Argument of the agent; any JSON value."""
     expected: Any = None
-    """The expected answer or answers, for evaluators; None when unknown."""
+    """The expected answer or answers, for evaluators; None if unknown."""
     metadata: dict[str, Any] = {}
     origin: Origin = Origin()
     """Where it comes from; not part of its content."""
@@ -53,9 +53,9 @@ class Dataset(msgspec.Struct, frozen=True):
     """Split by task id; covers every task."""
     provenance: Provenance = "curated"
     parent: str = ""
-    """Version that it was made from; empty for a first one."""
+    """Version that it was made from; empty for a first version."""
     reason: str = ""
-    """What was changed since that version, in a sentence."""
+    """What has changed since that version, in a sentence."""
 
     @property
     def version(self) -> str:
@@ -94,7 +94,7 @@ class DatasetSummary(msgspec.Struct, frozen=True, kw_only=True):
     created_at: float = 0.0
     """Unix seconds."""
     put_at: float = 0.0
-    """When it was last stored, in Unix seconds; the latest of a name is the dataset."""
+    """When it was last stored, in Unix seconds; the latest version of a name is the dataset."""
 
 
 def _by_id(task: Task) -> str:

@@ -63,7 +63,7 @@ class PromptTemplate(msgspec.Struct, frozen=True, tag="prompt", metaclass=_Takes
         return _placeholders(self.text, self.engine)
 
     def check_fields(self, fields: frozenset[str] | set[str]) -> None:
-        """Raise InputError when a placeholder has no field of that name."""
+        """Raise InputError if a placeholder has no field with its name."""
         missing = sorted(self.placeholders - fields)
         if missing:
             raise InputError(
@@ -129,7 +129,7 @@ def _fields(text: str, *, nested: bool) -> set[str]:
         if not name.isidentifier():
             raise ValueError(f"{{{field}}} is not a named placeholder")
         if conversion not in (None, "r", "s", "a"):
-            raise ValueError(f"{{{field}!{conversion}}}: there are only !r, !s and !a")
+            raise ValueError(f"{{{field}!{conversion}}}: only !r, !s and !a are allowed")
         if spec and re.search(r"\d{5}", spec):
             raise ValueError(f"{{{field}:{spec}}} pads to more than 9999 characters")
         string.Formatter().get_field(field, (), {name: _Anything()})

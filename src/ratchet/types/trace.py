@@ -17,11 +17,11 @@ SUMS = frozenset({"invoke_agent", "create_agent", "invoke_workflow", "plan"})
 """Operations whose spans repeat the usage of the calls beneath them."""
 
 CALLS = frozenset({"chat", "text_completion", "generate_content", "embeddings"})
-"""Operations whose spans are model calls even when they report no usage."""
+"""Operations whose spans are model calls even if they report no usage."""
 
 
 OWN_AGENTS = frozenset({"coach", "judge"})
-"""Agent names of Ratchet's own model calls. Their traces are no use of an agent."""
+"""Agent names of Ratchet's own model calls. Their traces do not count as use of an agent."""
 
 
 CANDIDATE = "ratchet.candidate_id"
@@ -29,11 +29,11 @@ EXPERIMENT = "ratchet.experiment_id"
 ARM = "ratchet.arm"
 UNIT = "ratchet.unit"
 GROUP = "ratchet.group"
-"""Attributes of a live call's root span: the candidate that it ran, its canary, its arm and a hash
-of its unit there, and the group of users or inputs that a look at subgroups sees."""
+"""Attributes of a live call's root span: the candidate that it ran, its canary, its arm and a
+hash of its unit there, and the group of users or inputs for a look at subgroups."""
 
 RESOURCES = "ratchet.resources"
-"""Attribute of a live call's root span: what it ran of the resources that its source declares, each
+"""Attribute of a live call's root span: the versions of its source's resources that it ran, each
 as NAME@VERSION; see `short_version`."""
 
 RELEASE = "ratchet.release"
@@ -41,19 +41,20 @@ RELEASE = "ratchet.release"
 
 START = "ratchet.start"
 """Name of a span that says that a live call has begun: a child of the call's span, without
-duration, with the attributes above. Only its own trace has it, and only if the call did not end
-soon. A call that has a start and no span of its own is under way, or was killed."""
+duration, with the attributes above. It only exists in the call's own trace, and only if the call
+did not end soon. A call with a start but no span of its own is under way, or was killed."""
 
 
 TRANSLATED = "ratchet.translation.api"
 """Span attribute: dialect of the upstream that the gateway translated a call for."""
 
 LEFT_OUT = "ratchet.translation.left_out"
-"""Span attribute: what of a call had no equivalent in the upstream's API, and was left out."""
+"""Span attribute: the parts of a call that had no equivalent in the upstream's API and were left
+out."""
 
 BROKEN_OFF = "ratchet.broken_off"
-"""Span attribute: whether a model was at work when its call ended. What the call costs is unknown
-then, whatever usage it reported before."""
+"""Span attribute: whether a model was at work when its call ended. The call's cost is then
+unknown, whatever usage it reported before."""
 
 
 class ModelCall(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,11 +70,11 @@ class ModelCall(msgspec.Struct, frozen=True, kw_only=True):
     cache_read_tokens: int = 0
     cache_write_tokens: int = 0
     cache_write_1h_tokens: int = 0
-    """Of the tokens written to a cache, those that are kept for an hour."""
+    """Of the tokens written to a cache, those kept for an hour."""
     web_searches: int = 0
-    """Searches of the web that the provider made."""
+    """Web searches that the provider made."""
     broken_off: bool = False
-    """Whether the model was at work when the call ended, so that its usage is not known whole."""
+    """Whether the model was at work when the call ended, so that its full usage is unknown."""
     tier: str = ""
     """Service tier stated in the answer."""
     cost_usd: float | None = None
@@ -100,9 +101,9 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     input_tokens: int = 0
     output_tokens: int = 0
     cost_usd: float | None = 0.0
-    """Dollars of its model calls; None when the price of one is unknown."""
+    """Dollars of its model calls; None if any price is unknown."""
     known_usd: float = 0.0
-    """When `cost_usd` is None: dollars of the calls whose price is known."""
+    """If `cost_usd` is None: dollars of the calls whose price is known."""
     unpriced: dict[str, int] = {}
     """Number of calls whose price is unknown, by model."""
     models: tuple[str, ...] = ()
@@ -117,9 +118,9 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     worst: float | None = None
     """Lowest feedback value."""
     input: str = ""
-    """In lists: what the agent was given, as one line, cut off after 300 characters."""
+    """In lists: the agent's input, as one line, cut off after 300 characters."""
     output: str = ""
-    """In lists: what it answered, in the same form."""
+    """In lists: the agent's answer, in the same form."""
     error: str = ""
     """In lists: message of the span that failed first, in the same form."""
     user: str = ""
@@ -182,17 +183,17 @@ class TraceFilter(msgspec.Struct, frozen=True, kw_only=True):
     group: str | None = None
     """Only live calls of this group of users or inputs."""
     search: str | None = None
-    """Only live traces with all of these words in their input, output, error, user, conversation,
-    id, models or names of steps: `"in quotes"` as a phrase, the last one and those before an
-    asterisk as a prefix."""
+    """Only live traces with all of these words in their input, output, error, user,
+    conversation, id, models or names of steps: `"in quotes"` as a phrase, the last word and any
+    before an asterisk as a prefix."""
     model: str | None = None
-    """Only live traces that called the model of this name."""
+    """Only live traces that called the model with this name."""
     user: str | None = None
     """Only live traces of this user."""
 
     @property
     def is_indexed(self) -> bool:
-        """Whether the index of live traces answers it, and not their spans."""
+        """Whether the index of live traces answers it, rather than their spans."""
         return any(part is not None for part in (self.search, self.model, self.user))
 
     @property
@@ -228,10 +229,10 @@ class TraceFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TraceFacets(msgspec.Struct, frozen=True, kw_only=True):
-    """Values of live traces that fit a filter, with the number of traces of each."""
+    """Values of live traces that match a filter, with the number of traces of each."""
 
     agents: dict[str, int]
-    """By number, the most first; at most 50, as models and users."""
+    """By number, most frequent first; at most 50, as for models and users."""
     models: dict[str, int]
     users: dict[str, int]
     failed: int
@@ -239,7 +240,7 @@ class TraceFacets(msgspec.Struct, frozen=True, kw_only=True):
     feedback: int
     """Traces with feedback."""
     traces: int
-    """Traces that were counted: the newest 10,000 with these words in this time that fit."""
+    """Traces that were counted: the newest 10,000 with these words in this time that match."""
     more: bool
     """Whether there are older ones."""
 
@@ -283,14 +284,14 @@ class SpanSkeleton(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """Value of `gen_ai.operation.name`, such as `chat` or `execute_tool`; else `step`."""
     status: Literal["unset", "ok", "error"] = "unset"
     message: str = ""
-    """Error message, cut off when it is long."""
+    """Error message, cut off if it is long."""
     model: str = ""
     input_tokens: int = 0
     output_tokens: int = 0
     cost_usd: float | None = None
-    """Dollars, when the span is a model call whose price is known."""
+    """Dollars, if the span is a model call whose price is known."""
     unmeasured: str = ""
-    """Why the cost of a model call is unknown, and what makes it known; empty when it is known."""
+    """Why the cost of a model call is unknown, and how to make it known; empty if it is known."""
 
 
 class TraceSkeleton(msgspec.Struct, frozen=True, kw_only=True):
@@ -311,14 +312,14 @@ class TraceRecording(msgspec.Struct, frozen=True, kw_only=True):
 
     trace: Trace
     root: Span
-    """The root span, or the first received one while there is no root."""
+    """The root span, or the first received span while there is no root."""
     call: Span | None = None
-    """The call of the agent below a root without an input, such as a web request or a step of its
-    own around the call; None when there are several."""
+    """The call of the agent below a root without an input, such as a web request or a step of
+    its own around the call; None if there are several."""
     first_call: Span | None = None
-    """The first model call; None when none is recorded."""
+    """The first model call; None if none is recorded."""
     last_call: Span | None = None
-    """The last model call; the first one when there is only that."""
+    """The last model call; the first if there is only one."""
     feedback: tuple[Feedback, ...] = ()
     """About the trace, its conversation and its rollout; newest first."""
     unfinished: Span | None = None
@@ -356,7 +357,7 @@ class TraceRecording(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def failed(self) -> bool:
-        """Whether the agent's call failed, or what was around it."""
+        """Whether the agent's call failed, or the span around it."""
         return any(span.status == "error" for span in (self.root, self.call) if span)
 
 
@@ -366,7 +367,7 @@ class ObservedTrace(msgspec.Struct, frozen=True, kw_only=True):
     recording: TraceRecording
     spans: tuple[Span, ...]
     imported: bool = False
-    """Whether it came as a rollout of an import, with scores of its own."""
+    """Whether it was imported as a rollout, with scores of its own."""
 
 
 class Conversation(msgspec.Struct, frozen=True, kw_only=True):
@@ -400,7 +401,7 @@ class ConversationMessage(msgspec.Struct, frozen=True, kw_only=True):
     span_id: str
     """Span of the call that sent or generated it."""
     agent: str = ""
-    """Agent that made the call, when the trace has several."""
+    """Agent that made the call, if the trace has several."""
     nested: bool = False
     """Whether it was exchanged between agents rather than with the user."""
 
@@ -427,7 +428,7 @@ class ConversationLog(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Operation(msgspec.Struct, frozen=True, kw_only=True):
-    """One step of a conversation: a call of a model, a tool or an agent, or another span."""
+    """A step of a conversation: a call of a model, a tool or an agent, or another span."""
 
     kind: str
     """Value of `gen_ai.operation.name`, such as `chat` or `execute_tool`; else `step`."""
@@ -440,6 +441,6 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     duration_s: float
     status: Literal["unset", "ok", "error"]
     message: str = ""
-    """Error message, when the status is error."""
+    """Error message, if the status is error."""
     call: ModelCall | None = None
-    """Usage, when the step is a model call."""
+    """Usage, if the step is a model call."""

@@ -1,4 +1,4 @@
-"""Live traffic: how it is split between the release and a candidate, and what came of it."""
+"""Live traffic: how it is split between the release and a candidate, and its outcomes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class TrafficSplit(msgspec.Struct, frozen=True, kw_only=True):
     candidate_id: str = ""
     enrolled: float = 0.0
     """Share of the units in the experiment, in [0, 1]; the candidate gets half of them. With 0
-    nobody gets it, and the gateway may mirror calls to it."""
+    no unit gets it, and the gateway may mirror calls to it."""
     started_at: float = 0.0
     """Unix seconds."""
     reason: str = ""
@@ -44,8 +44,8 @@ class LiveVersions(msgspec.Struct, frozen=True, kw_only=True):
     release: dict[str, Resource] = {}
     """The resources that it replaces: those that differ from the source it was learned from."""
     standing: tuple[str, ...] = ("",)
-    """This release and the earlier ones that newer ones replaced; a withdrawn one is not among
-    them. A conversation that began with one of them keeps it."""
+    """This release and earlier ones that newer ones replaced, except withdrawn ones. A
+    conversation that began with one of them keeps it."""
     split: TrafficSplit | None = None
     """The canary; None without one."""
     candidate: dict[str, Resource] = {}
@@ -53,37 +53,37 @@ class LiveVersions(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def tag(self) -> str:
-        """Hash of what determines it: ids, not the resources that follow from them."""
+        """Hash of the ids that determine it, not of the resources that follow from them."""
         split = msgspec.to_builtins(self.split)
         return content_hash([self.release_id, list(self.standing), split])
 
 
 class LiveOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of one live trace."""
+    """The outcome of a live trace."""
 
     trace_id: str
     unit: str
-    """What the assignment is constant for: id of the conversation, the user, or the trace."""
+    """The unit of assignment: id of the conversation, the user, or the trace."""
     at: float
     """End of the trace, Unix seconds."""
     candidate_id: str = ""
     """Empty for the agent's own source."""
     experiment_id: str = ""
-    """Canary in which the unit was enrolled; empty outside of one."""
+    """Canary in which the unit was enrolled; empty outside a canary."""
     arm: Arm | None = None
     score: float | None = None
-    """Score of the objective, in [0, 1]; None when it could not be scored."""
+    """Score of the objective, in [0, 1]; None if it could not be scored."""
     reason: str = ""
     """Why there is no score."""
     error: bool = False
     latency_s: float = 0.0
     cost_usd: float | None = None
-    """None when a price is unknown."""
+    """None if a price is unknown."""
     group: str = ""
     """Cluster or tag, for the look at subgroups."""
     predicted: float | None = None
-    """Score in [0, 1] that was predicted for the unit before it was assigned, such as its last one;
-    None without a prediction. It sharpens a canary's comparison."""
+    """Score in [0, 1] that was predicted for the unit before it was assigned, such as its last
+    score; None without a prediction. It makes a canary's comparison more precise."""
     release: str = ""
     """The deployed version, as the agent's process names it."""
     versions: dict[str, str] = {}
@@ -107,7 +107,7 @@ def unit_digest(unit: str) -> str:
 
 
 def arm_of(split: TrafficSplit, unit: str) -> Arm | None:
-    """The unit's arm in a canary, or None when it is not enrolled."""
+    """The unit's arm in a canary, or None if it is not enrolled."""
     if not split.experiment_id:
         return None
     if position(ENROL_SALT, split.experiment_id, unit) >= split.enrolled:

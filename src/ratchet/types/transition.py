@@ -20,7 +20,7 @@ class SamplingSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Transition(msgspec.Struct, frozen=True, kw_only=True):
-    """One model call of a rollout, with exact tokens: nothing in it is tokenised again.
+    """A model call of a rollout, with exact tokens: nothing in it is tokenised again.
 
     The ids are packed by `pack_ids` and the log-probabilities by `pack_floats`.
     """
@@ -37,22 +37,22 @@ class Transition(msgspec.Struct, frozen=True, kw_only=True):
     role: str = ""
     """The role of the agent that made the call, such as `planner`; empty for a single agent."""
     parent: str | None = None
-    """The earlier transition of the attempt and role whose prompt and response are the beginning of
-    this call's prompt, token by token: the longest such, and the latest of equal ones. None: this
-    call begins a branch. The store sets it when it reads."""
+    """The earlier transition of the attempt and role whose prompt and response are the beginning
+    of this call's prompt, token by token: the longest such transition, and the latest of equally
+    long ones. None: this call begins a branch. The store sets it when it reads."""
     model: str = ""
     """The model's name in the request that the engine received."""
     response_id: str = ""
     """The engine's id of the response, such as `chatcmpl-1`."""
     version_first: str = ""
     """Version of the weights that chose the first token: the adapter's content hash, or the
-    engine's name of it; empty when the engine states none."""
+    engine's name for it; empty if the engine states none."""
     version_last: str = ""
     """Version of the weights that chose the last token."""
     tokenizer: str = ""
-    """Content hash of the tokenizer; empty when the engine states none."""
+    """Content hash of the tokenizer; empty if the engine states none."""
     template: str = ""
-    """Content hash of the chat template; empty when the engine states none."""
+    """Content hash of the chat template; empty if the engine states none."""
     prompt_ids: bytes = b""
     response_ids: bytes = b""
     logprobs: bytes = b""
@@ -65,7 +65,7 @@ class Transition(msgspec.Struct, frozen=True, kw_only=True):
     ended_ns: int
     """End of the call, Unix nanoseconds."""
     drop: str = ""
-    """Why the call's tokens are not known, such as `no_logprobs`; it has none then. Empty for a
+    """Why the call's tokens are unknown, such as `no_logprobs`; it has none then. Empty for a
     call that is kept."""
 
 
@@ -74,18 +74,18 @@ class KeptTokens(msgspec.Struct, frozen=True, kw_only=True):
 
     transitions: int = 0
     prompt_tokens: int = 0
-    """Those of continued conversations count once for each call, as the engine read them."""
+    """Tokens of continued conversations count once for each call, as the engine read them."""
     response_tokens: int = 0
     dropped: dict[str, int] = {}
-    """Number of calls whose tokens are not known, by reason."""
+    """Number of calls whose tokens are unknown, by reason."""
 
 
 REWARD_SPAN = "reward"
 """Name of a span that rewards a model call."""
 
 REWARD_VALUE, REWARD_CALL = "ratchet.reward.value", "ratchet.reward.response_id"
-"""Attributes of such a span: the number; and the id of the response that is rewarded. Without the
-second it is the latest call before the span."""
+"""Attributes of such a span: the number; and the id of the rewarded response. Without an id, the
+latest call before the span is rewarded."""
 
 TRAIN = "train"
 """Part of the purpose of rollouts that train a model, as in `train/RUN/BATCH`."""

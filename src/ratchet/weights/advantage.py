@@ -1,4 +1,4 @@
-"""Advantages: how much better each call did than the other rollouts of its task."""
+"""Advantages: how much better each call did than those in the other rollouts of its task."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Scale: TypeAlias = Literal["none", "group"]
 _EPSILON = 1e-4
 """Added to the standard deviation of a group, as in TRL."""
 _EQUAL = 1e-9
-"""Rewards that differ by less are equal: the group then says nothing."""
+"""Rewards that differ by less count as equal: the group then teaches nothing."""
 
 
 class GroupAdvantages(NamedTuple):
@@ -28,11 +28,11 @@ class GroupAdvantages(NamedTuple):
     """By transition id. Calls of groups without variance and of rollouts without a reward are
     absent."""
     groups: int
-    """Tasks with a usable reward."""
+    """Number of tasks with a usable reward."""
     skipped_groups: int
-    """Of these, tasks whose rollouts all earned the same."""
+    """Of these, the tasks whose rollouts all earned the same."""
     excluded_rollouts: int
-    """Rollouts whose reward, or that of a call, is absent or not finite."""
+    """Rollouts whose reward, or a call's reward, is missing or not finite."""
 
 
 def usable(rollout: GradedRollout) -> bool:
@@ -108,7 +108,7 @@ def _of_group(
 def _of_call_rewards(
     group: Sequence[GradedRollout], calls: Sequence[Sequence[Transition]], discount: float
 ) -> dict[str, float]:
-    """Returns of the calls less the mean of those at the same place among the role's calls."""
+    """Returns of the calls minus the mean of those at the same place among the role's calls."""
     at_place: dict[tuple[str, int], list[tuple[str, float]]] = defaultdict(list)
     for rollout, transitions in zip(group, calls, strict=True):
         rewards = np.array([rollout.call_rewards.get(call.id, 0.0) for call in transitions])

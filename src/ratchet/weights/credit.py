@@ -1,4 +1,4 @@
-"""Credit: how much each call of a rollout earned, from rewards that come at the end or at calls."""
+"""Credit: how much each call of a rollout earned, from rewards at the end or at single calls."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def shares(calls: int, discount: float) -> NDArray[np.float64]:
 
 
 def returns(call_rewards: NDArray[np.float64], discount: float) -> NDArray[np.float64]:
-    """What the calls earned from each one on: G_t = Σ_{k≥t} γ^(k−t)·r_k.
+    """What the calls earned from each call on: G_t = Σ_{k≥t} γ^(k−t)·r_k.
 
     Args:
         call_rewards: Shape (calls,).
@@ -42,7 +42,7 @@ def generalized_advantages(
     discount: float,
     trace: float,
 ) -> NDArray[np.float64]:
-    """Generalized advantage estimation across the calls of a rollout, each of them one action.
+    """Generalized advantage estimation across the calls of a rollout, each of them an action.
 
     δ_t = r_t + γ·V_{t+1} − V_t and A_t = δ_t + γλ·A_{t+1}, with V = 0 behind the last call.
     Source: Schulman, Moritz, Levine, Jordan and Abbeel, "High-dimensional continuous control

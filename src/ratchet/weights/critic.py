@@ -6,7 +6,7 @@ from typing import Any
 
 
 def value_head(hidden_size: int, device: Any) -> Any:
-    """A linear layer in float32 that begins by estimating 0."""
+    """A linear layer in float32 that initially estimates 0."""
     import torch
 
     head = torch.nn.Linear(hidden_size, 1, device=device, dtype=torch.float32)
@@ -16,5 +16,5 @@ def value_head(hidden_size: int, device: Any) -> Any:
 
 
 def estimates(head: Any, hidden: Any) -> Any:
-    """What the head estimates of states of shape (n, hidden size); shape (n,)."""
+    """The head's estimates for states of shape (n, hidden size); shape (n,)."""
     return head(hidden.float()).squeeze(-1)

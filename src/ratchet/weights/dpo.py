@@ -1,4 +1,4 @@
-"""DPO: the better of two answers becomes likelier than the worse."""
+"""DPO: the better of two answers becomes more likely than the worse."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Preferences:
     lag = None
     patience = None
     max_rise = 2.0
-    """Nats a pair; the loss begins at log 2."""
+    """Nats per pair; the loss begins at log 2."""
 
     def __init__(
         self, settings: DPO, train: Sequence[PreferencePair], val: Sequence[PreferencePair]
@@ -76,7 +76,7 @@ class Preferences:
     def train(
         self, learner: Learner, batch: Any, step: int, versions: dict[str, int]
     ) -> dict[str, Any]:
-        """Take one step of the optimizer."""
+        """Take an optimizer step."""
         import torch
 
         pairs: list[PreferencePair] = [pair for _, pair in batch]
@@ -127,7 +127,7 @@ class Preferences:
 def _margins(
     learner: Learner, pairs: Sequence[PreferencePair], *, of_base: bool = False
 ) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Log-probability of each pair's chosen answer less that of the rejected; shape (pairs,)."""
+    """Log-probability of each pair's chosen answer minus that of the rejected; shape (pairs,)."""
     rows = [side for pair in pairs for side in _sides(pair)]
     return _differences(learner.evaluate(rows, of_base=of_base).logprobs)
 

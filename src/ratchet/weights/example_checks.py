@@ -32,13 +32,12 @@ def check_examples(learner: Learner, examples: Iterable[tuple[str, TokenExample]
             )
         if not np.any(example.mask) or example.mask[0]:
             raise InputError(
-                f"{name} must have a token to learn, which is not its first: nothing predicts"
-                " that one."
+                f"{name} must have a token to learn after its first token, which nothing predicts."
             )
         if len(example.ids) > learner.base.context:
             raise InputError(
-                f"{name} has {counted(len(example.ids), 'token')}, and the context of"
-                f" {learner.base.name} holds {learner.base.context}.",
+                f"{name} has {counted(len(example.ids), 'token')}; the context of "
+                f"{learner.base.name} has room for {learner.base.context}.",
                 hint="Leave it out, or train a model with a longer context.",
             )
         check_vocabulary(example.ids, learner.vocabulary, name)

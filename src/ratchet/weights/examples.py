@@ -8,7 +8,7 @@ import msgspec
 
 
 class TokenExample(msgspec.Struct, frozen=True):
-    """A conversation in tokens, with those to learn."""
+    """A conversation in tokens, with a mask of those to learn."""
 
     ids: Sequence[int]
     """Token ids, at least two."""
@@ -17,7 +17,7 @@ class TokenExample(msgspec.Struct, frozen=True):
 
 
 class PreferencePair(msgspec.Struct, frozen=True):
-    """Two continuations of one prompt, the first of which is better."""
+    """Two continuations of a prompt, of which the first is better."""
 
     chosen: TokenExample
     rejected: TokenExample

@@ -1,4 +1,4 @@
-"""GRPO: rollouts of a task are compared with one another."""
+"""GRPO: compares the rollouts of a task with one another."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ class GroupRelative(RolloutMethod):
 
     @property
     def patience(self) -> int | None:
-        """Batches in a row in which every group earned the same, after which training stops."""
+        """Number of batches in a row in which every group earned the same, after which training
+        stops."""
         return self._settings.patience
 
     def _plan(

@@ -1,4 +1,4 @@
-"""The learner: a base model with the adapter that is trained, its optimizer and its critic."""
+"""The learner: a base model with its trained adapter, its optimizer and its critic."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Diverged(RatchetError):
 
 
 class Evaluated(NamedTuple):
-    """What the weights say about some rows, an array for each row."""
+    """What the weights compute for some rows, an array for each row."""
 
     logprobs: list[NDArray[np.float32]]
     """Shape (trained tokens,)."""
@@ -109,7 +109,7 @@ class Learner:
         self.updates = 0
         """Optimizer steps so far."""
         self.micro_tokens = optimizer.micro_tokens
-        """Tokens computed at once; falls when memory does not suffice."""
+        """Tokens computed at a time; reduced when memory runs out."""
         if adapter is not None:
             self._load_adapter(adapter)
 
@@ -163,7 +163,7 @@ class Learner:
     def step(
         self, units: Sequence[Unit], objective: Objective, *, entropy: bool = False
     ) -> dict[str, float]:
-        """One step of the optimizer along the gradient of the summed loss of all units.
+        """An optimizer step along the gradient of the summed loss of all units.
 
         Args:
             units: The batch.
@@ -228,7 +228,7 @@ class Learner:
         return gradients
 
     def export(self, folder: Path) -> str:
-        """Write the adapter in PEFT's layout, as a whole or not at all.
+        """Write the adapter in PEFT's layout, completely or not at all.
 
         Returns:
             Its content hash, as servers state it.
@@ -242,7 +242,7 @@ class Learner:
         return adapter_hash(folder)
 
     def save(self, folder: Path) -> None:
-        """Write all that training goes on from into an existing folder.
+        """Write everything that training continues from into an existing folder.
 
         Raises:
             OSError: It cannot be written.
@@ -258,7 +258,7 @@ class Learner:
         (folder / "learner.json").write_text(json.dumps(about))
 
     def load(self, folder: Path) -> None:
-        """Go on from a folder that `save` wrote, with the same settings.
+        """Continue from a folder that `save` wrote, with the same settings.
 
         Raises:
             InputError: The adapter belongs to another base.
@@ -279,7 +279,7 @@ class Learner:
         return micro_batches([_length(unit) for unit in units], self.micro_tokens)
 
     def _within_memory(self, units: Sequence[Unit], compute: Callable[[], None]) -> None:
-        """Run a computation over the micro-batches of units, in smaller ones if it has to be."""
+        """Run a computation over the micro-batches of units, in smaller ones if necessary."""
         import torch
 
         while True:
@@ -290,8 +290,8 @@ class Learner:
                     raise
             if all(len(part) == 1 for part in self._micro_batches(units)):
                 raise RatchetError(
-                    f"The memory does not suffice to train a single rollout or example of"
-                    f" {counted(max(_length(unit) for unit in units), 'token')}.",
+                    "There is not enough memory to train a single rollout or example of "
+                    f"{counted(max(_length(unit) for unit in units), 'token')}.",
                     hint="Use a smaller model or shorter contexts, or dtype bfloat16.",
                 )
             parts = sum(1 for _ in self._micro_batches(units))
@@ -333,9 +333,8 @@ class Learner:
         config = read_adapter_config(folder)
         if config.base_model_name_or_path != self.base.fingerprint:
             raise InputError(
-                f"The adapter in {folder} belongs to the base"
-                f" {config.base_model_name_or_path!r}, and this base is"
-                f" {self.base.name} ({self.base.fingerprint}).",
+                f"The adapter in {folder} belongs to the base {config.base_model_name_or_path!r}, "
+                f"but this base is {self.base.name} ({self.base.fingerprint}).",
                 hint="Name the base that it was trained on.",
             )
         return config

@@ -1,4 +1,4 @@
-"""Metrics of a training run: a line of JSON for each step, beside the checkpoints."""
+"""Metrics of a training run: a JSON line for each step, stored beside the checkpoints."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ METRICS = "metrics.jsonl"
 
 
 class ValResult(msgspec.Struct, frozen=True, kw_only=True):
-    """How good a version of the weights is on data that it is not trained on."""
+    """How good a version of the weights is on data that it was not trained on."""
 
     value: float
-    """The larger the better: mean reward, or the negative loss."""
+    """Larger is better: the mean reward, or the negative loss."""
     low: float | None
     high: float | None
     """Bounds of the interval with 95 % coverage; None for a single task."""
     count: int
-    """Tasks or examples that the mean is over."""
+    """Number of tasks or examples behind the mean."""
     candidate: str = ""
-    """The weights, where they are a candidate that has made rollouts."""
+    """The weights, if they are a candidate that has made rollouts."""
 
 
 def validation_of(values: Sequence[float]) -> ValResult | None:
@@ -57,7 +57,7 @@ def append_metrics(folder: Path, record: dict[str, Any]) -> None:
 
 
 def drop_metrics_after(folder: Path, step: int) -> None:
-    """Drop the records of steps that a resumed run does again.
+    """Delete the records of steps that a resumed run repeats.
 
     Raises:
         StoreError: The file cannot be written.
@@ -71,7 +71,7 @@ def drop_metrics_after(folder: Path, step: int) -> None:
 
 
 def read_metrics(folder: Path) -> list[dict[str, Any]]:
-    """The records of a run in the order of its steps; a line that was cut by a kill is left out."""
+    """The records of a run in the order of its steps; a line that a kill cut short is left out."""
     try:
         lines = (folder / METRICS).read_bytes().splitlines()
     except FileNotFoundError:

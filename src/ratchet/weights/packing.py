@@ -31,12 +31,12 @@ class PackedRows(NamedTuple):
     """
 
     ids: NDArray[np.int64]
-    """Shape (B, W); 0 where there is padding."""
+    """Shape (B, W); 0 if there is padding."""
     positions: NDArray[np.int64]
     """Shape (B, W); place of each token in its row."""
     predicting: NDArray[np.int64]
     """Shape (N,): places, in the flattened rectangle, that predict the N trained tokens, row by
-    row in the order given."""
+    row in the order of the rows."""
     targets: NDArray[np.int64]
     """Shape (N,); the trained tokens."""
     counts: tuple[int, ...]
@@ -44,7 +44,7 @@ class PackedRows(NamedTuple):
 
 
 def packed(rows: Sequence[TokenRow]) -> PackedRows:
-    """Lay rows out in lines as wide as the longest of them, the longest first."""
+    """Lay rows out in lines as wide as the longest row, longest first."""
     lengths = [len(row.ids) for row in rows]
     width = max(lengths)
     lines: list[int] = []
@@ -84,7 +84,7 @@ def packed(rows: Sequence[TokenRow]) -> PackedRows:
 
 
 def micro_batches(lengths: Sequence[int], tokens: int) -> Iterator[list[int]]:
-    """Split a batch into parts that take at most `tokens` each, when as wide as their longest.
+    """Split a batch into parts of at most `tokens` each, padded to their longest row.
 
     Args:
         lengths: Tokens of each item.

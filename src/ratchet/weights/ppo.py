@@ -1,4 +1,4 @@
-"""PPO: a critic estimates what a rollout will earn, and calls are compared with its estimate."""
+"""PPO: a critic estimates what a rollout will earn, and calls are compared with the estimate."""
 
 from __future__ import annotations
 

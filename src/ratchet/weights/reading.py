@@ -1,4 +1,5 @@
-"""A pass of the model over rows: the probability of each trained token, and what predicted it."""
+"""A pass of the model over rows: the probability of each trained token, and the state that
+predicted it."""
 
 from __future__ import annotations
 
@@ -8,14 +9,14 @@ from typing import Any, NamedTuple
 from ratchet.weights.packing import TokenRow, packed
 
 _ENTROPY_CHUNK = 512
-"""Tokens whose entropy is computed at once: its temporaries are as large as the logits."""
+"""Tokens whose entropy is computed at a time: its temporaries are as large as the logits."""
 
 
 class Reading(NamedTuple):
     """Tensors over the trained tokens of some rows, row by row."""
 
     logprobs: Any
-    """Shape (tokens,), float32; with gradient where the pass had one."""
+    """Shape (tokens,), float32; with gradient if the pass had one."""
     entropy: Any
     """Shape (tokens,), float32, in nats; without gradient. None unless asked for."""
     hidden: Any

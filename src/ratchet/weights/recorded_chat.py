@@ -1,4 +1,4 @@
-"""Conversations for training, from the model calls that spans recorded."""
+"""Conversations for training, from recorded model calls."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _ROLES = frozenset({"system", "developer", "user", "assistant", "tool"})
 
 
 class ChatExample(msgspec.Struct, frozen=True, kw_only=True):
-    """A conversation, with the messages of it that a model learns."""
+    """A conversation, and which of its messages a model learns."""
 
     messages: tuple[ChatMessage, ...]
     learned: tuple[int, ...]
-    """Positions of the assistant's messages that the agent's model wrote; ascending. Others, such
-    as examples in a prompt, are given and not learned."""
+    """Positions of the assistant's messages that the agent's model wrote; ascending. Others,
+    such as examples in a prompt, are context and are not learned."""
     tools: tuple[dict[str, Any], ...] = ()
     """Tool definitions as in OpenAI's chat completions."""
     spans: tuple[str, ...] = ()
@@ -46,10 +46,10 @@ class ChatExample(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ChatPair(msgspec.Struct, frozen=True, kw_only=True):
-    """Two answers to the same messages, one better than the other."""
+    """Two answers to the same messages, of which one is better."""
 
     messages: tuple[ChatMessage, ...]
-    """What was said before the answers."""
+    """The messages before the answers."""
     chosen: ChatMessage
     rejected: ChatMessage
     tools: tuple[dict[str, Any], ...] = ()
@@ -72,7 +72,7 @@ class RecordedChat(NamedTuple):
 
 class _Call(NamedTuple):
     messages: tuple[ChatMessage, ...]
-    """The last one is the answer."""
+    """The last message is the answer."""
     tools: tuple[dict[str, Any], ...]
     span_id: str
 
@@ -84,7 +84,7 @@ class NotTrainable(Exception):
 def recorded_chat(
     spans: Sequence[Span], *, redacted: bool = False, truncated: bool = False
 ) -> RecordedChat:
-    """The conversations of one attempt or trace.
+    """The conversations of an attempt or a trace.
 
     A call that goes on from an earlier one, with the same tools, belongs to its conversation. One
     whose history was rewritten begins another.
@@ -116,7 +116,7 @@ def _is_model_call(span: Span) -> bool:
 
 
 def _add(examples: list[ChatExample], call: _Call) -> None:
-    """Extend the longest conversation that the call goes on from, or begin one."""
+    """Extend the longest conversation that the call continues, or begin a new one."""
     answer = len(call.messages) - 1
     before = [
         (len(example.messages), at)
@@ -158,18 +158,18 @@ def _call_of(span: Span, redacted: bool, truncated: bool) -> _Call:
     ]
     recorded = "\n".join(text for text in texts if isinstance(text, str))
     if _CUT.search(recorded):
-        raise NotTrainable("it was recorded in part only")
+        raise NotTrainable("only a part of it was recorded")
     if not redacted and MARK in recorded:
-        raise NotTrainable("something in it was redacted")
+        raise NotTrainable("part of it was redacted")
     sent, cut = messages_in(texts[0])
     answers, answers_cut = messages_in(texts[1])
     if cut or answers_cut or any(message["role"] == "omitted" for message in sent):
-        raise NotTrainable("it was recorded in part only")
+        raise NotTrainable("only a part of it was recorded")
     if len(answers) != 1:
         raise NotTrainable("it has no answer" if not answers else "it has several answers")
     reasons = (*(attributes.get(names.FINISH_REASONS) or ()), _finish_reason(texts[1]))
     if "length" in reasons and not truncated:
-        raise NotTrainable("its answer was cut off at the limit of tokens")
+        raise NotTrainable("its answer was cut off at the token limit")
     messages: list[ChatMessage] = [
         {"role": "system", "content": text} for text in instructions_in(texts[2])
     ]
@@ -219,7 +219,9 @@ def _chat_messages(message: Mapping[str, Any]) -> Iterator[ChatMessage]:
                 "content": _text(_joined(response)),
             }
         elif kind != "reasoning":  # which chat templates drop from earlier turns, too
-            raise NotTrainable(f"it has content of the type {kind!r}, which is not recorded whole")
+            raise NotTrainable(
+                f"it has content of the type {kind!r}, which is not recorded completely"
+            )
     text = "\n".join(texts)
     if calls:
         yield {"role": role, "content": text or None, "tool_calls": calls}
@@ -263,7 +265,7 @@ def _tools(definitions: Any) -> Iterator[dict[str, Any]]:
     try:
         tools = msgspec.json.decode(definitions) if isinstance(definitions, str) else definitions
     except msgspec.DecodeError:
-        raise NotTrainable("its tools were recorded in part only") from None
+        raise NotTrainable("only a part of its tools was recorded") from None
     for tool in tools or ():
         if not isinstance(tool, dict) or tool.get("type", "function") != "function":
             raise NotTrainable("it has a tool that is not a function")

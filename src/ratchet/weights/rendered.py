@@ -1,4 +1,4 @@
-"""Conversations as tokens: what the model's own chat template makes of them."""
+"""Conversations as tokens, by the model's own chat template."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _rendered(
 
 
 def template_message(message: ChatMessage) -> ChatMessage:
-    """A message as chat templates read it: text as content, arguments of tool calls as objects."""
+    """A message as chat templates read it: content as text, tool call arguments as objects."""
     templated = {**message, "content": message.get("content") or ""}
     if "tool_calls" in templated:
         templated["tool_calls"] = [

@@ -1,4 +1,4 @@
-"""Reinforcement learning, as far as it is the same for all methods: sampling and steps.
+"""Reinforcement learning, as far as all methods share it: sampling and steps.
 
 While a batch trains, the next ones are sampled, by weights that lag behind by `staleness` steps.
 Batch b is made by the weights after max(0, b − staleness) steps, however long anything takes: so
@@ -28,7 +28,7 @@ from ratchet.weights.sampler import GradedRollout, Sampler
 from ratchet.weights.settings import GRPO, PPO, Schedule
 
 MAX_GAP = 2.0
-"""Nats a token between trainer and sampler beyond which they are different models."""
+"""Nats per token between trainer and sampler beyond which they count as different models."""
 
 
 class StepPlan(NamedTuple):
@@ -77,12 +77,12 @@ class RolloutMethod(ABC):
 
     @property
     def lag(self) -> int | None:
-        """Steps by which rollouts may lag behind the weights."""
+        """Number of steps by which rollouts may lag behind the weights."""
         return self._common.staleness
 
     @property
     def patience(self) -> int | None:
-        """Batches in a row that teach nothing, after which training stops."""
+        """Number of batches in a row that teach nothing, after which training stops."""
         return None
 
     @property
@@ -95,7 +95,7 @@ class RolloutMethod(ABC):
         }
 
     async def batch(self, step: int, adapters: Callable[[int], Path | None]) -> list[GradedRollout]:
-        """The rollouts of a step; those of the next `staleness` steps begin."""
+        """The rollouts of a step; also starts those of the next `staleness` steps."""
         last = min(step + self._common.staleness, self.schedule.steps - 1)
         for ahead in range(step, last + 1):
             if ahead not in self._sampling:
@@ -169,7 +169,7 @@ class RolloutMethod(ABC):
         return metrics | _means(sums, len(parts))
 
     async def close(self) -> None:
-        """Cancel the sampling that still runs."""
+        """Cancel sampling that is still running."""
         for task in self._sampling.values():
             task.cancel()
         await asyncio.gather(*self._sampling.values(), return_exceptions=True)
@@ -189,7 +189,7 @@ class RolloutMethod(ABC):
         plan: StepPlan,
         calls: int,
     ) -> tuple[Any, dict[str, float]]:
-        """A loss that is added to the policy's: nothing, unless a method has one.
+        """A loss that is added to the policy's; none, unless a method has one.
 
         Args:
             learner: The learner.
@@ -208,7 +208,7 @@ class RolloutMethod(ABC):
         part: Sequence[int],
         weights: NDArray[np.float64],
     ) -> dict[str, float]:
-        """One step of the optimizer on some of the rows, with the weight of each one's tokens."""
+        """An optimizer step on some of the rows, with a token weight for each row."""
         import torch
 
         loss = self._common.loss
@@ -254,14 +254,15 @@ class RolloutMethod(ABC):
 
 
 def recipe_of(settings: msgspec.Struct) -> dict[str, Any]:
-    """Settings as JSON values by name, without the number of steps, which may be raised."""
+    """Settings as JSON values by name, except the number of steps, which may be raised."""
     recipe: dict[str, Any] = msgspec.to_builtins(settings)
     schedule = {key: value for key, value in recipe["schedule"].items() if key != "steps"}
     return {"method": type(settings).__name__, **recipe, "schedule": schedule}
 
 
 def drawn(count: int, of: int, step: int, seed: int) -> list[int]:
-    """The items of a step: all in random order, epoch by epoch; the last of an epoch may be fewer.
+    """The items of a step: all in random order, epoch by epoch; an epoch's last step may have
+    fewer.
 
     Args:
         count: Items of a step.
@@ -281,7 +282,7 @@ def drawn(count: int, of: int, step: int, seed: int) -> list[int]:
 def _mini_batches(
     rows: Sequence[TrainingRow], trained: Sequence[int], count: int, seed: Sequence[int]
 ) -> list[list[int]]:
-    """Spread rollouts over optimizer steps, all rows of one into the same step."""
+    """Spread rollouts over optimizer steps, with all rows of a rollout in the same step."""
     rollouts = sorted({rows[i].rollout_id for i in trained})
     order = np.random.default_rng(seed).permutation(len(rollouts))
     part_of = {rollouts[r]: place % count for place, r in enumerate(order)}
@@ -292,7 +293,7 @@ def _mini_batches(
 def _staleness(
     rollouts: Sequence[GradedRollout], step: int, versions: Mapping[str, int], bound: int
 ) -> dict[str, Any]:
-    """By how many steps the weights that answered lie behind, as far as the sampler states them.
+    """How many steps the weights that answered lag behind, as far as the sampler reports them.
 
     Raises:
         RatchetError: Weights answered that this run never made, or that are too old.
@@ -309,9 +310,9 @@ def _staleness(
                         else f"the weights of step {trained_at}"
                     )
                     raise RatchetError(
-                        f"Call {call.id} of rollout {call.rollout_id} was answered by {weights}"
-                        f" ({version}), and step {step} needs weights that are at most {bound}"
-                        " steps old.",
+                        f"Call {call.id} of rollout {call.rollout_id} was answered by {weights} "
+                        f"({version}), but step {step} needs weights that are at most {bound} "
+                        "steps old.",
                         hint="The sampler does not serve the adapter that it was given.",
                     )
                 lags.append(step - trained_at)

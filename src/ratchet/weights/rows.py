@@ -1,4 +1,5 @@
-"""Rows: the calls of a rollout as sequences to train on, each generated token in exactly one."""
+"""Rows: the calls of a rollout as sequences to train on, with each generated token in exactly
+one."""
 
 from __future__ import annotations
 
@@ -13,13 +14,13 @@ from ratchet.weights.sampler import GradedRollout
 
 
 class GeneratedSpan(NamedTuple):
-    """Where the response of a call stands in a row."""
+    """Where the response of a call is in a row."""
 
     transition_id: str
     start: int
     """Index of the first response token."""
     stop: int
-    """Index behind the last."""
+    """Index after the last response token."""
 
 
 class TrainingRow(NamedTuple):
@@ -68,7 +69,7 @@ def rows_of(
 
 
 class _GrowingRow:
-    """A row that calls are appended to."""
+    """A row to which calls are appended."""
 
     def __init__(self) -> None:
         self.packed = b""
@@ -129,6 +130,6 @@ def check_vocabulary(ids: Any, vocabulary: int, where: str) -> None:
     unknown = tokens[(tokens < 0) | (tokens >= vocabulary)]
     if len(unknown):
         raise InputError(
-            f"{where} has token {unknown[0]}, and the model knows only 0 to {vocabulary - 1}.",
-            hint="It was made with another tokenizer. Train the model that made it.",
+            f"{where} has token {unknown[0]}, but the model only knows 0 to {vocabulary - 1}.",
+            hint="It was generated with another tokenizer. Train the model that generated it.",
         )

@@ -1,4 +1,4 @@
-"""A training run: steps, checkpoints and validations as a table of states that survives kills.
+"""A training run: steps, checkpoints and validations, as a state machine that survives kills.
 
 A checkpoint is all that a run goes on from. Whatever was done since the last one is done again, in
 the same way: the order of data and random numbers follow from the seed and the step, and rollouts
@@ -44,28 +44,28 @@ CHECKPOINTS, ADAPTERS = "checkpoints", "adapters"
 
 
 class TrainingProgress(msgspec.Struct, kw_only=True):
-    """What a run remembers beside the learner."""
+    """What a run remembers besides the learner."""
 
     step: int = 0
-    """Steps done."""
+    """Number of steps done."""
     recipe: dict[str, Any] = {}
-    """What determines the result."""
+    """The settings and data that determine the result."""
     validations: list[tuple[int, ValResult]] = []
     """By step; 0 is before training."""
     rewards: list[float | None] = []
-    """Mean reward of each step's batch, or None where a method has none."""
+    """Mean reward of each step's batch, or None for methods without a reward."""
     versions: dict[str, int] = {}
     """Step by content hash of the exported adapters; the base counts as step 0."""
     first_loss: float | None = None
     """Of the first batch."""
     idle: int = 0
-    """Batches in a row that taught nothing."""
+    """Number of batches in a row that taught nothing."""
     ending: str = ""
-    """Why training cannot go on, in a sentence."""
+    """Why training cannot continue, in a sentence."""
 
     @property
     def best(self) -> tuple[int, ValResult] | None:
-        """Step and validation of the best weights: the earliest of equal ones."""
+        """Step and validation of the best weights; the earliest of equally good ones."""
         return max(self.validations, key=lambda validation: validation[1].value, default=None)
 
 
@@ -74,21 +74,21 @@ class TrainingResult(msgspec.Struct, frozen=True, kw_only=True):
 
     state: Literal["done", "stopped"]
     adapter: Path
-    """Folder of the best adapter on val; of the last one if there was no validation."""
+    """Folder of the best adapter on val; of the last adapter if there was no validation."""
     step: int
-    """Steps that it was trained for; 0: nothing was better than the weights at the start."""
+    """Number of steps that it was trained for; 0: nothing was better than the initial weights."""
     steps: int
-    """Steps that the run did."""
+    """Number of steps that the run did."""
     first: ValResult | None
-    """Of the weights at the start."""
+    """Validation of the initial weights."""
     best: ValResult | None
-    """Of the best."""
+    """Validation of the best weights."""
     sentence: str
-    """What came of it."""
+    """Sentence on the result."""
 
 
 class TrainingMethod(Protocol):
-    """What is learned from: rollouts, examples or preferences."""
+    """What to learn from: rollouts, examples or preferences."""
 
     @property
     def schedule(self) -> Schedule:
@@ -103,17 +103,19 @@ class TrainingMethod(Protocol):
 
     @property
     def lag(self) -> int | None:
-        """Steps by which the adapter that makes a batch lies behind; None: it needs none."""
+        """Number of steps by which the adapter that makes a batch lags behind; None: it needs
+        none."""
         ...
 
     @property
     def patience(self) -> int | None:
-        """Batches in a row that teach nothing, after which training stops."""
+        """Number of batches in a row that teach nothing, after which training stops."""
         ...
 
     @property
     def max_rise(self) -> float | None:
-        """By how much a batch's loss may exceed the first one's; beyond, training has exploded."""
+        """How far a batch's loss may exceed the first batch's; beyond that, training has
+        diverged."""
         ...
 
     async def batch(self, step: int, adapters: Callable[[int], Path | None]) -> Any:
@@ -145,11 +147,11 @@ class TrainingMethod(Protocol):
         ...
 
     async def validate(self, learner: Learner, adapter: Path | None, step: int) -> ValResult | None:
-        """How good the weights are, which are those of the learner and of the adapter."""
+        """How good the weights are that the learner and the adapter share."""
         ...
 
     async def close(self) -> None:
-        """End what still runs."""
+        """End what is still running."""
         ...
 
 
@@ -207,7 +209,7 @@ class TrainingRun:
             return self._result(state)
 
     async def _enter(self, state: TrainState) -> TrainState:
-        """Do what a state asks for; returns the next state."""
+        """Do what a state requires; returns the next state."""
         progress = self._progress
         match state:
             case "export":
@@ -275,7 +277,7 @@ class TrainingRun:
         return "save" if self._saves else "collect"
 
     def _reason_to_stop(self, metrics: dict[str, Any]) -> str:
-        """Why training should not go on after a step; empty if it should."""
+        """Why training should not continue after a step; empty if it should."""
         progress = self._progress
         if self._method.patience is not None and progress.idle >= self._method.patience:
             return (
@@ -317,7 +319,7 @@ class TrainingRun:
         if differing:
             raise ConfigError(
                 f"The training in {self._folder} was begun with another {' and '.join(differing)}.",
-                hint="Give it back what it was begun with, or train in another folder.",
+                hint="Restore what it was begun with, or train in another folder.",
             )
         self._learner.load(checkpoint)
         self._progress = progress
@@ -327,7 +329,7 @@ class TrainingRun:
         return "done" if progress.step >= self._schedule.steps else "collect"
 
     def _save(self) -> None:
-        """Write a checkpoint, then remove what is no longer needed."""
+        """Write a checkpoint, then delete what is no longer needed."""
         progress = self._progress
         folder = self._folder / CHECKPOINTS / f"{progress.step:06d}"
 
@@ -353,7 +355,7 @@ class TrainingRun:
         return None if step == 0 and self._starts_fresh else self._adapter_folder(step)
 
     def _result_step(self) -> int:
-        """Steps that the best weights were trained for."""
+        """Number of steps that the best weights were trained for."""
         best = self._progress.best
         if best is not None:
             return best[0]
@@ -383,7 +385,7 @@ class TrainingRun:
 
 
 def _whole(folder: Path) -> list[Path]:
-    """The folders of steps that were written whole."""
+    """The folders of steps that were written completely."""
     make_folder(folder)
     return [path for path in folder.iterdir() if path.suffix != PARTIAL]
 
@@ -395,5 +397,5 @@ def _read_progress(folder: Path) -> TrainingProgress:
     except (OSError, msgspec.DecodeError) as error:
         raise StoreError(
             f"The checkpoint {path} cannot be read: {error}.",
-            hint="Remove the run's folder to begin anew.",
+            hint="Delete the run's folder to start again.",
         ) from None

@@ -1,4 +1,4 @@
-"""What training asks for rollouts: groups of them, sampled from given weights, with rewards."""
+"""What training requests as rollouts: groups of them, sampled from given weights, with rewards."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ class GradedRollout(msgspec.Struct, frozen=True, kw_only=True):
 
     rollout_id: str
     task_id: str
-    """Rollouts of one task are a group: their rewards are compared with each other."""
+    """Rollouts of the same task form a group: their rewards are compared with each other."""
     reward: float | None
-    """None: unknown. The rollout is then left out, as one whose reward is not finite."""
+    """None: unknown. The rollout is then left out, like one whose reward is not finite."""
     transitions: tuple[Transition, ...]
-    """The calls of the attempt that was graded; empty when the agent called no model."""
+    """The calls of the attempt that was graded; empty if the agent called no model."""
     call_rewards: dict[str, float] = {}
     """Rewards of single calls by transition id, which `reward` must not contain already."""
     candidate_id: str = ""
-    """The weights that made it, where they are a candidate."""
+    """The weights that made it, if they are a candidate."""
     purpose: str = ""
-    """What it was made for, as the store has it; empty where none has."""
+    """Its purpose, as the store has it; empty without a store."""
 
 
 class Sampler(Protocol):

@@ -17,13 +17,13 @@ from ratchet.types.wording import counted
 from ratchet.weights.recorded_chat import ChatExample, ChatMessage, ChatPair, recorded_chat
 
 PAGE = 200
-"""Rollouts, or items of feedback, that are in memory at once with their spans."""
+"""Rollouts, or items of feedback, that are held in memory together with their spans."""
 
 PROVES = "prove/"
-"""Beginning of the purpose of rollouts of experiments."""
+"""Prefix of the purpose of experiments' rollouts."""
 
 SplitOf = Callable[[Sequence[Any]], Sequence[Split]]
-"""The split of each of some inputs; what was never a task may be trained on."""
+"""The split of each input; an input that was never a task may be trained on."""
 
 Item = TypeVar("Item", ChatExample, ChatPair)
 
@@ -38,13 +38,13 @@ class TrainingSelection(msgspec.Struct, frozen=True, kw_only=True):
     evaluator: str
     """The evaluator whose score counts; larger is better."""
     min_score: float = 0.8
-    """Least score of a rollout whose answers are learned."""
+    """Minimum score of a rollout whose answers are learned."""
     best: int | None = None
-    """At most so many rollouts of a task, the best first; None for all."""
+    """Maximum number of rollouts of a task, best first; None for all."""
     gap: float = 0.2
-    """Least difference between the scores of a pair."""
+    """Minimum difference between the scores of a pair."""
     purpose: str = ""
-    """Only rollouts whose purpose begins so."""
+    """Only rollouts whose purpose has this prefix."""
     rollouts: bool = True
     """Whether to learn from rollouts."""
     feedback: bool = True
@@ -55,10 +55,12 @@ class TrainingSelection(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if self.best is not None and self.best < 1:
             raise InputError(
-                f"The best {counted(self.best, 'rollout')} of a task are none; give at least 1."
+                f"best must be at least 1, not {counted(self.best, 'rollout')} of a task."
             )
         if not self.gap > 0:
-            raise InputError(f"The gap between the scores of a pair is above 0, not {self.gap}.")
+            raise InputError(
+                f"The gap between the scores of a pair must be above 0, not {self.gap}."
+            )
 
 
 class ScoredRollout(NamedTuple):
@@ -71,7 +73,7 @@ class ScoredRollout(NamedTuple):
 
 
 class Selected:
-    """What was selected, with a count of what was left out.
+    """What was selected, and how much was left out.
 
     Iterating over `examples` or `pairs` reads the store page by page and fills `left_out`.
 
@@ -138,7 +140,7 @@ class Selected:
                 )
 
     def _of_groups(self) -> Iterator[tuple[Split, ChatPair]]:
-        """The best and the worst rollout of each task, where they part."""
+        """The best and the worst rollout of each task, from where they diverge."""
         of_task: dict[tuple[Split, str], list[ScoredRollout]] = defaultdict(list)
         for rollout in self._scored():
             of_task[rollout.split, rollout.task_id].append(rollout)
@@ -253,7 +255,7 @@ class Selected:
             )
 
     def _corrected(self, item: Feedback, example: ChatExample) -> ChatMessage | None:
-        """The right answer; None when the model's answer is not what was corrected."""
+        """The right answer; None if it was not the model's answer that was corrected."""
         if example.messages[-1].get("tool_calls"):
             self.left_out["the corrected answer is not the model's last message"] += 1
             return None
@@ -345,7 +347,7 @@ def _until(example: ChatExample, span_id: str) -> ChatExample:
 
 
 def _output(rollout: Rollout | None, spans: Sequence[Span]) -> Any:
-    """The agent's answer; None when only its model calls were recorded."""
+    """The agent's answer; None if only its model calls were recorded."""
     if rollout is not None:
         return rollout.output
     stated = next(

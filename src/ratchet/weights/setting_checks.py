@@ -12,7 +12,7 @@ from ratchet.types import ConfigError
 
 
 def check_whole(settings: msgspec.Struct, **minimums: int) -> None:
-    """Check that fields are whole numbers of at least so much.
+    """Check that fields are whole numbers of at least a minimum.
 
     Raises:
         ConfigError: One does not.

@@ -1,4 +1,4 @@
-"""Settings of training: what is adapted, how it is optimised, and each method's own."""
+"""Settings of training: what is adapted, how it is optimised, and the settings of each method."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class LoRA(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Optimizer(msgspec.Struct, frozen=True, kw_only=True):
-    """AdamW, and how a batch is cut to fit into memory."""
+    """AdamW, and how a batch is split to fit into memory."""
 
     learning_rate: float
     warmup_steps: int = 0
@@ -50,7 +50,7 @@ class Optimizer(msgspec.Struct, frozen=True, kw_only=True):
     max_gradient_norm: float = 1.0
     """Longer gradients are shortened to this norm."""
     micro_tokens: int = 4096
-    """Tokens computed at once, padding included; halved when memory does not suffice."""
+    """Tokens computed at a time, including padding; halved when memory runs out."""
 
     def __post_init__(self) -> None:
         check_positive(self, "learning_rate", "max_gradient_norm")
@@ -61,14 +61,14 @@ class Optimizer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Schedule(msgspec.Struct, frozen=True, kw_only=True):
-    """How long training takes, and when it is looked at."""
+    """How long training takes, and when it is validated."""
 
     steps: int
     """Number of optimizer batches."""
     validate_every: int = 10
-    """Steps between validations; the first is before training, the last behind its end."""
+    """Steps between validations; the first is before training, the last after its end."""
     save_every: int = 1
-    """Steps between checkpoints. A killed run repeats at most so many."""
+    """Steps between checkpoints. A killed run repeats at most this many."""
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -90,7 +90,7 @@ class PolicyLoss(msgspec.Struct, frozen=True, kw_only=True):
     kl: float = 0.0
     """Weight of the divergence from the base model."""
     length: int = 1024
-    """Divisor of the loss `constant`, in tokens a rollout."""
+    """Divisor of the loss `constant`, in tokens per rollout."""
 
     def __post_init__(self) -> None:
         check_known(self, name=tuple(CLIPS))
@@ -116,11 +116,11 @@ class GRPO(msgspec.Struct, frozen=True, kw_only=True):
     optimizer: Optimizer = Optimizer(learning_rate=2e-5)
     loss: PolicyLoss = PolicyLoss()
     tasks: int = 8
-    """Tasks of a step."""
+    """Tasks per step."""
     repetitions: int = 8
-    """Rollouts of each task: the group."""
+    """Rollouts per task: the group."""
     mini_batches: int = 1
-    """Optimizer steps of a batch; the rollouts are spread over them."""
+    """Optimizer steps per batch; the rollouts are spread over them."""
     discount: float = 1.0
     """Share of the advantage that is left one call earlier."""
     scale: Literal["none", "group"] = "none"
@@ -128,14 +128,15 @@ class GRPO(msgspec.Struct, frozen=True, kw_only=True):
     call_weight: float = 1.0
     """Weight of rewards of single calls."""
     mask_truncated: bool = False
-    """Do not train responses that ended because they became too long."""
+    """Do not train responses that were cut off for length."""
     staleness: int = 1
-    """Steps by which rollouts may lag behind the weights: so many batches are sampled ahead, while
-    the weights are trained. 0: sampling and training take turns."""
+    """Number of steps by which rollouts may lag behind the weights: that many batches are
+    sampled ahead while the weights are trained. 0: sampling and training take turns."""
     val_repetitions: int = 1
-    """Rollouts of each val task."""
+    """Rollouts per val task."""
     patience: int = 10
-    """Batches in a row in which every group earned the same, after which training ends."""
+    """Number of batches in a row in which every group earned the same, after which training
+    ends."""
 
     def __post_init__(self) -> None:
         check_whole(self, tasks=1, repetitions=2, mini_batches=1, staleness=0)
@@ -153,29 +154,29 @@ class PPO(msgspec.Struct, frozen=True, kw_only=True):
     optimizer: Optimizer = Optimizer(learning_rate=2e-5)
     loss: PolicyLoss = PolicyLoss()
     tasks: int = 64
-    """Tasks of a step."""
+    """Tasks per step."""
     repetitions: int = 1
-    """Rollouts of each task."""
+    """Rollouts per task."""
     mini_batches: int = 1
-    """Optimizer steps of a batch; the rollouts are spread over them."""
+    """Optimizer steps per batch; the rollouts are spread over them."""
     discount: float = 1.0
-    """γ, a call."""
+    """γ, per call."""
     trace: float = 1.0
-    """λ of generalized advantage estimation, a call."""
+    """λ of generalized advantage estimation, per call."""
     normalize: bool = True
-    """Give the advantages of a batch mean 0 and standard deviation 1."""
+    """Normalise the advantages of a batch to mean 0 and standard deviation 1."""
     critic_learning_rate: float = 1e-3
-    """Of the value head; the trunk below it learns at the optimizer's rate."""
+    """Learning rate of the value head; the layers below it use the optimizer's rate."""
     critic_weight: float = 0.5
-    """Weight of the critic's loss beside the policy's."""
+    """Weight of the critic's loss relative to the policy's."""
     critic_clip: float = 0.2
-    """How far an estimate may move from what it was before the batch."""
+    """How far an estimate may move from its value before the batch."""
     mask_truncated: bool = False
-    """Do not train responses that ended because they became too long."""
+    """Do not train responses that were cut off for length."""
     staleness: int = 1
     """As for GRPO."""
     val_repetitions: int = 1
-    """Rollouts of each val task."""
+    """Rollouts per val task."""
 
     def __post_init__(self) -> None:
         check_whole(self, tasks=1, repetitions=1, mini_batches=1, staleness=0, val_repetitions=1)
@@ -184,30 +185,31 @@ class PPO(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SFT(msgspec.Struct, frozen=True, kw_only=True):
-    """Imitation: the tokens of good examples become likelier."""
+    """Imitation: the tokens of good examples become more likely."""
 
     schedule: Schedule = Schedule(steps=100, save_every=10)
     lora: LoRA = LoRA()
     optimizer: Optimizer = Optimizer(learning_rate=2e-4)
     batch: int = 16
-    """Examples of a step."""
+    """Examples per step."""
 
     def __post_init__(self) -> None:
         check_whole(self, batch=1)
 
 
 class DPO(msgspec.Struct, frozen=True, kw_only=True):
-    """Preferences: the better of two answers becomes likelier than the worse."""
+    """Preferences: the better of two answers becomes more likely than the worse."""
 
     schedule: Schedule = Schedule(steps=100, save_every=10)
     lora: LoRA = LoRA()
     optimizer: Optimizer = Optimizer(learning_rate=1e-5)
     batch: int = 16
-    """Pairs of a step."""
+    """Pairs per step."""
     beta: float = 0.1
-    """How closely the model is held to the base; smaller lets it move further."""
+    """How closely the model is held to the base; smaller values let it move further."""
     nll: float = 0.0
-    """Weight of the chosen answer's own likelihood, so that it rises, and not only the distance."""
+    """Weight of the chosen answer's own likelihood, so that it rises, and not only the
+    difference."""
 
     def __post_init__(self) -> None:
         check_whole(self, batch=1)

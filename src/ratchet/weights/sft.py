@@ -1,4 +1,4 @@
-"""SFT: the tokens of good examples become likelier."""
+"""SFT: the tokens of good examples become more likely."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from ratchet.weights.settings import SFT, Schedule
 
 
 class Imitation:
-    """Supervised fine-tuning on the masked tokens: mean negative log-probability over a batch's.
+    """Supervised fine-tuning on the masked tokens: mean negative log-probability over a batch's
+    tokens.
 
     Args:
         settings: Of the method.
@@ -32,7 +33,7 @@ class Imitation:
     lag = None
     patience = None
     max_rise = 2.0
-    """Nats a token."""
+    """Nats per token."""
 
     def __init__(
         self, settings: SFT, train: Sequence[TokenExample], val: Sequence[TokenExample]
@@ -67,7 +68,7 @@ class Imitation:
     def train(
         self, learner: Learner, batch: Any, step: int, versions: dict[str, int]
     ) -> dict[str, Any]:
-        """Take one step of the optimizer."""
+        """Take an optimizer step."""
         examples: list[TokenExample] = [example for _, example in batch]
         check_examples(learner, ((f"Example {i}", example) for i, example in batch))
         tokens = sum(sum(map(bool, example.mask)) for example in examples)

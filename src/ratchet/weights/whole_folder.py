@@ -1,4 +1,4 @@
-"""Folders that are there as a whole or not at all, whatever stops the writing."""
+"""Folders that exist completely or not at all, whatever interrupts the writing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ratchet._private_files import make_folder
 from ratchet.types import StoreError
 
 PARTIAL = ".partial"
-"""Ending of a folder that is being written."""
+"""Suffix of a folder that is being written."""
 
 
 def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
@@ -44,7 +44,7 @@ def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
         raise StoreError(
             f"{folder} cannot be written: {error.strerror or error}. What was saved before is"
             " unchanged.",
-            hint="Free space on that disk, and run the same command again: it goes on from there."
+            hint="Free space on that disk, and run the same command again: it continues from there."
             if error.errno in (errno.ENOSPC, errno.EDQUOT)
             else "Make the folder writable, and run the same command again.",
         ) from None

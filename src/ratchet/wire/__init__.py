@@ -1,1 +1,1 @@
-"""Wires an agent that nobody prepared: by watching one run of it, and exactly undone."""
+"""Wires an agent that knows nothing of Ratchet, by watching one run; can be undone exactly."""

@@ -1,4 +1,4 @@
-"""What `ratchet init` would change: pieces of files that exist, and new files.
+"""What `ratchet init` would change: pieces of existing files, and new files.
 
 Each step of the wiring reads the files as they are and returns `Changes`. Pieces carry byte offsets
 into the untouched file, so the steps know nothing of one another, and what they did not ask for
@@ -23,40 +23,40 @@ class Piece(msgspec.Struct, frozen=True, order=True):
     end: int
     """Byte span in the file as it is on disk."""
     text: str
-    """In the file's own line ends."""
+    """With the file's own line endings."""
 
 
 class FileChange(msgspec.Struct, frozen=True):
-    """One file that is changed or created."""
+    """A file to change or create."""
 
     path: str
     """Relative to the repository, with forward slashes."""
     purpose: str
     """What the change is for, in a sentence."""
     pieces: tuple[Piece, ...] = ()
-    """Of a file that exists."""
+    """For an existing file."""
     content: str | None = None
-    """Of a file that does not."""
+    """For a new file."""
 
 
 class LeftAlone(msgspec.Struct, frozen=True):
-    """Something found that is not wired."""
+    """Something found that was not wired."""
 
     what: str
     place: Place
     why: str
-    """In a sentence, with what could be done instead."""
+    """A sentence that says why and what to do instead."""
 
 
 class Changes(msgspec.Struct, frozen=True):
-    """All that one step, or the whole wiring, would change."""
+    """All changes of one step, or of the whole wiring."""
 
     files: tuple[FileChange, ...] = ()
     left_alone: tuple[LeftAlone, ...] = ()
 
     @classmethod
     def combined(cls, parts: Iterable[Changes]) -> Changes:
-        """Join the changes of several steps; equal pieces at one place become one.
+        """Join the changes of several steps; equal pieces at the same place become one.
 
         Raises:
             InputError: Two steps replace the same bytes, or one creates a file that another changes
@@ -73,7 +73,7 @@ class Changes(msgspec.Struct, frozen=True):
 
 
 def apply_pieces(before: bytes, pieces: Iterable[Piece]) -> bytes:
-    """Apply pieces to a file's bytes; insertions at one place keep the order of `pieces`."""
+    """Apply pieces to a file's bytes; insertions at the same place keep the order of `pieces`."""
     parts, at = [], 0
     for piece in sorted(pieces, key=lambda piece: (piece.start, piece.end)):
         parts += [before[at : piece.start], piece.text.encode()]
@@ -92,5 +92,8 @@ def _joined(path: str, changes: list[FileChange]) -> FileChange:
     ordered = sorted(pieces, key=lambda piece: (piece.start, piece.end))
     for first, second in pairwise(ordered):
         if second.start < first.end:
-            raise InputError(f"{path}: two steps of the wiring would change bytes {second.start}.")
+            raise InputError(
+                f"{path}: two steps of the wiring would change the same bytes, from "
+                f"{second.start} on."
+            )
     return FileChange(path, purpose, pieces=tuple(ordered))

@@ -143,7 +143,7 @@ def _redacted(setup: WorkerSetup, left: list[Outcome]) -> list[Outcome]:
         redactor = redactor_of(msgspec.convert(setup.redaction, RedactionRules), os.environ)
     except ConfigError as error:
         # The rules were valid in the parent: the agent has changed the environment since.
-        print(f"ratchet: no contents are kept: {error}", file=sys.stderr)
+        print(f"ratchet: contents are not kept: {error}", file=sys.stderr)
         redactor = redactor_of(RedactionRules(capture_content=False), {})
     return [redactor.outcome(outcome) for outcome in left]
 
@@ -224,13 +224,13 @@ class _Parent:
         self._hangup.register(connection, 0)
 
     def receive(self) -> ToWorker | None:
-        """The next message, or None when the parent is gone."""
+        """The next message, or None if the parent is gone."""
         header = self._read(HEADER.size)
         body = self._read(HEADER.unpack(header)[0]) if header else None
         return decode_to_worker(body) if body else None
 
     def send(self, message: FromWorker) -> bool:
-        """Send a message; return False when the parent is gone."""
+        """Send a message; return False if the parent is gone."""
         try:
             self.connection.sendall(frame(message))
         except OSError:
@@ -349,14 +349,14 @@ class _WorkerLoop:
             await self._writer.drain()
 
     async def _tick(self) -> None:
-        """Reset the interpreter's watchdog, which ends this process when the loop is blocked."""
+        """Reset the interpreter's watchdog, which ends this process if the loop is blocked."""
         while True:
             faulthandler.dump_traceback_later(self._limit_s, exit=True)
             await asyncio.sleep(TICK_S)
 
 
 async def _next(reader: asyncio.StreamReader) -> ToWorker | None:
-    """The next message, or None when the parent is gone."""
+    """The next message, or None if the parent is gone."""
     try:
         size = HEADER.unpack(await reader.readexactly(HEADER.size))[0]
         return decode_to_worker(await reader.readexactly(size))

@@ -41,23 +41,24 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
     path: tuple[str, ...] = (".",)
     """Folders prepended to `sys.path`, relative to the root."""
     model: str = ""
-    """Version of the local model that the agent calls; empty for another."""
+    """Version of the local model that the agent calls; empty for any other model."""
     python: str = ""
-    """Path of the interpreter that runs it; empty for that of the tool."""
+    """Path of the interpreter that runs it; empty for the tool's own."""
     variables: dict[str, str] = {}
-    """Environment variables of the agent's processes, such as those that lead to that model."""
+    """Environment variables of the agent's processes, such as those that point to that model."""
     prompts_in_calls: bool = False
     """Whether its prompts are found in its model calls, at the gateway."""
     in_files: tuple[Declaration, ...] = ()
-    """Prompts in files, which the agent reads and does not declare."""
+    """Prompts in files, which the agent reads but does not declare."""
     arguments: dict[str, Any] | None = None
-    """What each parameter gets: constants, and texts with placeholders; None to go by the input."""
+    """The value of each parameter: constants, and texts with placeholders; None to follow the
+    input."""
     construct: dict[str, Any] = {}
-    """The same for the constructor of the class whose method the entry is."""
+    """The same for the constructor of the class, if the entry is a method."""
 
 
 class Agent:
-    """A loaded agent. Make one with `load_agent`."""
+    """A loaded agent. Create one with `load_agent`."""
 
     python = f"{sys.version_info.major}.{sys.version_info.minor}"
     """Version of the Python that runs it."""
@@ -93,7 +94,7 @@ class Agent:
 
     @property
     def prompts_in_calls(self) -> bool:
-        """Whether its prompts are those of its model calls, since its source declares none."""
+        """Whether its prompts are found in its model calls, since its source declares none."""
         return self.spec.prompts_in_calls
 
     def _check_settings(self) -> None:
@@ -105,7 +106,7 @@ class Agent:
         spec = self.spec
         if spec.construct and self._owner is None:
             raise AgentError(
-                f"[agent.construct] is for a method of a class, and {spec.entry} is none.",
+                f"[agent.construct] is for a method of a class, but {spec.entry} is not one.",
                 hint="Remove it, or name the method: MODULE:CLASS.METHOD.",
             )
         if self._owner is not None and self._constructor is not None:
@@ -113,14 +114,14 @@ class Agent:
         if spec.arguments is not None:
             if self.kind == "rollout":
                 raise AgentError(
-                    f"{spec.entry} is marked with @ratchet.rollout: it takes the task and its"
-                    " resources, and no [agent.arguments]."
+                    f"{spec.entry} is marked with @ratchet.rollout: it takes the task and its "
+                    "resources, so [agent.arguments] does not apply."
                 )
             self._parameters.check_names(spec.arguments, spec.entry)
 
     @property
     def declarations(self) -> dict[str, Declaration]:
-        """The resources declared in the agent's source and in its files of prompts, by name.
+        """The resources declared in the agent's source and in its prompt files, by name.
 
         Those that were discovered in its model calls, where its prompts are found there.
         """
@@ -137,7 +138,7 @@ class Agent:
 
     @property
     def docstring(self) -> str:
-        """The function's docstring; empty when it has none."""
+        """The function's docstring; empty if it has none."""
         return self.function.__doc__ or ""
 
     def misfits(self) -> list[Misfit]:
@@ -157,7 +158,7 @@ class Agent:
     def arguments(
         self, task_input: Any, resources: Mapping[str, Resource]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Map a task's input to positional and keyword arguments; a method's first is its object.
+        """Map a task's input to positional and keyword arguments; a method's object comes first.
 
         Raises:
             InputError: The input does not fit the function's parameters.
@@ -191,7 +192,7 @@ class Agent:
         return bound.args, bound.kwargs
 
     def _by_input(self, task_input: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The input as the one argument; a dict whose keys are parameters as several."""
+        """The input as a single argument; a dict whose keys are parameters as several."""
         spread = False
         if isinstance(task_input, dict):
             spread = bool(task_input) and task_input.keys() <= self._named.keys()
@@ -223,8 +224,8 @@ class Agent:
                 parameter.VAR_KEYWORD,
             ):
                 raise InputError(
-                    f"The parameter {parameter.name!r} of {self.spec.entry} names no resource;"
-                    f" there are {sorted(resources)}."
+                    f"The parameter {parameter.name!r} of {self.spec.entry} does not name a "
+                    f"resource; there are {sorted(resources)}."
                 )
         return chosen
 
@@ -275,7 +276,7 @@ def load_agent(spec: AgentSpec) -> Agent:
     if not module_name or not function_name:
         raise AgentError(
             f"The agent entry {spec.entry!r} is not MODULE:FUNCTION.",
-            hint='Write for instance entry = "my_agent.main:answer" under [agent] in ratchet.toml.',
+            hint='Write for example entry = "my_agent.main:answer" under [agent] in ratchet.toml.',
         )
     leave_to_rollouts()
     prepend_folders(spec.root, spec.path)
@@ -310,11 +311,13 @@ def load_agent(spec: AgentSpec) -> Agent:
     try:
         return Agent(spec, target, owner)
     except ValueError as error:  # some functions written in C
-        raise AgentError(f"The parameters of {spec.entry!r} are not known: {error}.") from None
+        raise AgentError(
+            f"The parameters of {spec.entry!r} cannot be determined: {error}."
+        ) from None
 
 
 def original_bytes(path: Path) -> bytes:
-    """A file's own content, wherever reading it may be redirected to.
+    """A file's original content, even if reading it is redirected elsewhere.
 
     Raises:
         InputError: It cannot be read, or is not utf-8.
@@ -327,7 +330,7 @@ def original_bytes(path: Path) -> bytes:
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}.") from None
     except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not utf-8: {error}.", hint="Save it as utf-8.") from None
+        raise InputError(f"{path} is not UTF-8: {error}.", hint="Save it as UTF-8.") from None
     return data
 
 
@@ -342,7 +345,8 @@ def _declared_in_files(spec: AgentSpec) -> dict[str, Declaration]:
     if both:
         raise InputError(
             f"The agent declares {both[0]!r} in its source, and [[prompt_files]] declares it too.",
-            hint='Keep one of them, or give the file another first part: name = "…".',
+            hint="Keep one of the two, or set another first part of the name for the file: name "
+            '= "…".',
         )
     return declared
 
@@ -399,7 +403,7 @@ def _import_failure(entry: str, error: BaseException) -> str:
     own = [f for f in frames if "importlib" not in f.filename and f.filename != __file__]
     where = "".join(traceback.format_list(own[-4:]))
     what = "".join(traceback.format_exception_only(error)).rstrip()
-    return f"The agent {entry!r} does not import:\n{where}{what}\n"
+    return f"The agent {entry!r} cannot be imported:\n{where}{what}\n"
 
 
 def _fits(signature: inspect.Signature) -> bool:

@@ -76,7 +76,7 @@ class Recorder:
         output = plain(result)
         size = len(msgspec.json.encode(output))
         if size > MAX_OUTPUT_BYTES:
-            error = f"The output has {size} bytes; at most {MAX_OUTPUT_BYTES} are kept."
+            error = f"The output has {size} bytes; at most {MAX_OUTPUT_BYTES} are allowed."
             return self._outcome("failed", duration, error=error)
         reward: tuple[Score, ...] = ()
         if self.agent.kind == "rollout" and isinstance(result, numbers.Real):
@@ -192,14 +192,14 @@ def timed_out(timeout_s: float) -> str:
 
 
 def cause_of(error: BaseException) -> Cause:
-    """The cause for an exception: memory, also inside an exception group, or exception."""
+    """The cause of an exception: memory, also inside an exception group, or exception."""
     if isinstance(error, BaseExceptionGroup):
         return "memory" if error.subgroup(MemoryError) else "exception"
     return "memory" if isinstance(error, MemoryError) else "exception"
 
 
 def describe_error(error: BaseException) -> str:
-    """Describe an exception and where it was raised, in a line or a few."""
+    """Describe an exception and where it was raised, in one or a few lines."""
     what = "".join(traceback.format_exception_only(error)).strip()
     frames = traceback.extract_tb(error.__traceback__)
     if frames:
@@ -210,7 +210,7 @@ def describe_error(error: BaseException) -> str:
 
 def blocked(tool: str) -> str:
     """Error message of a rollout whose agent called a tool with side effects."""
-    return f"The tool {tool!r} has side effects and no recorded result to replay; it did not act."
+    return f"The tool {tool!r} has side effects and no recorded result to replay; it was not run."
 
 
 class AttemptClock:

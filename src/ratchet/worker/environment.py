@@ -23,7 +23,7 @@ SECRETS = frozenset({"RATCHET_KEY"})
 """Variables hidden from every agent's process: the API key of its runner."""
 
 STORE_SECRETS = SECRETS | {"RATCHET_STORE"}
-"""The same and the store's URL, which may contain a password."""
+"""The same variables and the store's URL, which may contain a password."""
 
 PROVIDER_KEYS = frozenset({"OPENAI_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"})
 """Providers' API keys, hidden behind a gateway, which has its own."""
@@ -41,7 +41,7 @@ def without(environ: Mapping[str, str], *names: frozenset[str]) -> dict[str, str
 
 
 BASE_URLS = ("OPENAI_BASE_URL", "OPENAI_API_BASE", "ANTHROPIC_BASE_URL", "GOOGLE_GEMINI_BASE_URL")
-"""Variables that the providers' libraries read the address of their model from."""
+"""Variables from which the providers' libraries read the address of their model."""
 
 
 def gateway_variables(
@@ -65,7 +65,7 @@ def client_variables(
     base_urls: Sequence[str] = (),
     keys: Sequence[str] = (),
 ) -> dict[str, str]:
-    """Variables that the providers' libraries read their base URL and API key from.
+    """Variables from which the providers' libraries read their base URL and API key.
 
     Args:
         urls: The base URLs.
@@ -87,7 +87,7 @@ def client_variables(
 
 
 def address_for(variable: str, base_url: str, environ: Mapping[str, str] | None = None) -> str:
-    """What a variable gets: the base URL, and an operation where the owner's value has one.
+    """The value of a variable: the base URL, with an operation if the owner's value has one.
 
     Args:
         variable: Its name.
@@ -129,7 +129,7 @@ def attempt_name(claim: Claim) -> str:
 
 
 def dialect_of(variable: str) -> DialectName:
-    """API dialect of the provider that a variable's name says; OpenAI's when it says none."""
+    """API dialect of the provider in a variable's name; OpenAI's if it names none."""
     for dialect, words in _WORDS.items():
         if any(word in variable.upper() for word in words):
             return dialect
@@ -150,7 +150,7 @@ def model_variables(base_url: str, key: str) -> dict[str, str]:
 
 @contextmanager
 def variables_set(variables: Mapping[str, str]) -> Iterator[None]:
-    """Set environment variables of this process for a while."""
+    """Set environment variables of this process temporarily."""
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:

@@ -1,4 +1,4 @@
-"""The interface of evaluators, and the decorator that makes one of a function."""
+"""The interface of evaluators, and the decorator that makes a function an evaluator."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ SpansOf = Callable[[str], list[Span]]
 """Reads the spans of a rollout by its id."""
 
 OnError: TypeAlias = Literal["zero", "missing"]
-"""What a failure on an answer counts as, by the project's own word. An outage is always missing."""
+"""What a failure on an answer counts as, as the project decides. An outage always counts as
+missing."""
 
 MAX_CHARACTERS = 4_000
 """Maximum characters of a rationale or error."""
@@ -51,7 +52,7 @@ class Unscored(Exception):
 
 
 class UnfitTask(Unscored):
-    """A task lacks what an evaluator needs, such as an expected answer that says something.
+    """A task lacks what an evaluator needs, such as a nonempty expected answer.
 
     Args:
         problem: What is wrong with the task, as in "has no expected answer".
@@ -64,7 +65,7 @@ class UnfitTask(Unscored):
 
 
 class ImpossibleScore(Exception):
-    """The function of an evaluator returned what is no score."""
+    """An evaluator's function returned something that is not a score."""
 
 
 class Evaluator(Protocol):
@@ -129,7 +130,7 @@ class FunctionEvaluator:
     """
 
     is_judge = False
-    """Whether its scores are opinions, by which an experiment decides only with people's labels."""
+    """Whether its scores are opinions; experiments decide by those only with people's labels."""
 
     def __init__(
         self,
@@ -187,7 +188,7 @@ class FunctionEvaluator:
         return twin
 
     def failing(self, on_error: OnError) -> FunctionEvaluator:
-        """A copy whose failures on an answer count as this."""
+        """A copy that counts failures on an answer as this."""
         twin = copy.copy(self)
         twin._decide_errors(on_error)
         return twin
@@ -197,8 +198,8 @@ class FunctionEvaluator:
             raise InputError(f"on_error = {on_error!r} is none of {', '.join(get_args(OnError))}.")
         if self.unit:
             raise InputError(
-                f"The evaluator {self.name!r} is measured in {self.unit}, of which 0 is no failure;"
-                " on_error is for scores in [0, 1]."
+                f"The evaluator {self.name!r} is measured in {self.unit}, in which 0 does not "
+                "mean failure; on_error is for scores in [0, 1]."
             )
         self.on_error = on_error
         self.version = content_hash([self.version, "on_error", on_error])
@@ -209,16 +210,16 @@ class FunctionEvaluator:
         return "expected" in self.asks_for
 
     def attach(self, store: Any) -> None:
-        """Give it the store whose rollouts it scores, for those that keep something there."""
+        """Give it the store whose rollouts it scores, for evaluators that keep data there."""
 
     @property
     def spending(self) -> str:
-        """What its verdicts have cost in this process, as a sentence; empty when nothing."""
+        """What its verdicts have cost in this process, as a sentence; empty if nothing."""
         return ""
 
     @property
     def calls_per_score(self) -> int:
-        """Number of model calls of one verdict."""
+        """Number of model calls per verdict."""
         return 0
 
     def most_usd(self, rollout: Rollout) -> float | None:
@@ -236,11 +237,11 @@ class FunctionEvaluator:
         return ()
 
     def again(self, trial: int) -> Evaluator:
-        """The evaluator for another trial on the same output: one that keeps no earlier verdict."""
+        """The evaluator for another trial on the same output: it ignores earlier verdicts."""
         return self
 
     def variants(self) -> dict[VariantCheck, tuple[Evaluator, Evaluator]]:
-        """By name of a check the two evaluators whose scores it compares; empty without any."""
+        """By name of a check, the two evaluators whose scores it compares; empty without checks."""
         return {}
 
     async def score(self, rollout: Rollout, spans_of: SpansOf) -> Score:
@@ -298,12 +299,15 @@ class FunctionEvaluator:
         value: Any = judgement.value
         if not isinstance(value, (bool, int, float)):
             kind = type(value).__name__
-            raise ImpossibleScore(f"It returned {kind} where a number is expected.")
+            raise ImpossibleScore(
+                f"It returned {kind} instead of a number, a Boolean or Judgement(value, rationale)."
+            )
         if not math.isfinite(value):
             raise ImpossibleScore(f"It returned {value}, which is not finite.")
         if not self.unit and not 0.0 <= value <= 1.0:
             raise ImpossibleScore(
-                f"It returned {value:g}; a score lies in [0, 1], unless the evaluator has a unit."
+                f"It returned {value:g}; a score must be between 0 and 1, unless the evaluator "
+                "has a unit."
             )
         return Score(
             evaluator=self.name,
@@ -360,7 +364,7 @@ def evaluator(
 
 
 def missing(evaluator: Evaluator, error: Exception) -> Score:
-    """A score that is missing, with the reason."""
+    """A missing score, with the reason."""
     return Score(
         evaluator=evaluator.name,
         version=evaluator.version,
@@ -371,7 +375,7 @@ def missing(evaluator: Evaluator, error: Exception) -> Score:
 
 
 def described(error: BaseException, between: str = ": ") -> str:
-    """An exception in words: its type and message, or the message alone of an `Unscored`."""
+    """An exception in words: its type and message, or only the message of an `Unscored`."""
     try:
         message = str(error)
     except Exception:  # a user's exception whose __str__ fails
@@ -382,7 +386,7 @@ def described(error: BaseException, between: str = ": ") -> str:
 
 
 def is_outage(error: BaseException) -> bool:
-    """Whether an exception tells of the surroundings and not of the answer: a time limit, a
+    """Whether an exception comes from the environment and not from the answer: a time limit, a
     connection, a database, memory, an import, a killed process, or an error of Ratchet's own.
     """
     visited: set[int] = set()
@@ -400,10 +404,10 @@ _SURROUNDINGS = (
     *(BrokenExecutor, asyncio.CancelledError),
 )
 _OF_A_PATH = (FileNotFoundError, IsADirectoryError, NotADirectoryError, FileExistsError)
-"""An answer may name a file that is not there."""
+"""An answer may name a file that does not exist."""
 _BY_NAME = frozenset({"OperationalError", "InterfaceError", "HTTPError"})
-"""Base classes of database drivers (PEP 249: "not necessarily under the control of the programmer")
-and of HTTP clients, which are not imported to ask."""
+"""Base classes of database drivers (PEP 249: "not necessarily under the control of the
+programmer") and of HTTP clients, which are recognised without importing them."""
 
 
 def _is_of_the_surroundings(error: BaseException) -> bool:
@@ -468,7 +472,7 @@ def _in_task(function: Callable[[], Awaitable[Any]]) -> asyncio.Future[Any]:
 
 
 def _in_thread(function: Callable[[], Any]) -> asyncio.Future[Any]:
-    """Call in a daemon thread: one that hangs is abandoned and does not delay the exit."""
+    """Call in a daemon thread: a call that hangs is abandoned and does not delay the exit."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Any] = loop.create_future()
     context = contextvars.copy_context()

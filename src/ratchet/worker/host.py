@@ -49,7 +49,7 @@ class Host:
         self._evaluators: dict[tuple[str, str], FunctionEvaluator] = {}
 
     async def reply(self, request: Request) -> Reply:
-        """The reply to a request; what the user's code raises is one too."""
+        """The reply to a request; an exception of the user's code is a reply, too."""
         try:
             return await self._reply(request)
         except RatchetError as error:
@@ -140,7 +140,7 @@ async def serve(connection: socket.socket) -> None:
         try:
             framed = frame(HostReply(request.number, reply))
         except (TypeError, ValueError, RecursionError) as error:  # a value that is no JSON
-            message = f"What the agent's interpreter has to say is no JSON: {error}."
+            message = f"The reply of the agent's interpreter is not JSON: {error}."
             framed = frame(HostReply(request.number, HostRefusal("AgentError", message, None)))
         writer.write(framed)
         await writer.drain()

@@ -33,7 +33,7 @@ class CheckInput(msgspec.Struct, frozen=True, tag=True):
 
 
 class DescribeEvaluator(msgspec.Struct, frozen=True, tag=True):
-    """Make an evaluator of the user's and describe it."""
+    """Create one of the user's evaluators and describe it."""
 
     use: str
     """MODULE:FUNCTION."""
@@ -63,7 +63,7 @@ class AgentDescription(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 
 
 class EvaluatorDescription(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """An evaluator of the user's."""
+    """One of the user's evaluators."""
 
     name: str
     unit: str
@@ -76,7 +76,7 @@ class EvaluatorDescription(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 
 
 class Text(msgspec.Struct, frozen=True, tag=True):
-    """A text; empty where a check found nothing."""
+    """A text; empty if a check found nothing."""
 
     text: str
 
@@ -94,7 +94,7 @@ class NotJudged(msgspec.Struct, frozen=True, tag=True):
     """Name of its type."""
     said: str
     outage: bool
-    """Whether it tells of the surroundings and not of the answer; see `is_outage`."""
+    """Whether it comes from the environment and not from the answer; see `is_outage`."""
 
 
 class HostRefusal(msgspec.Struct, frozen=True, tag=True):
@@ -117,7 +117,7 @@ class HostRequest(msgspec.Struct, frozen=True):
 
 
 class HostReply(msgspec.Struct, frozen=True):
-    """The reply to the request of that number."""
+    """The reply to the request with this number."""
 
     number: int
     reply: Reply
@@ -129,6 +129,6 @@ decode_reply = msgspec.json.Decoder(HostReply).decode
 
 
 def frame(message: HostRequest | HostReply) -> bytes:
-    """Encode a message, with its length in front."""
+    """Encode a message, preceded by its length."""
     body = _encode(message)
     return HEADER.pack(len(body)) + body

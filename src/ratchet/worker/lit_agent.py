@@ -11,7 +11,7 @@ from ratchet.types import Resource
 
 
 class RolloutInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """What a `LitAgent` learns about its rollout."""
+    """What a `LitAgent` is told about its rollout."""
 
     input: Any
     """The task's input."""

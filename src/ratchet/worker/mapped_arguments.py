@@ -1,4 +1,4 @@
-"""Parameters of a function, and the arguments that values by their names become."""
+"""Parameters of a function, and the arguments that named values become."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ class Parameters:
         self._setting = setting
 
     def check_names(self, values: Mapping[str, Any], what: str) -> None:
-        """Check that values are for these parameters, and for all that have no default.
+        """Check that all values are for these parameters, and that every parameter without a
+        default has one.
 
         Raises:
             AgentError: They are not.
@@ -43,7 +44,7 @@ class Parameters:
             if not any_name and name not in parameters
         ]
         problems += [
-            f"its parameter {name!r} gets nothing"
+            f"its parameter {name!r} has no value"
             for name, p in parameters.items()
             if p.kind not in _VARIOUS and p.default is p.empty and name not in values
         ]
@@ -63,7 +64,7 @@ class Parameters:
         return self.named(filled(settings, task_input, self._setting))
 
     def named(self, values: Mapping[str, Any]) -> inspect.BoundArguments:
-        """The arguments of values by name; names of no parameter go to `**`.
+        """The arguments from values by name; names of unknown parameters go to `**`.
 
         Raises:
             InputError: A value is none of its parameter's type.
@@ -80,7 +81,7 @@ class Parameters:
         return self.typed(inspect.BoundArguments(self.signature, arguments), self._setting)
 
     def typed(self, bound: inspect.BoundArguments, where: str) -> inspect.BoundArguments:
-        """Build the arguments whose parameters have types of their own.
+        """Build the arguments of parameters with types of their own.
 
         Raises:
             InputError: A value is none of its parameter's type.
@@ -98,6 +99,6 @@ class Parameters:
             except Exception as error:  # a constructor of the user's, or of a library
                 type_name = getattr(kind, "__name__", str(kind))
                 raise InputError(
-                    f"{where} {name} is no {type_name}: {type(error).__name__}: {error}."
+                    f"{where} {name} is not a valid {type_name}: {type(error).__name__}: {error}."
                 ) from None
         return bound

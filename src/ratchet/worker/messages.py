@@ -15,14 +15,16 @@ HEADER = struct.Struct("!I")
 """Length of the JSON message that follows. MessagePack has no integers beyond 64 bits."""
 
 
-OTHER_BUILD = "Ratchet's SDK beside the agent is of another build than its tool: install both anew."
-"""Said of a message that cannot be read."""
+OTHER_BUILD = (
+    "Ratchet's SDK in the agent's environment is a different build from the tool: reinstall both."
+)
+"""Used for a message that cannot be read."""
 
 AttemptKey: TypeAlias = tuple[str, int]
 """Rollout id and fence: identifies an attempt."""
 
 KNOWN_CANDIDATES = 32
-"""Candidates whose resources a worker with many attempts at once caches."""
+"""Candidates whose resources a worker with many concurrent attempts caches."""
 
 
 class WorkerSetup(msgspec.Struct, frozen=True, tag=True, kw_only=True):
@@ -36,24 +38,24 @@ class WorkerSetup(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     gateway: str = ""
     """URL of the server whose gateway serves the agent's model calls; empty for none."""
     import_variables: dict[str, str] = {}
-    """With a gateway: what leads clients there that the agent makes while it is imported, and that
-    know no attempt."""
+    """With a gateway: routes clients there that the agent creates while it is imported, and that
+    belong to no attempt."""
     timeout_s: float
     memory_bytes: int
     niceness: int = 0
-    """How much lower the worker's priority is, as of nice(2)."""
+    """How much lower the worker's priority is, as in nice(2)."""
     capacity: int = 1
-    """Attempts at once in the worker's event loop. With 1 they run one after another, and the whole
-    process belongs to each."""
+    """Concurrent attempts in the worker's event loop. With 1 they run one after another, and
+    each has the whole process."""
     scratch: str
     """Folder for the worker's binding file."""
     outbox: str
     """Folder in which an orphaned worker leaves its outcomes, without a server."""
     binding: Binding | None = None
-    """The one candidate that the worker serves, bound before the agent is imported; None for a
+    """The only candidate that the worker serves, bound before the agent is imported; None for a
     worker that serves all."""
     contained: bool = False
-    """Whether the folders that it works in are laid anew for each attempt."""
+    """Whether its working folders are restored for each attempt."""
     redaction: dict[str, Any] = {}
     """`RedactionRules` of an orphaned worker as builtins: other workers need not import them."""
 
@@ -108,6 +110,6 @@ decode_from_worker = _from_worker.decode
 
 
 def frame(message: ToWorker | FromWorker) -> bytes:
-    """Encode a message, with its length in front."""
+    """Encode a message, preceded by its length."""
     body = _encode(message)
     return HEADER.pack(len(body)) + body

@@ -36,7 +36,7 @@ def leave(outcomes: Sequence[Outcome], folder: Path) -> None:
 
 
 def left_in(folder: Path) -> Iterator[list[Outcome]]:
-    """Outcomes that were left, a worker's at a time.
+    """Outcomes that were left, one worker's at a time.
 
     Each file is deleted when the next is asked for, so that outcomes stay until they are stored.
     """

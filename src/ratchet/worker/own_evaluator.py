@@ -1,4 +1,4 @@
-"""Evaluators of the user's own, by MODULE:FUNCTION."""
+"""The user's own evaluators, by MODULE:FUNCTION."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _import_hint(module: str, error: BaseException) -> str:
     """What to do about a module that cannot be imported, or lacks the function."""
     if isinstance(error, SyntaxError) and error.filename:
         place = f"{error.filename}, line {error.lineno}"
-        return f"The module {module!r} was found, and its import failed in {place}: fix it there."
+        return f"The module {module!r} was found, but its import failed in {place}: fix it there."
     frames = [
         (frame.f_globals.get("__name__"), frame.f_code.co_filename, line)
         for frame, line in traceback.walk_tb(error.__traceback__)
@@ -51,12 +51,14 @@ def _import_hint(module: str, error: BaseException) -> str:
     ][1:]  # without this module's own
     frames = [frame for frame in frames if frame[1] != importlib.__file__]
     if not frames:  # the module was not found, or has no such function
-        return "It is MODULE:FUNCTION, found from the folders under path of [agent]."
+        return (
+            "Write it as MODULE:FUNCTION; it is searched for in the folders under path of [agent]."
+        )
     _, path, line = next((frame for frame in reversed(frames) if frame[0] == module), frames[-1])
     missing = error.name if isinstance(error, ModuleNotFoundError) else None
     remedy = f"install {missing!r} or fix that line" if missing else "fix it there"
     place = f"{path}, line {line}"
-    return f"The module {module!r} was found, and its import failed in {place}: {remedy}."
+    return f"The module {module!r} was found, but its import failed in {place}: {remedy}."
 
 
 def own_evaluator(use: str, options: Mapping[str, Any]) -> FunctionEvaluator:
@@ -72,7 +74,9 @@ def own_evaluator(use: str, options: Mapping[str, Any]) -> FunctionEvaluator:
     target = import_function(use, "evaluator")
     if isinstance(target, FunctionEvaluator):
         if options:
-            raise ConfigError(f"The evaluator {use!r} takes no options; it was given {[*options]}.")
+            raise ConfigError(
+                f"The evaluator {use!r} takes no options, but was given {[*options]}."
+            )
         return target
     if options:
         # Different options give the same source but different verdicts, so they are part of the
@@ -105,7 +109,7 @@ def called(use: str, factory: Callable[..., Any], options: Mapping[str, Any]) ->
         raise ConfigError(f"Evaluator {use!r}: {error.message}", hint=error.hint) from None
     except Exception as error:
         raise ConfigError(
-            f"The evaluator {use!r} cannot be made: {type(error).__name__}: {error}."
+            f"The evaluator {use!r} cannot be created: {type(error).__name__}: {error}."
         ) from error
     if not isinstance(evaluator, FunctionEvaluator):
         raise ConfigError(f"{use!r} was called with its options and returned no evaluator.")

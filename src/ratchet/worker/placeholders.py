@@ -20,7 +20,7 @@ _MEANT = re.compile(
     rf"\{{(?:{'|'.join(_ROOTS)})[.}}]"  # a placeholder in a text
     r"|\A\s*\{{1,2}[A-Za-z_][\w.-]*\}{1,2}\s*\Z"  # nothing else, whatever its name
 )
-"""Tells a template from a text that happens to have braces, such as a shell's or awk's."""
+"""Tells a template from a text that happens to have braces, such as shell or awk code."""
 
 _BRACES = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 
@@ -28,7 +28,7 @@ SHOWN_FIELDS = 12
 
 
 def check_placeholders(setting: Any, where: str, root: str = "input") -> None:
-    """Check the placeholders of a setting, and of what is in it.
+    """Check the placeholders of a setting and of the values in it.
 
     Args:
         setting: A text, or JSON data with texts in it.
@@ -45,13 +45,13 @@ def check_placeholders(setting: Any, where: str, root: str = "input") -> None:
             if part == ():
                 raise ConfigError(
                     f"{where} has a single brace beside a placeholder: {text!r}.",
-                    hint="Write {{ and }} for braces that are meant.",
+                    hint="Write {{ and }} for literal braces.",
                 )
             if part[0] != root or "" in part:
                 fields = f", {{{root}.FIELD}} for a field of it" if root == "input" else ""
                 stands = "the task's input" if root == "input" else "the service's port"
                 raise ConfigError(
-                    f"{where} has {{{'.'.join(part)}}}, which is no placeholder.",
+                    f"{where} has {{{'.'.join(part)}}}, which is not a placeholder.",
                     hint=f"Write {{{root}}} for {stands}{fields}; {{{{ and }}}} for braces.",
                 )
 
@@ -62,7 +62,7 @@ def has_placeholders(setting: Any) -> bool:
 
 
 def filled(setting: Any, task_input: Any, where: str) -> Any:
-    """A setting with a task's input in it.
+    """A setting with a task's input filled in.
 
     A text that is nothing but a placeholder becomes the value, of whatever type; in a longer text
     the value stands as `as_text` has it.
@@ -92,7 +92,7 @@ def filled(setting: Any, task_input: Any, where: str) -> Any:
 
 
 def filled_text(setting: str, task_input: Any, where: str) -> str:
-    """A text with a value in it, such as a task's input; see `filled`."""
+    """A text with a value filled in, such as a task's input; see `filled`."""
     return "".join(
         part if isinstance(part, str) else as_text(_stands_for(part, task_input, where))
         for part in _parts(setting)
@@ -105,8 +105,8 @@ def as_text(value: Any) -> str:
 
 
 def value_at(data: Any, names: Sequence[str], what: str) -> Any:
-    """The value that keys lead to in JSON data; a number stands for an item of a list, -1 for its
-    last.
+    """The value that keys lead to in JSON data; a number stands for an item of a list, -1 for
+    its last.
 
     Args:
         data: The data.
@@ -133,7 +133,7 @@ def _stands_for(path: Path, task_input: Any, where: str) -> Any:
     try:
         return value_at(task_input, path[1:], "the task's input")
     except InputError as error:
-        raise InputError(f"{where} names {{{'.'.join(path)}}}, and {error.message}") from None
+        raise InputError(f"{where} names {{{'.'.join(path)}}}, but {error.message}") from None
 
 
 def _lacks(value: Any, name: str) -> str:
@@ -149,7 +149,7 @@ def _lacks(value: Any, name: str) -> str:
 
 @functools.lru_cache(maxsize=512)
 def _parts(text: str) -> tuple[str | Path, ...]:
-    """A text's literal parts and placeholders, in their order; an empty path is a single brace."""
+    """A text's literal parts and placeholders, in order; an empty path is a single brace."""
     if _MEANT.search(text) is None:
         return (text,)
     parts: list[str | Path] = []

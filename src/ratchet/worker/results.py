@@ -1,4 +1,4 @@
-"""The result of a call: what is awaited, and what is produced item by item."""
+"""The result of a call: awaited, or collected item by item."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def collected(called: Any) -> Any:
 
 
 def settling(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, such that what it returns is its result, and not something to wait for."""
+    """The function, wrapped so that it returns its result and nothing to await."""
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         return function
     if is_async(function):
@@ -47,5 +47,5 @@ def settling(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def joined(items: list[Any]) -> Any:
-    """Texts as one text, other items as a list."""
+    """Texts joined into one text, other items as a list."""
     return "".join(items) if items and all(isinstance(item, str) for item in items) else items

@@ -41,7 +41,7 @@ class AttemptRequest(msgspec.Struct, frozen=True, kw_only=True):
     resources: dict[str, Resource]
     timeout_s: float
     files: dict[str, bytes] = {}
-    """Content of files of prompts with the candidate's texts, by real path."""
+    """Content of prompt files with the candidate's texts, by real path."""
     dry: bool = False
     """Do all but call the agent, to measure the overhead of the sandbox."""
 
@@ -76,7 +76,7 @@ def prepare(setup: bytes) -> LoadedAgent:
 
 
 def handle(loaded: LoadedAgent, body: bytes) -> bytes:
-    """Run one attempt; return its outcome as JSON."""
+    """Run an attempt; return its outcome as JSON."""
     request = _read_request.decode(body)
     rollout = Rollout(
         id=request.rollout_id,

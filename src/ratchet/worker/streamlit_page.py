@@ -1,4 +1,4 @@
-"""Uses a page of Streamlit as a person does: fills it in, presses a button, reads what it shows."""
+"""Uses a Streamlit page as a person does: fills it in, presses a button, reads what it shows."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _FIELDS = (
 _SHOWN = ("markdown", "text", "code", "json", "latex", "success", "info", "metric", "html")
 _SECRET = re.compile(r"(?:^|_)(?:KEY|TOKEN|SECRET|PASSWORD)$")
 _ONE_AT_A_TIME = threading.Lock()
-"""Streamlit's test runner replaces what belongs to the process."""
+"""Streamlit's test runner replaces objects that belong to the process."""
 
 
 class PageFailed(Exception):
@@ -71,7 +71,7 @@ class StreamlitPage:
         say: str | None = None,
         limit_s: float = 900.0,
     ) -> str:
-        """Fill in the page, and return the text that it shows then.
+        """Fill in the page, and return the text that it then shows.
 
         Fields for keys take the environment variable whose words stand in their label:
         "Enter your OpenAI API key" takes `OPENAI_API_KEY`.
@@ -139,7 +139,7 @@ def _run(page: Any) -> None:
 
 
 def _fill_keys(page: Any) -> bool:
-    """Give keys of the environment to the fields that ask for them."""
+    """Enter keys from the environment into the fields that ask for them."""
     filled = False
     for field in page.text_input:
         words = {word.upper() for word in re.findall(r"[A-Za-z]+", field.label)}
@@ -211,6 +211,6 @@ def _answers(page: Any) -> str:
 
 
 def _says(page: Any) -> str:
-    """What the page shows instead, for an error."""
+    """What the page shows instead, for an error message."""
     notices = [notice.value for kind in ("error", "warning", "info") for notice in page.get(kind)]
     return f"It says: {' '.join(notices)[:300]}" if notices else "It shows no error."

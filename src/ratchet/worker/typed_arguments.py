@@ -1,4 +1,4 @@
-"""Builds typed arguments from JSON data, by the constructors of the types that are annotated."""
+"""Builds typed arguments from JSON data, with the constructors of the annotated types."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PLAIN = (object, str, int, float, bool, bytes, dict, list, type(None))
 
 
 def annotated_types(function: Callable[..., Any], signature: inspect.Signature) -> dict[str, Any]:
-    """The types of a function's parameters that JSON data is not passed to as it is."""
+    """The types of a function's parameters that cannot take JSON data as it is."""
     hints = _hints(function)
     if isinstance(function, type):
         hints = {**hints, **_hints(vars(function).get("__init__"))}

@@ -240,7 +240,9 @@ def test_one_of_several_leads_and_another_takes_over_when_it_ends(
             await until_async(lambda: first.said[:1] == ["The autopilot runs."])
             waits = asyncio.create_task(second.autopilot.run(stop[1]))
             await until_async(lambda: bool(second.said))
-            assert second.said == ["Another process runs the autopilot; this one stands by."]
+            assert second.said == [
+                "Another process is running the autopilot; this process stands by."
+            ]
             stop[0].set()
             await leads
             await until_async(lambda: "The autopilot runs." in second.said)

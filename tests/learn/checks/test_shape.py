@@ -100,7 +100,7 @@ def test_imports_of_what_is_absent_are_named() -> None:
      "from urllib import request", "from multiprocessing.pool import Pool"],
 )  # fmt: skip
 def test_imports_that_a_sandbox_refuses_are_said_early(line: str) -> None:
-    assert "reach neither the network" in imports(F, f"def f(x):\n    {line}\n    return x\n")
+    assert "may not use the network" in imports(F, f"def f(x):\n    {line}\n    return x\n")
 
 
 def judged(old: PromptTemplate, new: PromptTemplate) -> str:

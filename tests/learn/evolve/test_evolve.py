@@ -159,9 +159,9 @@ def test_an_evaluator_that_never_says_anything_is_an_error(make_store: MakeStore
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"first_tasks": 0}, "a whole number"),
-        ({"patience": True}, "a whole number"),
-        ({"max_growth": 0.5}, "a number from 1 up"),
+        ({"first_tasks": 0}, "a positive whole number"),
+        ({"patience": True}, "a positive whole number"),
+        ({"max_growth": 0.5}, "a number of at least 1"),
         ({"proposers": []}, "a list of llm and ast"),
         ({"proposers": "ast"}, "a list of llm and ast"),
         ({"proposers": ["asd"]}, "a list of llm and ast"),

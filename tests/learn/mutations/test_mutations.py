@@ -8,7 +8,7 @@ import signal
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ratchet.learn.mutations import (
@@ -73,7 +73,6 @@ def arguments(source: str) -> str:
 
 @pytest.mark.parametrize("operator", OPERATORS)
 @given(name=st.sampled_from(sorted(SOURCES)), seed=st.integers(0, 10_000))
-@settings(max_examples=15, deadline=None)
 def test_every_mutant_parses_and_keeps_its_signature(operator: str, name: str, seed: int) -> None:
     code = Code(SOURCES[name], name)
     grown = grow(code, operator, random.Random(seed))
@@ -100,7 +99,6 @@ EXPRESSIONS = st.recursive(
 
 
 @given(expression=EXPRESSIONS, condition=EXPRESSIONS, seed=st.integers(0, 10_000))
-@settings(max_examples=30, deadline=None)
 def test_chains_of_mutations_of_any_function_stay_functions(
     expression: str, condition: str, seed: int
 ) -> None:

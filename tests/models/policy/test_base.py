@@ -66,7 +66,7 @@ def test_an_adapter_that_is_absent_broken_or_of_another_kind_is_named(
     made = save_adapter(tmp_path / "made", base)
     weights = made / "adapter_model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-10])
-    with pytest.raises(ModelUnavailable, match="not a whole file in the safetensors format"):
+    with pytest.raises(ModelUnavailable, match="not a complete file in the safetensors format"):
         adapter_hash(made)
     config = json.loads((made / "adapter_config.json").read_text())
     (made / "adapter_config.json").write_text(json.dumps({**config, "use_dora": True}))

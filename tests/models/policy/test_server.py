@@ -140,10 +140,10 @@ def test_adapters_beyond_memory_come_back_from_their_folders(
     ("given", "status", "said"),
     [
         ({"model": "gpt-5"}, 404, "no model 'gpt-5' here; there are 'local/tiny', 'first'"),
-        ({"max_tokens": -1}, 400, "max_tokens is not negative"),
-        ({"temperature": -0.5}, 400, "temperature is not negative"),
+        ({"max_tokens": -1}, 400, "max_tokens must not be negative"),
+        ({"temperature": -0.5}, 400, "temperature must not be negative"),
         ({"response_format": {"type": "json_schema"}}, 400, "format 'json_schema' is not"),
-        ({"tools": [{"type": "function"}], "tool_choice": "required"}, 400, "cannot be required"),
+        ({"tools": [{"type": "function"}], "tool_choice": "required"}, 400, "cannot be forced"),
         ({"messages": []}, 400, "There are no messages"),
         ({"messages": [{"role": "king", "content": ""}]}, 400, "no role 'king'"),
         (

@@ -137,7 +137,7 @@ def test_rules_are_switched_on_and_off() -> None:
     assert Redactor(RedactionRules(enabled=False)).text(text) == text
     with pytest.raises(ConfigError, match="no rule 'mail'"):
         Redactor(RedactionRules(rules=("mail",)))
-    with pytest.raises(ConfigError, match="some to hold"):
+    with pytest.raises(ConfigError, match="with and without a minus"):
         Redactor(RedactionRules(rules=("ip", "-email")))
 
 
@@ -162,7 +162,7 @@ def test_a_project_names_fields_of_its_own() -> None:
     }
     cut = '{"customer": {"id": 4, "name": "Ann Miller", "x'
     assert "Ann" not in Redactor(RedactionRules(keys=("customer.name",))).text(cut)
-    with pytest.raises(ConfigError, match="names no field"):
+    with pytest.raises(ConfigError, match="is not a field name"):
         Redactor(RedactionRules(keys=("*",)))
 
 

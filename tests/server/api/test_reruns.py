@@ -155,12 +155,3 @@ def test_a_trace_whose_input_is_not_as_it_was_says_so_and_is_not_queued(
     put_trace(server, asked, **more)
     assert why in ok(http.get("/v1/reruns/place", params={"trace": TRACE}))["problem"]
     assert why in ok(http.post("/v1/reruns", json={"trace": TRACE}), 422)["detail"]
-
-
-def test_what_is_unknown_or_ambiguous_is_refused(http: httpx2.Client) -> None:
-    ok(http.post("/v1/reruns", json={"trace": "f" * 32}), 404)
-    ok(http.post("/v1/reruns", json={"rollout": "nothing"}), 404)
-    ok(http.post("/v1/reruns", json={}), 422)
-    ok(http.post("/v1/reruns", json={"rollout": "a", "trace": TRACE}), 422)
-    ok(http.get("/v1/reruns/place"), 422)
-    ok(http.get("/v1/reruns/nothing"), 404)

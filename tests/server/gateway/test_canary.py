@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from ratchet.server.gateway import DIALECTS, GatewayTarget
-from ratchet.server.gateway.headers import CONVERSATION_HEADER
 from ratchet.server.gateway.substitution import TTL_S, PromptSubstituter, Substitution
-from ratchet.server.gateway.units import CallUnit, conversation_of, unit_of
+from ratchet.server.gateway.units import CallUnit, unit_of
 from ratchet.store import Store
 from ratchet.types import (
     Activation,
@@ -130,16 +129,6 @@ def test_the_unit_is_the_conversation_else_the_user_else_the_trace_else_the_begi
     longer["messages"] += [{"role": "assistant", "content": "Hi"}]
     assert unit_of(longer) == begun
     assert unit_of(chat("Bye")) != begun
-
-
-@pytest.mark.parametrize("given", [{}, {"messages": 7}, {"input": "x"}, {"messages": ["\ud800"]}])
-def test_any_request_has_a_unit(given: dict[str, Any]) -> None:
-    assert unit_of(given).id
-
-
-def test_a_header_names_the_conversation() -> None:
-    assert conversation_of([(b"host", b"x"), (CONVERSATION_HEADER, b" talk ")]) == "talk"
-    assert conversation_of([]) == ""
 
 
 def test_a_call_in_a_canary_leaves_a_start_while_the_upstream_hangs(

@@ -189,7 +189,7 @@ def test_a_repository_without_the_remote_says_so(at_github: Any) -> None:
 def test_a_remote_that_is_gone_is_named(at_github: Any, tmp_path: Path) -> None:
     release = at_github.released()
     at_github.remote.rename(tmp_path / "moved.git")
-    with pytest.raises(ShipError, match="is not there, or hidden from you"):
+    with pytest.raises(ShipError, match="does not exist, or is hidden from you"):
         at_github.propose(release)
 
 
@@ -198,7 +198,9 @@ def test_a_push_that_is_refused_says_why(at_github: Any) -> None:
     hook = at_github.remote / "hooks" / "pre-receive"
     hook.write_text("#!/bin/sh\necho 'only on Mondays' >&2\nexit 1\n")
     hook.chmod(0o755)
-    with pytest.raises(ShipError, match=r"refuses the branch by its rules: .*only on Mondays"):
+    with pytest.raises(
+        ShipError, match=r"refuses the branch because of its rules: .*only on Mondays"
+    ):
         at_github.propose(release)
     assert at_github.forge.requests == []
     hook.unlink()

@@ -36,7 +36,7 @@ def test_a_program_that_opens_the_terminal_is_told_that_there_is_none(
     tmp_path: Path, upstream: str
 ) -> None:
     recording = recorded(project(tmp_path, main="open('/dev/tty')"), "main.py", upstream=upstream)
-    assert any("wants a terminal, which rollouts have none of" in note for note in recording.notes)
+    assert any("needs a terminal, which rollouts do not have" in note for note in recording.notes)
 
 
 def test_a_command_that_does_not_end_is_ended_with_its_grandchildren(

@@ -95,3 +95,38 @@ def test_nothing_is_real_while_the_simulated_model_answers(tmp_path: Path, upstr
     [contact] = recording.contacts
     assert contact.requests == {"POST /orders": 1}
     assert [Path(program.path).name for program in recording.programs] == ["ls"]
+
+
+LOOP = """
+import json, os, urllib.request
+
+def ask(system, question):
+    body = {"model": "m", "messages": [
+        {"role": "system", "content": system}, {"role": "user", "content": question}]}
+    request = urllib.request.Request(
+        os.environ.get("OPENAI_BASE_URL", "https://api.openai.com/v1") + "/chat/completions",
+        json.dumps(body).encode(),
+        {"content-type": "application/json"})
+    with urllib.request.urlopen(request) as response:
+        return json.load(response)["choices"][0]["message"]["content"]
+
+for system, end in (
+    ("Plan the next step. Begin with 'The task is complete:' when none is left.", "complete:"),
+    ("Talk with the other agent about its order. Reply TERMINATE once you agree.", "TERMINATE"),
+):
+    said = ""
+    while end not in said:
+        said = ask(system, f"So far: {said}")
+    print(said)
+"""
+
+
+def test_an_agent_that_loops_until_the_model_says_a_phrase_of_its_prompt_ends(
+    tmp_path: Path,
+) -> None:
+    root = project(tmp_path, main=LOOP)
+    recording = recorded(root, "main.py", simulated=True, OPENAI_API_KEY="")
+    assert recording.stdout.splitlines() == ["The task is complete:", "TERMINATE"], (
+        recording.stderr_tail
+    )
+    assert len(recording.calls) < 20

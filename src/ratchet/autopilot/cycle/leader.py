@@ -1,4 +1,4 @@
-"""Leadership: of several processes on one store, one runs the autopilot of an agent."""
+"""Leadership: of several processes on a store, only one runs an agent's autopilot."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TTL_S, RENEW_S = 15.0, 5.0
 
 
 class Leader:
-    """Takes the lease of an agent's autopilot, and keeps it from a thread of its own.
+    """Takes the lease of an agent's autopilot, and renews it in its own thread.
 
     Long work does not lose it. A leader that was cut off from the store finds its writes refused.
 
@@ -43,7 +43,7 @@ class Leader:
 
     @contextmanager
     def leading(self) -> Iterator[bool]:
-        """Try to lead for the block: whether that succeeded.
+        """Try to lead within the block; yields whether that succeeded.
 
         In the block, every write to the store carries the lease's fencing token.
         """

@@ -58,7 +58,7 @@ class FileValue(NamedTuple):
 
 
 def _say_nothing(_: str) -> None:
-    """Leave a sentence to nobody."""
+    """Ignore a sentence."""
 
 
 def read_values(
@@ -129,7 +129,7 @@ def _is_csv(path: Path) -> bool:
 
 
 def _is_lines(head: bytes) -> bool:
-    """Whether each line is a value of its own."""
+    """Whether each line is a separate value."""
     head = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     first, newline, tail = head.partition(b"\n")
     first = first.strip()
@@ -299,7 +299,7 @@ def _behind(source: _Text, reader: JsonReader) -> Iterator[FileValue]:
 
 
 def _is_message(value: Any) -> bool:
-    """Whether a list item is a message of one conversation rather than a value of its own."""
+    """Whether a list item is a message of a conversation rather than a separate value."""
     return isinstance(value, dict) and "role" in value and "messages" not in value
 
 
@@ -353,7 +353,7 @@ def _next(source: _Text, reader: JsonReader, wrap: Callable[[Any], Any]) -> File
 
 
 def _fault(source: _Text, reader: JsonReader, end: int) -> str:
-    """What is wrong with a value that was read, though it is JSON."""
+    """The problem with a value that is valid JSON; empty if there is none."""
     try:
         reader.check(source.text, source.at)
     except ValueError as error:

@@ -18,7 +18,7 @@ class Format(NamedTuple):
     read: Callable[[Any, ImportContext], ImportedRecords]
     """Converts a value; raises FormatMismatch when it is not of this format."""
     expects: str = ""
-    """What a value of this format has, for users."""
+    """Contents of a value of this format, for users."""
     keys: frozenset[str] = frozenset()
     """Keys that values of this format have, to find the nearest format of others."""
 
@@ -81,7 +81,7 @@ FORMATS: dict[str, Format] = {
         frozenset({"messages", "conversations", "conversation", "prompt", "completion"}),
     ),
 }
-"""Formats by name. A value that matches several is of the first."""
+"""Formats by name. A value that matches several counts as the first."""
 
 
 def format_of(value: Any, formats: Mapping[str, Format] = FORMATS) -> str | None:

@@ -159,7 +159,7 @@ def _read_one(value: Any, position: int, context: ImportContext) -> ImportedReco
 
 
 def _rewards(value: Mapping[str, Any]) -> tuple[dict[str, float], tuple[str, ...]]:
-    """Rewards by name, and a clause for each that was left out because it is no number."""
+    """Rewards by name, and a clause for each one left out because it is not a number."""
     rewards: dict[str, float] = {}
     dropped: list[str] = []
     for key in _REWARDS:
@@ -202,7 +202,7 @@ def _reward(name: str, value: Any) -> float:
 
 
 def _input(prompt: list[Any]) -> Any:
-    """Input of the agent: the user's text if that is all, else the messages."""
+    """Input of the agent: the user's text if there is only that, otherwise the messages."""
     users = [message for message in prompt if message["role"] == "user"]
     if len(users) == 1 and all(part.get("type") == "text" for part in users[0]["parts"]):
         return message_text(users[0])

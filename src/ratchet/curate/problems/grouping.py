@@ -1,4 +1,4 @@
-"""Groups occurrences into problems: to known ones first, the rest by resemblance."""
+"""Groups occurrences into problems: into known ones first, the rest by resemblance."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from ratchet.curate.problems.titles import title_of
 from ratchet.types import Occurrence, Problem, ProblemKind, content_hash
 
 ALIKE_MESSAGES = 0.6
-"""Cosine from which messages are of one problem."""
+"""Minimum cosine of messages of one problem."""
 
 ALIKE_QUESTIONS = 0.35
-"""Cosine from which questions are. `benchmarks/problems.py` measured both."""
+"""Minimum cosine of questions of one problem. `benchmarks/problems.py` measured both."""
 
 GENERAL = 0.05
 """Share of an agent's traces from which failures of one kind that have no words in common are a
 problem of their own. Noise of 10 % over eight kinds is below it."""
 
 FEWEST = 3
-"""Traces that make a problem: fewer may be chance."""
+"""Minimum number of traces of a problem: fewer may be chance."""
 
 Key = tuple[str, ProblemKind, str, bool]
 """Agent, kind, place and kind of text: occurrences of different keys are never one problem."""
@@ -45,7 +45,7 @@ Id = TypeVar("Id", bound=Hashable)
 
 
 class Grouped(msgspec.Struct, frozen=True):
-    """What grouping found."""
+    """The result of grouping."""
 
     problem_of: dict[str, str]
     """Problem by occurrence, of those that belong to one."""
@@ -147,7 +147,7 @@ class _Sorting(NamedTuple):
 
     @property
     def alike(self) -> float:
-        """Cosine from which two are of one problem."""
+        """Minimum cosine of two occurrences of one problem."""
         return ALIKE_MESSAGES if self.is_message else ALIKE_QUESTIONS
 
     def nearest(self, occurrence: Occurrence, profiles: Mapping[Id, Profile]) -> Id | None:
@@ -181,7 +181,7 @@ class _Sorting(NamedTuple):
         return [cluster for cluster in merged if cluster.traces >= FEWEST]
 
     def _merged(self, clusters: list[_Cluster]) -> list[_Cluster]:
-        """Clusters that resemble one another as occurrences do are one."""
+        """Merge clusters that resemble one another as occurrences do."""
         merged: list[_Cluster] = []
         for cluster in sorted(clusters, key=lambda cluster: -len(cluster.members)):
             nears = [profile_cosine(cluster.profile, m.profile, self.weight) for m in merged]
@@ -198,7 +198,7 @@ class _Sorting(NamedTuple):
 def _message_terms(
     alike: Sequence[Occurrence], known: Iterable[Profile]
 ) -> dict[str, frozenset[str]]:
-    """What is compared of messages, by occurrence: what a coach says, or else a program."""
+    """The messages to compare, by occurrence: a coach's words, or otherwise a program's."""
     said = [words_of(masked(each.mistake) or each.text) for each in alike]
     blanked = with_blanks(said, (term for profile in known for term in profile.shares))
     return {each.id: message_terms(words) for each, words in zip(alike, blanked, strict=True)}

@@ -1,4 +1,4 @@
-"""Core set: the few tasks whose mean score ranks candidates as the whole dataset does."""
+"""Core set: a few tasks whose mean score ranks candidates as the whole dataset does."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ STEP = 0.25
 
 
 def core_set(response: ItemResponse, size: int, among: Sequence[int] | None = None) -> list[int]:
-    """Select tasks one after the other, each the one that helps most to tell neighbours apart.
+    """Select tasks one by one, each helping most to tell neighbours apart.
 
     Of the tasks selected, the mean score of a candidate rises by the sum of their slopes and varies
     by the sum of their variances. What is maximised is the mean logarithm of the squared ratio over

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ratchet.curate.refinement.text_clusters import Integers
 
 ENOUGH = 50
-"""Live inputs below which nothing is said."""
+"""Minimum number of live inputs for a result."""
 
 MOST_CLUSTERS = 24
 TEXTS_PER_CLUSTER = 25
@@ -26,7 +26,7 @@ PERMUTATIONS = 999
 
 
 class CoveredCluster(msgspec.Struct, frozen=True):
-    """One kind of live inputs, and how many tasks are of it."""
+    """A kind of live inputs, and the number of tasks of it."""
 
     words: tuple[str, ...]
     """Words that distinguish it."""
@@ -43,26 +43,27 @@ class CoveredCluster(msgspec.Struct, frozen=True):
     gap: bool
     """Whether the dataset has too few of it."""
     place: tuple[float, float]
-    """Where it lies on a map; near clusters have words in common."""
+    """Position on a map; nearby clusters have words in common."""
     of_tasks: tuple[int, ...] = ()
-    """Which of the dataset's tasks are of it, by their place."""
+    """Indexes of the dataset's tasks of this kind."""
     of_live: tuple[int, ...] = ()
-    """Which of the live inputs are of it, by their place."""
+    """Indexes of the live inputs of this kind."""
 
 
 class Coverage(msgspec.Struct, frozen=True):
-    """A dataset beside live traffic."""
+    """A dataset compared with live traffic."""
 
     clusters: tuple[CoveredCluster, ...]
-    """The most frequent first."""
+    """Most frequent first."""
     inputs: int
     """Number of live inputs."""
     distance: float
-    """Total variation between the shares of traffic and dataset: 0 alike, 1 disjoint."""
+    """Difference between the shares of traffic and dataset: 0 identical, 1 disjoint (total
+    variation)."""
     drift: float
-    """Total variation between the older and the newer half of the traffic."""
+    """Difference between the older and the newer half of the traffic (total variation)."""
     drift_p: float
-    """Probability of so much drift if the order of the inputs were chance (permutation test)."""
+    """Probability of this much drift if the inputs' order were random (permutation test)."""
 
     @property
     def gaps(self) -> tuple[CoveredCluster, ...]:

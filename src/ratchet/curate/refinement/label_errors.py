@@ -22,7 +22,7 @@ ENOUGH = 8
 candidates find a third."""
 
 ENOUGH_ON_A_TASK = 5
-"""Candidates that must have run a task."""
+"""Minimum number of candidates that ran a task."""
 
 MOST_ANSWERS = 4
 """Alternatives considered for a task: the most frequent answers."""
@@ -31,14 +31,15 @@ CONCENTRATION = 0.7
 """Of the Dirichlet distribution of wrong answers: below 1, some mistakes are more usual."""
 
 JUDGE_ERROR = (0.05, 0.45)
-"""Bounds of the share of another evaluator's verdicts that are taken for wrong."""
+"""Bounds of the assumed share of another evaluator's wrong verdicts."""
 
 RIGHT = 0.5
-"""Scores from here on mean a right answer."""
+"""Minimum score of a right answer."""
 
 
 FEW_WRONG = 0.1
-"""Share, of the tasks on which candidates agree on an answer, whose labels may be wrong alike."""
+"""Of the tasks on which candidates agree on an answer, the share whose labels may be wrong
+alike."""
 
 
 class Suspect(msgspec.Struct, frozen=True):
@@ -49,7 +50,7 @@ class Suspect(msgspec.Struct, frozen=True):
     wrong: float
     """Probability that the label is wrong."""
     answer: Any = None
-    """The most probable answer instead, of the part; None when there is none."""
+    """The most probable other answer for the part; None if there is none."""
     path: Path = ()
     """Keys of the part of the label that is wrong; empty for all of it."""
     answer_share: float = 0.0
@@ -65,10 +66,10 @@ class Suspect(msgspec.Struct, frozen=True):
 
 
 class Suspects(msgspec.Struct, frozen=True):
-    """The tasks by how probably their labels are wrong, and the model they follow from."""
+    """Tasks by the probability of a wrong label, and the model behind it."""
 
     ranked: tuple[Suspect, ...]
-    """Of the tasks that enough candidates have run, the most suspicious first."""
+    """Tasks that enough candidates ran, most suspicious first."""
     response: ItemResponse
     """Its rows are `rows`."""
     rows: tuple[int, ...]
@@ -76,7 +77,7 @@ class Suspects(msgspec.Struct, frozen=True):
 
 
 def find_suspects(results: Results) -> Suspects | None:
-    """Rank tasks by how probably their labels are wrong.
+    """Rank tasks by the probability of a wrong label.
 
     Three things speak against a label: weak candidates succeed where strong ones fail, candidates
     agree on another answer, and other evaluators or people contradict the scores.
@@ -99,7 +100,7 @@ def find_suspects(results: Results) -> Suspects | None:
 
 
 def _ranked_parts(label_results: Results) -> tuple[tuple[Suspect, ...], ItemResponse | None]:
-    """The most suspicious part of each label, and the model that it follows from."""
+    """The most suspicious part of each label, and the model behind it."""
     import numpy as np
 
     results, parts = by_part(label_results)
@@ -155,7 +156,7 @@ def _ranked_parts(label_results: Results) -> tuple[tuple[Suspect, ...], ItemResp
 
 
 class _Mistakes:
-    """What candidates agree to say in place of a label: on many tasks alike if it is their mistake.
+    """The answer candidates agree on instead of a label; if on many tasks, it is their mistake.
 
     A rule of the house that no candidate knows makes them agree on the same wrong answer, wherever
     it applies. Labels that are wrong in the same way are few.
@@ -188,7 +189,7 @@ class _Mistakes:
 def _alternatives(
     results: Results, row: int, at: int, scores: Floats
 ) -> list[tuple[Alternative, Any, int]]:
-    """What the scores would be under other answers: those that several candidates gave.
+    """The scores under other answers, namely those that several candidates gave.
 
     Without any, the opposite of the scores: strong candidates fail only where the label is wrong.
     """

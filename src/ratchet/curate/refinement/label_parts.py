@@ -1,4 +1,4 @@
-"""Labels part by part: the fields of an object are judged each by itself.
+"""Labels by part: each field of an object is judged separately.
 
 A score of 0.75 says that an answer is three quarters right, not whether it contradicts the label.
 Where a label has a form that answers can be compared with, an object or one of a few texts, the
@@ -20,10 +20,10 @@ import msgspec
 from ratchet.curate.refinement.results import Cell, Results, answer_key
 
 Path: TypeAlias = tuple[str, ...]
-"""Keys that lead to a part of a label; empty for all of it."""
+"""Keys of a part of a label; empty for the whole label."""
 
 FULL_MARKS = 0.999
-"""Scores from here on mean that an answer is right in every part."""
+"""Minimum score of an answer that is right in every part."""
 
 ABSENT = "\0absent"
 """The value of a part that an answer does not have."""
@@ -32,7 +32,7 @@ _FENCED = re.compile(r"```[\w-]*\n(.*?)```", re.DOTALL)
 
 
 class LabelPart(msgspec.Struct, frozen=True):
-    """One part of a task's label."""
+    """A part of a task's label."""
 
     row: int
     """Row of the task in the results."""
@@ -42,7 +42,7 @@ class LabelPart(msgspec.Struct, frozen=True):
 
 
 def by_part(results: Results) -> tuple[Results, tuple[LabelPart, ...]]:
-    """The results with each part of a label as a task of its own, and what each row is."""
+    """The results with each part of a label as a separate task, and the meaning of each row."""
     counts = Counter(
         answer_key(plain(task.expected)) for task in results.tasks if task.expected is not None
     )
@@ -64,7 +64,7 @@ def by_part(results: Results) -> tuple[Results, tuple[LabelPart, ...]]:
 
 
 def plain(value: Any) -> Any:
-    """A value as data: JSON that stands in a text, also in a fence, is what it says."""
+    """A value as data: JSON in a text, even in a fence, is parsed."""
     if not isinstance(value, str):
         return value
     fenced = _FENCED.search(value)
@@ -79,7 +79,7 @@ def plain(value: Any) -> Any:
 
 
 def with_part(label: Any, path: Path, value: Any) -> Any:
-    """A label with another value of a part, in the form that it has: an object stays an object."""
+    """A label with a part's value replaced, in the same form: an object stays an object."""
     if not path:
         parsed = plain(value)
         if isinstance(label, str):
@@ -115,7 +115,7 @@ def _leaves(label: Any, path: Path = ()) -> dict[Path, Any]:
 
 
 def _part_of(cell: Cell, path: Path, expected: str) -> Cell:
-    """What a candidate said of a part, right or wrong."""
+    """A candidate's value of a part, right or wrong."""
     full = bool(cell.scores) and sum(cell.scores) >= FULL_MARKS * len(cell.scores)
     answers = []
     for _, output in cell.answers:

@@ -1,4 +1,4 @@
-"""Inputs of live traffic: what people asked the agent, oldest first."""
+"""Inputs of live traffic, oldest first."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from ratchet.store import Store
 from ratchet.types.trace import TraceFilter
 
 LIMIT = 2000
-"""Inputs read, the newest."""
+"""Number of newest inputs read."""
 
 MOST_TRACES = 20_000
-"""Traces searched for them."""
+"""Number of traces searched for them."""
 
 
 def live_inputs(store: Store, agent: str | None = None, limit: int = LIMIT) -> list[Any]:

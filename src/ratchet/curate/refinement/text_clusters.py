@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     Integers = NDArray[np.intp]
 
 WIDTH = 2048
-"""Length of a text's vector; words that share a place are told apart by their other words."""
+"""Length of a text's vector; words that share a place are distinguished by neighbouring words."""
 
 MAX_CHARACTERS = 4000
 """Characters of a text that are read."""
@@ -47,7 +47,7 @@ class Clusters(msgspec.Struct, frozen=True, eq=False):
     """For each cluster, the words that distinguish it."""
 
     def places(self) -> list[tuple[float, float]]:
-        """Where each centre lies on the plane that shows most of their differences."""
+        """Position of each centre on the plane that shows most of their differences."""
         import numpy as np
 
         around = self.centres - self.centres.mean(0)
@@ -68,7 +68,7 @@ class Clusters(msgspec.Struct, frozen=True, eq=False):
 
 
 def text_of(value: Any) -> str:
-    """A task's input as the text that it is clustered by."""
+    """A task's input as text for clustering."""
     if isinstance(value, str):
         return value
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Expected answers of synthetic inputs: from an oracle, or where several solvers agree."""
+"""Expected answers of synthetic inputs: from an oracle, or if several solvers agree."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ratchet.types import InputError, Task
 from ratchet.types.wording import counted
 
 ENOUGH = 2
-"""Answers that must agree, and all that were given."""
+"""Number of answers that must agree, and of all answers."""
 
 EXAMPLES = 5
 
@@ -30,11 +30,11 @@ _SYSTEM = (
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """An expected answer, or why there is none."""
+    """An expected answer, or the reason why there is none."""
 
     expected: Any = None
     by: str = ""
-    """Where it comes from."""
+    """The source of the answer."""
     problem: str = ""
 
 
@@ -47,7 +47,7 @@ class Answerer(Protocol):
 
 
 Solver = Callable[[Sequence[Any]], Awaitable[Sequence[Sequence[Any]]]]
-"""Solves inputs, each several times, independently; returns the answers given to each."""
+"""Solves each input several times, independently; returns the answers to each."""
 
 
 class Oracle:
@@ -79,7 +79,7 @@ class Oracle:
 
 
 class SolverAgreement:
-    """Answers where all solvers agree, over all their tries.
+    """Answers if all solvers agree in all their tries.
 
     Args:
         solvers: Solvers by name.
@@ -134,8 +134,8 @@ class CoachSolver:
         self._tasks = [task for task in tasks if task.expected is not None]
         if not self._tasks:
             raise InputError(
-                "No task has an expected answer, so nothing shows the coach what an answer is.",
-                hint="Give an oracle instead, or keep the inputs without answers (--open).",
+                "No task has an expected answer, so the coach has no example of an answer.",
+                hint="Give an oracle, or keep the inputs without answers (--open).",
             )
         self._coach = coach
         self._rng = rng

@@ -1,4 +1,4 @@
-"""Boundary values: real inputs with one or two values at the edge of what is allowed."""
+"""Boundary values: real inputs with one or two values at the limit of what is allowed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ UNICODE = (
     "a​b",  # a space of no width
 )
 LONG = 4
-"""A long text is the longest seen, repeated so often."""
+"""A long text is the longest one seen, repeated this often."""
 
 MOST_CHARACTERS = 20_000
 
@@ -105,7 +105,7 @@ def _changes(
 
 
 class _Resized:
-    """Stands for the list that is there, with another number of items."""
+    """Stands for the existing list with a different number of items."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -136,7 +136,7 @@ def _sizes(schema: Mapping[str, Any]) -> list[int]:
 
 
 def _replaced(value: Any, path: Path, new: Any) -> Any:
-    """The value with another one at a place; unchanged if there is no such place."""
+    """The value with the part at a place replaced; unchanged if there is no such place."""
     if not path:
         if isinstance(new, _Resized):
             items = value if isinstance(value, list) else []

@@ -47,10 +47,10 @@ MOST_SHOWN = 1500
 """Characters of an example that are shown."""
 
 AT_ONCE = 4
-"""Calls made at once."""
+"""Number of concurrent calls."""
 
 MOST_USELESS = 5
-"""Answers in a row that may be of no use."""
+"""Maximum number of useless answers in a row."""
 
 _SYSTEM = (
     "You write test inputs for a software agent. They are new, realistic, different from one"
@@ -129,7 +129,7 @@ class CoachInputs:
             for failure in drafted:
                 if isinstance(failure, BaseException):
                     raise failure
-        raise MethodEnded(f"The coach's answers are of no use: {self._problem}.")
+        raise MethodEnded(f"The coach's answers are useless: {self._problem}.")
 
     async def _draft(self, order: str) -> list[Sample]:
         number, self._number = self._number, self._number + 1

@@ -19,19 +19,19 @@ from ratchet.types import Task, canonical_json
 BY = "recombined slots"
 
 ENOUGH = 3
-"""Inputs that a template must fit."""
+"""Minimum number of inputs of a template."""
 
 ALIKE = 0.5
-"""Share of words that inputs of one template have in common."""
+"""Minimum share of words common to the inputs of a template."""
 
 MOST_TEXTS = 400
-"""Texts among which templates are searched."""
+"""Maximum number of texts searched for templates."""
 
 TRIES = 20
 """Draws for each sample before a template counts as exhausted."""
 
 SHARED = 4
-"""Tasks that must share a slot's value with another, to conclude that the slot decides."""
+"""Minimum number of tasks that share a slot's value with another, to conclude that it decides."""
 
 _WORD = re.compile(r"\w+|\s+|[^\w\s]")
 
@@ -140,7 +140,7 @@ def _common(first: Sequence[str], second: Sequence[str]) -> list[str]:
 
 
 def _template(words: Sequence[str], fixed: Sequence[str], tasks: Sequence[Task]) -> Template | None:
-    """The template of texts that share the fixed words, of which `words` is one."""
+    """The template of texts that share the fixed words; `words` is one of the texts."""
     parts, at = [""], 0
     for word in words:
         if at < len(fixed) and word == fixed[at]:
@@ -166,7 +166,7 @@ def _combinations(template: Template) -> int:
 
 
 def _answer_of(template: Template) -> Answer | None:
-    """How the expected answer follows from the slots; None if it does not visibly do so."""
+    """How the expected answer follows from the slots; None if it visibly does not."""
     return _repeated(template) or _decided(template)
 
 
@@ -202,7 +202,7 @@ def _frame(text: str, values: Sequence[str]) -> tuple[str | int, ...]:
 
 
 def _decided(template: Template) -> Answer | None:
-    """One slot decides the answer: tasks that share its value share the answer, and some do."""
+    """A slot that decides the answer: tasks that share its value share the answer."""
     for slot in range(len(template.values[0])):
         answers: dict[bytes, list[Any]] = defaultdict(list)
         for values, task in zip(template.values, template.tasks, strict=True):

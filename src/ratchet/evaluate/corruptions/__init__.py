@@ -1,4 +1,4 @@
-"""Damage, harmless edits and attacks that are made to real outputs, to measure evaluators with."""
+"""Damage, harmless edits and attacks applied to real outputs, to measure evaluators."""
 
 from ratchet.evaluate.corruptions.attacks import INJECTIONS, PADDINGS
 from ratchet.evaluate.corruptions.corruption import Change, Changed, Material, made

@@ -1,4 +1,4 @@
-"""Asks a language model for evaluators: it reads the agent, and outputs with what is known of them.
+"""Asks a language model for evaluators, showing it the agent and outputs with known verdicts.
 
 What it writes is data: code runs in the sandbox only, and the report card decides what is kept.
 """
@@ -21,13 +21,13 @@ from ratchet.observe.redaction import marks_in
 from ratchet.types import InputError
 
 SHOWN = 12
-"""Examples that the model is shown: half of them good ones, where that is known."""
+"""Number of examples shown to the model; half of them good, if that is known."""
 
 CHARACTERS = 1_500
-"""Characters of one value that it is shown."""
+"""Characters shown of a value."""
 
 SOURCE_CHARACTERS = 12_000
-"""Characters of the agent's source and prompts that it is shown."""
+"""Characters shown of the agent's source and prompts."""
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -95,7 +95,7 @@ async def propose_by_llm(
     ]
     reply = await ask_paid(client, request, kind="generator", schema=SCHEMA)
     if reply.problem or not isinstance(reply.data, dict):
-        return [], [f"The model's answer cannot be used: {reply.problem or 'it is no object'}."]
+        return [], [f"The model's answer cannot be used: {reply.problem or 'it is not an object'}."]
     proposals: dict[str, ProposedEvaluator] = {}
     refused: list[str] = []
     for item in reply.data["evaluators"][: 2 * count]:
@@ -114,7 +114,9 @@ async def propose_by_llm(
 def _read(item: dict[str, Any], model: str) -> ProposedEvaluator:
     name = re.sub(r"\W+", "_", item["name"]).strip("_").lower()[:80]
     if not name.isidentifier() or keyword.iskeyword(name):
-        raise InputError(f"The model named an evaluator {item['name'][:80]!r}, which is no name.")
+        raise InputError(
+            f"The model named an evaluator {item['name'][:80]!r}, which is not a valid name."
+        )
     fields: dict[str, Any] = {
         "name": name,
         "why": " ".join(item["why"].split())[:500],
@@ -161,14 +163,14 @@ def _described(examples: Sequence[KnownOutput], agent: str, existing: Sequence[s
 
 
 def _kind(output: Any) -> str:
-    """What type an output has, as a function gets it."""
+    """The type of an output that a function gets."""
     if isinstance(output, str) and data_of(output) is not None:
         return "str that holds JSON"
     return "None" if output is None else type(output).__name__
 
 
 def _chosen(examples: Sequence[KnownOutput]) -> list[KnownOutput]:
-    """Good ones, and bad ones of which most are near misses: crude failures are easily told."""
+    """Good examples, and bad ones, mostly near misses: crude failures are easy to detect."""
     near = [example for example in examples if example.is_near_miss][: SHOWN // 3]
     crude = [example for example in examples if example.good is False][: SHOWN // 2 - len(near)]
     acceptable = [

@@ -26,16 +26,16 @@ EQUAL_BY_CHANCE, ORDERED_BY_CHANCE = 0.3, 0.9
 that always holds, whatever the agent does, says nothing."""
 
 PRESENT = 0.8
-"""Share of the examples that have both of its sides."""
+"""Minimum share of the examples that have both sides of a relation."""
 
 MAY_BREAK = 0.05
-"""Share of the examples in which it may not hold: some outputs and some labels are wrong."""
+"""Maximum share of the examples that violate it: some outputs and some labels are wrong."""
 
 MOST = 12
-"""Relations proposed at most, the simplest first."""
+"""Maximum number of relations proposed, simplest first."""
 
 SHUFFLES = 200
-"""Pairs of different examples by which chance is measured."""
+"""Number of pairs of different examples used to measure chance."""
 
 _NAME = re.compile(r"\W+")
 
@@ -49,7 +49,7 @@ class _Relation(NamedTuple):
     word: str
     """As part of the evaluator's name."""
     words: str
-    """In a sentence, between its two sides."""
+    """Words between its two sides in a sentence."""
     code: str
     """Python over `left` and `right`."""
     holds: Callable[[Any, Any], bool]
@@ -106,7 +106,7 @@ _BODY = '''def {name}({parameters}):
 def propose_invariants(
     examples: Sequence[tuple[Any, Any]], *, seed: int = 0
 ) -> list[ProposedEvaluator]:
-    """Equalities and orders that hold in nearly all examples, and by chance in few.
+    """Equalities and orders that hold in nearly all examples, and rarely by chance.
 
     Args:
         examples: Output and input of each good example.
@@ -173,7 +173,7 @@ def _holds(
     right: Expression,
     luck: random.Random,
 ) -> bool:
-    """Whether it holds in nearly every example that has both sides, and seldom by chance."""
+    """Whether it holds in nearly every example with both sides, and rarely by chance."""
     sides = []
     broken = 0
     for pair in pairs:
@@ -216,7 +216,7 @@ def _proposal(
     )
     return ProposedEvaluator(
         name=name,
-        why=f"{words} This holds in 95 % or more of {count} good outputs, and seldom by chance.",
+        why=f"{words} This holds in 95 % or more of {count} good outputs, and rarely by chance.",
         made_by="invariant",
         source=source,
     )

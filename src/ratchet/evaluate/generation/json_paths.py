@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 Path: TypeAlias = tuple[str, ...]
 
 MAX_PATHS = 24
-"""Paths of one value that are looked at, in their order."""
+"""Maximum number of paths examined of a value, in order."""
 
 
 def data_of(value: Any) -> Any:
@@ -56,7 +56,7 @@ def at(value: Any, path: Path) -> Any:
 
 
 def is_number(value: Any) -> bool:
-    """Whether it is a number of JSON."""
+    """Whether a value is a JSON number."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 

@@ -7,22 +7,22 @@ from collections.abc import Sequence
 from typing import Any
 
 MOST_CHOICES = 8
-"""Distinct texts up to which a field is a choice."""
+"""Maximum number of distinct texts of a choice."""
 
 SEEN_EACH = 5
-"""Examples per distinct text that make a choice of them."""
+"""Minimum number of examples per distinct text of a choice."""
 
 SURE = 20
-"""Examples from which a pattern or a bound is inferred."""
+"""Minimum number of examples to infer a pattern or a bound."""
 
 LONGEST_MASK = 24
-"""Characters of a text up to which its shape is a pattern."""
+"""Maximum characters of a text whose shape is a pattern."""
 
 _TYPES = {bool: "boolean", int: "integer", float: "number", str: "string", type(None): "null"}
 
 
 def schema_of(values: Sequence[Any]) -> dict[str, Any]:
-    """A JSON schema that all these values fit, as narrow as their number allows.
+    """A JSON Schema that all these values fit, as narrow as their number allows.
 
     Fields that every object has are required; more fields are allowed. Few distinct texts become
     a choice, texts of one shape a pattern, numbers that are never negative have a minimum.

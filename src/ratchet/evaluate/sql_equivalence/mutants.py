@@ -1,4 +1,4 @@
-"""Small changes of a query, of which a good database shows that they change its result.
+"""Small changes of a query, which a good database reveals by a changed result.
 
 The kinds follow the mutation operators for SQL of Tuya, Suárez-Cabal and de la Riva (2007).
 """
@@ -13,7 +13,7 @@ from sqlglot import exp
 from ratchet.evaluate.sql_equivalence.parsing import in_sqlite
 
 MOST = 40
-"""Most mutants of a query."""
+"""Maximum number of mutants of a query."""
 
 _OPERATORS: dict[type[exp.Expr], tuple[type[exp.Binary], ...]] = {
     exp.GT: (exp.GTE, exp.LT),

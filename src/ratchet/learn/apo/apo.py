@@ -73,7 +73,7 @@ class APO:
             if value is None and name == "val_batch_size":
                 continue
             if type(value) is not int or value < 1:
-                raise InputError(f"APO({name}={value!r}): a whole number from 1 up is needed.")
+                raise InputError(f"APO({name}={value!r}): expected a positive whole number.")
         _check_temperature(diversity_temperature)
         for name, text in {
             "model": model,
@@ -82,11 +82,11 @@ class APO:
             "base_url": base_url,
         }.items():
             if text is not None and not (isinstance(text, str) and text):
-                raise InputError(f"APO({name}={text!r}): a name is needed, or None.")
+                raise InputError(f"APO({name}={text!r}): expected a name or None.")
         if isinstance(async_openai_client, str):
             raise InputError(
-                f"APO(async_openai_client={async_openai_client!r}):"
-                " a client is needed, not a string.",
+                f"APO(async_openai_client={async_openai_client!r}): expected a client, not a "
+                "string.",
                 hint='Name a model with model="...".',
             )
         model = apply_edit_model or model or gradient_model
@@ -120,11 +120,11 @@ class APO:
         if not _prompts(lab):
             raise InputError(
                 "The agent has no prompt to improve.",
-                hint='Name one: SYSTEM = ratchet.prompt("system", "You are ...").',
+                hint='Declare one: SYSTEM = ratchet.prompt("system", "You are ...").',
             )
         if not lab.has_coach:
             raise CoachUnavailable(
-                "APO needs a coach LLM, and none is configured.",
+                "APO needs a coach model, and none is configured.",
                 hint=f'Name one under [coach] in ratchet.toml: model = "{HOSTED_MODEL}".',
             )
         check_budget(lab)
@@ -160,10 +160,10 @@ def check_budget(lab: Lab) -> None:
     fewest, left = least(len(lab.train), len(lab.val)), rollouts_left(lab)
     if left < fewest:
         raise BudgetExhausted(
-            f"The budget does not cover one candidate: {fewest} rollouts are needed at least (the"
-            f" source and one candidate on a few train tasks, both on a few val tasks), and"
-            f" {int(left)} are left.",
-            hint="Raise rollouts under [improve.budget]; a few hundred rollouts are usual.",
+            f"The budget does not cover one candidate: at least {fewest} rollouts are needed (the "
+            "source and one candidate on a few train tasks, both on a few val tasks), and "
+            f"{int(left)} are left.",
+            hint="Raise rollouts under [improve.budget]; a few hundred are typical.",
         )
 
 
@@ -184,4 +184,4 @@ def _coach_options(client: Any, model: str | None, base_url: str | None) -> Mapp
 def _check_temperature(value: Any) -> None:
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if not is_number or not 0 <= value <= 2:
-        raise InputError(f"APO(diversity_temperature={value!r}): a number from 0 to 2 is needed.")
+        raise InputError(f"APO(diversity_temperature={value!r}): expected a number from 0 to 2.")

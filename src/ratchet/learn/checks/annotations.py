@@ -26,7 +26,7 @@ from ratchet.run.child import ChildProcess
 from ratchet.types import Candidate, Code
 
 SECONDS = 120.0
-"""Timeout of mypy; its first run reads the whole repository."""
+"""Timeout of mypy, whose first run reads the whole repository."""
 
 OUTPUT_BYTES = 4 * 1024 * 1024
 
@@ -34,7 +34,7 @@ _ERROR = re.compile(r"^(?P<file>.+?):\d+(?::\d+)?: error: (?P<message>.*)$", re.
 
 
 def has_mypy(root: Path, path: tuple[str, ...] | None = None) -> bool:
-    """Whether a repository configures mypy, and it is installed; see `installed`."""
+    """Whether a repository configures mypy and mypy is installed; see `installed`."""
     if not installed("mypy", path):
         return False
     if (root / "mypy.ini").is_file() or (root / ".mypy.ini").is_file():
@@ -120,9 +120,9 @@ class TypeChecks:
             child = ChildProcess(command, cwd=copy, environ=environment, stdin=Path(os.devnull))
             ended = await child.run(SECONDS, OUTPUT_BYTES)
         if ended.why != "exit" or ended.code not in (0, 1):
-            how = f"had not ended after {SECONDS:g} s." if ended.why == "late" else "could not run."
+            how = f"did not end within {SECONDS:g} s." if ended.why == "late" else "could not run."
             if not self._reported:
-                self._say(f"mypy {how} Where it does not end, types are not checked.{ended.tail()}")
+                self._say(f"mypy {how} Types are not checked in this case.{ended.tail()}")
             self._reported = True
             return None
         text = ended.stdout.decode("utf-8", "replace")

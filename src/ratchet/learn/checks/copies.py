@@ -63,7 +63,7 @@ class Copies:
             files = [file for file in own_files(self.root) if self._may(file)]
             size = sum(file.stat().st_size for file in files)
             if size > MAX_BYTES:
-                raise ValueError(f"{self.root} has {size} bytes; {MAX_BYTES} are copied at most")
+                raise ValueError(f"{self.root} has {size} bytes; at most {MAX_BYTES} are copied")
             self._files = files
         return self._files
 

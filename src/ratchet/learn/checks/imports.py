@@ -29,7 +29,7 @@ REFUSED = frozenset(
 """Modules for processes, the network, and interpreter internals."""
 
 CALLS = frozenset({"__import__", "breakpoint", "compile", "eval", "exec", "input"})
-"""Built-in functions that run code or prompt in ways that no check sees."""
+"""Built-in functions that run code or ask for input in ways that no check sees."""
 
 Source = Callable[[str], str]
 
@@ -67,8 +67,8 @@ def import_fault(old: Code, new: Code, module_text: str, is_there: Callable[[str
         heads = {".".join(parts[: end + 1]) for end in range(len(parts))}
         if heads & REFUSED and not heads & allowed:
             return (
-                f"imports {module}, which the source does not: code candidates reach neither the"
-                " network nor other processes nor the interpreter's own inside."
+                f"imports {module}, which the source does not: candidates may not use the "
+                "network, other processes or the interpreter's internals."
             )
         if not is_there(module):
             return f"imports {module}, which is not installed where the agent runs."

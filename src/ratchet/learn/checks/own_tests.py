@@ -29,7 +29,7 @@ SLOWER, LEAST_S = 10.0, 20.0
 seconds: other candidates wait for tests that hang."""
 
 MOST_FAILURES = 3
-"""Number of failing tests after which the run stops: one suffices to refuse."""
+"""Number of failing tests after which the run stops: one is enough to refuse."""
 
 _WITH_VALUE = frozenset({"-c", "--config-file", "--confcutdir", "-k", "-m", "-p", "--rootdir"})
 """Options of pytest and of Python that take a value."""
@@ -149,8 +149,8 @@ class OwnTests:
             )
             return ""
         self._report(
-            f"Before the code of {', '.join(names)} costs more than a few rollouts, it has to pass"
-            f" what touches it: {_files(self._tree.root, tests)}."
+            f"The code of {', '.join(names)} must pass the tests that touch it before it costs "
+            f"more than a few rollouts: {_files(self._tree.root, tests)}."
         )
         patience = max(LEAST_S, SLOWER * before.seconds)
         after = await self._verdict(tests, patch, before.failed, patience)
@@ -159,13 +159,13 @@ class OwnTests:
         if new:
             more = f" and {len(new) - MOST_FAILURES} more" if len(new) > MOST_FAILURES else ""
             return (
-                f"The code of {listed} fails tests of the repository that pass without it:"
-                f" {', '.join(new[:MOST_FAILURES])}{more}. {after.output}"
+                f"The code of {listed} fails tests of the repository that pass without it: "
+                f"{', '.join(new[:MOST_FAILURES])}{more}. {after.output}"
             )
         if after.passed < before.passed:
             return (
-                f"With the code of {listed}, {after.passed} tests of the repository pass where"
-                f" {before.passed} do without it."
+                f"With the code of {listed}, {after.passed} tests of the repository pass; without "
+                f"it, {before.passed}."
             )
         return ""
 

@@ -1,4 +1,5 @@
-"""The prompt check: a rewrite says something else, keeps placeholders and a sensible length."""
+"""The prompt check: a rewrite changes what the prompt says, and keeps its placeholders and a
+reasonable length."""
 
 from __future__ import annotations
 
@@ -55,7 +56,7 @@ def says_the_same(first: str, second: str) -> bool:
 
 
 def said(text: str) -> list[str]:
-    """What a prompt says, without what cannot matter."""
+    """What a prompt says, without the form that makes no difference."""
     return _PUNCTUATION.sub(" ", _FENCE.sub("", text)).split()
 
 

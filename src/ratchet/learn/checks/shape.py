@@ -18,7 +18,7 @@ GROWTH = 8.0
 """Maximum length of a candidate's code, as a multiple of the baseline's."""
 
 ROOM = 8_000
-"""Characters that code may have in any case."""
+"""Number of characters that code may always have."""
 
 
 async def keeps_shape(change: CandidateChange) -> str:
@@ -36,7 +36,7 @@ async def keeps_shape(change: CandidateChange) -> str:
 
 
 def shape_fault(old: Code, new: Code) -> str:
-    """How a candidate's function differs from the source's, as a predicate; empty if not."""
+    """How a candidate's function differs from the source's, as a predicate; empty if equal."""
     if new.function != old.function:
         return f"defines {new.function!r} in the place of {old.function!r}."
     limit = max(ROOM, int(GROWTH * len(old.source)))

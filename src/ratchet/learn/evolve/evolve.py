@@ -27,7 +27,7 @@ COACH = "llm"
 """Name of the coach among the proposers."""
 
 MUTATION = "ast"
-"""Name of mutation among them."""
+"""Name of mutation among the proposers."""
 
 
 class Evolve:
@@ -46,7 +46,7 @@ class Evolve:
 
     name = "evolve"
     needs_coach = None
-    """Uses a coach if one is configured; functions can be changed without."""
+    """Uses a coach if one is configured; without one, it can still change functions."""
 
     def __init__(
         self,
@@ -71,13 +71,13 @@ class Evolve:
             if value is None and name in optional:
                 continue
             if not (type(value) is int and value >= 1):
-                raise InputError(f"Evolve({name}={value!r}): a whole number from 1 up is needed.")
+                raise InputError(f"Evolve({name}={value!r}): expected a positive whole number.")
         if type(max_growth) not in (int, float) or not 1 <= max_growth < float("inf"):
-            raise InputError(f"Evolve(max_growth={max_growth!r}): a number from 1 up is needed.")
+            raise InputError(f"Evolve(max_growth={max_growth!r}): expected a number of at least 1.")
         kinds = (COACH, MUTATION)
         if isinstance(proposers, str) or not proposers or not {*proposers} <= {*kinds}:
             raise InputError(
-                f"Evolve(proposers={proposers!r}): a list of {' and '.join(kinds)} is needed."
+                f"Evolve(proposers={proposers!r}): expected a list of {' and '.join(kinds)}."
             )
         self._proposers = tuple(proposers)
         options = {"model": model, "base_url": base_url}
@@ -124,7 +124,7 @@ class Evolve:
         return await compared(lab, search, await search.run())
 
     def _useful(self, lab: Lab) -> tuple[Coaching | None, list[str]]:
-        """The coach, where it can change a resource of this baseline; the functions to mutate."""
+        """The coach, if it can change a resource of this baseline; and the functions to mutate."""
         texts = [n for n, r in lab.targets.items() if isinstance(r, PromptTemplate | Code)]
         functions = [name for name in texts if isinstance(lab.targets[name], Code)]
         if MUTATION not in self._proposers:
@@ -144,7 +144,7 @@ class Evolve:
             )
         what = " and ".join(repr(name) for name in lab.targets)
         raise CoachUnavailable(
-            f"Evolve has no proposer for {what}: prompts need a coach LLM, and none is"
-            " configured; without one only functions can be changed.",
+            f"Evolve has no proposer for {what}: prompts need a coach model, and none is "
+            "configured; without one, only functions can be changed.",
             hint=f'Name one under [coach] in ratchet.toml: model = "{HOSTED_MODEL}".',
         )

@@ -1,4 +1,4 @@
-"""Mutations of functions: operators by name, and the tree analysis that they need."""
+"""Mutations of functions: operators by name, and the syntax tree analysis behind them."""
 
 from __future__ import annotations
 

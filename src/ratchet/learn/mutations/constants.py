@@ -17,24 +17,24 @@ from ratchet.learn.mutations.splicing import TextChange
 from ratchet.learn.mutations.tree import FunctionTree
 
 LIMIT = 1e12
-"""Upper bound of numbers, so that their digits stay few."""
+"""Upper bound for numbers, so that they have few digits."""
 
 FRACTIONS = (0.5, 0.25, 0.75, 0.1, 0.9, 0.2, 0.8, 0.05, 0.95, 0.01, 0.99)
-"""Usual values of shares and rates."""
+"""Typical values of shares and rates."""
 
 DIGITS = (1, 2, 2, 3, 4)
 """Significant digits of a random move, drawn with equal chance."""
 
 FIRST = 6
-"""Number of round values of each constant that are tried in order, the nearest first."""
+"""Number of round values of each constant that are tried in order, nearest first."""
 
 Tried: TypeAlias = set[tuple[str, int, str]]
-"""Values tried: a constant's line without it, its place among equal ones, and the value. So a value
-that was tried in a function is not tried in those derived from it."""
+"""Values tried, by the constant's line without the constant, its place among equal lines, and the
+value. So a value tried in a function is not tried again in functions derived from it."""
 
 
 def near(tree: FunctionTree, rng: random.Random, tried: Tried) -> TextChange | None:
-    """Set a number to the first round value near by that was not tried; None if all were.
+    """Set a number to the first round value nearby that was not tried; None if all were.
 
     Args:
         tree: The function.
@@ -62,7 +62,7 @@ def near(tree: FunctionTree, rng: random.Random, tried: Tried) -> TextChange | N
 def rounded(
     tree: FunctionTree, rng: random.Random, donor: FunctionTree | None
 ) -> TextChange | None:
-    """Set a number to any round value near by."""
+    """Set a number to any round value nearby."""
     nodes = _numbers(tree)
     if not nodes:
         return None
@@ -73,7 +73,7 @@ def rounded(
 
 
 def neighbours(value: int | float) -> list[int | float]:
-    """Round values near a number, the likeliest first.
+    """Round values near a number, likeliest first.
 
     One step of its last digit, half of that and the round values on both sides; two steps; half and
     double; powers of ten; usual fractions; its opposite, 0 and 1. Those of an integer are integers.

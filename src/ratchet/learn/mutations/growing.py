@@ -65,7 +65,7 @@ def grow(
 def grow_near(
     code: Code, rng: random.Random, tried: constants.Tried, shapes: Shapes = ()
 ) -> Grown | None:
-    """Set a number of a function to a round value near by; None if all of them were tried.
+    """Set a number of a function to a round value nearby; None if all of them were tried.
 
     Args:
         code: The function.

@@ -17,7 +17,7 @@ LOOKED_AT = 2_000
 """Maximum number of input values inspected for objects."""
 
 ITEMS = 4
-"""Maximum number of items of a list inspected: the others have the same shape."""
+"""Maximum number of list items inspected: the others have the same shape."""
 
 _NUMERIC_CALLS = (
     "abs len sum float int round pow sqrt exp log log2 log10 sin cos tan tanh floor ceil hypot dist"

@@ -21,7 +21,7 @@ EDITS = (0.7, 0.2, 0.1)
 """Probabilities of one, two or three changes per mutant."""
 
 NEAR = 0.5
-"""Share of mutants that set a number to a round value near by, while some are untried."""
+"""Share of mutants that set a number to a round value nearby, while some are untried."""
 
 TRIES = 12
 """Number of operators tried until one applies."""

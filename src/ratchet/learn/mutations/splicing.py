@@ -1,4 +1,4 @@
-"""Applies a change to a function's text; everything else is preserved verbatim."""
+"""Applies a change to a function's text; everything else is kept verbatim."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class TextChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def changed(old: ast.expr, new: ast.expr) -> TextChange:
-    """The change of one expression into another."""
+    """The replacement of an expression by another."""
     before, after = (ast.unparse(ast.fix_missing_locations(node)) for node in (old, new))
     return TextChange(
         old=old, new=new, description=f"`{before}` became `{after}` in line {old.lineno}"

@@ -1,4 +1,4 @@
-"""Reads a coach's answer: the new text between its fences, the labels that it doubts, or a refusal.
+"""Reads a coach's answer: the new text between its fences, the labels it doubts, or a refusal.
 
 What stands between the fences is taken to the byte. Nothing is guessed at: where the fences do not
 balance, there is no text.
@@ -25,18 +25,18 @@ _FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})([^\n`]*)$")
 
 
 class AnswerParts(msgspec.Struct, frozen=True, kw_only=True):
-    """What an answer consists of."""
+    """The parts of an answer."""
 
     text: str | None = None
     """The new text, to the byte; None if there is none."""
     problem: str = ""
-    """Why there is none, as a sentence; empty where the coach declined."""
+    """Why there is no text, as a sentence; empty if the coach declined."""
     declined: str = ""
     """Why the coach would change nothing, in its own words."""
     said: str = ""
-    """The first sentence outside of the fences."""
+    """The first sentence outside the fences."""
     doubts: tuple[tuple[int, str], ...] = ()
-    """Tasks whose expected answers look wrong to the coach, by number, and why."""
+    """Tasks whose expected answers look wrong to the coach, by number, each with the reason."""
 
 
 def parts_of(answer: str, fence: str) -> AnswerParts:
@@ -73,7 +73,8 @@ def parts_of(answer: str, fence: str) -> AnswerParts:
 
 
 def fault_of(text: str, parent: str, source: str, answers: Iterable[str], max_growth: float) -> str:
-    """Why a text is no new version of a prompt, before it costs a rollout; empty if it may be one.
+    """Why a text is not a new version of a prompt, checked before it costs a rollout; empty if it
+    may be.
 
     Args:
         text: The text.
@@ -96,7 +97,7 @@ def fault_of(text: str, parent: str, source: str, answers: Iterable[str], max_gr
 
 
 def _is_answer(text: str, parent: str, answers: Iterable[str]) -> bool:
-    """Whether a text is an answer to a task: nearer to one of those than to any prompt.
+    """Whether a text is an answer to a task: closer to one of the answers than to any prompt.
 
     Almost all of its words are those of one answer, and the prompt has fewer of them.
     """
@@ -112,7 +113,7 @@ def _is_answer(text: str, parent: str, answers: Iterable[str]) -> bool:
 
 
 ALMOST_ALL = 0.8
-"""Share of a text's words in one answer from which on it is such an answer."""
+"""Share of a text's words found in an answer from which on it counts as such an answer."""
 
 _TERMS = re.compile(r"\w+")
 
@@ -176,7 +177,7 @@ def language(text: str) -> str | None:
 
 
 def language_changed(before: str, after: str) -> str:
-    """The language that a text was changed to; empty if unchanged or undetectable."""
+    """The language that a text was changed to; empty if it is unchanged or cannot be detected."""
     old, new = language(before), language(after)
     if old is None and new is not None and new not in _WORDS and _is_latin(before):
         old = "Latin"

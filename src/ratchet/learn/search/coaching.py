@@ -1,4 +1,4 @@
-"""The coach's side of a search: what it is asked about, and what its answer is worth."""
+"""The coach's side of a search: what it is asked, and what its answers are worth."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ class RewriteSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Model of the ensemble; the ensemble selects one by default."""
     max_growth: float = 4.0
     required: bool = False
-    """Whether nothing else can change what is to be improved: then a lost coach is an error, and
-    the run goes on when there is one again."""
+    """Whether nothing else can change the target: then a lost coach is an error, and the run
+    continues once there is one again."""
 
 
 class FailureSet(msgspec.Struct, frozen=True):
@@ -60,7 +60,7 @@ class FailureSet(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> FailureKey:
-        """The failures, each by the resource, the task and what was answered."""
+        """The failures: the resource, the task and the answer of each."""
         rollouts = [low.evaluation.rollout for low in self.shown]
         return frozenset(
             (self.name, rollout.task_id, text_of(rollout.output), rollout.error)
@@ -69,7 +69,7 @@ class FailureSet(msgspec.Struct, frozen=True):
 
 
 class Rewrite(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of one request."""
+    """The result of a request."""
 
     candidate: Candidate | None = None
     entry: RaceEntry
@@ -95,28 +95,28 @@ class Coaching:
         self._low: dict[tuple[str, str], LowRollout] = {}
         """Low rollouts with their traces, by candidate and task."""
         self._closed: set[tuple[str, str]] = set()
-        """Failures, by candidate and task, that the coach said nothing would help."""
+        """Failures, by candidate and task, for which the coach said that nothing would help."""
         self._times: Counter[str] = Counter()
-        """How often each task's failure was shown."""
+        """How often each task's failure has been shown."""
         self.calls = 0
         self.unusable = 0
         """Answers without a candidate."""
         self.declined = 0
         """Answers that nothing would help."""
         self._declined = 0
-        """Such answers in a row."""
+        """Number of answers in a row that nothing would help."""
         self.gained = 0
         """Candidates that were kept."""
         self._quiet = 0
         """Answers in a row that brought no gain."""
         self._idle = 0
-        """Answers in a row that brought nothing to run."""
+        """Answers in a row that gave nothing to run."""
         self.last_problem = ""
         self.end: SearchEnd | None = None
-        """Why the coach is not asked any more; None while it is."""
+        """Why the coach is no longer asked; None while it is."""
 
     def ended(self) -> SearchEnd | None:
-        """Why the coach is not asked any more: it is weak, lost, or its calls are spent."""
+        """Why the coach is no longer asked: it is weak or lost, or its calls are spent."""
         if self.end is None and calls_left(self._lab) < 1:
             self.end = CALLS_SPENT
         if self.end is None and self._declined >= numbers.DECLINES:
@@ -137,7 +137,8 @@ class Coaching:
         return self.end
 
     async def failures(self, entries: Sequence[RaceEntry], top: float) -> FailureSet | None:
-        """Failures that nobody has been asked about: of the first entry that has any.
+        """The first entry's failures that the coach has not been asked about, of the first entry
+        that has any.
 
         Args:
             entries: The entries, in order of preference.
@@ -154,7 +155,7 @@ class Coaching:
         return None
 
     def _new_selection(self, of: FailureSet) -> FailureSet | None:
-        """Failures among these that nobody has been asked about."""
+        """Failures among these that the coach has not been asked about."""
         left = [low for low in of.low if (of.entry.id, low.task_id) not in self._closed]
         for selection in self._selections(left) if left else ():
             new = msgspec.structs.replace(of, shown=tuple(selection))
@@ -163,7 +164,7 @@ class Coaching:
         return None
 
     async def rewrite(self, failures: FailureSet, turn: int) -> Rewrite | None:
-        """A candidate from the coach by one request; None if there is no coach any more.
+        """A candidate from one request to the coach; None if there is no coach any more.
 
         Raises:
             CoachUnavailable: The coach cannot be reached, and is required.
@@ -207,7 +208,7 @@ class Coaching:
         self._lab.credit(reply, gained)
 
     def refused(self, why: str, reply: Reply, *, declined: bool = False) -> None:
-        """Record an answer without a candidate; the next request tells why."""
+        """Record an answer without a candidate; the next request says why."""
         self.unusable += not declined
         self.declined += declined
         self._declined = self._declined + 1 if declined else 0
@@ -254,7 +255,7 @@ class Coaching:
         return None
 
     def _resource(self, failures: FailureSet, text: str) -> tuple[Resource | None, str]:
-        """The new version that a text is, or why it is none."""
+        """The new version that a text makes, or why it makes none."""
         current = failures.entry.candidate.resources[failures.name]
         own = self._lab.baseline.resources[failures.name]
         growth = self._settings.max_growth
@@ -303,7 +304,7 @@ class Coaching:
     def _target(
         self, entry: RaceEntry, low: Sequence[LowRollout]
     ) -> tuple[str, Sequence[LowRollout]]:
-        """The resource with the largest share of the blame, and the failures it is to blame for."""
+        """The resource with the largest share of the blame, and the failures blamed on it."""
         if len(self._names) == 1:
             return self._names[0], low
         resources = {name: entry.candidate.resources[name] for name in self._names}

@@ -12,7 +12,7 @@ from ratchet.types.wording import counted
 
 
 class UnusableAnswer(Exception):
-    """A text that cannot become a resource; the message is the reason, as a sentence."""
+    """A text that cannot become a resource; the message says why, as a sentence."""
 
 
 def rewritten_code(text: str, baseline: Code, max_growth: float) -> Code:

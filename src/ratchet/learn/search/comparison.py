@@ -14,7 +14,7 @@ from ratchet.types.wording import counted
 
 
 async def compared(lab: Lab, search: Search, end: SearchEnd) -> Finding:
-    """Compare the finalists with the source, and select one; what the search came to."""
+    """Compare the finalists with the source and select one; returns the result of the search."""
     finalists = search.finalists()
     most, ran = len(search.val), search.plan.val - search.own_val
     left = rollouts_left(lab)

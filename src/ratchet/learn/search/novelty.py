@@ -15,7 +15,7 @@ class Novelty:
         self._seen: set[str] = set()
 
     def is_new(self, candidate: Candidate) -> bool:
-        """Whether a candidate differs from all seen before in more than form; it is then seen."""
+        """Whether a candidate differs from all earlier ones in more than form; records it."""
         form = content_hash({name: _form(r) for name, r in candidate.resources.items()})
         if form in self._seen:
             return False

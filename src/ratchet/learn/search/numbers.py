@@ -1,4 +1,4 @@
-"""The numbers that the search is set by, in one table.
+"""The constants of the search, in one table.
 
 Where a measurement is named, it is `benchmarks/prompt_search.py --only apo --no-peer --no-wall`
 with 300 rollouts and the simulated coach, on two seeds, or one where it says so. The first prompt
@@ -8,7 +8,7 @@ scored 0.51 there. The others are bounds that no measurement has set.
 from __future__ import annotations
 
 FIRST = 4
-"""Train tasks of a rewrite's first part; later parts double."""
+"""Train tasks of a rewrite's first part; each later part doubles."""
 
 DRAFT = 1
 """Train tasks of the first part of a change of code: most of those fail at once. With 2 instead,
@@ -26,19 +26,19 @@ VAL_SHARE = 0.2
 """Share of the rollouts reserved for the comparison on val."""
 
 WEAK = 5
-"""Coach calls in a row that bring nothing, after which the coach is not asked again."""
+"""Coach calls in a row without a result after which the coach is no longer asked."""
 
 DECLINES = 2
-"""Answers in a row that nothing would help, after which the coach is not asked again."""
+"""Answers in a row that nothing would help after which the coach is no longer asked."""
 
 PROVEN = 3
-"""Factor on that number once a rewrite of this coach has gained."""
+"""Factor on that number once one of this coach's rewrites has gained."""
 
 FINALISTS = ((160, 1), (250, 2))
-"""Number of finalists below each budget of rollouts; three from the last one on."""
+"""Number of finalists below each budget of rollouts; three above the last."""
 
 UNLIMITED = 1_000
-"""Planned rollouts where their number is not limited."""
+"""Planned rollouts if their number is not limited."""
 
 IDLE_DRAFTS = 200
 """Mutations in a row without a new candidate that runs, after which mutation ends."""
@@ -47,15 +47,15 @@ GENERATIONS = 8
 """Batches of mutants that a budget should cover, whatever the number of slots."""
 
 TESTS_AT_ONCE = 2
-"""Candidates that the repository's own tests run on at once."""
+"""Candidates that the repository's own tests run on at the same time."""
 
 STEPS_ROOM = 24_000
-"""Characters of the agent's steps in one request: the first rollouts have them, the rest do not.
+"""Characters of the agent's steps in a request: the first rollouts use them up, the rest get none.
 With 300 for each rollout instead, which cuts what tools return, 0.77 and 0.89 were reached; with
 whole steps, 0.95 and 0.96."""
 
 FIELD_ROOM = 800
-"""Characters of an input, an answer, or what is said of it."""
+"""Characters of an input, an answer, or a remark about it."""
 
 TASKS_ROOM = 2_200
 """Characters of the list of other train tasks in one request; tasks beyond them are left out."""

@@ -1,4 +1,4 @@
-"""Repairs placeholders that an edit broke where the fix is unambiguous, and reports the others.
+"""Repairs placeholders that an edit broke if the fix is unambiguous, and reports the others.
 
 A rewritten prompt must use the same fields as before. Models make a few typical mistakes: braces of
 an example are left single, braces of a placeholder are doubled or written in another template

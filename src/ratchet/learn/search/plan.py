@@ -11,7 +11,7 @@ from ratchet.learn.lab import Lab
 from ratchet.learn.search import numbers
 
 LEAST_START, LEAST_FIRST, LEAST_VAL = 4, 3, 4
-"""Fewest tasks that say anything: of the source on train, of a candidate, and on val."""
+"""Fewest tasks that tell anything: of the source on train, of a candidate, and on val."""
 
 
 class SearchPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,7 +24,7 @@ class SearchPlan(msgspec.Struct, frozen=True, kw_only=True):
     draft: int
     """Train tasks of a mutant's first part."""
     val: int
-    """Val tasks that the finalists are compared on, at least."""
+    """Fewest val tasks on which the finalists are compared."""
     finalists: int
     mutants: int
     """Mutants of one batch."""
@@ -95,14 +95,14 @@ def check_rest(lab: Lab) -> None:
     if rollouts_left(lab) < fewest:
         price = lab.spent.dollars / max(1, lab.spent.rollouts)
         raise BudgetExhausted(
-            f"The dollars left do not cover one candidate: {fewest} rollouts are needed at least,"
-            f" at ${price:.4f} each.",
+            f"The dollars left do not cover one candidate: at least {fewest} rollouts are needed, "
+            f"at ${price:.4f} each.",
             hint="Raise dollars under [improve.budget].",
         )
 
 
 def rollouts_left(lab: Lab) -> float:
-    """Rollouts that the budget still pays for, at the price of those so far."""
+    """Rollouts that the rest of the budget pays for, at the average price so far."""
     left = math.inf
     budget, spent = lab.budget, lab.spent
     if budget.rollouts is not None:
@@ -117,6 +117,6 @@ def rollouts_left(lab: Lab) -> float:
 
 
 def calls_left(lab: Lab) -> float:
-    """Coach calls that the budget still pays for."""
+    """Coach calls that the rest of the budget pays for."""
     limit = lab.budget.coach_calls
     return math.inf if limit is None else max(0, limit - lab.spent.coach_calls)

@@ -1,4 +1,5 @@
-"""The request to the coach: one, with all that a strong model needs to write the next version."""
+"""The request to the coach: a single message with all that a strong model needs to write the next
+version."""
 
 from __future__ import annotations
 
@@ -24,17 +25,17 @@ from ratchet.types.wording import counted
 PROMPTS = CoachPrompts("ratchet.learn.search")
 
 LEAST_FENCE = 4
-"""Backticks of a fence, unless the text holds as many."""
+"""Backticks of a fence, unless the text contains as many."""
 
 MOST_KINDS = 6
-"""Kinds of failure that are listed with their number."""
+"""Most kinds of failure that are listed with their number."""
 
 MOST_VERSIONS = 4
-"""Versions whose scores are told of each task."""
+"""Most versions whose scores are listed for each task."""
 
 
 class RequestFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a request is made of."""
+    """The contents of a request."""
 
     name: str
     """The resource to improve."""
@@ -44,7 +45,7 @@ class RequestFacts(msgspec.Struct, frozen=True, kw_only=True):
     scores: Mapping[str, float]
     """Scores of the candidate by task."""
     shown: Sequence[LowRollout]
-    """Low rollouts of the candidate, those to show."""
+    """The candidate's low rollouts to show."""
     low: Sequence[LowRollout]
     """All its low rollouts."""
     train: Sequence[Task]
@@ -54,11 +55,12 @@ class RequestFacts(msgspec.Struct, frozen=True, kw_only=True):
     guidelines: str = ""
     max_growth: float = 4.0
     redact: Callable[[str], str] = str
-    """Redacts what is not the agent's own text: before it is cut, since a rule does not know half
-    of a telephone number, and so that marks in the answer stand for what the prompt itself says."""
+    """Redacts everything but the agent's own text. Called before the text is cut, since a rule does
+    not recognise half a telephone number, and so that marks in the answer stand for what the prompt
+    itself says."""
 
     def short(self, text: str, limit: int) -> str:
-        """A text of a rollout or task, redacted, without its middle where it is too long."""
+        """A text from a rollout or task, redacted, with its middle cut out if it is too long."""
         return shortened(self.redact(text), limit)
 
 
@@ -117,7 +119,7 @@ def source_of(resource: Resource) -> str:
 
 
 def placeholder_rule(template: PromptTemplate) -> str:
-    """What the coach must know of a template's placeholders and braces."""
+    """What the coach must know about a template's placeholders and braces."""
     names = sorted(template.placeholders)
     if not names:
         return "The prompt has no placeholders; add none."
@@ -143,7 +145,7 @@ def _model(low: Sequence[LowRollout]) -> str:
 
 
 def _sent(facts: RequestFacts, spans: Sequence[Span]) -> PromptPlace:
-    """The prompt as one rollout sent it; without values where its trace does not show it."""
+    """The prompt as a rollout sent it; without values if its trace does not show them."""
     ran = facts.candidate.resources[facts.name]
     sent = sent_prompt(ran, spans) if isinstance(ran, PromptTemplate) else None
     return sent or PromptPlace({}, "", "")
@@ -164,7 +166,7 @@ def _values(facts: RequestFacts, common: Mapping[str, str]) -> str:
 
 
 def _place(facts: RequestFacts) -> str:
-    """What surrounds the prompt in the text that is sent, from one rollout."""
+    """The text around the prompt in what one rollout sent."""
     for rollout in facts.shown:
         sent = _sent(facts, rollout.spans)
         if sent.before.strip() or sent.after.strip():
@@ -199,14 +201,14 @@ def _versions(facts: RequestFacts) -> dict[str, str]:
 
 
 def _told_versions(facts: RequestFacts, versions: Mapping[str, str]) -> dict[str, str]:
-    """The versions whose scores are told: the source, the latest, and the current one."""
+    """The versions whose scores are listed: the source, the latest, and the current one."""
     ran = [id for id in versions if id != facts.candidate.id and facts.values.get(id)]
     ids = [*ran[:1], *ran[1:][1 - MOST_VERSIONS :]]
     return {**{id: versions[id] for id in ids}, facts.candidate.id: "now"}
 
 
 def _scores_of(facts: RequestFacts, versions: Mapping[str, str], task: Task) -> str:
-    """A task's score under each version that is told of; `-` where it was not run."""
+    """A task's score under each listed version; `-` where it was not run."""
     rows = [facts.scores if id == facts.candidate.id else facts.values[id] for id in versions]
     return " ".join(f"{row[task.id]:.3g}" if task.id in row else "-" for row in rows)
 
@@ -244,14 +246,15 @@ def _rollouts(facts: RequestFacts, versions: Mapping[str, str], common: Mapping[
 
 
 def _tells(remarks: str, expected: object) -> bool:
-    """Whether the differences of an answer tell the expected one already, in full."""
+    """Whether an answer's differences already give the expected answer in full."""
     if isinstance(expected, dict):
         return ": expected " in remarks and "…" not in remarks
     return f"expected {expected!r}".replace("'", '"') in remarks
 
 
 def _longest_line(text: str) -> str:
-    """A line by which a step is known that holds the prompt itself; no step holds an empty one."""
+    """A line that identifies a step which contains the prompt itself; no step contains an empty
+    one."""
     plain = [line for line in re.split(r"[\n{}]", text) if line.strip()]
     return max(plain, key=len, default="\0")
 
@@ -291,7 +294,7 @@ def _tasks(facts: RequestFacts, versions: Mapping[str, str]) -> str:
 
 
 def _answers(tasks: Sequence[Task]) -> tuple[list[str], list[str]]:
-    """The expected answers: as values alone, with the keys once, where all have the same keys."""
+    """The expected answers: values alone, with the keys stated once, if all have the same keys."""
     answers = [task.expected for task in tasks]
     first = answers[0]
     if isinstance(first, dict) and all(
@@ -302,7 +305,7 @@ def _answers(tasks: Sequence[Task]) -> tuple[list[str], list[str]]:
 
 
 def _history(facts: RequestFacts, versions: Mapping[str, str]) -> str:
-    """Every earlier change of the run, with its lines and what became of it; newest last."""
+    """Every earlier change of the run, with its lines and its result; newest last."""
     history: list[str] = []
     room = numbers.HISTORY_ROOM
     for attempt in reversed(facts.attempts):
@@ -331,7 +334,7 @@ def _history(facts: RequestFacts, versions: Mapping[str, str]) -> str:
 
 
 def shortened(text: str, limit: int) -> str:
-    """A text without its middle where it is too long."""
+    """A text with its middle cut out if it is too long."""
     text = text.strip()
     if len(text) <= limit:
         return text

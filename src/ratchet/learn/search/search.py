@@ -1,4 +1,4 @@
-"""The search: turn by turn, candidates are drafted, raced on train tasks, and kept or dropped.
+"""The search: in each turn, candidates are drafted, raced on train tasks, and kept or dropped.
 
 A turn drafts one rewrite by the coach and, for functions, a batch of mutants. All of them run a
 first part of the tasks that their parents have run, then as many again, while the race allows. Only
@@ -46,14 +46,14 @@ class Member(RaceEntry):
     ) -> None:
         super().__init__(number, candidate, parent)
         self.origin = parent
-        """The entry that it was made from; None for the source."""
+        """Its parent entry; None for the source."""
         self.reply = reply
         """The coach's answer that it was made from."""
         self.is_reworded = reply is not None and _is_reworded(candidate, parent)
-        """Whether the coach has changed a prompt: what that does shows on more tasks than what a
-        change of code does, and such a candidate has cost a request."""
+        """Whether the coach has changed a prompt: its effect takes more tasks to show than that of
+        a change of code, and the candidate has cost a request."""
         self.shown = tuple(task_ids)
-        """Tasks whose failures it is to mend."""
+        """Tasks whose failures it is meant to fix."""
         self.is_tested = False
         """Whether the repository's own tests have run on it."""
 
@@ -100,14 +100,14 @@ class Search:
         self.race: Race[Member] = Race()
         self.source = Member(0, lab.baseline)
         self.kept: list[Member] = [self.source]
-        """The source, and every candidate that was better than what it was made from."""
+        """The source, and every candidate that was better than its parent."""
         self._novelty = Novelty()
         self._novelty.is_new(lab.baseline)
         self._drafts = 0
         self._idle = 0
         """Mutations in a row without a new candidate that runs."""
         self._quiet = 0
-        """Candidates in a row without a better best."""
+        """Candidates in a row without a new best."""
         self.own_val = 0
         """Val tasks that the source has yet to run."""
         self._refused: set[int] = set()
@@ -245,7 +245,7 @@ class Search:
         return Member(self._drafts, candidate, parent, **more)  # type: ignore[arg-type]
 
     def _mutated(self) -> list[Member] | None:
-        """A batch of mutants; None if mutation brings nothing new any more."""
+        """A batch of mutants; None if mutation yields nothing new any more."""
         if self._idle >= numbers.IDLE_DRAFTS:
             return None
         lab, mutants = self._lab, list[Member]()
@@ -284,7 +284,7 @@ class Search:
     # Racing.
 
     async def _raced(self, members: Sequence[Member]) -> None:
-        """Run candidates in parts that double, and decide on each."""
+        """Run candidates in parts of doubling size, and decide on each."""
         faults = await asyncio.gather(*(self._lab.check(m.candidate) for m in members))
         racing = []
         for member, fault in zip(members, faults, strict=True):
@@ -297,7 +297,7 @@ class Search:
             racing = await self._undecided(racing, last=spent)
 
     async def _run_parts(self, racing: Sequence[Member]) -> bool:
-        """Run the next part of each; whether the budget ended."""
+        """Run the next part for each candidate; returns whether the budget ended."""
         left = self._left()
         work: list[tuple[Member, list[Task]]] = []
         for member in racing:
@@ -325,7 +325,7 @@ class Search:
         return self.plan.first if member.is_reworded else self.plan.draft
 
     async def _undecided(self, racing: Sequence[Member], *, last: bool) -> list[Member]:
-        """Decide on the candidates that ran; those that race on."""
+        """Decide on the candidates that ran; returns those that race on."""
         on = []
         tests = asyncio.Semaphore(numbers.TESTS_AT_ONCE)
 
@@ -361,13 +361,13 @@ class Search:
         return on
 
     def _ahead(self, member: Member) -> list[Task]:
-        """What its parent ran and a candidate has yet to run, the telling tasks first."""
+        """What its parent ran and a candidate has yet to run, most telling tasks first."""
         parent = member.origin
         assert parent is not None
         return untried(member, telling(parent, self._order, member.shown, self.race.top))
 
     def _is_out(self, member: Member) -> bool:
-        """Whether a candidate cannot be better: worse, broken, or in no answer different."""
+        """Whether a candidate cannot be better: it is worse, broken, or answers as before."""
         parent = member.origin
         assert parent is not None
         if not member.scores:
@@ -379,7 +379,7 @@ class Search:
         )
 
     def _does_nothing(self, member: Member, parent: Member) -> bool:
-        """Whether a candidate answers as its parent, on all that it was made for."""
+        """Whether a candidate answers like its parent on everything that it was meant to fix."""
         made_for = [task for task in member.shown if task in parent.scores]
         ran = all(task in member.scores for task in made_for)
         return ran and _is_same(member.evaluations, parent.evaluations)
@@ -401,7 +401,7 @@ class Search:
         return gained and mean > self.race.standing(parent).mean + EVEN
 
     def _refuse(self, member: Member, fault: str) -> None:
-        """Record that the checks or the repository's tests refuse a candidate."""
+        """Record that the checks or the repository's tests refused a candidate."""
         self.refused_by_checks += 1
         self.last_refusal = fault
         self._refused.add(member.number)
@@ -448,7 +448,7 @@ class Search:
         self.judged += 1
 
     async def _grow(self, most: float) -> bool:
-        """Run train tasks that the leader has not; whether there were any."""
+        """Run train tasks that the leader has not; returns whether there were any."""
         leader = self.leader
         room = min(most, self._left() - self.plan.first, len(self._order))
         tasks = untried(leader, self._order)[: max(0, int(room))]
@@ -464,7 +464,7 @@ class Search:
 def telling(
     entry: RaceEntry, tasks: Sequence[Task], shown_ids: Sequence[str], top: float
 ) -> list[Task]:
-    """The tasks that an entry ran, in the order that separates a child from it soonest.
+    """The tasks that an entry ran, in the order that soonest separates a child from it.
 
     Tasks that it fails show what a change gains; those that it solves, what it breaks. A child
     should mend the failures that it was made for (`shown`) and others too, or it has memorised
@@ -492,7 +492,7 @@ def _is_reworded(candidate: Candidate, parent: RaceEntry | None) -> bool:
 
 
 def _runs(member: RaceEntry, parent: RaceEntry) -> bool:
-    """Whether a candidate works: it fails on every task only if its parent does too."""
+    """Whether a candidate works: it may fail on every task only if its parent does too."""
     return any(
         e.rollout.status not in FAILURES
         or (task in parent.evaluations and parent.evaluations[task].rollout.status in FAILURES)
@@ -511,7 +511,7 @@ def _is_same(mine: dict[str, Evaluation], parents: dict[str, Evaluation]) -> boo
 
 
 def _worst(member: RaceEntry, parent: RaceEntry) -> str:
-    """What a candidate answered where it lost the most."""
+    """A candidate's answer where it lost the most."""
     lost = {
         task: parent.scores[task] - v for task, v in member.scores.items() if task in parent.scores
     }

@@ -13,15 +13,15 @@ from ratchet.stats.gain import may_gain
 
 
 class Chance(msgspec.Struct, frozen=True):
-    """What prompts that say the same lose by chance, on a task that the source scored on."""
+    """What prompts that say the same lose by chance, on a task where the source scored above 0."""
 
     mean: float = 0.0
     square: float = 0.0
-    """Mean of its square."""
+    """Mean square of the loss."""
 
     @classmethod
     def of(cls, differences: Sequence[float]) -> Chance:
-        """As the scores of the same prompts minus the source's show it.
+        """Estimated from scores of equivalent prompts minus the source's.
 
         Args:
             differences: One for each task that the source scored on.
@@ -30,7 +30,7 @@ class Chance(msgspec.Struct, frozen=True):
         return cls(fmean(losses), fmean(loss * loss for loss in losses)) if losses else cls()
 
     def exceeded(self, differences: Collection[float]) -> bool:
-        """Whether more is lost than by chance, give or take its standard deviation.
+        """Whether the loss is more than chance explains, within its standard deviation.
 
         Args:
             differences: Scores minus the source's, on tasks that the source scored on.
@@ -41,7 +41,7 @@ class Chance(msgspec.Struct, frozen=True):
 
 
 def no_worse(differences: Iterable[float]) -> bool:
-    """Whether a candidate is not below the source by a standard error.
+    """Whether a candidate is not below the source by more than a standard error.
 
     One task that is lost where all others are equal is a loss of exactly that, and counts.
     """

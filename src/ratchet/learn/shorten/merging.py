@@ -1,4 +1,4 @@
-"""Asks the coach once for a merged version of a prompt, and checks what it wrote."""
+"""Asks the coach once for a merged version of a prompt, and checks the answer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PROMPTS = CoachPrompts("ratchet.learn.shorten")
 
 
 async def merged(lab: Lab, template: PromptTemplate, step: str) -> PromptTemplate | None:
-    """A shorter version of a prompt with the same placeholders; None where there is none.
+    """A shorter version of a prompt with the same placeholders; None if there is none.
 
     Why an answer could not be used is journaled and told.
 

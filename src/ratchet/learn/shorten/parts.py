@@ -25,7 +25,8 @@ class PromptPart(NamedTuple):
     after: str
     """The white space after it."""
     fixed: bool
-    """Whether it must stay: it has a placeholder, a Jinja2 statement, or a tag around others."""
+    """Whether it must stay: it has a placeholder, a Jinja2 statement, or a tag around other parts.
+    """
 
     @property
     def tokens(self) -> int:
@@ -60,7 +61,7 @@ def split_prompt(template: PromptTemplate) -> list[PromptPart]:
 
 
 def joined(parts: Sequence[PromptPart], left_out: Collection[int] = ()) -> str:
-    """A prompt without some of its parts; the widest white space between two others stays.
+    """A prompt without some of its parts; the widest white space between two others is kept.
 
     Args:
         parts: All of its parts.
@@ -99,7 +100,7 @@ _STATEMENT = re.compile(r"\{%[-+]?\s*(?P<name>\w+)(?P<rest>.*?)%\}", re.DOTALL)
 
 
 def _whole_spans(template: PromptTemplate) -> tuple[list[Span], list[Span]]:
-    """What stays whole, and the tags of elements that hold too much of the prompt for that."""
+    """Elements that stay whole, and the tags of elements too large for that."""
     text = template.text
     whole = [match.span() for match in (*_FENCE.finditer(text), *_TABLE.finditer(text))]
     whole += _blocks(text) if template.engine == "jinja2" else []
@@ -138,7 +139,7 @@ def _blocks(text: str) -> Iterator[Span]:
 
 
 def _slots(template: PromptTemplate) -> list[Span]:
-    """Placeholders and, in Jinja2, statements and comments: nothing is cut within them."""
+    """Placeholders and, in Jinja2, statements and comments: nothing is cut inside them."""
     if template.engine == "plain":
         return []
     pattern = _JINJA if template.engine == "jinja2" else _FIELD
@@ -162,11 +163,11 @@ _SENTENCE = re.compile(
     rf"[.!?\u2026][{_CLOSE}]*(?P<space>[ \t]+|[ \t]*\n[ \t]*)(?=[{_OPEN}]*[^\W_a-z]|[{{<])"
     r"|[\u3002\uff01\uff1f]"
 )
-"""The end of a sentence that another one follows; in Chinese and Japanese any."""
+"""The end of a sentence that is followed by another; in Chinese and Japanese, of any sentence."""
 
 
 def _cuts(text: str) -> Iterator[int]:
-    """Where parts may begin: after blank lines, at items and headings, after sentences."""
+    """Where parts may begin: after blank lines, at list items and headings, after sentences."""
     longest = max(map(len, text.split("\n")))
     start = 0
     in_item = False
@@ -190,7 +191,7 @@ def _cuts(text: str) -> Iterator[int]:
 
 
 def _is_deliberate(lines: Sequence[str], longest: int) -> bool:
-    """Whether a line break is no wrapping: the next word would have fit in the first line."""
+    """Whether a line break is not wrapping: the next word would have fitted on the first line."""
     before, after = lines[0], lines[1]
     goes_on = before.rstrip().endswith(",") or after[:1].isspace() or after[:1].islower()
     if not before.strip() or not after.strip() or goes_on:

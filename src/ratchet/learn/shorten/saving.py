@@ -1,4 +1,4 @@
-"""What a shorter prompt saves: input tokens of model calls and their cost, as they were counted."""
+"""What a shorter prompt saves: the counted input tokens of model calls, and their cost."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class InputUse(msgspec.Struct, frozen=True):
     calls: int
     tokens: int
     cached: int
-    """Of the tokens, those that the provider read from its cache."""
+    """Tokens that the provider read from its cache."""
     usd: float | None
-    """What they cost, with cached ones at their price; None if a price is unknown."""
+    """Their cost, with cached tokens at their own price; None if a price is unknown."""
 
 
 def input_use(rollouts: Iterable[Iterable[Span]]) -> InputUse:
@@ -47,20 +47,20 @@ def input_use(rollouts: Iterable[Iterable[Span]]) -> InputUse:
 
 
 def saving_sentence(before: InputUse, after: InputUse) -> str:
-    """What is saved of the input, in a sentence; empty where no tokens were counted."""
+    """How much input is saved, in a sentence; empty if no tokens were counted."""
     if not (before.calls and before.tokens and after.calls and after.tokens):
         return ""
     was, now = before.tokens / before.calls, after.tokens / after.calls
     text = f"Model calls take {_change(was, now, 'fewer', 'more')} input tokens:"
-    text += f" {now:,.0f} a call in place of {was:,.0f}."
+    text += f" {now:,.0f} per call instead of {was:,.0f}."
     if before.usd and after.usd is not None:
         usd = _change(before.usd / before.calls, after.usd / after.calls, "less", "more")
         text += f" Their input costs {usd}"
         if before.cached or after.cached:
             shares = [f"{100 * use.cached / use.tokens:.0f} %" for use in (before, after)]
             text += (
-                ", with what came from the provider's cache at its price:"
-                f" {shares[0]} of it before, {shares[1]} after"
+                f", with tokens from the provider's cache at their own price: {shares[0]} of the "
+                f"input before, {shares[1]} after"
             )
         text += "."
     return text
@@ -72,7 +72,7 @@ def _change(was: float, now: float, less: str, more: str) -> str:
 
 
 def _input_of(call: ModelCall) -> ModelCall:
-    """A call without what it wrote and searched, whose cost is that of its input."""
+    """A call's input alone, without its output and searches, to price it."""
     return msgspec.structs.replace(
         call, output_tokens=0, web_searches=0, cost_usd=None, broken_off=False
     )

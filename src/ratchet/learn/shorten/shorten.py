@@ -34,16 +34,17 @@ from ratchet.learn.work import require_scores
 from ratchet.types import InputError, PromptTemplate, Task
 
 LEAST = 8
-"""Train tasks, and val tasks, that are run at least, as far as there are any."""
+"""Fewest train tasks, and val tasks, that are run, as far as there are any."""
 
 LOOKS = 8
-"""Rollouts of a task besides one for each halving: the source, chance, mending and the finalist."""
+"""Rollouts of a task in addition to one for each halving: the source, chance, repair and the
+finalist."""
 
 BATCH = 8
-"""Groups of parts that are tried at once."""
+"""Groups of parts that are tried at the same time."""
 
 FINALISTS = 3
-"""Shorter prompts that are run on val at most, until one is no worse."""
+"""Most shorter prompts that are run on val, until one is no worse."""
 
 
 class Shorten:
@@ -57,11 +58,11 @@ class Shorten:
     name = "shorten"
     needs_coach = None
     goal = "not worse"
-    """What is to be proved of its candidates: they save tokens, and need not score higher."""
+    """What its candidates must prove: that they save tokens; they need not score higher."""
 
     def __init__(self, *, margin: float | None = None) -> None:
         if margin is not None and not 0.0 < margin < 1.0:
-            raise InputError(f"Shorten(margin={margin!r}): a number between 0 and 1 is needed.")
+            raise InputError(f"Shorten(margin={margin!r}): expected a number between 0 and 1.")
         self.margin = margin
 
     async def learn(self, lab: Lab) -> Finding:
@@ -75,20 +76,20 @@ class Shorten:
         if not any(isinstance(resource, PromptTemplate) for resource in lab.targets.values()):
             raise InputError(
                 "The agent has no prompt to shorten.",
-                hint='Name one: SYSTEM = ratchet.prompt("system", "You are ...").',
+                hint='Declare one: SYSTEM = ratchet.prompt("system", "You are ...").',
             )
         require_tasks(lab)
         fewest = 2 * min(len(lab.train), LEAST) + 2 * min(len(lab.val), LEAST)
         if rollouts_left(lab) < fewest:
             raise BudgetExhausted(
-                f"The budget does not cover one shorter prompt: {fewest} rollouts are needed at"
-                f" least, and {rollouts_left(lab)} are left.",
-                hint="Raise rollouts under [improve.budget]; a few hundred are usual.",
+                f"The budget does not cover one shorter prompt: at least {fewest} rollouts are "
+                f"needed, and {rollouts_left(lab)} are left.",
+                hint="Raise rollouts under [improve.budget]; a few hundred are typical.",
             )
         search = _Search(lab)
         if not await search.run_source():
             return search.nothing(
-                "The agent scores 0 on every train task, so nothing tells what a part is good for."
+                "The agent scores 0 on every train task, so nothing shows which parts are needed."
             )
         await search.leave_out()
         await search.mend(search.train)
@@ -106,7 +107,7 @@ class _Chunk(msgspec.Struct, frozen=True):
     parts: tuple[int, ...]
     tasks: tuple[Task, ...]
     other: tuple[int, ...] = ()
-    """The other half of what lost these tasks, which is looked at next."""
+    """The other half of the parts whose removal lost these tasks; it is tried next."""
 
 
 class _Search:
@@ -124,13 +125,13 @@ class _Search:
         # Of a finalist on all tasks, and of the source on val.
         self._trials.reserve = len(self.train) + 2 * len(self.val)
         self._kept_out: list[tuple[int, ...]] = []
-        """Groups of parts that can go, the longest first."""
+        """Groups of parts that can go, longest first."""
         self._chance = Chance()
         self._steps = 0
-        self.ended = SearchEnd("idle", "every part that is left is needed")
+        self.ended = SearchEnd("idle", "every remaining part is needed")
 
     async def run_source(self) -> bool:
-        """Run the source on the train tasks; whether there is a score that could be lost."""
+        """Run the source on the train tasks; returns whether there is any score to lose."""
         require_scores(await self._trials.run_source(self.train), "train")
         if not any(score > EVEN for score in self._trials.source.scores.values()):
             return False
@@ -138,7 +139,7 @@ class _Search:
         return True
 
     async def _measure_chance(self) -> None:
-        """Run the same prompts with a blank line more, which says nothing else.
+        """Run the same prompts with an extra blank line, which changes no meaning.
 
         Answers of a model change with any change of its prompt, also where it draws none of them.
         """
@@ -150,7 +151,7 @@ class _Search:
         )
 
     async def leave_out(self) -> None:
-        """Find the groups of parts that can go, each by itself."""
+        """Find the groups of parts that can go, each on its own."""
         parts = tuple(range(self._prompts.count))
         waiting = [_Chunk(parts, tuple(self.train))] if parts else []
         while waiting and self._may_continue():
@@ -180,14 +181,14 @@ class _Search:
         self._kept_out.sort(key=lambda parts: (-self._prompts.tokens(parts), parts))
 
     def _next(self, parts: tuple[int, ...], lost: tuple[Task, ...]) -> list[_Chunk]:
-        """What to try of parts without which tasks are lost: one half on these tasks."""
+        """What to try of parts whose removal loses tasks: one half, on these tasks."""
         if not lost or len(parts) == 1:
             return []
         half, other = self._prompts.halves(parts)
         return [_Chunk(half, lost, other)]
 
     def _other(self, chunk: _Chunk, lost: tuple[Task, ...]) -> list[_Chunk]:
-        """What to try of the other half, after tasks were lost without this one.
+        """What to try of the other half, after removing the first one lost tasks.
 
         The tasks that were not, though they were without both, need something of the other half:
         it need not be tried as a whole.
@@ -206,7 +207,7 @@ class _Search:
         self._trials.reserve -= len(self.val)
 
     async def mend(self, tasks: Sequence[Task]) -> None:
-        """Put back what cannot go together with the others without a loss of these tasks."""
+        """Put back the parts whose removal loses these tasks together with the others."""
         while self._kept_out and self._may_continue():
             lost = await self._lost_together(tasks)
             if lost is None:
@@ -226,7 +227,7 @@ class _Search:
                 lost = await self._lost(self._kept_out, lost) if self._kept_out else []
 
     async def _lost_together(self, tasks: Sequence[Task]) -> list[Task] | None:
-        """Of the tasks, those that are lost without all groups, and again with a blank line more.
+        """The tasks that are lost without all groups, and lost again with an extra blank line.
 
         What a second look at them loses by chance is no loss; None if the budget is spent.
         """
@@ -258,7 +259,7 @@ class _Search:
         return [task for task in tasks if differences[task.id] < -EVEN]
 
     async def _culprit(self, lost: Sequence[Task]) -> int | None:
-        """The group whose leaving out, after the longer ones, loses tasks; None without budget."""
+        """The group whose removal, after the longer ones, loses tasks; None without budget."""
         low, high = 0, len(self._kept_out)
         while high - low > 1:
             middle = (low + high) // 2
@@ -269,7 +270,7 @@ class _Search:
         return high - 1
 
     def finalists(self) -> list[RaceEntry]:
-        """The shorter prompts to be run on val, the shortest first.
+        """The shorter prompts to run on val, shortest first.
 
         After the one without all that can go, those without the longest groups alone.
         """
@@ -293,14 +294,14 @@ class _Search:
         was, now = tokens_in(self._prompts.prompts[name].text), tokens_in(shorter.text)
         entry = self._trials.entered(
             {**prompts, name: shorter},
-            f"The coach merged what is left of {name!r}: about {now:,} tokens in place of {was:,}.",
+            f"The coach merged what is left of {name!r}: about {now:,} tokens instead of {was:,}.",
         )
         if fault := await lab.check(entry.candidate):
             lab.note(f"The coach's merged version cannot be used: {fault}")
             return finalists
         differences = await self._trials.run(entry, self.train)
         if differences is None or not no_worse(differences.values()):
-            lab.note("The coach's merged version loses train tasks, and is left out.")
+            lab.note("The coach's merged version loses train tasks, so it is not used.")
             return finalists
         return [entry, *finalists]
 
@@ -330,7 +331,7 @@ class _Search:
         )
 
     def nothing(self, sentence: str) -> Finding:
-        """The source as it is, and why."""
+        """The source unchanged, and why."""
         mean = self._trials.source.mean()
         return Finding(
             best=self._lab.baseline,
@@ -346,8 +347,8 @@ class _Search:
             return f"No part of a prompt can go without a loss; {self.ended.why}."
         was, now = self._trials.length(self._trials.source), self._trials.length(best)
         text = (
-            f"The prompts are {(1 - now / was) * 100:.0f} % shorter: about {now:,} tokens in place"
-            f" of {was:,}, by their characters; {self.ended.why}."
+            f"The prompts are {(1 - now / was) * 100:.0f} % shorter: about {now:,} tokens instead "
+            f"of {was:,}, estimated from their length; {self.ended.why}."
         )
         spans = [
             await asyncio.gather(
@@ -364,7 +365,7 @@ class _Search:
         return self._lab.may_continue(f"shorten/{self._steps:04d}")
 
     def _affordable(self, level: Sequence[_Chunk]) -> list[_Chunk]:
-        """The first chunks that the budget covers, with what mending and val take."""
+        """The first chunks that the budget covers, including repair and val."""
         left = self._trials.left - len(self.train)
         affordable = []
         for chunk in level:

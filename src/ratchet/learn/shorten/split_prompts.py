@@ -9,7 +9,7 @@ from ratchet.types import InputError, PromptTemplate
 from ratchet.types.wording import counted
 
 CENTRAL = 0.2
-"""How far from its middle, as a share, a group is cut at the end of a paragraph."""
+"""How far from its middle, as a share, a group may be cut to end at a paragraph."""
 
 
 class SplitPrompts:
@@ -34,7 +34,7 @@ class SplitPrompts:
     def without(
         self, left_out: Iterable[int], *, spaced: bool = False
     ) -> dict[str, PromptTemplate] | None:
-        """The prompts that change when parts are left out; None if nothing is left of one.
+        """The prompts that change when parts are left out; None if nothing remains of one.
 
         Args:
             left_out: Numbers of the parts.
@@ -63,8 +63,8 @@ class SplitPrompts:
         names = ", ".join(map(repr, sorted(changed)))
         verb = "is" if len(left_out) == 1 else "are"
         return (
-            f"{len(left_out)} of {counted(self.count, 'part')} of {names} {verb} left out: about"
-            f" {now:,} tokens in place of {was:,}."
+            f"{len(left_out)} of {counted(self.count, 'part')} of {names} {verb} left out: about "
+            f"{now:,} tokens instead of {was:,}."
         )
 
     def tokens(self, parts: Iterable[int]) -> int:
@@ -90,7 +90,7 @@ class SplitPrompts:
 
 
 def _spaced(parts: Sequence[PromptPart]) -> list[PromptPart]:
-    """A prompt with one more blank line after its first paragraph, or else at its end."""
+    """A prompt with an extra blank line after its first paragraph, or else at its end."""
     first = next((n for n, part in enumerate(parts[:-1]) if "\n" in part.after), len(parts) - 1)
     widened = parts[first]._replace(after=parts[first].after + "\n")
     return [*parts[:first], widened, *parts[first + 1 :]]

@@ -36,10 +36,11 @@ class Trials:
         )
         self.source = RaceEntry(0, lab.baseline)
         self.reserve = 0
-        """Rollouts that are kept for later."""
+        """Rollouts that are reserved for later."""
         self._entries: dict[str, RaceEntry] = {}
         self._without: dict[tuple[frozenset[int], bool], RaceEntry | None] = {}
-        """By the parts that are left out, and whether a blank line is more; None for no prompt."""
+        """By the parts that are left out, and whether a blank line was added; None for no prompt.
+        """
         self._judged: set[int] = set()
 
     @property
@@ -76,7 +77,7 @@ class Trials:
         return await self.run(entry, tasks)
 
     async def run(self, entry: RaceEntry, tasks: Sequence[Task]) -> dict[str, float] | None:
-        """As `differences`, of an entry; tasks that it has run are not run again."""
+        """As `differences`, for an entry; tasks that it has run are not run again."""
         new = [task for task in tasks if task.id not in entry.scores]
         if len(new) > self.left:
             return None
@@ -88,7 +89,7 @@ class Trials:
         return {task.id: entry.scores[task.id] - self.source.scores[task.id] for task in tasks}
 
     def entry(self, left_out: Iterable[int], *, spaced: bool = False) -> RaceEntry | None:
-        """The prompts without these parts; None if nothing is left of one."""
+        """The prompts without these parts; None if nothing remains of one."""
         key = (frozenset(left_out), spaced)
         if key not in self._without:
             self._without[key] = self._made(*key)
@@ -137,7 +138,7 @@ class Trials:
         changed = self.prompts.without(left_out, spaced=spaced)
         if changed is None:
             return None
-        reason = "A blank line more, to see what changes by chance."
+        reason = "An extra blank line, to see what changes by chance."
         if not spaced:
             reason = self.prompts.reason(left_out, changed)
         return self.entered(changed, reason)

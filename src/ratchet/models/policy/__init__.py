@@ -1,4 +1,4 @@
-"""The policy: a base model with LoRA adapters, served so that what it says can be trained on."""
+"""The policy: a base model with LoRA adapters, served so that its answers can be trained on."""
 
 from ratchet.models.policy.adapter_folder import adapter_hash
 from ratchet.models.policy.base import Base, load_base

@@ -19,7 +19,7 @@ class AdapterConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     peft_type: str
     base_model_name_or_path: str | None = None
-    """Fingerprint of the base model that it was made for."""
+    """Fingerprint of its base model."""
     r: int = 8
     lora_alpha: float = 8
     target_modules: list[str] | str | None = None
@@ -47,7 +47,7 @@ def read_adapter_config(folder: Path | str) -> AdapterConfig:
             hint=f"Name a folder with {CONFIG} and {WEIGHTS}, as PEFT saves them.",
         ) from None
     except msgspec.DecodeError as error:
-        raise ModelUnavailable(f"{path} is not a configuration of PEFT: {error}.") from None
+        raise ModelUnavailable(f"{path} is not a PEFT configuration: {error}.") from None
     unsupported = [
         *([f"the type {config.peft_type}"] if config.peft_type != "LORA" else []),
         *(["DoRA"] if config.use_dora else []),
@@ -58,13 +58,13 @@ def read_adapter_config(folder: Path | str) -> AdapterConfig:
     if unsupported:
         raise ModelUnavailable(
             f"The adapter in {folder} has {' and '.join(unsupported)}, which is not supported.",
-            hint="LoRA on linear layers is, without biases and whole modules.",
+            hint="Only LoRA on linear layers is supported, without biases and whole modules.",
         )
     return config
 
 
 def adapter_hash(folder: Path | str) -> str:
-    """SHA-256 of what an adapter computes: its tensors, and the settings that they are used with.
+    """SHA-256 of what an adapter computes: its tensors, and the settings used with them.
 
     Equal adapters have equal hashes, in whatever order PEFT wrote their names.
 

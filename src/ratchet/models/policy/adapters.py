@@ -13,7 +13,7 @@ from ratchet.models.policy.engine import PolicyEngine
 from ratchet.models.policy.lora import LoadedAdapter, check_adapter, load_adapter
 
 IN_MEMORY = 8
-"""Adapters that are kept in memory; the others come back from their folders when they are named."""
+"""Adapters that are kept in memory; others are loaded from their folders when they are named."""
 
 
 class KnownAdapter(msgspec.Struct, frozen=True):
@@ -44,14 +44,14 @@ class AdapterRegistry:
         self.base_names = {base.name, short, base.fingerprint}
 
     def load(self, name: str, folder: Path) -> KnownAdapter:
-        """Load an adapter under a name, which may have another version already.
+        """Load an adapter under a name, which may already have another version.
 
         Raises:
             ModelUnavailable: The name is the base's, or the adapter cannot be loaded.
         """
         if name in self.base_names or not name:
             raise ModelUnavailable(
-                f"An adapter cannot have the name {name!r}, which is the base's.",
+                f"An adapter cannot have the name {name!r}, which is the base model's.",
                 hint="Choose another lora_name.",
             )
         adapter = KnownAdapter(folder.absolute(), check_adapter(folder, self._base))
@@ -60,7 +60,7 @@ class AdapterRegistry:
         return adapter
 
     def unload(self, name: str) -> bool:
-        """Forget a name; return whether it was known. Requests that run are not disturbed."""
+        """Forget a name; return whether it was known. Running requests are not disturbed."""
         adapter = self.names.pop(name, None)
         if adapter is None:
             return False
@@ -69,7 +69,7 @@ class AdapterRegistry:
         return True
 
     def find(self, name: str) -> tuple[LoadedAdapter | None, str] | None:
-        """The weights that a name means, with their version; None when there are none.
+        """The weights that a name means, with their version; None if there are none.
 
         Raises:
             ModelUnavailable: The adapter's folder is gone, or has other content now.
@@ -85,8 +85,8 @@ class AdapterRegistry:
             loaded = load_adapter(adapter.folder, self._base)
             if loaded.version != adapter.version:
                 raise ModelUnavailable(
-                    f"The adapter in {adapter.folder} has changed since it was loaded: it was"
-                    f" version {adapter.version[:16]}…, now it is {loaded.version[:16]}….",
+                    f"The adapter in {adapter.folder} has changed since it was loaded: its "
+                    f"version was {adapter.version[:16]}…, and is now {loaded.version[:16]}….",
                     hint="Load it again under a name of its own.",
                 )
             self._loaded[adapter.version] = loaded

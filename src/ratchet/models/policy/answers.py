@@ -1,4 +1,4 @@
-"""Answers as OpenAI's objects, with ids and log-probabilities where vLLM has them."""
+"""Answers as OpenAI's objects, with ids and log-probabilities where vLLM puts them."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class AnswerWriter:
         self._streams = [_Stream(IncrementalText(tokenizer)) for _ in generations]
 
     def parsed(self, generation: Generation) -> ParsedAnswer:
-        """The text of an answer that has ended, without what ended it, and its tool calls."""
+        """The text of a finished answer, without the text that ended it, and its tool calls."""
         parsed = self._parsed.get(id(generation))
         if parsed is None:
             parsed = self._parsed[id(generation)] = parse_answer(
@@ -230,7 +230,7 @@ class AnswerWriter:
         return text if cut is None else text[:cut]
 
     def _safe(self, text: str) -> str:
-        """The part of a running answer that is surely text, and not the beginning of an end."""
+        """The part of a running answer that is certainly text, not the beginning of a stop text."""
         ends = [*self._stop, *([OPEN, "{"] if self._tools else [])]
         if self._tools and text.lstrip().startswith("{"):
             return ""  # possibly a call as Llama 3 writes it
@@ -299,7 +299,7 @@ class _Stream:
     def __init__(self, text: IncrementalText) -> None:
         self.text = text
         self.sent = ""
-        """What was sent of the answer's text."""
+        """The part of the answer's text that was sent."""
         self.told = 0
-        """Tokens that were told."""
+        """Number of tokens that were sent."""
         self.done = False

@@ -33,16 +33,16 @@ from ratchet.types.wording import counted
 RequestT = TypeVar("RequestT")
 
 MAX_BODY = 32 * 1024 * 1024
-"""Bytes of a request."""
+"""Most bytes of a request."""
 
 SLOW_STEP_S = 0.02
-"""Steps that take longer are taken in a thread, so that the server answers meanwhile."""
+"""Steps longer than this are taken in a thread, so that the server stays responsive."""
 
 _log = logging.getLogger("ratchet")
 
 
 class ApiError(Exception):
-    """An answer other than 200, as OpenAI's API has it."""
+    """An answer other than 200, in the form of OpenAI's API."""
 
     def __init__(
         self, status: int, message: str, *, code: str | None = None, param: str | None = None
@@ -88,7 +88,7 @@ class PolicyApp:
         self._wake = asyncio.Event()
         self._between_steps = asyncio.Lock()
         self._watched: dict[Generation, tuple[asyncio.Event, bool]] = {}
-        """Who waits for each answer, and whether for each token or the end."""
+        """The waiters for each answer, and whether they wait for each token or for the end."""
         self._driver: asyncio.Task[None] | None = None
         self._routes: dict[tuple[str, str], Callable[..., Awaitable[None]]] = {
             ("GET", "/health"): self._health,
@@ -283,7 +283,7 @@ class PolicyApp:
         if self.engine.waiting + request.n > self._queue:
             raise ApiError(
                 429,
-                f"{self.engine.waiting} requests are waiting already; ask again later.",
+                f"{self.engine.waiting} requests are already waiting; try again later.",
                 code="rate_limit_exceeded",
             )
         async with self._between_steps:
@@ -313,13 +313,13 @@ class PolicyApp:
     ) -> Generation:
         size = self.base.model.get_input_embeddings().num_embeddings
         if not prompt or not all(0 <= token < size for token in prompt):
-            raise ApiError(400, f"A prompt has ids from 0 to {size - 1}, at least one.")
+            raise ApiError(400, f"A prompt needs at least one id, each from 0 to {size - 1}.")
         context, room = self.engine.context, self.engine.context - len(prompt)
         if room < (0 if max_tokens == 0 else 1):
             raise ApiError(
                 400,
-                f"The prompt has {counted(len(prompt), 'token')}, and the context of"
-                f" {self.base.name} is {counted(context, 'token')}, prompt and answer together.",
+                f"The prompt has {counted(len(prompt), 'token')}; the context of {self.base.name} "
+                f"is {counted(context, 'token')}, for prompt and answer together.",
                 code="context_length_exceeded",
             )
         return Generation(
@@ -398,7 +398,8 @@ class PolicyApp:
     async def _progress(
         self, receive: Receive, generations: Sequence[Generation], *, per_token: bool
     ) -> AsyncIterator[None]:
-        """Generate; yield at the ends, or `per_token`. What a client leaves is cancelled."""
+        """Generate; yield at the ends, or `per_token`. Answers that a client abandons are
+        cancelled."""
         news = asyncio.Event()
         for generation in generations:
             self._watched[generation] = news, per_token
@@ -426,7 +427,7 @@ class PolicyApp:
                     generation.cancelled = True
 
     async def _drive(self) -> None:
-        """Take steps while there is something to do."""
+        """Take steps while there is work."""
         slow = False
         while True:
             if self.engine.idle:
@@ -453,7 +454,7 @@ def _api_error(error: Exception) -> ApiError:
     if isinstance(error, ModelUnavailable):
         return ApiError(503, str(error), code="model_unavailable")
     if isinstance(error, MemoryError | RuntimeError) and "memory" in str(error).lower():
-        return ApiError(503, f"The memory does not suffice: {error}", code="out_of_memory")
+        return ApiError(503, f"There is not enough memory: {error}", code="out_of_memory")
     _log.error("a step of the engine failed", exc_info=error)
     return ApiError(500, f"The engine failed on this request: {type(error).__name__}.")
 

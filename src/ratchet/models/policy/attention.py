@@ -12,7 +12,7 @@ SHORTEST = 64
 """Smallest length that sequences are rounded up to, for results independent of the batch."""
 
 WASTE = 4
-"""Decoding rows are computed together unless that reads so many times more than each by itself."""
+"""Decoding rows are computed together unless that reads this many times more than each alone."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def prepare(batch: TokenBatch, cache: KeyValueCache) -> None:
 
 
 def prepare_groups(batch: TokenBatch, rows: list[tuple[int, int]], cache: KeyValueCache) -> None:
-    """Group rows by their rounded length, so that each one's result is a function of its own.
+    """Group rows by their rounded length, so that the result of each depends on it alone.
 
     Args:
         batch: The batch, whose rows after `rows` are padding.

@@ -22,7 +22,7 @@ from ratchet.models.policy.tokens import ChatTokenizer
 from ratchet.types import LOCAL_MODELS
 
 DTYPES = {"float32": 4, "bfloat16": 2, "float16": 2}
-"""Bytes of a number, by PyTorch's name of its type."""
+"""Bytes of a number, by PyTorch's name for its type."""
 
 
 @dataclass(frozen=True)
@@ -33,9 +33,9 @@ class Base:
     """The causal language model, of a class of transformers, in evaluation mode."""
     tokenizer: ChatTokenizer
     name: str
-    """The name that it answers with, such as `local/smollm2`."""
+    """The name with which it answers, such as `local/smollm2`."""
     fingerprint: str
-    """SHA-256 of the weights and of the configuration that they are used with."""
+    """SHA-256 of the weights and of the configuration used with them."""
     tokenizer_hash: str
     template_hash: str
     context: int
@@ -75,7 +75,7 @@ def load_base(source: str | Path, *, device: str = "cpu", dtype: str = "float32"
     except (RuntimeError, AssertionError) as error:
         raise ModelUnavailable(
             f"{path.name} cannot be put on the device {device!r}: {error}",
-            hint="Is there such a device, and has it the memory? cpu always works.",
+            hint="Check that the device exists and has enough memory; cpu always works.",
         ) from None
     model.requires_grad_(False)
     tokenizer = ChatTokenizer(inner)
@@ -119,12 +119,12 @@ def find_base(source: str | Path) -> Path:
         return path
     raise ModelUnavailable(
         f"There is no model in {path}: the folder has no config.json.",
-        hint="Name a folder in the format of Hugging Face, such as save_pretrained writes.",
+        hint="Name a folder in Hugging Face's format, as save_pretrained writes it.",
     )
 
 
 def check_weights(path: Path, dtype: str, available: int | None = None) -> None:
-    """Refuse a model whose weights do not fit into the memory that is available.
+    """Refuse a model whose weights do not fit into the available memory.
 
     Args:
         path: As `find_base` returns it.
@@ -143,15 +143,15 @@ def check_weights(path: Path, dtype: str, available: int | None = None) -> None:
     needed = numbers * DTYPES[dtype] + OVERHEAD
     if needed > free:
         raise ModelUnavailable(
-            f"{path.name} is too large for this machine: its weights need about"
-            f" {as_megabytes(needed)} of memory as {dtype}, and {as_megabytes(free)} are"
-            " available.",
+            f"{path.name} is too large for this machine: its weights need about "
+            f"{as_megabytes(needed)} of memory as {dtype}, but only {as_megabytes(free)} are "
+            "available.",
             hint="Choose a smaller model.",
         )
 
 
 def base_name(source: str | Path) -> str:
-    """The name that a base model answers with, such as `local/smollm2`."""
+    """The name with which a base model answers, such as `local/smollm2`."""
     text = str(source).removeprefix(f"{LOCAL}:")
     if boxed := boxed_name(text):
         return f"{LOCAL_MODELS}{boxed}"
@@ -175,7 +175,8 @@ def fingerprint(path: Path) -> str:
     if not files:
         raise ModelUnavailable(
             f"The folder {path} has no weights in the safetensors format.",
-            hint="Save them so: model.save_pretrained(folder). Pickled weights are not read.",
+            hint="Save them in that format: model.save_pretrained(folder). Pickled weights are "
+            "not read.",
         )
     config = _config(path)
     for key in ("_name_or_path", "transformers_version", "dtype", "torch_dtype"):

@@ -1,4 +1,4 @@
-"""What one forward pass reads: tokens of several sequences, side by side without padding."""
+"""The input of a forward pass: tokens of several sequences, side by side without padding."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ class TokenBatch:
     length: int
     """Length of the longest of the decoding sequences, with this token."""
     spans: list[TokenSpan]
-    """The rows after the decoding ones; and each decoding row by itself where that is quicker."""
+    """The rows after the decoding rows; and each decoding row by itself if that is faster."""
     masks: list[Any] = field(default_factory=list)
-    """Of each span: None when it is the beginning of its sequence, else what may be attended to."""
+    """For each span: None at the beginning of its sequence, else what may be attended to."""
     groups: list[Any] = field(default_factory=list)
     """For batches whose results do not depend on one another: rows by rounded length."""
     adapters: list[tuple[LoadedAdapter, Any]] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""The keys and values of running sequences: one slot each, whose room grows with the longest."""
+"""The keys and values of running sequences: a slot each, whose size grows with the longest."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ratchet.models.memory import as_megabytes, bytes_available
 from ratchet.types.wording import counted
 
 FIRST_CAPACITY = 256
-"""Tokens of each slot at first; doubled when a sequence needs more."""
+"""Initial tokens of each slot; doubled when a sequence needs more."""
 
 
 class KeyValueCache:
@@ -49,7 +49,7 @@ class KeyValueCache:
         return self._layers * 2 * self._heads * self._width * size
 
     def reserve(self, tokens: int) -> None:
-        """Give every slot room for `tokens`.
+        """Make room for `tokens` in every slot.
 
         Raises:
             ModelUnavailable: The memory does not suffice; nothing was changed.
@@ -83,9 +83,9 @@ class KeyValueCache:
 
     def _short(self, tokens: int, needed: int, free: int) -> ModelUnavailable:
         return ModelUnavailable(
-            f"The memory does not suffice for sequences of {counted(tokens, 'token')} in"
-            f" {self.slots} slots:"
-            f" {as_megabytes(needed)} more are needed, and {as_megabytes(free)} are available.",
+            f"There is not enough memory for sequences of {counted(tokens, 'token')} in "
+            f"{self.slots} slots: {as_megabytes(needed)} more are needed, and "
+            f"{as_megabytes(free)} are available.",
             hint="Lower --slots or --context of ratchet model.",
         )
 

@@ -1,4 +1,4 @@
-"""The tokens of conversations that were answered here, so that their continuations reuse them.
+"""The tokens of conversations that were answered here, for reuse in their continuations.
 
 A model's answer as text need not give the same tokens when it is read again. Where the messages of
 a request extend a conversation of this server, its prompt is what was read and written then, and
@@ -88,7 +88,7 @@ class AnsweredConversations:
         *,
         ended: bool,
     ) -> str | None:
-        """The text after an answer; None when the template now writes the past in another way."""
+        """The text after an answer; None if the template now writes the past differently."""
         if not self._end:
             return None
         prefix = self._text(messages[: count - 1], tools, answer=True)

@@ -18,16 +18,17 @@ from ratchet.models.policy.prefixes import PrefixStore
 from ratchet.models.policy.sampling import sample
 
 STEP_ROWS = 512
-"""Tokens that a step reads at most, beside one of each answer: it bounds how long a step takes."""
+"""Most tokens that a step reads, besides one for each answer: it limits the duration of a step."""
 
 PREFIX_BYTES = 512 * 1024 * 1024
 """Bytes of keys and values of finished sequences that are kept."""
 
 EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
-"""Settings that a mixture of experts has."""
+"""Settings that only a mixture of experts has."""
 
 ROW_MULTIPLE = 16
-"""Rows of a batch whose results do not depend on one another are a multiple of it."""
+"""The number of rows in a batch whose results do not depend on one another is a multiple of
+this."""
 
 
 class PolicyEngine:
@@ -94,9 +95,9 @@ class PolicyEngine:
         self._decoding: list[Generation] = []
         """By slot, from 0."""
         self._reading: list[Generation] = []
-        """Those whose prompt is being read, by slot, after those that are decoding."""
+        """Sequences whose prompt is being read, by slot, after those that are decoding."""
         self._batch: TokenBatch | None = None
-        """The last batch, when the next one is the same with each position one higher."""
+        """The last batch, if the next is the same with each position one higher."""
         self.steps = 0
         self.tokens = 0
         """Tokens generated."""
@@ -127,7 +128,7 @@ class PolicyEngine:
         self._forward.forgotten(adapter)
 
     def submit(self, generation: Generation) -> None:
-        """Add a request; `step` generates it. It may come from another thread than `step`'s."""
+        """Add a request; `step` generates it. May be called from another thread than `step`."""
         self._waiting.append(generation)
 
     def run(self) -> None:
@@ -205,7 +206,7 @@ class PolicyEngine:
         return ready
 
     def _leave(self) -> None:
-        """Take those that ended out of their slots; the last sequences move into the gaps."""
+        """Remove finished sequences from their slots; the last sequences move into the gaps."""
         if not any(generation.ended for generation in (*self._decoding, *self._reading)):
             return
         self._batch = None
@@ -262,7 +263,8 @@ class PolicyEngine:
         self._waiting.extendleft(reversed(passed))
 
     def _is_being_read(self, generation: Generation) -> bool:
-        """Whether another is reading the same beginning, which then need not be read twice."""
+        """Whether another sequence is reading the same beginning, which then need not be read
+        twice."""
         if (
             generation.score_prompt
             or not generation.keys
@@ -276,7 +278,7 @@ class PolicyEngine:
         )
 
     def _make_room(self) -> None:
-        """Let the cache grow with the longest answer; without memory for it, that answer ends."""
+        """Let the cache grow with the longest answer; if memory runs out, that answer ends."""
         longest = max((generation.length for generation in self._decoding), default=0)
         if longest <= self.cache.capacity:
             return
@@ -392,7 +394,7 @@ class PolicyEngine:
                 generation.tops.extend(_top(logprobs[row : row + 1], generation.top))
 
     def _fail(self, error: Exception) -> None:
-        """End what was in the batch; what waits goes on."""
+        """End what was in the batch; what waits continues."""
         self._batch = None
         for generation in [*self._decoding, *self._reading]:
             generation.slot = -1
@@ -402,7 +404,8 @@ class PolicyEngine:
         self.cache.mask.fill_(-self._torch.inf)
 
     def _check_attention(self) -> None:
-        """Check with one token that all attention is computed here; limit the context to it.
+        """Check with one token that all attention is computed here; limit the context
+        accordingly.
 
         Raises:
             ModelUnavailable: The model computes attention in a way of its own.
@@ -415,18 +418,20 @@ class PolicyEngine:
         except (RuntimeError, TypeError, AttributeError) as error:
             raise self._unusual(str(error)) from None
         if forward.attended != self.base.model.config.get_text_config().num_hidden_layers:
-            raise self._unusual("it does not let its attention be replaced")
+            raise self._unusual("its attention cannot be replaced")
         # Within its window, a layer attends to all tokens.
         self.context = min(self.context, forward.window or self.context)
 
     def _unusual(self, why: str) -> ModelUnavailable:
         return ModelUnavailable(
             f"{type(self.base.model).__name__} cannot be served here: {why}.",
-            hint="Most decoders of transformers can: Llama, Qwen, Mistral, Gemma, Phi, OLMo, …",
+            hint="Most decoder models of transformers can: Llama, Qwen, Mistral, Gemma, Phi, "
+            "OLMo, …",
         )
 
     def _check_rows(self) -> None:
-        """Check that a deterministic engine is one: a row's scores do not depend on its place.
+        """Check that a deterministic engine is deterministic: a row's scores do not depend on
+        its place.
 
         Raises:
             ModelUnavailable: They do.
@@ -449,9 +454,9 @@ class PolicyEngine:
 
     def _dependent(self) -> ModelUnavailable:
         return ModelUnavailable(
-            f"{self.base.name} cannot be served deterministically on this machine: what it says"
-            " depends on what else is in the batch.",
-            hint="Leave --deterministic out. Mixtures of experts are such models.",
+            f"{self.base.name} cannot be served deterministically on this machine: its answers "
+            "depend on what else is in the batch.",
+            hint="Leave out --deterministic. Mixtures of experts are among such models.",
         )
 
     def _probe(self, rows: int) -> TokenBatch:

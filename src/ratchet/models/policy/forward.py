@@ -13,14 +13,14 @@ from ratchet.models.policy.cache import KeyValueCache
 from ratchet.models.policy.lora import LoadedAdapter
 
 ATTENTION = "ratchet_policy"
-"""Name of our attention in transformers."""
+"""Name of Ratchet's attention in transformers."""
 
 _running = threading.local()
 """The forward pass of this thread."""
 
 
 class ModelForward:
-    """Runs transformers' own layers on the tokens of many sequences, with attention of our own.
+    """Runs transformers' own layers on the tokens of many sequences, with Ratchet's attention.
 
     transformers lets attention be replaced by name; ours reads the cache. Linear layers that
     adapters change get their part. The model belongs to this object from then on.
@@ -36,9 +36,9 @@ class ModelForward:
         self.model, self.cache, self.independent = model, cache, independent
         self.batch: TokenBatch | None = None
         self.window: int | None = None
-        """Tokens that some layer attends to at most, once a batch was read; None for all."""
+        """Most tokens that some layer attends to, once a batch was read; None for all."""
         self.attended = 0
-        """Layers whose attention was ours."""
+        """Layers whose attention was Ratchet's."""
         self._wrapped: set[str] = set()
         _register()
         model.set_attn_implementation(ATTENTION)
@@ -117,7 +117,8 @@ def _attention(
     if softcap is not None or s_aux is not None or key.shape[-1] != value.shape[-1]:
         raise ModelUnavailable(
             f"{type(running.model).__name__} computes attention in a way that is not supported.",
-            hint="Attention without soft caps and sinks, with keys as wide as values, is.",
+            hint="Only attention without soft caps and sinks, with keys as wide as values, is "
+            "supported.",
         )
     if sliding_window is not None:
         running.window = min(sliding_window, running.window or sliding_window)

@@ -1,4 +1,4 @@
-"""One answer that is being generated: what was asked, what was written, and when it ends."""
+"""An answer being generated: what was asked, what was written, and when it ends."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Generation:
 
     @property
     def length(self) -> int:
-        """Tokens of prompt and response."""
+        """Number of tokens of prompt and response."""
         return len(self.prompt) + len(self.response)
 
     @property
@@ -111,7 +111,7 @@ class Generation:
 
 
 def cut_at(text: str, stop: Sequence[str]) -> int | None:
-    """Where the first of the texts that end an answer begins; None when there is none."""
+    """Where the first of the texts that end an answer begins; None if there is none."""
     positions = [at for sequence in stop if (at := text.find(sequence)) >= 0]
     return min(positions) if positions else None
 

@@ -19,7 +19,7 @@ from ratchet.models.gguf import GgufContents, GgufTensor, read_contents
 Array = np.ndarray[Any, Any]
 
 CONTROL = 3
-"""Type of tokens that text never stands for, such as `<|im_end|>`."""
+"""Type of tokens that never stand for text, such as `<|im_end|>`."""
 
 
 def load_gguf(path: Path, dtype: Any) -> tuple[Any, Any]:
@@ -107,12 +107,14 @@ def _name(path: Path, name: str) -> str:
     block = f"model.layers.{parts[1]}." if parts[0] == "blk" else ""
     module = _NAMES.get(parts[-2])
     if module is None or parts[-1] != "weight":
-        raise ModelUnavailable(f"{path.name} has the tensor {name!r}, which no Llama has.")
+        raise ModelUnavailable(
+            f"{path.name} has the tensor {name!r}, which Llama models do not have."
+        )
     return f"{block}{module}.weight"
 
 
 def _halves(weight: Array, heads: int) -> Array:
-    """Rows in transformers' order: llama.cpp has the two halves of a head's rotation in turns."""
+    """Rows in transformers' order: llama.cpp interleaves the two halves of a head's rotation."""
     rows, columns = weight.shape
     pairs = weight.reshape(heads, rows // heads // 2, 2, columns)
     return np.ascontiguousarray(pairs.swapaxes(1, 2).reshape(rows, columns))
@@ -175,8 +177,8 @@ def _values(path: Path, name: str, tensor: GgufTensor, data: Array) -> Array:
     """A tensor's numbers as float32."""
     if tensor.type not in _TYPES:
         raise ModelUnavailable(
-            f"{path.name} has the tensor {name!r} in the quantization number {tensor.type}; read"
-            " are F32, F16, BF16, Q4_0, Q4_1 and Q8_0.",
+            f"{path.name} has the tensor {name!r} with quantization number {tensor.type}; only "
+            "F32, F16, BF16, Q4_0, Q4_1 and Q8_0 can be read.",
             hint="Convert it to one of these with llama-quantize.",
         )
     numbers, size, read = _TYPES[tensor.type]
@@ -196,8 +198,8 @@ def _tokenizer(path: Path, about: dict[str, Any]) -> Any:
     kind = about.get("tokenizer.ggml.model"), about.get("tokenizer.ggml.pre")
     if kind != ("gpt2", "smollm"):
         raise ModelUnavailable(
-            f"{path.name} has a vocabulary of the kind {kind[0]}/{kind[1]}; of GGUF files, only"
-            " gpt2/smollm can be served with their weights open to training.",
+            f"{path.name} has a vocabulary of the kind {kind[0]}/{kind[1]}; of GGUF files, only "
+            "gpt2/smollm can be served with their weights open to training.",
             hint="Name the model's folder in the format of Hugging Face instead.",
         )
     tokens: list[str] = about["tokenizer.ggml.tokens"]

@@ -24,11 +24,11 @@ PARTS = (
     ("mlp.gate_proj", "mlp.up_proj"),
     ("mlp.down_proj",),
 )
-"""Linear layers that are one product here."""
+"""Linear layers that are a single product here."""
 
 
 def is_llama_like(model: Any) -> bool:
-    """Whether `LlamaForward` computes what a model of transformers does."""
+    """Whether `LlamaForward` computes the same as a model of transformers."""
     config = model.config
     kinds = getattr(config, "layer_types", None) or ["full_attention"]
     rope = getattr(config, "rope_parameters", None) or {}
@@ -57,7 +57,7 @@ class _Layer:
     """[2 × intermediate, hidden]"""
     down: Any
     modules: tuple[dict[str, int], ...]
-    """Names and numbers of outputs of what `projection`, `out`, `gate_up` and `down` join."""
+    """Names and output sizes of the layers that `projection`, `out`, `gate_up` and `down` join."""
 
 
 class LlamaForward:
@@ -99,7 +99,7 @@ class LlamaForward:
         self._rotation = torch.stack([cos[0], signed], 1)[:, :, None]
 
     def adapted(self, adapter: LoadedAdapter) -> None:
-        """Prepare for an adapter: join its matrices as those of the model are."""
+        """Prepare for an adapter: join its matrices in the same way as the model's."""
         if adapter.version not in self._adapters:
             self._adapters[adapter.version] = [
                 tuple(_join(adapter, modules) for modules in layer.modules)
@@ -214,7 +214,7 @@ def _join(adapter: LoadedAdapter, modules: dict[str, int]) -> tuple[Any, Any] | 
         modules: Number of outputs of each projection, by its name.
 
     Returns:
-        A [r, in] and B [out, r] with r the sum of the ranks; None when it changes none of them.
+        A [r, in] and B [out, r] with r the sum of the ranks; None if it changes none of them.
     """
     import torch
 

@@ -28,7 +28,7 @@ class LoadedAdapter:
 
 
 def check_adapter(folder: Path, base: Base) -> str:
-    """Check that an adapter is one of this base; return its version.
+    """Check that an adapter fits this base; return its version.
 
     Raises:
         ModelUnavailable: It is absent, broken, not supported or of another base.
@@ -36,10 +36,10 @@ def check_adapter(folder: Path, base: Base) -> str:
     fingerprint = read_adapter_config(folder).base_model_name_or_path
     if fingerprint != base.fingerprint:
         raise ModelUnavailable(
-            f"The adapter in {folder} is one of the base {fingerprint}, and {base.name} is"
-            f" {base.fingerprint}.",
-            hint="Serve the base that it was trained on. An adapter names its base by fingerprint"
-            " as base_model_name_or_path in adapter_config.json.",
+            f"The adapter in {folder} was trained on the base {fingerprint}, but {base.name} is "
+            f"{base.fingerprint}.",
+            hint="Serve the base that it was trained on. An adapter names its base by "
+            "fingerprint as base_model_name_or_path in adapter_config.json.",
         )
     return adapter_hash(folder)
 
@@ -75,7 +75,7 @@ def load_adapter(folder: Path, base: Base) -> LoadedAdapter:
             raise ModelUnavailable(
                 f"The adapter in {folder} changes {name!r}, which {base.name} does not have in that"
                 " shape.",
-                hint="Adapters of linear layers can be served.",
+                hint="Only adapters of linear layers can be served.",
             )
         r = pair["lora_A"].shape[0]
         alpha = _by_pattern(config.alpha_pattern, name, config.lora_alpha)
@@ -108,7 +108,7 @@ def _by_pattern(pattern: dict[str, float], name: str, default: float) -> float:
 
 
 def apply(out: Any, inputs: Any, parts: list[tuple[Any, Any, Any]], *, independent: bool) -> None:
-    """Add what adapters say to the output of a linear layer.
+    """Add the adapters' part to the output of a linear layer.
 
     Args:
         out: [N, out], changed in place.

@@ -1,4 +1,5 @@
-"""What was computed for earlier sequences, found again by the tokens that a new one begins with."""
+"""Computations for earlier sequences, found again by the tokens with which a new sequence
+begins."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ class PrefixStore:
         """The latest prefix that has these blocks, by the hash of version and blocks."""
 
     def keys(self, version: str, ids: Sequence[int]) -> list[int]:
-        """A hash of each beginning of `ids` that is of whole blocks, the shortest first.
+        """A hash of each beginning of `ids` that consists of whole blocks, shortest first.
 
         None where nothing is kept.
         """
@@ -47,7 +48,7 @@ class PrefixStore:
         return keys
 
     def restore(self, version: str, ids: Sequence[int], cache: KeyValueCache, slot: int) -> int:
-        """Put what is known of the beginning of `ids` into a slot; return how many tokens it is.
+        """Put what is known of the beginning of `ids` into a slot; return its number of tokens.
 
         Args:
             version: Version of the weights; those of another version are not used.

@@ -15,7 +15,7 @@ MAX_TOP = 20
 
 
 class StreamOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What a stream has besides its chunks."""
+    """Options of a stream."""
 
     include_usage: bool = False
 
@@ -43,7 +43,7 @@ class AnswerRequest(msgspec.Struct, frozen=True, kw_only=True):
     min_p: float | None = None
 
     def check(self) -> tuple[str, str] | None:
-        """The field that cannot be served and why; None when all can."""
+        """The field that cannot be served, and why; None if all can."""
         format = (self.response_format or {}).get("type", "text")
         sampling = self.sampling()
         tests: tuple[tuple[str, bool, str], ...] = (
@@ -52,13 +52,17 @@ class AnswerRequest(msgspec.Struct, frozen=True, kw_only=True):
                 format != "text",
                 f"The format {format!r} is not supported by this model; leave response_format out.",
             ),
-            ("n", not 1 <= self.n <= MAX_CHOICES, f"n is between 1 and {MAX_CHOICES}."),
+            ("n", not 1 <= self.n <= MAX_CHOICES, f"n must be between 1 and {MAX_CHOICES}."),
             ("min_p", bool(self.min_p), "min_p is not supported."),
-            ("max_tokens", (self.max_tokens or 0) < 0, "max_tokens is not negative."),
-            ("temperature", not 0 <= sampling.temperature <= 100, "temperature is not negative."),
-            ("top_p", not 0 < sampling.top_p <= 1, "top_p is above 0 and at most 1."),
-            ("repetition_penalty", sampling.repetition_penalty <= 0, "It is above 0."),
-            ("stop", len(self.stops()) > 16, "There are at most 16 texts in stop."),
+            ("max_tokens", (self.max_tokens or 0) < 0, "max_tokens must not be negative."),
+            (
+                "temperature",
+                not 0 <= sampling.temperature <= 100,
+                "temperature must not be negative.",
+            ),
+            ("top_p", not 0 < sampling.top_p <= 1, "top_p must be above 0 and at most 1."),
+            ("repetition_penalty", sampling.repetition_penalty <= 0, "It must be above 0."),
+            ("stop", len(self.stops()) > 16, "stop may have at most 16 texts."),
         )
         return next(((field, why) for field, wrong, why in tests if wrong), None)
 
@@ -94,14 +98,14 @@ class ChatRequest(AnswerRequest, frozen=True, kw_only=True):
     logprobs: bool | None = False
     top_logprobs: int | None = None
     prompt_cache_key: str | None = None
-    """Tells conversations apart that have the same messages so far."""
+    """Distinguishes conversations that have the same messages so far."""
 
     def check(self) -> tuple[str, str] | None:
         """See the base class."""
         if self.tools and self.tool_choice not in (None, "auto", "none"):
-            return "tool_choice", "A tool cannot be required of this model; use auto or none."
+            return "tool_choice", "This model cannot be forced to call a tool; use auto or none."
         if not 0 <= (self.top_logprobs or 0) <= MAX_TOP:
-            return "top_logprobs", f"top_logprobs is between 0 and {MAX_TOP}."
+            return "top_logprobs", f"top_logprobs must be between 0 and {MAX_TOP}."
         return super().check()
 
 
@@ -112,12 +116,13 @@ class CompletionRequest(AnswerRequest, frozen=True, kw_only=True):
     """A text or its ids, or a list of these."""
     echo: bool | None = False
     logprobs: int | None = None
-    """How many of the most probable tokens are told for each; 0 tells the chosen one's alone."""
+    """How many of the most probable tokens are returned for each; 0 returns only the chosen
+    token's."""
 
     def check(self) -> tuple[str, str] | None:
         """See the base class."""
         if not 0 <= (self.logprobs or 0) <= MAX_TOP:
-            return "logprobs", f"logprobs is between 0 and {MAX_TOP}."
+            return "logprobs", f"logprobs must be between 0 and {MAX_TOP}."
         if self.stream and self.echo:
             return "echo", "echo is not supported when streaming."
         return super().check()
@@ -137,7 +142,9 @@ class CompletionRequest(AnswerRequest, frozen=True, kw_only=True):
             try:
                 return msgspec.convert(prompt, list[list[int]])
             except msgspec.ValidationError:
-                raise ValueError("prompt is a text, a list of ids, or a list of these.") from None
+                raise ValueError(
+                    "prompt must be a text, a list of ids, or a list of these."
+                ) from None
         return texts
 
 

@@ -17,7 +17,7 @@ import msgspec
 from ratchet.models.failure import ModelUnavailable
 
 MAX_HEADER = 100_000_000
-"""Bytes beyond which a header is taken for broken, as the format says."""
+"""Bytes beyond which a header counts as broken, as the format says."""
 
 
 class _Tensor(msgspec.Struct, frozen=True):
@@ -33,7 +33,7 @@ _tensor = msgspec.json.Decoder(_Tensor)
 
 
 def hash_tensors(paths: Iterable[Path]) -> str:
-    """SHA-256 of all tensors by name, type, shape and content, in whichever files they are.
+    """SHA-256 of all tensors by name, type, shape and content, whatever files they are in.
 
     Args:
         paths: Files in the safetensors format; together they have each name once.
@@ -106,6 +106,6 @@ def _tensors(
 
 def _broken(path: Path) -> ModelUnavailable:
     return ModelUnavailable(
-        f"{path} is not a whole file in the safetensors format.",
+        f"{path} is not a complete file in the safetensors format.",
         hint="Save or fetch it again.",
     )

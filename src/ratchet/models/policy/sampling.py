@@ -1,4 +1,4 @@
-"""Chooses the next token of each sequence, and says how probable it was."""
+"""Chooses the next token of each sequence, and returns its probability."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class SamplingRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def changes_scores(self) -> bool:
-        """Whether a row must be treated by itself."""
+        """Whether a row must be treated separately."""
         return (
             self.top_p < 1
             or self.top_k > 0
@@ -37,7 +37,7 @@ class SamplingRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SampledRow(msgspec.Struct, frozen=True):
-    """What choosing needs to know of a sequence."""
+    """What must be known of a sequence to choose its next token."""
 
     request: SamplingRequest
     chance: random.Random
@@ -91,7 +91,7 @@ def sample(logits: Any, rows: Sequence[SampledRow]) -> tuple[Any, Any, Any]:
 
 
 def _penalize(scores: Any, row: SampledRow) -> None:
-    """Change scores in place by what was written before."""
+    """Change scores in place, depending on what was written before."""
     import torch
 
     request = row.request
@@ -111,7 +111,7 @@ def _penalize(scores: Any, row: SampledRow) -> None:
 
 
 def _truncate(scores: Any, request: SamplingRequest) -> None:
-    """Leave the tokens that top_k and top_p allow, in place."""
+    """Leave only the tokens that top_k and top_p allow, in place."""
     import torch
 
     if 0 < request.top_k < len(scores):

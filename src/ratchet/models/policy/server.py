@@ -88,7 +88,8 @@ class PolicyServer:
             "ratchet.models.policy.serving",
             self.name,
             start_s=start_s,
-            hint="Is it a causal language model of transformers, with whole files?",
+            hint="Check that it is a causal language model of transformers, and that its files "
+            "are complete.",
         )
 
     def __enter__(self) -> PolicyServer:

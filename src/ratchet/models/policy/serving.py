@@ -30,21 +30,22 @@ class PolicySettings(msgspec.Struct, frozen=True, kw_only=True):
     adapters: dict[str, str] = {}
     """Folders of adapters by name."""
     port: int = 0
-    """0 for a free one."""
+    """0 for any free port."""
     slots: int = SLOTS
-    """Answers at once; more wait."""
+    """Concurrent answers; further requests wait."""
     context: int | None = None
-    """Tokens of a conversation; None for all that the model was trained for."""
+    """Most tokens of a conversation; None for as many as the model was trained for."""
     threads: int
     """Threads that compute."""
     device: str = "cpu"
     dtype: str = "float32"
     deterministic: bool = False
     queue: int = 256
-    """Requests that may wait."""
+    """Most requests that may wait."""
     own_distribution: bool = False
     linger_s: float = 10.0
-    """How long it serves on after its parent was killed: workers finish what they are running."""
+    """How long it continues to serve after its parent was killed: workers finish what they are
+    running."""
 
 
 def serve(settings: PolicySettings) -> None:

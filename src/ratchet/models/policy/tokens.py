@@ -1,4 +1,4 @@
-"""The tokens of a model: text to ids and back, and messages to ids by the model's own template."""
+"""The tokens of a model: text to ids and back, and messages to ids with the model's template."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class ChatTokenizer:
     def __init__(self, inner: Any) -> None:
         self.inner = inner
         self.template: str = inner.chat_template or ""
-        """The chat template, in Jinja; empty when the model has none."""
+        """The chat template, in Jinja; empty if the model has none."""
         backend = getattr(inner, "backend_tokenizer", None)
         about = backend.to_str() if backend is not None else repr(sorted(inner.get_vocab().items()))
         self.hash = hashlib.sha256(about.encode()).hexdigest()
@@ -33,7 +33,7 @@ class ChatTokenizer:
 
     @property
     def eos_id(self) -> int | None:
-        """The token that ends a turn; None when the model has none."""
+        """The token that ends a turn; None if the model has none."""
         token_id = self.inner.eos_token_id
         return None if token_id is None else int(token_id)
 
@@ -47,7 +47,7 @@ class ChatTokenizer:
         return list(self.inner.encode(text, add_special_tokens=special))
 
     def decode(self, ids: Sequence[int], *, special: bool = False) -> str:
-        """The text of ids; special tokens have none, unless asked for."""
+        """The text of ids, without that of special tokens unless asked for."""
         return str(
             self.inner.decode(
                 list(ids), skip_special_tokens=not special, clean_up_tokenization_spaces=False
@@ -87,8 +87,9 @@ class ChatTokenizer:
             )
         except Exception as error:  # a template is a program of its author's
             raise InputError(
-                f"The model's chat template refuses these messages: {error}.",
-                hint="Many want the roles user and assistant in turns, and texts as content.",
+                f"The model's chat template rejects these messages: {error}.",
+                hint="Many templates require alternating user and assistant roles, and texts as "
+                "content.",
             ) from None
 
     def render(

@@ -1,4 +1,5 @@
-"""Tool calls in the text of an answer, and messages with tools for templates that know none."""
+"""Tool calls in the text of an answer, and messages with tools for templates without tool
+support."""
 
 from __future__ import annotations
 
@@ -63,7 +64,7 @@ def _bare(text: str, names: set[str]) -> ParsedAnswer | None:
 
 
 FORMATS: tuple[Callable[[str, set[str]], ParsedAnswer | None], ...] = (_hermes, _bare)
-"""Tried in this order; each returns None when the text has no call of its format."""
+"""Tried in this order; each returns None if the text has no call of its format."""
 
 
 def _call(text: str, key: str) -> Message | None:

@@ -1,4 +1,4 @@
-"""A simulated model: answers in the form that is asked for, and has no abilities."""
+"""A simulated model: answers in the requested form, and has no abilities."""
 
 from ratchet.models.simulated.dialects import Spoken, about_models, embeddings, spoken
 from ratchet.models.simulated.turns import turn_of

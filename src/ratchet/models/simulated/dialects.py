@@ -1,4 +1,4 @@
-"""What the simulated model says, in the form of each provider's API; at once and as streams."""
+"""The simulated model's answers in the form of each provider's API; whole or streamed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ratchet.models.simulated.turns import Turn
 MODEL = "ratchet-simulated-model"
 _TIME = 1_700_000_000
 _IN, _OUT = 20, 10
-"""Tokens that each call is said to take."""
+"""Tokens that each call is reported to take."""
 
 Body: TypeAlias = Mapping[str, Any]
 Event: TypeAlias = tuple[str, Any]
@@ -278,7 +278,7 @@ def _plain_events(turn: Turn) -> Iterator[Event]:
 
 
 def about_models(path: str) -> Any:
-    """What the model's server says of its models, and of what a request would take."""
+    """What the model's server says about its models, and about what a request would take."""
     if path.endswith(("tokens", "Tokens")):
         return {"input_tokens": 20, "totalTokens": 20}
     if path.endswith("/api/version"):
@@ -293,7 +293,7 @@ def about_models(path: str) -> Any:
 
 
 def embeddings(path: str, body: Body) -> Any:
-    """Vectors that follow from the texts, as long as the request asks for."""
+    """Vectors derived from the texts, of the requested length."""
     texts = body.get("input", body.get("prompt", body.get("content", body.get("requests", ""))))
     several = isinstance(texts, list) and bool(texts) and not isinstance(texts[0], int)
     wanted = body.get("dimensions", body.get("outputDimensionality"))
@@ -316,7 +316,7 @@ def embeddings(path: str, body: Body) -> Any:
 
 
 _SIZES = {"embedding-3-large": 3072, "mxbai": 1024, "mistral": 1024, "minilm": 384, "nomic": 768}
-"""Where neither the request nor this says another: a column of a vector store has one size."""
+"""Length if the request does not give another: a column of a vector store has a fixed size."""
 
 
 def _usual_size(body: Body) -> int:

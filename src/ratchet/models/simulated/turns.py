@@ -1,4 +1,4 @@
-"""What a simulated model says. It has no abilities: it follows the form that is asked for.
+"""The answers of a simulated model. It has no abilities: it follows the requested form.
 
 A request with tools gets the call of one, with arguments that fit its schema; then a text. One that
 asks for JSON gets JSON that fits the schema.
@@ -19,18 +19,26 @@ import msgspec
 from ratchet.observe.model_apis.bounded_json import items, mapping
 
 MOST_CALLS = 2
-"""Tools that are called for one message of the user."""
+"""Tools that are called for one user message."""
+ANSWER = "Simulated answer"
+"""Beginning of every text for which no other form is requested."""
 _DEPTH = 8
 """Levels of a schema that are filled."""
 
 _MARKED = re.compile(
     r"`\[\[ ## (\w+) ## \]\]`(?: \(must be formatted as a valid Python (.+?)\)(?=,|\.|$))?"
 )
-"""Fields that DSPy asks for, with the types of those that are no texts."""
+"""Fields that DSPy asks for, with the types of those that are not texts."""
+
+
+_PHRASE = re.compile(
+    r"\"([^\"\n{}]{2,60})\"|(?<!\w)'([^'\n{}]{2,60})'(?!\w)|`([^`\n{}]{2,60})`|\b([A-Z][A-Z_]{3,})\b"
+)
+"""What a prompt quotes, or writes in capitals."""
 
 
 class Turn(msgspec.Struct, frozen=True):
-    """What the model says: a text, or the call of a tool."""
+    """An answer: a text, or a tool call."""
 
     text: str
     tool: str = ""
@@ -38,7 +46,7 @@ class Turn(msgspec.Struct, frozen=True):
 
     @property
     def id(self) -> str:
-        """The same for the same turn."""
+        """Equal for equal turns."""
         return hashlib.sha256(repr(self).encode()).hexdigest()[:12]
 
 
@@ -48,9 +56,15 @@ class Tool(msgspec.Struct, frozen=True):
 
 
 def turn_of(
-    body: Mapping[str, Any], texts: Sequence[str], called: Sequence[str], mark: str, *, calls: bool
+    body: Mapping[str, Any],
+    texts: Sequence[str],
+    called: Sequence[str],
+    mark: str,
+    *,
+    calls: bool,
+    extra_turns: int = 0,
 ) -> Turn:
-    """What the model says: a tool's call once, then a text or JSON.
+    """The model's answer: one call of a tool, then a text or JSON.
 
     Args:
         body: The decoded request, in any dialect.
@@ -58,6 +72,7 @@ def turn_of(
         called: Names of the tools that were called since the last message of the user.
         mark: Of the request, in hexadecimal digits: another one gets another answer.
         calls: Whether tools may be called that need not be.
+        extra_turns: How often a loop was answered that may wait for a phrase to end.
     """
     forced = _forced(body)
     tools = [tool for tool in _tools(body) if not forced or forced in ("*", tool.name)]
@@ -69,7 +84,9 @@ def turn_of(
         return Turn("", tool.name, mapping(sample(tool.schema, mark)))
     schema = _schema(body)
     if schema is None:
-        return Turn(_text(texts, mark))
+        text = _text(texts, mark)
+        phrases = _quoted(texts) if extra_turns and text.startswith(ANSWER) else ()
+        return Turn(phrases[(extra_turns - 1) % len(phrases)] if phrases else text)
     schema = schema or _written_schema(texts)
     if schema:
         return Turn(json.dumps(sample(schema, mark)))
@@ -78,7 +95,7 @@ def turn_of(
 
 
 def _tools(body: Mapping[str, Any]) -> list[Tool]:
-    """The tools that a request offers, in any dialect; without those of the provider's own."""
+    """The tools that a request offers, in any dialect, without the provider's own."""
     offered = []
     for entry in items(body.get("tools")) or items(mapping(body.get("toolConfig")).get("tools")):
         entry = mapping(entry)
@@ -104,7 +121,7 @@ def _forced(body: Mapping[str, Any]) -> str:
 
 
 def _schema(body: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Schema of an answer in JSON: empty for any object; None for a text."""
+    """Schema of a JSON answer: empty for any object; None for a text."""
     form, settings = mapping(body.get("response_format")), mapping(body.get("generationConfig"))
     candidates = (
         mapping(form.get("json_schema")).get("schema"),
@@ -122,7 +139,7 @@ def _schema(body: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 def _written_schema(texts: Sequence[str]) -> Mapping[str, Any]:
-    """The JSON schema that a message states in words; empty without one."""
+    """The JSON schema that a message states in words; empty if it states none."""
     for text in reversed(texts):
         _, label, after = text.rpartition("JSON schema:")
         if label:
@@ -135,7 +152,7 @@ def _written_schema(texts: Sequence[str]) -> Mapping[str, Any]:
 
 def _text(texts: Sequence[str], mark: str) -> str:
     joined, last = "\n".join(texts), texts[-1] if texts else ""
-    answer = f"Simulated answer {mark} to: {' '.join(last.split()[:12])}"
+    answer = f"{ANSWER} {mark} to: {' '.join(last.split()[:12])}"
     fields_so_far, _, instructions = last.rpartition("Respond with ")
     fields = [(name, kind) for name, kind in _MARKED.findall(instructions) if name != "completed"]
     if fields:
@@ -147,6 +164,18 @@ def _text(texts: Sequence[str], mark: str) -> str:
         return f"Thought: I now can give a great answer\nFinal Answer: {answer}"
     keys = re.findall(r'"(\w+)"\s*:', joined) if re.search(r"\bjson\b", joined, re.I) else []
     return json.dumps(dict.fromkeys(keys, answer)) if keys else answer
+
+
+def _quoted(texts: Sequence[str]) -> tuple[str, ...]:
+    """Phrases that texts quote, and words in capitals; without those of this model's answers."""
+    phrases = [
+        phrase
+        for text in texts
+        for groups in _PHRASE.findall(text.partition(ANSWER)[0])
+        for phrase in groups
+        if phrase
+    ]
+    return tuple(dict.fromkeys(phrases))
 
 
 def _field(kind: str, answer: str, fields_so_far: str) -> str:
@@ -212,7 +241,7 @@ def _referred(root: Any, reference: str) -> Any:
 
 
 def _lowered(schema: Any) -> Any:
-    """Gemini writes types in capitals."""
+    """Gemini writes types in capital letters."""
     if isinstance(schema, dict):
         return {
             key: value.lower() if key == "type" and isinstance(value, str) else _lowered(value)

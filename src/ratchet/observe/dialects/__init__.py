@@ -25,7 +25,7 @@ class SpanDialect(NamedTuple):
     read: Callable[[str, Mapping[str, Any], Sequence[SpanEvent]], dict[str, Any]]
     """Maps a span's name, attributes and events to attributes of the span model."""
     replaces: Mapping[str, str] = {}
-    """Attributes that are dropped where the attribute that replaces them was read."""
+    """Attributes that are dropped once the attribute that replaces them was read."""
 
 
 DIALECTS = {

@@ -1,4 +1,5 @@
-"""Input tokens include those of a cache, as in OpenTelemetry's conventions; not all reports do."""
+"""Input tokens include cached ones, as in OpenTelemetry's conventions; some reports exclude
+them."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from ratchet.observe.model_apis.bounded_json import count
 
 
 def whole_input(model: Mapping[str, Any]) -> int | None:
-    """All input tokens, where those that are reported exclude the cached ones; else None.
+    """All input tokens, if the reported ones exclude the cached ones; else None.
 
     Args:
         model: Attributes of a span, with those of the span model.
@@ -29,7 +30,7 @@ def whole_input(model: Mapping[str, Any]) -> int | None:
 
 
 def _is_of_vercel_and_anthropic(model: Mapping[str, Any]) -> bool:
-    """Whether Vercel's AI SDK reports a model of Anthropic's; from version 6 on, it has details."""
+    """Whether Vercel's AI SDK reports an Anthropic model; from version 6 on, it has details."""
     return (
         "ai.usage.cachedInputTokens" in model
         and str(model.get("gen_ai.system", "")).startswith("anthropic")

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 Objects: TypeAlias = dict[int, dict[str, Any]]
-"""Objects by their index; a nested list is again such a dictionary."""
+"""Objects by their index; a nested list is such a dictionary, too."""
 
 _LONGEST = 200
-"""Maximum length of such a name."""
+"""Maximum length of a flattened name."""
 
 _KNOWN = 8_192
 """Cache size; the same few names recur in every span."""

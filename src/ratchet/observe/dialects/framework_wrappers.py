@@ -14,13 +14,13 @@ _METHOD = re.compile(
 """Method names that instrumentors append to the name of an agent or tool."""
 
 _AGENTS = re.compile(r"LangGraph|(Re|Code)Act\.forward|\w*Agent\.run|AgentWorkflow\.run")
-"""Names of plain steps of LangGraph, DSPy and LlamaIndex that are the run of an agent."""
+"""Names of plain steps of LangGraph, DSPy and LlamaIndex that are in fact the run of an agent."""
 
 _CALL = frozenset({"args", "kwargs", "sanitize_inputs_outputs"})
 
 
 def is_agent(name: str) -> bool:
-    """Whether a span of this name is the run of an agent, although its kind is another."""
+    """Whether a span with this name is the run of an agent, although its kind says otherwise."""
     return _AGENTS.fullmatch(name) is not None
 
 

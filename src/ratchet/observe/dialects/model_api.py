@@ -1,4 +1,4 @@
-"""`ratchet.model_api`: requests and answers as the provider's API has them, from the npm package.
+"""`ratchet.model_api`: raw requests and answers of the provider's API, from the npm package.
 
 What is read of them is the same as at the gateway and of the clients in Python.
 """
@@ -20,7 +20,7 @@ MARKERS = frozenset({API})
 """Attributes that identify this dialect."""
 
 REPLACES = {names.INPUT: names.INPUT_MESSAGES, names.OUTPUT: names.OUTPUT_MESSAGES}
-"""Attributes with a request or an answer, by what is read of them."""
+"""Attributes with a request or an answer, by what is read from them."""
 
 _APIS = {f"{provider}/{path}": api for (provider, path), api in DIALECTS.items()}
 

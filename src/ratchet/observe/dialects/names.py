@@ -35,7 +35,7 @@ RETRIEVAL_DOCUMENTS = "gen_ai.retrieval.documents"
 
 INPUT = "ratchet.input"
 OUTPUT = "ratchet.output"
-"""Input and output as JSON text, of steps other than model and tool calls, which have the names
+"""Input and output as JSON text, for steps other than model and tool calls, which have the names
 above."""
 
 JSON_TEXT = frozenset(

@@ -1,4 +1,4 @@
-"""Vercel's AI SDK: `ai.usage.*`. Most else of its calls is in `gen_ai.*` attributes.
+"""Vercel's AI SDK: `ai.usage.*`. Most other data of its calls is in `gen_ai.*` attributes.
 
 Source: vercel/ai, packages/ai/src/telemetry and the docs of its telemetry.
 """

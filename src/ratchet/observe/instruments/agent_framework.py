@@ -1,4 +1,4 @@
-"""Microsoft Agent Framework: sends its own spans to our provider instead of the global one."""
+"""Microsoft Agent Framework: sends its spans to Ratchet's provider instead of the global one."""
 
 from __future__ import annotations
 

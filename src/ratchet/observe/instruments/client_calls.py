@@ -1,4 +1,4 @@
-"""Records the calls of model clients that no installed instrumentor fits.
+"""Records the calls of model clients for which no installed instrumentor fits.
 
 OpenInference supports the newest versions of a client only, and agents in use have older ones. What
 a client sends and gets is the provider's API, so `model_apis` reads it, as at the gateway.
@@ -30,7 +30,7 @@ from ratchet.types.trace import BROKEN_OFF
 _log = logging.getLogger("ratchet.observe")
 
 _OF_THE_CLIENT = {"extra_headers", "extra_query", "timeout", "api_key", "client", "http_client"}
-"""Arguments that are no part of the request."""
+"""Arguments that are not part of the request."""
 _UNSET = {"NotGiven", "Omit"}
 
 
@@ -51,7 +51,7 @@ _CALLS: dict[str, tuple[tuple[str, str, str, ModelApi], ...]] = {
         ("anthropic.resources.beta.messages", "Messages", "stream", messages),
     ),
 }
-"""Module, class and method by client, and the API that they call. A version has some of them."""
+"""Module, class and method by client, and the API that they call. Each version has some of them."""
 
 
 def record_openai(provider: Any) -> None:
@@ -89,7 +89,7 @@ def record_litellm(provider: Any) -> None:
 
 
 def _record(provider: Any, name: str, places: tuple[tuple[str, str, str, ModelApi], ...]) -> None:
-    """Record the methods that this version of the client has, of both of its classes."""
+    """Record those methods that this version of the client has, in both of its classes."""
     tracer = provider.get_tracer(f"ratchet.{name}")
     patched: set[Any] = set()
     for module, owner, method, api in places:
@@ -135,7 +135,7 @@ def _recorded(method: Callable[..., Any], tracer: Any, name: str, api: ModelApi)
 
 
 class _Call:
-    """One call: its span, and what it returned."""
+    """A call: its span, and what it returned."""
 
     def __init__(self, tracer: Any, name: str, api: ModelApi, request: dict[str, Any]) -> None:
         model = str(request.get("model", ""))
@@ -158,7 +158,7 @@ class _Call:
             return self.returns(await result, asynchronous=True)
 
     def returns(self, result: Any, *, asynchronous: bool = False) -> Any:
-        """The result; a stream goes on in the span until it is read."""
+        """The result; a stream continues the span until it is read."""
         pieces: Any = self.pieces_async if asynchronous else self.pieces
         if not hasattr(result, "__anext__" if asynchronous else "__next__"):
             self.end(plain(_parsed(result)))
@@ -170,13 +170,13 @@ class _Call:
         return result
 
     def broken_off(self) -> None:
-        """A stream that is not read any further ends its span."""
+        """A stream that is no longer read ends its span."""
         if self._pieces is not None:
             self._pieces.close()
         self.end(None)
 
     async def broken_off_async(self) -> None:
-        """A stream that is not read any further ends its span."""
+        """A stream that is no longer read ends its span."""
         if self._pieces is not None:
             await self._pieces.aclose()
         self.end(None)
@@ -236,7 +236,7 @@ class _Call:
 
 
 def _was_under_way(error: BaseException) -> bool:
-    """Whether an error ended a call that the provider may have gone on with, and charge for."""
+    """Whether an error ended a call that the provider may have continued and will charge for."""
     if isinstance(error, asyncio.CancelledError):
         return True
     kinds = {kind.__name__ for cause in (error, error.__cause__) for kind in type(cause).__mro__}
@@ -266,7 +266,7 @@ class _Current:
 
 
 class _Read:
-    """A stream of another class, read through its span; all else is the stream's own."""
+    """A stream of another class, read through its span; everything else is the stream's own."""
 
     def __init__(self, stream: Any, pieces: Any) -> None:
         self._stream = stream
@@ -289,7 +289,7 @@ class _Read:
 
 
 def _managed(manager: Any, begin: Callable[[], _Call]) -> Any:
-    """A manager of a stream whose request is sent when it is entered."""
+    """A stream's context manager, which sends the request when it is entered."""
     kind = type(manager)
     calls: list[_Call] = []
     if hasattr(kind, "__aenter__"):
@@ -352,7 +352,7 @@ def _request(
 
 
 def plain(value: Any, depth: int = 12) -> Any:
-    """A value as JSON has it; models of pydantic as their fields, others as their text."""
+    """A value as JSON has it; pydantic models as their fields, others as their text."""
     if isinstance(value, str | int | float | bool) or value is None:
         return value
     if depth <= 0:
@@ -391,13 +391,13 @@ def add_event(assembly: Assembly, event: Any) -> None:
 
 
 class _quiet:  # noqa: N801 - used as a statement
-    """What fails in recording is logged, and the agent goes on."""
+    """Log errors in recording; the agent continues."""
 
     def __enter__(self) -> None:
         return None
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> bool:
         if error is not None and isinstance(error, Exception):
-            _log.debug("A model call cannot be recorded whole.", exc_info=error)
+            _log.debug("A model call could not be recorded completely.", exc_info=error)
             return True
         return False

@@ -1,4 +1,4 @@
-"""A TracerProvider that delegates to the provider that is capturing at the moment.
+"""A TracerProvider that delegates to the provider that is currently capturing.
 
 Libraries are instrumented once in a process and keep the tracer that they were given. So that
 `init` can run again, that tracer looks up the provider for each span.

@@ -56,7 +56,7 @@ class DuplicateSpan(NonRecordingSpan):
         self.tool = tool
 
     def is_recording(self) -> bool:
-        """Like the span around: instrumentors set token counts only on a recording span."""
+        """Like the span around it: instrumentors set token counts only on a recording span."""
         return self.around.is_recording()
 
     def set_attribute(self, key: str, value: Any) -> None:
@@ -100,7 +100,8 @@ def is_repeated_root(around: Span, name: str, starting: Mapping[str, Any]) -> bo
 
 
 def duplicate_of(around: Span, starting: Mapping[str, Any]) -> DuplicateSpan | None:
-    """The replacement of a span that duplicates the one around it; None if it is no duplicate.
+    """The replacement of a span that duplicates the one around it; None if it is not a
+    duplicate.
 
     Args:
         around: The current span.

@@ -1,4 +1,5 @@
-"""LangChain and LangGraph: nests what a tool or a node does under its span; names tools' arguments.
+"""LangChain and LangGraph: nests what a tool or node does under its span, and names tools'
+arguments.
 
 OpenInference learns of a run by callbacks and does not make its span current, so other spans inside
 would be its siblings, or traces of their own. Both libraries run tools and nodes in a copy of the

@@ -1,4 +1,4 @@
-"""Answers that OpenInference's instrumentors record are read by `model_apis` too.
+"""Has `model_apis` read the answers that OpenInference's instrumentors record.
 
 The instrumentors merge tool calls of a stream that have no index or the same one, drop parts that
 they do not know, and read the usage of one provider alone. What is read here has the names of the
@@ -30,7 +30,7 @@ _OUTPUT = "gen_ai.output.messages"
 
 
 def read_openai(provider: Any) -> None:
-    """Add what `model_apis` reads of an answer of OpenAI's client to its span.
+    """Add what `model_apis` reads from an OpenAI answer to its span.
 
     Args:
         provider: Not used.
@@ -49,7 +49,7 @@ def read_openai(provider: Any) -> None:
 
 
 def read_anthropic() -> None:
-    """Add what `model_apis` reads of an answer of Anthropic's client to its span.
+    """Add what `model_apis` reads from an Anthropic answer to its span.
 
     The client assembles streams itself.
     """
@@ -63,7 +63,7 @@ def read_anthropic() -> None:
 
 
 def _once(original: Any, reading: Callable[[Any], Any]) -> Any:
-    """What reads for `original`; itself if it does so already."""
+    """The replacement for `original`; `original` itself if it was replaced already."""
     if hasattr(original, "ratchet_original"):
         return original
     replacement = reading(original)

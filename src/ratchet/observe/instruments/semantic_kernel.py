@@ -1,4 +1,4 @@
-"""Semantic Kernel: sends its own spans to our provider, with the messages it logs as events.
+"""Semantic Kernel: sends its own spans to Ratchet's provider, with the messages it logs as events.
 
 By default its spans go to the global provider and the messages to a logger. The handlers of the
 user's log receive no more than before.

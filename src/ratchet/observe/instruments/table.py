@@ -27,18 +27,18 @@ class Instrument(msgspec.Struct, frozen=True, kw_only=True):
     module: str
     """Module whose import triggers the instrumentation."""
     openinference: str = ""
-    """`module:class` of the OpenInference instrumentor; empty if the library has spans of its own,
-    or ours are used."""
+    """`module:class` of the OpenInference instrumentor; empty if the library has spans of its
+    own, or Ratchet's are used."""
     needs: str = ""
     """Distribution of that instrumentor."""
     own: str = ""
-    """`module:function` of ours, called with the provider: instruments the library, or adds what
-    the instrumentor lacks."""
+    """`module:function` of Ratchet, called with the provider: instruments the library, or adds
+    what the instrumentor lacks."""
     older: str = ""
-    """`module:function` of ours, called with the provider: records the calls where no instrumentor
-    is installed, or it does not fit this version."""
+    """`module:function` of Ratchet, called with the provider: records the calls if no
+    instrumentor is installed, or none fits this version."""
     at_least: tuple[int, ...] = ()
-    """Oldest version that `own` supports. Instrumentors check it themselves."""
+    """Oldest version that `own` supports. Instrumentors check this themselves."""
     innermost: bool = False
     """Whether frameworks that call it may record the same call."""
     repeats_root: bool = False
@@ -209,7 +209,7 @@ def switch_on(instrument: Instrument, route: DelegatingProvider) -> bool:
     try:
         rival = _rival(instrument)
         if rival:
-            _log.info("ratchet: %s is instrumented by %s already.", instrument.name, rival)
+            _log.info("ratchet: %s is already instrumented by %s.", instrument.name, rival)
             return False
         if instrument.openinference and not _use_openinference(instrument, route):
             return False
@@ -232,7 +232,7 @@ Misfit: TypeAlias = tuple[str, str, str, str, bool]
 
 
 def misfits() -> list[Misfit]:
-    """Imported libraries whose instrumentor is installed and does not fit their version.
+    """Imported libraries whose installed instrumentor does not fit their version.
 
     Returns:
         Distribution and version of the library, then those of the instrumentor, and whether its
@@ -278,7 +278,7 @@ def _use_openinference(instrument: Instrument, route: DelegatingProvider) -> boo
         return True
     instrumentor = load(instrument.openinference)()
     if instrumentor.is_instrumented_by_opentelemetry:
-        _log.info("ratchet: %s is instrumented already.", instrument.name)
+        _log.info("ratchet: %s is already instrumented.", instrument.name)
         return False
     conflict = _conflict(instrumentor)
     if conflict and instrument.older:

@@ -1,4 +1,4 @@
-"""Model APIs: what the requests and responses of each provider say, as span attributes."""
+"""Model APIs: the requests and responses of each provider as span attributes."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ class Assembly(Protocol):
 
     @property
     def complete(self) -> bool:
-        """Whether the response has its end, so that the usage it reports is that of all of it."""
+        """Whether the response has its end, so that the usage it reports is complete."""
 
     def response(self) -> dict[str, Any]:
-        """The response so far, in the shape of one that was not streamed."""
+        """The response so far, in the shape of a response that was not streamed."""
 
 
 class ModelApi(Protocol):
@@ -69,17 +69,17 @@ class ModelApi(Protocol):
         """A new assembly for a streamed response."""
 
     def prompt_texts(self, request: Mapping[str, Any]) -> PromptTexts:
-        """The texts of a decoded request that may hold prompts, with the path of each."""
+        """The texts of a decoded request that may contain prompts, with the path of each."""
 
     def with_texts(self, request: dict[str, Any], texts: Mapping[Path, str]) -> dict[str, Any]:
         """A copy of the request with new texts at the given paths."""
 
     def training_request(self, request: Mapping[str, Any]) -> dict[str, Any] | None:
-        """The request for tokens, sampled from the model's own distribution; None when the API has
+        """The request for tokens, sampled from the model's own distribution; None if the API has
         no such request."""
 
     def choice_tokens(self, response: Mapping[str, Any]) -> list[ChoiceTokens]:
-        """Tokens of each choice of a decoded response; empty when the API has none."""
+        """Tokens of each choice of a decoded response; empty if the API has none."""
 
 
 DIALECTS: dict[tuple[DialectName, str], ModelApi] = {
@@ -115,4 +115,4 @@ PASSED_THROUGH: dict[tuple[DialectName, str], str] = {
     ("ollama", "models"): "GET",
     ("gemini", "models"): "GET",
 }
-"""Paths that are relayed without recording, with their method: no model is called."""
+"""Paths that are relayed without recording, with their method: they call no model."""

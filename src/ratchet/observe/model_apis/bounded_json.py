@@ -17,16 +17,16 @@ import msgspec
 from ratchet.observe.capture import readable, shorten
 
 TEXT_LIMIT = 65_536
-"""Most characters of one text: of a part of a message, or of a tool's arguments."""
+"""Most characters of a text: a part of a message, or a tool's arguments."""
 
 JSON_LIMIT = 262_144
-"""Most bytes of one attribute that is JSON text, such as all messages of a call."""
+"""Most bytes of an attribute that is JSON text, such as all messages of a call."""
 
 MAX_ITEMS = 1_000
 """Most messages, parts of a message, tools or choices that are read."""
 
 MAX_TOKENS = 262_144
-"""Most token ids or log-probabilities of one call."""
+"""Most token ids or log-probabilities of a call."""
 
 MAX_DEPTH = 1_000
 """Most objects and arrays in a value embedded as JSON in other JSON; a value with more is embedded
@@ -67,7 +67,7 @@ def decoded(body: bytes | bytearray | str) -> Any:
 
 
 def encoded(value: Any) -> bytes:
-    """JSON text of a decoded value; a placeholder when it cannot be encoded."""
+    """JSON text of a decoded value; a placeholder if it cannot be encoded."""
     try:
         return _encode(value)
     except UnicodeEncodeError:
@@ -136,7 +136,7 @@ _NOTE = re.compile(r"… \[([0-9]{1,15}) more characters\]$")
 
 
 def size_of(text: Any) -> int:
-    """Characters of a text, of a truncated one those of the whole; 0 for anything else."""
+    """Characters of a text, or those of the whole if it was truncated; 0 for anything else."""
     if type(text) is CutText:
         return text.whole_size
     if not isinstance(text, str):
@@ -190,12 +190,12 @@ class GrowingText:
         return text
 
     def ends_with(self, endings: tuple[str, ...]) -> bool:
-        """Whether its newest piece ends so."""
+        """Whether its newest piece ends with this."""
         return bool(self._pieces) and self._pieces[-1].endswith(endings)
 
 
 def bounded_value(value: Any) -> Any:
-    """Any JSON value, for embedding in another; as truncated text when it is too long."""
+    """Any JSON value, for embedding in another; as truncated text if it is too long."""
     if value is None or isinstance(value, (bool, int, float)):
         return value
     if isinstance(value, str):

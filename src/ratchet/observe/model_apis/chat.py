@@ -46,7 +46,7 @@ OPERATION = "chat"
 
 _TEXTS = ("text",)
 _FIELDS = {"reference": ("reference_ids",), "document_url": ("document_url", "document_name")}
-"""Recorded fields of parts, by type: Mistral's."""
+"""Recorded fields of parts, by type, as Mistral names them."""
 
 
 def request_attributes(request: Mapping[str, Any]) -> dict[str, Any]:
@@ -114,7 +114,7 @@ def choice_tokens(response: Mapping[str, Any]) -> list[ChoiceTokens]:
 
 
 def prompt_texts(request: Mapping[str, Any]) -> PromptTexts:
-    """Texts of system and developer messages and of the first user's message, with their paths."""
+    """Texts of system and developer messages and of the first user message, with their paths."""
     return texts_of_messages(request.get("messages"), "messages", _TEXTS)
 
 
@@ -304,7 +304,7 @@ def _response(content: Any) -> Any:
 
 
 def _reasoning(message: dict[str, Any]) -> list[parts.Part]:
-    """The reasoning of a message: OpenRouter says it as a text, in detail, or both."""
+    """The reasoning of a message: OpenRouter gives it as a text, in detail, or both."""
     texts = [message[key] for key in _REASONING_KEYS if isinstance(message.get(key), str)]
     thoughts = [parts.reasoning(text) for text in texts if text][:1]
     for detail in items(message.get("reasoning_details")):

@@ -1,4 +1,4 @@
-"""Tokens that an engine read and wrote, in requests and responses of the shape of vLLM's."""
+"""Tokens that an engine read and wrote, in requests and responses like vLLM's."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ TRAIN_SAMPLING: dict[str, Any] = {
     "repetition_penalty": 1.0,
 }
 """Settings with which an engine samples from the model's own distribution, so that the
-log-probabilities that it returns are those of the policy. All are stated: engines take those that
-are missing from the model's `generation_config.json`."""
+log-probabilities it returns are those of the policy. All are stated, since engines take missing
+ones from the model's `generation_config.json`."""
 
 _DISTORTING = ("logit_bias", "best_of", "use_beam_search", "length_penalty")
 
 EXTRA_FIELDS = ("prompt_token_ids", "prompt_logprobs", "ratchet")
-"""Fields of a response that hold tokens, or what an engine says of them."""
+"""Fields of a response that hold tokens or data about them."""
 
 EXTRA_CHOICE_FIELDS = ("token_ids", "prompt_token_ids", "prompt_logprobs")
-"""The same, of a choice."""
+"""The same fields of a choice."""
 
 
 class ChoiceTokens(NamedTuple):
-    """The tokens of one choice; None where the response has none, or too many."""
+    """The tokens of a choice; None if the response has none, or too many."""
 
     prompt: list[int] | None
     response: list[int] | None
@@ -51,7 +51,7 @@ def for_training(request: Mapping[str, Any], logprobs: Any) -> dict[str, Any]:
 
 
 def without_tokens(request: Mapping[str, Any]) -> None:
-    """For APIs whose responses have no token ids: there is no such request."""
+    """For APIs whose responses have no token ids: they have no such request."""
 
 
 def no_tokens(response: Mapping[str, Any]) -> list[ChoiceTokens]:

@@ -119,7 +119,7 @@ def prompt_texts(request: Mapping[str, Any]) -> PromptTexts:
 
 
 def _texts(content: Any, path: Path) -> Iterator[tuple[Path, str]]:
-    """Texts of a content, which is an object with parts, or one part alone."""
+    """Texts of a content, which is an object with parts, or a single part."""
     parts = mapping(content).get("parts")
     for position, part in enumerate(parts if isinstance(parts, list) else ()):
         if isinstance(mapping(part).get("text"), str):
@@ -175,7 +175,7 @@ _SNAKE = re.compile(r"(?<=[a-z])([A-Z])")
 
 
 def _field(value: Mapping[str, Any], field: str) -> Any:
-    """A field by its name in JSON, or by the one in snake case that the API accepts too."""
+    """A field by its JSON name, or by its name in snake case, which the API also accepts."""
     if field in value:
         return value[field]
     return value.get(_SNAKE.sub(r"_\1", field).lower())
@@ -187,7 +187,7 @@ def assembly() -> GeminiAssembly:
 
 
 class GeminiAssembly:
-    """Merges the responses of a stream: each has the next parts."""
+    """Merges the responses of a stream, each of which has the next parts."""
 
     def __init__(self) -> None:
         self._last: dict[str, Any] = {}
@@ -219,12 +219,12 @@ class GeminiAssembly:
 
 
 class _Candidate:
-    """One candidate of a streamed response."""
+    """A candidate of a streamed response."""
 
     def __init__(self) -> None:
         self.reason = ""
         self._texts = {False: GrowingText(), True: GrowingText()}
-        """What it said, and what it thought."""
+        """Its text, and its reasoning."""
         self._others: list[Any] = []
 
     def add(self, candidate: Mapping[str, Any]) -> None:

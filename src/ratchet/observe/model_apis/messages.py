@@ -92,7 +92,7 @@ def response_attributes(response: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def prompt_texts(request: Mapping[str, Any]) -> PromptTexts:
-    """Texts of the system prompt and of the first user's message, with their paths."""
+    """Texts of the system prompt and of the first user message, with their paths."""
     texts = texts_of_messages(request.get("messages"), "messages", _TEXTS)
     system = texts_of(request.get("system"), ("system",), _TEXTS)
     return PromptTexts(system + texts.system, texts.user)
@@ -111,7 +111,7 @@ class MessagesAssembly:
         self._usage: dict[str, Any] = {}
         self._blocks: list[_Block] = []
         self._at: dict[int, _Block] = {}
-        """The newest block of each index."""
+        """The newest block at each index."""
 
     def add(self, event: Mapping[str, Any]) -> None:
         """Add an event."""
@@ -139,14 +139,14 @@ class MessagesAssembly:
             self._response["error"] = event.get("error")
 
     def _newest(self, event: Mapping[str, Any]) -> _Block | None:
-        """The block that a delta continues: of its index, or without one the newest."""
+        """The block that a delta continues: the one at its index, or else the newest."""
         index = count(event.get("index"))
         if index is not None:
             return self._at.get(index)
         return self._blocks[-1] if self._blocks else None
 
     def _begin(self, event: Mapping[str, Any]) -> _Block | None:
-        """A new block, also under an index that another one had."""
+        """A new block, even at an index that another block had."""
         if len(self._blocks) >= MAX_ITEMS:
             return None
         index = count(event.get("index"))
@@ -182,7 +182,7 @@ _TYPE_OF_DELTA = {"text": "text", "thinking": "thinking", "partial_json": "tool_
 
 
 class _Block:
-    """One content block of a streamed response.
+    """A content block of a streamed response.
 
     Args:
         place: Its index among the blocks of the message.

@@ -65,7 +65,7 @@ _GROWING = ("content", "thinking", "response")
 
 
 class OllamaAssembly:
-    """Merges the lines of a streamed response, of a chat or a generation."""
+    """Merges the lines of a streamed chat or generation."""
 
     def __init__(self) -> None:
         self._last: dict[str, Any] = {}

@@ -85,7 +85,7 @@ def server_tool_call(call_id: Any, tool: Any, call: Mapping[str, Any]) -> Part:
 
 
 def media(modality: str, address: Any, mime_type: Any = None) -> Part:
-    """Part of an image, a sound or a document, by its URL; of a data URL only type and size."""
+    """Part of an image, a sound or a document, by its URL; for a data URL only type and size."""
     if not isinstance(address, str):
         return other(modality)
     if address.startswith("data:"):
@@ -113,7 +113,7 @@ def file(modality: str, file_id: Any) -> Part:
 
 
 def messages_text(messages: list[Any], convert: Callable[[Any], dict[str, Any]]) -> str:
-    """JSON text of a request's messages; of very many, the first and the newest.
+    """JSON text of a request's messages; if there are very many, the first and the newest.
 
     Args:
         messages: Messages of the request.

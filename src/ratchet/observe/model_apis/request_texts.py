@@ -18,11 +18,11 @@ class PromptTexts(NamedTuple):
     system: list[tuple[Path, str]]
     """The instructions."""
     user: list[tuple[Path, str]]
-    """Of the first user's message: the task, perhaps in a template of instructions."""
+    """From the first user message: the task, perhaps in a template of instructions."""
 
     @property
     def leading(self) -> list[tuple[Path, str]]:
-        """The instructions; those of the first user's message where no others are given."""
+        """The instructions; those in the first user message if there are no others."""
         return self.system if any(text for _, text in self.system) else self.user
 
 
@@ -63,7 +63,7 @@ def texts_of(content: Any, path: Path, kinds: tuple[str, ...]) -> list[tuple[Pat
 
 
 def texts_of_messages(messages: Any, key: str, kinds: tuple[str, ...]) -> PromptTexts:
-    """Texts of system and developer messages, and of the first user's message.
+    """Texts of system and developer messages, and of the first user message.
 
     Args:
         messages: The messages.

@@ -113,8 +113,8 @@ def response_attributes(response: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def prompt_texts(request: Mapping[str, Any]) -> PromptTexts:
-    """The instructions, and the texts of system and developer messages and of the first user's,
-    with their paths."""
+    """The instructions, and the texts of system and developer messages and of the first user
+    message, with their paths."""
     instructions = texts_of(request.get("instructions"), ("instructions",), ())
     content = request.get("input")
     if isinstance(content, str):
@@ -139,7 +139,7 @@ class ResponsesAssembly:
         self._items: list[_Item] = []
         self._by_id: dict[str, _Item] = {}
         self._at: dict[int, _Item] = {}
-        """The newest item of each index."""
+        """The newest item at each index."""
         self._ended = False
 
     def add(self, event: Mapping[str, Any]) -> None:
@@ -196,7 +196,7 @@ class ResponsesAssembly:
 
     @property
     def complete(self) -> bool:
-        """Whether the last event has come; that of a failure may lack the usage."""
+        """Whether the last event has come; after a failure it may lack the usage."""
         return self._ended and bool(mapping(self._response.get("usage")))
 
     def response(self) -> dict[str, Any]:
@@ -232,7 +232,7 @@ _FIELDS = {
 
 
 class _Item:
-    """One output item of a streamed response, possibly incomplete.
+    """An output item of a streamed response, possibly incomplete.
 
     Args:
         place: Its index in the output.
@@ -331,7 +331,7 @@ def _message(item: Any, role: str = "user") -> dict[str, Any]:
 
 
 def _is_web_search(item: dict[str, Any]) -> bool:
-    """Whether an item is a search of the web, which is charged; opening a page is not."""
+    """Whether an item is a charged web search; opening a page is not."""
     if item.get("type") != "web_search_call":
         return False
     return mapping(item.get("action")).get("type") in (None, "search")

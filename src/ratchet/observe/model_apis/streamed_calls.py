@@ -1,4 +1,4 @@
-"""Tool calls of a stream: deltas are told apart by id, then by index, then by arrival.
+"""Tool calls of a stream: deltas are matched by id, then by index, then by arrival.
 
 Servers differ from OpenAI's documentation: an index that is missing, null, or the same for several
 calls; an id or a name that each delta repeats; an id that each delta invents.
@@ -36,7 +36,7 @@ class StreamedCalls:
         self._calls: list[StreamedCall] = []
         self._by_id: dict[str, StreamedCall] = {}
         self._at: dict[int, StreamedCall] = {}
-        """The newest call of each index."""
+        """The newest call at each index."""
 
     def __bool__(self) -> bool:
         return bool(self._calls)
@@ -69,7 +69,7 @@ class StreamedCalls:
 
 
 class StreamedCall:
-    """One tool call.
+    """A tool call.
 
     Args:
         place: Its index among the calls of the message.
@@ -126,5 +126,5 @@ class StreamedCall:
         }
 
     def whole(self) -> dict[str, Any]:
-        """The call so far, in the shape of one that was not streamed."""
+        """The call so far, in the shape of a call that was not streamed."""
         return {"id": self._id, "function": self.function()}

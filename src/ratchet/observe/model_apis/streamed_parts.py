@@ -11,13 +11,13 @@ _GROWING = ("text", "thinking", "summary")
 
 
 class StreamedParts:
-    """A list of typed parts. Pieces of the same type, one behind the other, are one part."""
+    """A list of typed parts. Adjacent pieces of the same type form one part."""
 
     def __init__(self) -> None:
         self._parts: list[_Part] = []
         self._is_list = False
         self._text: GrowingText | None = None
-        """The text that the next text goes on, while only texts come."""
+        """The text that the next text continues, as long as only texts come."""
 
     def __bool__(self) -> bool:
         return bool(self._parts)
@@ -46,7 +46,7 @@ class StreamedParts:
         part.add(piece)
 
     def _continued(self, piece: dict[str, Any]) -> _Part | None:
-        """The part that a piece continues; None when it begins another."""
+        """The part that a piece continues; None if it begins another."""
         if not self._parts or not any(key in piece for key in _GROWING):
             return None
         index = count(piece.get("index"))
@@ -57,14 +57,14 @@ class StreamedParts:
         return None
 
     def whole(self) -> str | list[dict[str, Any]]:
-        """The parts so far; a text when none came but text."""
+        """The parts so far; a plain text if only text came."""
         if not self._is_list:
             return self._parts[0].grown["text"].text() if self._parts else ""
         return [part.whole() for part in self._parts]
 
 
 class _Part:
-    """One part."""
+    """A typed part."""
 
     def __init__(self) -> None:
         self.fields: dict[str, Any] = {}

@@ -18,9 +18,9 @@ CACHE_READ = "gen_ai.usage.cache_read.input_tokens"
 CACHE_WRITE = "gen_ai.usage.cache_creation.input_tokens"
 REASONING = "gen_ai.usage.reasoning.output_tokens"
 CACHE_WRITE_1H = "ratchet.usage.cache_creation_1h.input_tokens"
-"""Of the tokens written to a cache, those that are kept for an hour, which cost more."""
+"""Of the tokens written to a cache, those kept for an hour, which cost more."""
 WEB_SEARCHES = "ratchet.usage.web_searches"
-"""Searches of the web that the provider made and charges for."""
+"""Web searches that the provider made and charges for."""
 
 _NAMES: dict[str, tuple[tuple[str, ...], ...]] = {
     INPUT: (("prompt_tokens",), ("input_tokens",)),

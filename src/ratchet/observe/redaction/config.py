@@ -16,7 +16,7 @@ class RedactionRules(msgspec.Struct, frozen=True, kw_only=True):
     enabled: bool = True
     """False switches redaction off."""
     rules: tuple[str, ...] = ()
-    """Names of the active rules; empty for all. With a minus before each: all but those."""
+    """Names of the active rules; empty for all. Prefixed by a minus: all but these."""
     keys: tuple[str, ...] = ()
     """Further secret fields: names or ends of paths, with `*` for any part of a name."""
     patterns: dict[str, str] = {}
@@ -47,7 +47,8 @@ def active_rules(rules: Sequence[str]) -> frozenset[str]:
     without = {name[1:] for name in rules if name.startswith("-")}
     if without and len(without) < len(set(rules)):
         raise ConfigError(
-            "[redaction] rules names some to hold and some not to.",
-            hint="Name those that hold, or those that do not, each with a minus before it.",
+            "[redaction] rules mixes names with and without a minus.",
+            hint="Name either the rules to use, or those to leave out, each with a minus before "
+            "it.",
         )
     return frozenset(NAMES) - without if without or not rules else frozenset(rules)

@@ -69,7 +69,7 @@ _LIKE = (
 )
 
 _FOLDED_RANGES = ((0xFF01, 0xFF5F), (0x1D400, 0x1D7CE), (0x2070, 0x20A0), (0x2460, 0x24EA))
-"""Forms that Unicode defines as compatible with one plain character."""
+"""Forms that Unicode defines as compatible with a plain character."""
 
 
 def _folding() -> dict[int, str]:
@@ -130,7 +130,7 @@ class DecodedText(NamedTuple):
     """Segments of each decoding pass, the last pass first."""
 
     def original_span(self, start: int, end: int) -> tuple[int, int]:
-        """The span in the original of a part, which is not empty, of this text."""
+        """The source span of a nonempty part of this text."""
         for segments in self.rounds:
             start, end = _original_span(segments, start)[0], _original_span(segments, end - 1)[1]
         return start, end

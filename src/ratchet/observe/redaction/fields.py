@@ -59,7 +59,7 @@ def path_of(key: str) -> Path:
 
 
 class Fields:
-    """Decides which fields are secret: those with usual names, and those that a project names.
+    """Decides which fields are secret: those with common names, and those that a project names.
 
     Args:
         keys: Names, or ends of paths such as `headers.cookie`; `*` matches any part of a name. A
@@ -112,11 +112,11 @@ def checked_keys(keys: Sequence[str]) -> Sequence[str]:
         ConfigError: There are too many, or one names no field.
     """
     if len(keys) > MOST_KEYS:
-        raise ConfigError(f"[redaction] names {len(keys)} keys; {MOST_KEYS} may be.")
+        raise ConfigError(f"[redaction] names {len(keys)} keys; at most {MOST_KEYS} are allowed.")
     for key in keys:
         if not 0 < len(key) <= LONGEST_KEY or not key.replace("*", "").strip(".$ "):
             raise ConfigError(
-                f"[redaction] keys: {key!r} names no field.",
+                f"[redaction] keys: {key!r} is not a field name.",
                 hint='Name fields as "headers.cookie", "*.token" or "customer_name".',
             )
     return keys

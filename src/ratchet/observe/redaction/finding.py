@@ -1,4 +1,4 @@
-"""Finds secrets in text and replaces them by marks."""
+"""Finds secrets in text and replaces them with marks."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ ROUNDS = 4
 """Maximum number of passes over a text."""
 
 SHORT = 8
-"""No rule matches a text of so few letters and digits without any other character."""
+"""No rule matches a text with so few letters and digits unless it has other characters."""
 
 MOST_ALLOWED = 200
 LONGEST_ALLOWED = 200
@@ -87,7 +87,7 @@ class SecretMatch(NamedTuple):
 
 
 class Finder:
-    """Finds secrets in text and replaces them by marks.
+    """Finds secrets in text and replaces them with marks.
 
     Args:
         rules: Names of the active rules.
@@ -110,7 +110,8 @@ class Finder:
     ) -> None:
         if len(allow) > MOST_ALLOWED or any(len(pattern) > LONGEST_ALLOWED for pattern in allow):
             raise ConfigError(
-                f"[redaction] allow: {MOST_ALLOWED} entries of {LONGEST_ALLOWED} characters may be."
+                f"[redaction] allow: at most {MOST_ALLOWED} entries of {LONGEST_ALLOWED} "
+                "characters are allowed."
             )
         self.rules = rules
         self._finders = [(name, find) for name, find in RULES.items() if name in rules]
@@ -227,7 +228,7 @@ class Finder:
 
 
 def is_mark(text: str) -> bool:
-    """Whether a text is a mark and nothing else."""
+    """Whether a text is only a mark."""
     return text.startswith(MARK) and _MARKED.fullmatch(text) is not None
 
 
@@ -255,7 +256,7 @@ def _is_marked(text: str, part: SecretMatch) -> bool:
 
 
 def _assignment(names: Sequence[str]) -> re.Pattern[str] | None:
-    """Pattern of values of the project's fields in text that is not, or not all, JSON."""
+    """Pattern for values of the project's fields in text that is not entirely JSON."""
     if not names:
         return None
     any_of = "|".join(re.escape(name) for name in names)
@@ -269,7 +270,7 @@ def _assignment(names: Sequence[str]) -> re.Pattern[str] | None:
 
 
 def _merged(matches: list[SecretMatch]) -> list[SecretMatch]:
-    """Matches in order, overlapping ones merged under the rule that is first in `RULES`."""
+    """Matches in order; overlapping ones are merged under the rule that is first in `RULES`."""
     matches.sort(key=lambda part: (part.start, -part.end))
     merged: list[SecretMatch] = []
     for part in matches:

@@ -22,7 +22,7 @@ WINDOW = 2_048
 """Characters of a window."""
 
 OVERLAP = 512
-"""Characters that two windows share: a match up to this length is found anywhere."""
+"""Characters that two windows share: a match up to this length is always found."""
 
 TIME_LIMIT_S = 0.25
 """Time limit for all patterns on one text, in seconds."""
@@ -49,7 +49,9 @@ class Patterns:
 
     def __init__(self, sources: Mapping[str, str]) -> None:
         if len(sources) > MOST_PATTERNS:
-            raise ConfigError(f"[redaction] has {len(sources)} patterns; {MOST_PATTERNS} may be.")
+            raise ConfigError(
+                f"[redaction] has {len(sources)} patterns; at most {MOST_PATTERNS} are allowed."
+            )
         self._compiled = [(name, _checked(name, source)) for name, source in sources.items()]
 
     def __bool__(self) -> bool:
@@ -78,21 +80,23 @@ def _checked(name: str, source: str) -> re.Pattern[str]:
     where = f"[redaction] patterns.{name}"
     if not _NAME.fullmatch(name):
         raise ConfigError(
-            f"{where}: {name!r} cannot name a pattern.",
-            hint="Names begin with a small letter and hold small letters, digits, - and _.",
+            f"{where}: {name!r} is not a valid name for a pattern.",
+            hint="Names begin with a small letter and contain only small letters, digits, - and _.",
         )
     if not 0 < len(source) <= LONGEST_PATTERN:
-        raise ConfigError(f"{where} has {len(source)} characters; 1 to {LONGEST_PATTERN} may be.")
+        raise ConfigError(
+            f"{where} has {len(source)} characters; 1 to {LONGEST_PATTERN} are allowed."
+        )
     try:
         compiled = re.compile(source)
         ways = _ways(_parsed(source))
     except (re.error, OverflowError, RecursionError) as error:
-        raise ConfigError(f"{where} = {source!r} is no regular expression: {error}.") from None
+        raise ConfigError(f"{where} = {source!r} is not a regular expression: {error}.") from None
     if ways > MOST_WAYS:
         raise ConfigError(
-            f"{where} = {source!r} can match in too many ways, and might hold the process up.",
-            hint=r"Give repetitions an end (\d{1,20} for \d+), or let them give nothing back"
-            r" (\d++ for \d+), and do not repeat what repeats.",
+            f"{where} = {source!r} can match in too many ways, which could take very long.",
+            hint=r"Bound repetitions (\d{1,20} for \d+) or make them possessive (\d++ for \d+),"
+            r" and do not nest them.",
         )
     return compiled
 

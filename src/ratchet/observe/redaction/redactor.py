@@ -50,22 +50,22 @@ MOST_KEYS_REMEMBERED = 4_096
 """Cache size: names of attributes and of spans that hold no secrets."""
 
 LONGEST_NAME = 200
-"""Longer names of spans are not cached."""
+"""Span names longer than this are not cached."""
 
 MOST_TEXTS_REMEMBERED = 2_048
 LONGEST_REMEMBERED = 8_192
-"""Cache of attribute texts without secrets: agents repeat instructions, tools and former messages
-with each call."""
+"""Cache of attribute texts without secrets: agents repeat instructions, tools and earlier
+messages with each call."""
 
 SHORTEST_LIST = 1_024
-"""Minimum characters of a list that is redacted item by item: agents resend the history with each
-call, and each message of it is searched once."""
+"""Minimum characters of a list that is redacted item by item: agents resend the history with
+each call, and each of its messages is searched once."""
 
 MOST_OBJECTS = 200
 """Maximum number of places in prose at which a JSON object is looked for."""
 
 SHORTEST_REMEMBERED = 256
-"""Minimum characters of a text within a value that is searched once: the result of a tool is in the
+"""Minimum characters of a text within a value that is searched once: a tool's result is in the
 tool's span and in messages."""
 
 # Messages, tools and instructions.
@@ -103,8 +103,9 @@ class Redactor:
         self.rules = rules = rules or RedactionRules()
         if rules.pseudonyms and len(key) < LEAST_KEY:
             raise ConfigError(
-                f"[redaction] pseudonyms take a secret of {LEAST_KEY} characters or more.",
-                hint=f"Set {KEY_VARIABLE}, the same wherever equal values are to stay equal.",
+                f"[redaction] pseudonyms need a secret of at least {LEAST_KEY} characters.",
+                hint=f"Set {KEY_VARIABLE}, to the same value wherever equal values must stay "
+                "equal.",
             )
         hold = active_rules(rules.rules)
         self._fields = Fields(checked_keys(rules.keys), usual=FIELD in hold)
@@ -176,7 +177,8 @@ class Redactor:
             return f"{FAILURE}{type(error).__name__.lower()[:24]}]"
 
     def removed(self, text: str) -> dict[str, set[str]]:
-        """What each mark in the redacted text stands for; a mark that was there, for itself."""
+        """What each mark in the redacted text stands for; a mark in the original stands for
+        itself."""
         secrets_by_mark = {mark: {mark} for mark in marks_in(text)}
         if not self.rules.enabled:
             return secrets_by_mark
@@ -270,7 +272,7 @@ class Redactor:
         return new
 
     def _list(self, key: str, value: str) -> str | None:
-        """A list of objects in JSON redacted, each once; None if the value is no such list."""
+        """A list of objects in JSON redacted, each once; None if the value is not such a list."""
         path = path_of(key)
         json_list = None if self._fields.is_secret(path) else json_items.split(value)
         if json_list is None or not all(item[:1] == b"{" for item in json_list.items):
@@ -450,7 +452,7 @@ class Redactor:
         return "".join([*pieces, text[copied_to:]]) if pieces else text
 
     def _json(self, text: str, path: Path, depth: int) -> str | None:
-        """JSON text redacted; None if it has to be searched as text."""
+        """JSON text redacted; None if it must be searched as text."""
         try:
             value = _decode(text)
             if not isinstance(value, (dict, list, str)):

@@ -1,4 +1,4 @@
-"""The list of what a program did outside of itself, which its supervisor writes for its parent."""
+"""The list of what a program did outside of itself, written by its supervisor for its parent."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ if TYPE_CHECKING:
     from .effects import Effect
 
 ALLOWED, DENIED, COPIED = "allowed", "denied", "copied"
-"""What became of an act: it was done, it failed, it was done to a copy that is thrown away."""
+"""What became of an act: it was done, it failed, or it was done to a discarded copy."""
 _MOST = 10_000
-"""Different acts that are noted before the next `settle`."""
+"""Different acts that are recorded before the next `settle`."""
 _EACH = 1_000
-"""How often each of them is written at once."""
+"""How many times each of them is written at once."""
 
 
 class ActLog:
-    """Writes each act, and those that are repeated often as a number when asked to.
+    """Writes each act; frequent repetitions as a number, when asked to.
 
     Args:
         descriptor: Of the file.
@@ -29,7 +29,7 @@ class ActLog:
         self._counts: dict[tuple[str, str, int, str], int] = {}
 
     def add(self, effect: Effect, end: str) -> None:
-        """Note an act, and what became of it."""
+        """Record an act, and what became of it."""
         key = (effect.kind, effect.subject, effect.port, end)
         if key not in self._counts and len(self._counts) >= _MOST:
             return
@@ -38,7 +38,7 @@ class ActLog:
             self._write("act", *key, 1)
 
     def settle(self) -> None:
-        """Write how often the other acts were repeated, and begin anew."""
+        """Write how often the other acts were repeated, and start again."""
         for key, count in self._counts.items():
             if count > _EACH:
                 self._write("act", *key, count - _EACH)

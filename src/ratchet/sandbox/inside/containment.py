@@ -1,4 +1,5 @@
-"""Keeps a program contained: its files, network and processes are its own, or the keeper's word."""
+"""Keeps a program contained: its files, network and processes are its own, or its keeper
+decides."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ NOT_CONTAINED = 70
 
 
 def contain(control: int, config: dict[str, Any]) -> NoReturn:
-    """Run a program contained, and report how it ended by ending in the same way.
+    """Run a program contained, and end in the same way as the program.
 
     This process stays outside and only waits: another one, in the namespaces, keeps the program.
 
@@ -100,7 +101,7 @@ def _end_all(config: dict[str, Any]) -> NoReturn:
 
 
 class _Kept:
-    """The program, and what is answered to it and to the process outside."""
+    """The program, and the answers to it and to the process outside."""
 
     def __init__(self, control: protocol.ControlSocket, config: dict[str, Any], own: bool) -> None:
         self._control = control
@@ -272,7 +273,7 @@ class _Kept:
         return theirs
 
     def _converse(self, client: socket.socket) -> None:
-        """Answer the queries that come on a connection, or on a pair of datagram sockets."""
+        """Answer the queries that arrive on a connection, or on a pair of datagram sockets."""
         client.setblocking(False)
         stream = client.type == socket.SOCK_STREAM
         received = bytearray()
@@ -323,7 +324,7 @@ def _restrict(files: landlock.Ruleset | None) -> None:
 
 
 def _lay_home(config: dict[str, Any]) -> None:
-    """Without mounts: an empty temporary folder, and a home of links to what is in the real one."""
+    """Without mounts: an empty temporary folder, and a home of links into the real home."""
     base, home = config["base"], config["home"]
     for name in ("tmp", "home"):
         os.makedirs(f"{base}/{name}", mode=0o700, exist_ok=True)

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 CONNECT, SOCKET, PROGRAM, WRITE, DELETE = "connect", "socket", "program", "write", "delete"
 """Kinds: a host and port; a unix socket's path; a program's path; a file's path."""
 SIGNAL, PROCESS = "signal", "process"
-"""Kinds: a signal to a process; control over another one or over the machine."""
+"""Kinds: a signal to a process; control over another process or over the machine."""
 LOOKUP = "lookup"
-"""Kind: a host's name that was asked for, and that nothing connected to."""
+"""Kind: a host's name that was looked up, but that nothing connected to."""
 
 NAME_SERVICE = 53
 _MOST_MESSAGES = 16
@@ -65,7 +65,7 @@ _LINKED: dict[str, tuple[int | None, int]] = {"link": (None, 0), "linkat": (0, 1
 
 
 class Effect:
-    """One thing that a call would do.
+    """A single effect of a call.
 
     Args:
         kind: One of the kinds above.
@@ -80,7 +80,7 @@ class Effect:
 
 
 def effects(notice: Notice) -> list[Effect]:
-    """What a call would do outside; nothing for a call that is of no interest.
+    """What a call would do outside; nothing for a call that is not of interest.
 
     Raises:
         OSError: Its arguments cannot be read.
@@ -126,7 +126,7 @@ def payloads(notice: Notice) -> list[bytes]:
 
 
 def asked_name(payload: bytes) -> str:
-    """The host's name that a query to a name service asks for; empty for anything else."""
+    """The host's name in a query to a name service; empty for anything else."""
     if payload[:1] == b"{":  # systemd-resolved's own protocol
         match = _NAMED.search(payload)
         return match.group(1).decode() if match else ""
@@ -158,7 +158,7 @@ def question(query: bytes) -> tuple[str, int, int]:
 
 
 def real(path: str, *, follow: bool) -> str:
-    """A path without symbolic links; its last part only followed where the call follows it."""
+    """A path without symbolic links; its last part is only followed if the call follows it."""
     if follow:
         return os.path.realpath(path)
     folder, name = os.path.split(path.rstrip("/") or "/")

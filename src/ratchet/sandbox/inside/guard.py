@@ -1,4 +1,4 @@
-"""Answers the calls of a contained program: what leads outside is denied, and named."""
+"""Answers the calls of a contained program: what leads outside is denied, and reported."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _ATTRIBUTES |= {"utime", "utimes", "futimesat", "utimensat"}
 
 
 class Guard:
-    """Decides about the calls of one contained program.
+    """Decides about the calls of a contained program.
 
     Namespaces and Landlock's rules hold whatever is decided here: the memory that a decision
     depends on may change before the kernel reads it. Where they do not hold, as for sockets, no
@@ -95,7 +95,7 @@ class Guard:
         self.shared_memory = SharedMemory()
         self._served: set[tuple[str, int]] = set()
         self._datagrams: set[str] = set()
-        """Sockets that stand for those of datagrams, which nothing can be sent on."""
+        """Sockets that replace datagram sockets and cannot send anything."""
 
     def decide(self, notice: Notice) -> None:
         """Answer a call."""
@@ -237,11 +237,11 @@ class Guard:
         self._served.add((address, port))
 
     def knows(self, name: str) -> bool:
-        """Whether a host of that name may be reached at a port."""
+        """Whether the host of that name may be reached at a port."""
         return any(self._allowed(Effect(CONNECT, name, port)) for _, port in self._hosts)
 
     def _connect_unix(self, notice: Notice, effect: Effect) -> None:
-        """Connect in its place: only then the other end's process is known for sure."""
+        """Connect on its behalf: only then is the process at the other end known for certain."""
         path = effect.subject
         if path.startswith("/") and not os.path.exists(path):
             notice.refuse(errno.ENOENT)
@@ -274,7 +274,7 @@ class Guard:
             notice.refuse(self._deny(effect, errno.EACCES))
 
     def _socket(self, notice: Notice) -> None:
-        """A socket that is no stream: of datagrams, or raw."""
+        """A socket that is not a stream: of datagrams, or raw."""
         family = notice.arguments[0] & 0xFFFFFFFF
         kind = notice.arguments[1] & 0xF
         on_network = family in (socket.AF_INET, socket.AF_INET6)
@@ -297,7 +297,7 @@ class Guard:
             notice.refuse(errno.EPERM)
 
     def _pass(self, notice: Notice, connection: socket.socket) -> None:
-        """Put a connection in the place of the caller's socket."""
+        """Put a connection in place of the caller's socket."""
         number = notice.arguments[0] & 0xFFFFFFFF
         with open(f"/proc/{notice.pid}/fdinfo/{number}") as file:
             flags = int(file.read().partition("flags:")[2].split()[0], 8)
@@ -336,7 +336,7 @@ def _listeners(port: int) -> set[str]:
 
 
 def _unix_sockets(path: str = "") -> set[str]:
-    """The unix sockets of a name, which they may have been given from another folder; or all."""
+    """The unix sockets with a name, which may have been created in another folder; or all."""
     name = os.path.basename(path)
     sockets = set()
     with open("/proc/self/net/unix", encoding="utf-8", errors="surrogateescape") as file:

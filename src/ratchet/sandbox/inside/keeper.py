@@ -1,4 +1,4 @@
-"""Runs a program, answers for its system calls, and lets nothing of it survive its end."""
+"""Runs a program, answers its system calls, and lets nothing of it survive its end."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
 NOT_STARTED = 127
-"""Exit code where the program cannot be executed."""
+"""Exit code if the program cannot be executed."""
 
 
 def watch(config: dict[str, Any]) -> NoReturn:
-    """Run a program that is denied nothing, and name what it does.
+    """Run a program, deny it nothing, and report what it does.
 
     Args:
         config: `command`, `cwd`, `environment`, `log` (the descriptor of its acts), `descriptors`
@@ -41,7 +41,7 @@ def watch(config: dict[str, Any]) -> NoReturn:
 
 
 def ignore_signals() -> None:
-    """Leave signals to the program, which gets those of a terminal, too."""
+    """Leave signals to the program, including those of a terminal."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)
 
@@ -67,11 +67,11 @@ class Started:
         needed: bool,
     ) -> None:
         self.status = NOT_STARTED << 8
-        """As of waitpid(2), once it has ended."""
+        """As from waitpid(2), once it has ended."""
         ours, theirs = socket.socketpair()
         reader, writer = os.pipe()
         self.pid = os.fork()
-        """0 when it could not be started."""
+        """0 if it could not be started."""
         if not self.pid:
             ours.close()
             _execute(config, rules, restrict, theirs, writer, needed)
@@ -92,7 +92,7 @@ class Started:
         self._log = log
 
     def failed(self) -> None:
-        """Tell why the program was not executed, where it was not."""
+        """Report why the program was not executed, if it was not."""
         with os.fdopen(self._failing, "rb") as file:
             if why := file.read():
                 self._log.say("failed", why.decode(errors="replace"))

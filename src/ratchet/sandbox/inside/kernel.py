@@ -37,7 +37,7 @@ def libc() -> ctypes.CDLL:
 
 
 def system_call(number: int, *arguments: int | bytes | ctypes.Array[ctypes.c_char] | None) -> int:
-    """Make one system call by its number.
+    """Make a system call by its number.
 
     Raises:
         OSError: The kernel refused it.
@@ -50,7 +50,7 @@ def system_call(number: int, *arguments: int | bytes | ctypes.Array[ctypes.c_cha
 
 
 def control(option: int, first: int, second: int = 0) -> int:
-    """Make one `prctl` call.
+    """Make a `prctl` call.
 
     Raises:
         OSError: The kernel refused it.

@@ -1,4 +1,4 @@
-"""The files of a contained program: all readable, some copied when written, none changed outside.
+"""The files of a contained program: all readable, some copied on write, none changed outside.
 
 Folders that are copied on write are overlays (overlayfs) with their changes in memory. They can be
 laid anew, without a trace of what was changed. Source: `overlayfs.rst` of the kernel, and
@@ -25,12 +25,12 @@ _AT_FOLDER, _AT_RECURSIVE = -100, 0x8000
 
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 ACCELERATORS = ("nvidia", "dri", "kfd", "dxg", "accel")
-"""Beginnings of the names of devices that compute."""
+"""Prefixes of the names of compute devices."""
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - it is the program's own
 
 
 def mount(source: str, target: str, kind: str = "", flags: int = 0, options: str = "") -> None:
-    """Make one mount(2) call.
+    """Make a mount(2) call.
 
     Raises:
         OSError: The kernel refused it.
@@ -67,7 +67,7 @@ def _of(descriptor: int) -> str:
 
 
 class Mounts:
-    """The mounts of one program, made by a process with a mount namespace of its own.
+    """The mounts of a program, made by a process with a mount namespace of its own.
 
     Args:
         config: `base` (a folder for this sandbox alone), `copies` (folders that are copied on
@@ -140,7 +140,7 @@ class Mounts:
         mount("", "/dev", flags=_REMOUNT | _BIND | _READ_ONLY | _NO_SUID)
 
     def _lay(self) -> None:
-        """Mount the copies, and all that is mounted on them."""
+        """Mount the copies, and everything that is mounted on them."""
         self._laid += 1
         steps = [(path, 0, path) for path in self._copies]
         # What is absent goes from its copy, before anything real is mounted on that.
@@ -174,7 +174,7 @@ class Mounts:
             return
         copy = next((copy for copy in reversed(self._copies) if _within(path, [copy])), "")
         if not copy or os.stat(os.path.dirname(path)).st_dev != os.stat(copy).st_dev:
-            raise OSError(f"{path} is to be absent, and is no part of a copy")
+            raise OSError(f"{path} should be absent, but is not part of a copy")
         if os.path.isdir(path) and not os.path.islink(path):
             scratch.empty(path)
             os.rmdir(path)
@@ -191,7 +191,7 @@ class Mounts:
         mount("copy", path, "overlay", _NO_SUID | _NO_DEVICES, options)
 
     def _emptied(self, path: str) -> str:
-        """What a hidden folder shows instead of its content, since the copies were laid."""
+        """What a hidden folder shows instead of its content, since the copies were made."""
         place = f"{self._stage}/{self._laid}/hidden-{self._hidden.index(path)}"
         os.makedirs(place, mode=0o700, exist_ok=True)
         return place
@@ -200,7 +200,7 @@ class Mounts:
         return f"{self._stage}/{self._laid}/{self._copies.index(path)}"
 
     def original(self, path: str) -> bool:
-        """Whether a path in the copies is one that is outside, too."""
+        """Whether a path in the copies also exists outside."""
         for folder in reversed(self._copies):
             if _within(path, [folder]):
                 inner = path[len(folder.rstrip("/")) + 1 :]
@@ -219,7 +219,7 @@ class Mounts:
         return changed or any(os.listdir(folder) for folder in (SHARED_MEMORY, *own))
 
     def renew(self) -> None:
-        """Lay the copies anew, without what was changed in them."""
+        """Make the copies afresh, without the changes in them."""
         before = f"{self._stage}/{self._laid}"
         for path in reversed(self._copies):
             _detach(path)
@@ -244,7 +244,7 @@ def _is_there(name: str) -> bool:
 
 
 def _mounted_below(folders: list[str]) -> list[str]:
-    """Places below folders where something else is mounted; without those that are hidden."""
+    """Places below folders where something else is mounted, except the hidden ones."""
     places = []
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
         for line in file:

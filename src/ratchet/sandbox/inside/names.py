@@ -1,4 +1,4 @@
-"""A name service that knows no network: it answers each name with an address of its own."""
+"""A name service without a network: it answers each name with an address of its own."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _RESPONSE, _AUTHORITATIVE, _RECURSION = 0x8000, 0x0400, 0x0180
 
 
 class Names:
-    """The names that a program asked for, each with an address that stands for it.
+    """The names that a program looked up, each with an address that stands for it.
 
     Args:
         table: Addresses and names of the machine's own table.
@@ -31,7 +31,7 @@ class Names:
         self._addresses = {name: address for address, name in reversed(table)}
         self._searched = tuple(f".{domain.lower()}" for domain in searched)
         self.asked: list[str] = []
-        """Names that were asked for since this list was cleared."""
+        """Names that were looked up since this list was cleared."""
 
     def address(self, name: str) -> str:
         """The address that stands for a name."""
@@ -45,11 +45,11 @@ class Names:
         return self._addresses[name]
 
     def name(self, address: str) -> str:
-        """The name that an address stands for; the address itself for another one."""
+        """The name that an address stands for; the address itself if it stands for none."""
         return self._names.get(address, address)
 
     def answer(self, query: bytes) -> bytes:
-        """Answer a DNS query (RFC 1035); nothing for bytes that are none."""
+        """Answer a DNS query (RFC 1035); nothing for other bytes."""
         try:
             number, flags = struct.unpack_from("!HH", query)
             name, kind, end = question(query)
@@ -83,7 +83,7 @@ def allows(hosts: Iterable[tuple[str, int]], name: str, port: int) -> bool:
 
 
 def resolver_settings() -> tuple[list[str], list[str]]:
-    """Addresses of name servers, and the domains that are searched, by resolv.conf(5)."""
+    """Addresses of name servers, and the domains that are searched, from resolv.conf(5)."""
     servers: list[str] = []
     searched: list[str] = []
     try:

@@ -59,7 +59,7 @@ def unshare(namespaces: int) -> None:
     """
     machine = architecture()
     if machine is None:
-        raise OSError("system calls of this machine are not known")
+        raise OSError("this machine's system calls are unknown")
     user, group = os.geteuid(), os.getegid()
     kernel.dumpable(True)  # otherwise root owns this process's own files in /proc
     kernel.system_call(machine[1]["unshare"], _NEW_USER | namespaces)
@@ -73,7 +73,8 @@ def unshare(namespaces: int) -> None:
 
 
 def lead_all_here() -> None:
-    """In an own network: make every address one of this machine, so that nothing leads out.
+    """In a network of its own: make every address one of this machine, so that nothing leads
+    out.
 
     A connection meets a listener here or is refused at once (`ip route add local default dev lo`).
 

@@ -39,7 +39,7 @@ class Notice:
     def __init__(self, listener: int, content: bytes) -> None:
         self._listener = listener
         self.id, self.pid, _, self.number, _, _, *self.arguments = _NOTICE.unpack(content)
-        """Its number of this notice, the calling thread, the call's number and arguments."""
+        """The notice's number, the calling thread, the call's number and arguments."""
 
     @property
     def name(self) -> str:
@@ -59,7 +59,7 @@ class Notice:
         self._send(value, 0, 0)
 
     def replace(self, number: int, descriptor: int, flags: int) -> None:
-        """Put an open file of this process in the place of a descriptor of the caller.
+        """Put an open file of this process in place of a descriptor of the caller.
 
         Raises:
             OSError: The caller is gone.
@@ -86,7 +86,7 @@ class Notice:
             pass  # the caller was killed while it waited
 
     def memory(self, address: int, count: int) -> bytes:
-        """Read memory of the caller, which may change it meanwhile.
+        """Read the caller's memory, which may change meanwhile.
 
         Raises:
             OSError: It has none there, or is gone.
@@ -108,7 +108,7 @@ class Notice:
             if end >= 0:
                 return os.fsdecode(got + part[:end])
             got += part
-        raise OSError("a path has no end")
+        raise OSError("a path has no terminating zero byte")
 
     def path(self, address: int, folder: int = _AT_FOLDER) -> str:
         """Read a path, and make it absolute.
@@ -133,7 +133,7 @@ class Notice:
 
 
 def receive(listener: int) -> Notice | None:
-    """Receive a pending notice; None when its caller was killed while it waited."""
+    """Receive a pending notice; None if its caller was killed while it waited."""
     content = bytearray(_NOTICE.size)
     try:
         fcntl.ioctl(listener, _RECEIVE, content)

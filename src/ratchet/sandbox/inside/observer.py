@@ -1,4 +1,4 @@
-"""Answers the calls of a program that is watched and denied nothing, and names what it did."""
+"""Answers the calls of a program that is watched and denied nothing, and reports what it did."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def is_noise(effect: Effect) -> bool:
 
 
 class Observer:
-    """Lets every call go on.
+    """Lets every call continue.
 
     A connection shows an address. The host's name is the one asked for last that has this address,
     or that in the machine's own table.
@@ -58,7 +58,7 @@ class Observer:
         self._asking: set[tuple[int, int]] = set()
         """Threads' descriptors that lead to a name service."""
         self._asked: dict[str, frozenset[str] | None] = {}
-        """The addresses of names that were asked for, the last one last; None: not known yet."""
+        """The addresses of names that were looked up, the latest last; None: not known yet."""
         self._names = dict(reversed(hosts_table()))
 
     def decide(self, notice: Notice) -> None:
@@ -121,7 +121,7 @@ def _addresses(name: str) -> frozenset[str]:
 
 
 def hosts_table() -> list[tuple[str, str]]:
-    """Addresses and names of the machine's own table; an address may have several names."""
+    """Addresses and names in the machine's own table; an address may have several names."""
     rows = [("127.0.0.1", "localhost"), ("::1", "localhost")]
     try:
         with open("/etc/hosts", encoding="utf-8", errors="replace") as file:

@@ -29,7 +29,7 @@ iopl ioperm modify_ldt execveat memfd_secret mq_open mq_notify
 )
 
 _AS_IF_ABSENT = _names("io_uring_setup io_uring_enter io_uring_register memfd_create")
-"""Programs try these first and have a fallback when they are missing."""
+"""Programs try these first and have a fallback if they are missing."""
 
 _SYSTEM_V = _names("shmget shmat shmctl semget semop semtimedop semctl msgget msgsnd msgrcv msgctl")
 
@@ -158,7 +158,8 @@ init_module finit_module kexec_load reboot
 
 
 def contained(*, mounts: bool, truncation: bool, scoped: bool) -> tuple[Rule, ...]:
-    """Rules of a contained program: its acts are decided by a supervisor, the rest as in `base`.
+    """Rules of a contained program: a supervisor decides about its acts; the rest is as in
+    `base`.
 
     Args:
         mounts: Its file system and network are its own; else nothing but the supervisor's answers
@@ -181,7 +182,7 @@ def contained(*, mounts: bool, truncation: bool, scoped: bool) -> tuple[Rule, ..
 
 
 def _fast_open(name: str, flags: int) -> Rule:
-    """With this flag sending opens a TCP connection, which no rule on connections sees."""
+    """With this flag, sending opens a TCP connection that no rule on connections sees."""
     return Rule(name, argument=flags, mask=_FAST_OPEN, values=(_FAST_OPEN,))
 
 
@@ -191,7 +192,7 @@ _SIGNALS_BY_FILE = (8, 10, 15)
 _ABSENT = tuple(
     Rule(name, errno.ENOSYS) for name in ("io_uring_setup", "io_uring_enter", "io_uring_register")
 )
-"""Programs that find none use calls that can be seen."""
+"""Programs without it use calls that can be seen."""
 
 
 def one_request(*, own: int, scoped: bool, grouped: bool) -> tuple[Rule, ...]:

@@ -73,7 +73,7 @@ def usage(pids: list[int], shared: int = 0) -> tuple[int, int]:
 
 
 def resident(pid: int) -> int:
-    """Resident bytes of one process."""
+    """Resident bytes of a process."""
     fields = _stat(pid)
     return int(fields[21]) * _PAGE if fields else 0
 

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 MARSHAL = 4
-"""Version of the format, which Python 3.4 and newer read: the two sides may differ in theirs."""
+"""Version of the format, which Python 3.4 and newer read: the two sides may run different
+versions."""
 
 HEADER = struct.Struct("=BI")
 """Kind and length of the frame's content."""
@@ -26,12 +27,12 @@ READY, FAILED, ENDED = 1, 2, 3
 """From the sandbox: ready for requests; failed, with the reason; a request's processes are gone."""
 LISTENING, DIALED, SETTLED, REACHED = 4, 5, 6, 7
 """From a keeper: a listener (with its descriptor) or a connection (with its port) for a host; a
-rollout is over, with whether the next one may follow in the same program; a connection into the
+rollout is over, with whether the next may follow in the same program; a connection into the
 program's own network, if there is one."""
 RUN, STOP = 1, 2
-"""Sent to the sandbox: run a request (with its descriptors); stop the running one."""
+"""Sent to the sandbox: run a request (with its descriptors); stop the running request."""
 KEEP, SETTLE, REACH = 3, 4, 5
-"""Sent to a keeper: the processes that are there now may stay; a rollout is over; connect to a port
+"""Sent to a keeper: the processes that exist now may stay; a rollout is over; connect to a port
 of the program's own network."""
 
 END = struct.Struct("=QBid?")
@@ -72,7 +73,7 @@ class ControlSocket:
             self._socket.sendall(frame)
 
     def receive(self) -> tuple[int, dict[str, Any], list[int]] | None:
-        """Receive a frame: kind, content and descriptors; None when the outer process is gone."""
+        """Receive a frame: kind, content and descriptors; None if the outer process is gone."""
         try:
             head, fds, _, _ = socket.recv_fds(self._socket, HEADER.size, 8)
         except OSError:

@@ -28,7 +28,7 @@ ALL_BITS = 0xFFFFFFFF
 
 
 class Rule:
-    """One system call that is refused, always or depending on one argument.
+    """A system call that is refused, always or depending on one argument.
 
     Args:
         name: The call.
@@ -71,7 +71,7 @@ def compiled(rules: tuple[Rule, ...]) -> bytes:
     """
     machine = architecture()
     if machine is None:
-        raise OSError(errno.ENOSYS, "system calls of this machine are not known")
+        raise OSError(errno.ENOSYS, "this machine's system calls are unknown")
     name, numbers = machine
     program = [
         _step(_LOAD, _ARCHITECTURE),
@@ -144,7 +144,7 @@ def install(program: bytes, *, listen: bool = False, once: bool = False) -> int:
 
 
 def available() -> bool:
-    """Whether this kernel has seccomp filters, and this architecture's call numbers are known."""
+    """Whether this kernel has seccomp filters and this architecture's call numbers are known."""
     machine = architecture()
     if machine is None or not kernel.LINUX:
         return False

@@ -1,4 +1,4 @@
-"""Shared memory without mounts: the supervisor opens what a contained program made itself."""
+"""Shared memory without mounts: the supervisor opens what a contained program created itself."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ _REMOVES = ("unlink", "unlinkat")
 
 
 class SharedMemory:
-    """The files of one program in the folder that all programs of a machine share."""
+    """A program's files in the folder that all programs of a machine share."""
 
     def __init__(self) -> None:
         self._own: set[str] = set()
 
     def owns(self, path: str) -> bool:
-        """Whether a path is in the folder, and is the program's or is not there yet."""
+        """Whether a path is in the folder, and is the program's or does not exist yet."""
         folder, _, name = path.rpartition("/")
         return folder == FOLDER and (name in self._own or not os.path.lexists(path))
 
     def answer(self, notice: Notice, paths: list[str]) -> None:
-        """Carry out a call on files that it owns, in its place.
+        """Carry out a call on files that it owns, on its behalf.
 
         Raises:
             OSError: It fails.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 TICK_S = 0.02
-"""Interval of measuring the processes' usage, in seconds."""
+"""Interval between measurements of the processes' usage, in seconds."""
 _SCRATCH_TICKS = 5
 """Ticks between measurements of the scratch folder, where its mount does not limit it."""
 _SLACK = 2
@@ -25,7 +25,7 @@ gate was bypassed.
 
 
 class ProcessWatch:
-    """Watches one process.
+    """Watches a process.
 
     Args:
         pid: The process; a child of this one, which only the caller reaps.

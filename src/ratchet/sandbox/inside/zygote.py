@@ -107,7 +107,7 @@ class _Zygote:
                 return
 
     def _run(self, request: dict[str, Any], fds: list[int]) -> bool:
-        """Run one request; return whether this process can run another."""
+        """Run a request; return whether this process can run another."""
         request["scratch"] = f"{self._scratch}/{request['number']}"
         sys.stdout.flush()
         sys.stderr.flush()

@@ -19,7 +19,7 @@ from ratchet.types.wording import counted
 group = RouteGroup("find")
 
 MOST = 20
-"""Most results."""
+"""Maximum number of results."""
 
 
 class FindQuery(Request, frozen=True, kw_only=True):
@@ -29,7 +29,7 @@ class FindQuery(Request, frozen=True, kw_only=True):
 
 
 class FoundItem(msgspec.Struct, frozen=True):
-    """Something whose id begins so."""
+    """Something whose id has that beginning."""
 
     kind: str
     """`run`, `experiment`, `release`, `cycle`, `candidate`, `dataset`, `rollout` or `trace`."""

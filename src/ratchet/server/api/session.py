@@ -1,4 +1,4 @@
-"""The session of a person in a browser: who is logged in, log in, log out."""
+"""The session of a person in a browser: get it, log in, log out."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ group = RouteGroup("session")
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):
-    """Who is logged in, and what that allows."""
+    """Who is logged in, and the granted scopes."""
 
     login: Literal["open", "key"]
     """`open`: this server asks nobody for a key."""
@@ -41,7 +41,7 @@ class Login(Request, frozen=True, kw_only=True):
 
 @group.route("GET", "/v1/session", NO_SCOPES, agents=NO_AGENT)
 async def get_session(server: Services, caller: Caller) -> Session:
-    """Say who is logged in."""
+    """Get who is logged in."""
     return await _session(server, caller)
 
 

@@ -1,4 +1,4 @@
-"""The tokens of a recorded call: checked, packed, or dropped with a reason."""
+"""Checks and packs the tokens of a recorded call, or drops them with a reason."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ REASONS = {
     "no_token_ids": "the engine returns no token ids, although return_token_ids was set; vLLM does"
     " so from 0.10.2 on, as do models served by Ratchet",
     "no_logprobs": "the engine returns no log-probabilities, although logprobs was set",
-    "lengths_differ": "the engine returned another number of log-probabilities than of token ids",
-    "bad_number": "the engine returned a number that is no token id or no log-probability",
+    "lengths_differ": "the engine returned different numbers of log-probabilities and token ids",
+    "bad_number": "the engine returned an invalid token id or log-probability",
     "incomplete": "the response broke off",
     "unreadable": "the response could not be read",
 }
 """Why the tokens of a call are not known."""
 
 SLACK = 0.01
-"""How far above zero rounding may take a log-probability."""
+"""How far above zero a log-probability may be by rounding."""
 
 MOST_WARNINGS = 1_000
 
@@ -38,7 +38,7 @@ class TokenKeeping(msgspec.Struct, frozen=True):
     """How the tokens of a call are kept."""
 
     trains: bool
-    """Whether they must be known: if they are not, the call is dropped and counted."""
+    """Whether the tokens are required: if they are unknown, the call is dropped and counted."""
     role: str = ""
 
 
@@ -103,7 +103,7 @@ def _fault(choice: ChoiceTokens) -> str:
 
 
 def engine_of(response: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What the engine says of itself in a response."""
+    """The engine's identity, from a response."""
     return mapping(response.get("ratchet"))
 
 
@@ -120,7 +120,7 @@ class TokenWatch:
         self._tokenizers: dict[str, str] = {}
 
     def note(self, record: SpanRecord) -> None:
-        """Take note of a recorded call."""
+        """Count a recorded call."""
         if not record.transitions:
             return
         first = record.transitions[0]
@@ -140,8 +140,8 @@ class TokenWatch:
         if before != first.tokenizer:
             self._tokenizers[upstream] = first.tokenizer
             _log.error(
-                "The upstream %r has another tokenizer than before: %s instead of %s. Token ids of"
-                " both must not be trained on together.",
+                "The upstream %r has changed its tokenizer: %s instead of %s. Do not train on "
+                "token ids of both together.",
                 upstream,
                 first.tokenizer or "an unnamed one",
                 before or "an unnamed one",

@@ -51,7 +51,7 @@ BODY_LIMIT = 33_554_432
 """Default limit of a request body in bytes; images make requests large."""
 
 CALLS_LIMIT = 4_096
-"""Most calls in flight or waiting."""
+"""Maximum number of calls in flight or waiting."""
 
 DRAIN_S = 25.0
 """Seconds for which `close` lets calls in flight finish."""
@@ -68,7 +68,7 @@ _log = logging.getLogger(__name__)
 
 
 def _no_token(_: bytes) -> tuple[str, int]:
-    raise HttpProblem(401, "This gateway has issued no token.")
+    raise HttpProblem(401, "This gateway issues no tokens.")
 
 
 class Gateway:
@@ -251,10 +251,10 @@ class Gateway:
             if target.is_attempt and caller.key_id and not call.by_token:
                 raise HttpProblem(
                     403,
-                    f"A key does not open the attempt {target}: what a rollout costs comes from"
-                    " those who have its attempt's token.",
-                    hint=f"Pass the header {ROLLOUT_HEADER.decode()} of the task on as it came, or"
-                    " use the base URL that the attempt was given.",
+                    f"A key gives no access to the attempt {target}: only its token does, so that "
+                    "the rollout's cost is counted correctly.",
+                    hint=f"Pass the header {ROLLOUT_HEADER.decode()} of the task on unchanged, or "
+                    "use the base URL that the attempt was given.",
                 )
         if self._attempts is not None and target.is_attempt:
             await self._attempts.check(target)

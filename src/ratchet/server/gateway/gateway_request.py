@@ -26,12 +26,12 @@ class GatewayRequest:
     path: str
     """Path below the provider's version."""
     address: str
-    """Base URL that the client calls by itself; empty where it calls the gateway."""
+    """Base URL that the client itself calls; empty if it calls the gateway."""
     scope: AsgiScope
     receive: Receive
     send: Send
     held: HeldBody
-    """Memory of its body."""
+    """The memory of its body."""
 
     @property
     def headers(self) -> HeaderList:
@@ -50,7 +50,7 @@ class GatewayRequest:
         return MODEL_IN_PATH.search(self.path)
 
     async def body(self, limit: int) -> Content:
-        """The body as it came, of at most so many bytes."""
+        """The raw body, of at most this many bytes."""
         length = 0
         for key, value in self.headers:
             if key == b"content-length" and value.isdigit():
@@ -69,7 +69,7 @@ class GatewayRequest:
             return b""
 
     async def decoded(self, plain: Content) -> dict[str, Any] | None:
-        """The object that a body is; None for anything else, which the upstream will report."""
+        """The body as an object; None for anything else, which the upstream will report."""
         if len(plain) <= SMALL:
             return _decoded(plain)
         await self.held.weigh(plain)

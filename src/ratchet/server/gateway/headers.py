@@ -19,7 +19,7 @@ CONVERSATION_HEADER = b"x-ratchet-conversation"
 """Names the conversation that a live call belongs to."""
 
 ADDRESS_HEADER = UPSTREAM_HEADER.encode()
-"""Names the base URL that the client calls by itself, at one of the agent's model hosts."""
+"""Names the base URL that the client itself calls, at one of the agent's model hosts."""
 
 ROLE_HEADER = b"x-ratchet-role"
 """Names the role of the agent that makes a call, in a rollout with several."""
@@ -110,7 +110,7 @@ def _key(key: str, key_header: str) -> str:
 def translated_headers(
     headers: Headers, key: str, key_header: str, dialect: str
 ) -> CIMultiDict[str]:
-    """Headers to send to another provider than the one that the client calls.
+    """Headers to send to a provider other than the one the client calls.
 
     Nothing of the client's goes there but its name: neither its key nor its organisation.
 
@@ -134,7 +134,7 @@ def translated_headers(
 
 
 def addressed_headers(headers: Sequence[tuple[bytes, bytes]], key: str) -> CIMultiDict[str]:
-    """Headers to send to an address that the client calls by itself.
+    """Headers to send to an address that the client itself calls.
 
     The client's own key goes there. Where it has a key of this server instead of the provider's,
     that is put in its place: the client would have sent it there without a gateway.
@@ -152,7 +152,7 @@ def addressed_headers(headers: Sequence[tuple[bytes, bytes]], key: str) -> CIMul
 
 
 def brings_key(headers: Headers) -> bool:
-    """Whether the client sent a key of its own for the provider."""
+    """Whether the client sent its own key for the provider."""
     return any(name in _KEYS and value and not is_ours(value) for name, value in headers)
 
 

@@ -1,4 +1,4 @@
-"""What an upstream says of its models: their most output tokens, and the settings they refuse."""
+"""Facts about an upstream's models: maximum output tokens, and the settings they refuse."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from ratchet.server.gateway.pool import UpstreamEndpoint, UpstreamPool
 from ratchet.server.gateway.upstream import Upstream
 
 ASK_S = 5.0
-"""Seconds within which an upstream says how many tokens a model writes."""
+"""Seconds that an upstream has to say how many tokens a model can write."""
 
 SAFE_LIMIT = 8_192
-"""Output tokens that every model of Anthropic's writes, since Claude 3.5."""
+"""Output tokens that every Anthropic model since Claude 3.5 can write."""
 
 MOST = 1_024
-"""Most models that are remembered."""
+"""Maximum number of models that are remembered."""
 
 _BODY = 262_144
 
@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 
 class ModelFacts:
-    """Asks the upstreams, and remembers what they said.
+    """Asks the upstreams, and remembers their answers.
 
     Args:
         pool: Connections to the upstreams.
@@ -45,7 +45,7 @@ class ModelFacts:
     async def most_tokens(
         self, endpoint: UpstreamEndpoint, model: str, headers: CIMultiDict[str]
     ) -> int | None:
-        """Most output tokens of a model; None where the upstream does not say.
+        """Maximum output tokens of a model; None if the upstream does not say.
 
         Args:
             endpoint: The upstream.
@@ -70,7 +70,7 @@ class ModelFacts:
         return self._refused.get((upstream.name, model), frozenset())
 
     def refuse(self, upstream: Upstream, model: str, names: Collection[str]) -> None:
-        """Note settings that a model refuses."""
+        """Record settings that a model refuses."""
         known = self.refused(upstream, model)
         _remember(self._refused, (upstream.name, model), known | frozenset(names))
 

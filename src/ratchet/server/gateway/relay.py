@@ -44,7 +44,7 @@ _log = logging.getLogger(__name__)
 
 
 class UpstreamFailure(Exception):
-    """The call failed on the side of the upstream.
+    """The call failed at the upstream.
 
     Args:
         kind: The `error.type` of the span.
@@ -60,7 +60,7 @@ class UpstreamFailure(Exception):
 
 
 class UnknownWeights(Exception):
-    """The upstream does not know the trained weights that the request names."""
+    """The upstream does not know the trained weights named in the request."""
 
 
 class UpstreamRequest:
@@ -89,7 +89,7 @@ class UpstreamRequest:
         translator: AnswerTranslator | None = None,
     ) -> None:
         self.translator = translator
-        """Translates the response for the client; None where both speak the same API."""
+        """Translates the response for the client; None if both speak the same API."""
         self.weights = weights
         """Trained weights that the upstream may have to load first."""
         self.stripper = stripper
@@ -232,7 +232,7 @@ class CallRelay:
         headers: HeaderList,
         send: Send,
     ) -> None:
-        """Relay a response of another API than the client's."""
+        """Relay a response whose API differs from the client's."""
         recording, status, content = self._recording, response.status, response.content
         headers = translator.begin(status, headers)
         if recording is not None:
@@ -351,7 +351,9 @@ class CallRelay:
         if isinstance(error, (aiohttp.ServerDisconnectedError, ConnectionError)):
             return UpstreamFailure("upstream_disconnected", 502, f"{who} closed the connection.")
         if isinstance(error, aiohttp.ClientPayloadError):
-            return UpstreamFailure("upstream_disconnected", 502, f"{who} broke off its answer.")
+            return UpstreamFailure(
+                "upstream_disconnected", 502, f"{who} stopped in the middle of its answer."
+            )
         if isinstance(error, aiohttp.ClientOSError):
             return UpstreamFailure(
                 "connect_error", 502, f"The connection to {who} failed: {error}."

@@ -1,4 +1,4 @@
-"""Takes out of a response what only the gateway asked for, so that the agent sees its usual one."""
+"""Removes from a response what only the gateway asked for, so that the agent sees the usual one."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class ResponseStripper:
         return [(name, value) for name, value in headers if name not in _CHANGED]
 
     def feed(self, piece: bytes, last: bool) -> bytes:
-        """Take the next bytes; return what the client gets now.
+        """Process the next bytes; return the bytes for the client.
 
         Raises:
             ValueError: It cannot be decompressed.

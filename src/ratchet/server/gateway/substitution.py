@@ -1,4 +1,4 @@
-"""Substitution: a request gets the prompts of the candidate, and the name of its trained model."""
+"""Substitution: puts the candidate's prompts and its trained model's name into a request."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Substitution(msgspec.Struct, frozen=True):
     attributes: dict[str, Any] = {}
     """Attributes of the call's span, such as the candidate and the resources."""
     adapter: Adapter | None = None
-    """Trained weights that the request names as its model; None when it names others."""
+    """Trained weights that the request names as its model; None for any other model."""
 
 
 class Substitute(Protocol):
@@ -85,22 +85,22 @@ READ_TIMEOUT_S = 3.0
 """Seconds that a call waits for the store."""
 
 AGENTS = 2_000
-"""Most live agents whose conversations are remembered."""
+"""Maximum number of live agents whose conversations are remembered."""
 
 NEWEST = 100
-"""Most versions of a prompt that are recognised, besides those of a candidate's ancestors."""
+"""Maximum number of a prompt's versions recognised besides those of a candidate's ancestors."""
 
 MAX_ANCESTORS = 100
-"""Most ancestors of a candidate that are looked at, the oldest last."""
+"""Maximum number of ancestors of a candidate that are looked at, the oldest last."""
 
 MAX_PROMPTS = 1_000
-"""Most versions that are recognised over all prompts of a candidate."""
+"""Maximum number of versions that are recognised over all prompts of a candidate."""
 
 MAX_TEXTS = 32
-"""Most texts of a request that are examined."""
+"""Maximum number of texts of a request that are examined."""
 
 LONG = 20_000
-"""Characters of text from which on recognition runs in a thread, since it may take milliseconds."""
+"""From this many characters on, recognition runs in a thread, since it may take milliseconds."""
 
 NAME = "ratchet.prompt.name"
 """Span attribute: name of the recognised prompt; a list when a request has several."""
@@ -130,7 +130,7 @@ class _AgentSettings(NamedTuple):
 
     substitute: bool
     versions: LiveVersions | None
-    """What live calls run; None without substitution."""
+    """The candidate that live calls run; None without substitution."""
 
 
 class _Replacements(NamedTuple):
@@ -144,13 +144,14 @@ class _Replacements(NamedTuple):
     """Whether its first ancestor's prompts were discovered in the agent's calls: then only the
     gateway can give the agent the candidate's prompts."""
     model: Model | None
-    """The candidate's trained model, whatever the call names; None for the agent's own."""
+    """The candidate's trained model, whatever the call names; None for the agent's own model."""
     models: Mapping[str, str]
-    """The candidate's model by that which the agent's calls name."""
+    """The candidate's model, by the model named in the agent's calls."""
 
 
 class PromptSubstituter:
-    """Replaces prompts for agents whose settings enable it, and in rollouts of discovered prompts.
+    """Replaces prompts for agents whose settings enable that, and in rollouts of discovered
+    prompts.
 
     Args:
         store: Store of rollouts, candidates, settings and prompts.
@@ -325,7 +326,7 @@ class PromptSubstituter:
         return _Replacements(candidate_id, prompts, recogniser, discovered, model, models)
 
     def _ancestors(self, candidate: Candidate) -> list[Candidate]:
-        """The ancestors of a candidate, nearest first; those that were pruned are left out."""
+        """The ancestors of a candidate, nearest first, without pruned ones."""
         ancestors: dict[str, Candidate] = {}
         waiting = list(candidate.parents)
         while waiting and len(ancestors) < MAX_ANCESTORS:
@@ -357,7 +358,7 @@ class _RecognisedPrompt(NamedTuple):
 
     found: RecognisedPrompt
     reason: str
-    """Why the prompt stays although the candidate has another version."""
+    """Why the prompt is not replaced although the candidate has another version."""
 
 
 async def _replaced(
@@ -380,7 +381,7 @@ async def _replaced(
 
 
 def _other_models(candidate: Candidate) -> dict[str, str]:
-    """What takes the place of the models that the agent's calls name."""
+    """The replacements for the models named in the agent's calls."""
     return {
         model.in_calls: model.model
         for model in candidate.resources.values()
@@ -417,7 +418,7 @@ def _recognised(
     replacements: _Replacements,
     examined: Sequence[tuple[Path, str, Callable[[str], RecognisedPrompt | None]]],
 ) -> list[tuple[str, list[_RecognisedPrompt]]]:
-    """Texts, each searched in its own way, with the candidate's prompts, and which they are."""
+    """Texts with the candidate's prompts put in, and which prompts these are."""
     return [_replaced_in(replacements, text, find(text), ()) for _, text, find in examined]
 
 
@@ -426,14 +427,14 @@ def _nobody(_: Mapping[str, Resource]) -> None:
 
 
 def _system(name: str) -> str:
-    """The part of a prompt's name that the prompts of one system have in common."""
+    """The common part of the names of a system's prompts."""
     return name.partition(".")[0]
 
 
 def _replaced_in(
     replacements: _Replacements, text: str, prompt: RecognisedPrompt | None, others: tuple[str, ...]
 ) -> tuple[str, list[_RecognisedPrompt]]:
-    """A text with the candidate's prompts: the one recognised in it, and those before and behind.
+    """A text with the candidate's prompts: the one recognised, and those before and after it.
 
     Args:
         replacements: What the candidate has.
@@ -462,7 +463,7 @@ def _replaced_in(
 def _replacement(
     replacements: _Replacements, inner: str, prompt: RecognisedPrompt
 ) -> tuple[str, str]:
-    """A recognised prompt's text as the candidate has it, and why it stays although it differs."""
+    """A recognised prompt's text in the candidate, and why it is kept if it differs."""
     version, template = replacements.prompts[prompt.name]
     if version == prompt.version:
         return inner, ""

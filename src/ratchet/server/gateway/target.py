@@ -44,21 +44,21 @@ class GatewayTarget(msgspec.Struct, frozen=True, kw_only=True):
 
 
 ReadToken: TypeAlias = Callable[[bytes], tuple[str, int]]
-"""Reads whose token it is: rollout id and fence. Raises HttpProblem if it is not of this store."""
+"""Reads a token's rollout id and fence. Raises HttpProblem if this store did not issue it."""
 
 
 class Addressed(NamedTuple):
-    """What a call is for."""
+    """The target of a call."""
 
     target: GatewayTarget
     by_token: bool
-    """Whether it names its attempt by the attempt's token, which nobody else has."""
+    """Whether it names its attempt by the token, which nobody else has."""
     query: bytes
     """Its query string, without the parameter that names an attempt."""
 
 
 def addressed(scope: str, headers: Headers, query: bytes, read_token: ReadToken) -> Addressed:
-    """What a call is for, by its path, and for a service by its header or its query parameter.
+    """The target of a call: from its path, or, for a service, from its header or query.
 
     Each names an attempt as ROLLOUT_ID@FENCE or by its token; the path may name an agent instead.
 
@@ -91,19 +91,17 @@ def addressed(scope: str, headers: Headers, query: bytes, read_token: ReadToken)
         if attempt is None:
             raise HttpProblem(
                 400,
-                f"{text[:300]!r} names no attempt of a rollout.",
-                hint=f"Pass the header {ROLLOUT_HEADER.decode()} of the task on as it came.",
+                f"{text[:300]!r} does not name an attempt of a rollout.",
+                hint=f"Pass the header {ROLLOUT_HEADER.decode()} of the task on unchanged.",
             )
         if target.is_attempt and target != attempt:
-            raise HttpProblem(
-                400, f"The call is for {target} by its path, and for {attempt} besides."
-            )
+            raise HttpProblem(400, f"The call's path names {target}, but it also names {attempt}.")
         target, by_token = attempt, by_token or with_token
     return Addressed(target, by_token, b"&".join(part for part in parts if part not in own))
 
 
 def _attempt_of(text: str, read_token: ReadToken) -> tuple[GatewayTarget | None, bool]:
-    """The attempt that a text names, if it does, and whether it is its token."""
+    """The attempt that a text names, if any, and whether the text is its token."""
     if _TOKEN.fullmatch(text):
         rollout_id, fence = read_token(text.encode())
         return GatewayTarget(rollout_id=rollout_id, fence=fence), True
@@ -141,7 +139,7 @@ UNKNOWN_S = 0.25
 """Lifetime of a cached `unknown`, in seconds; short, since the rollout may be created soon."""
 
 MAX_STATES = 10_000
-"""Most cached states."""
+"""Maximum number of cached states."""
 
 
 class AttemptGuard:

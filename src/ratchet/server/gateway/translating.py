@@ -61,7 +61,7 @@ class AnswerTranslator:
 
     @property
     def streams(self) -> bool:
-        """Whether it is a stream, after `begin`; otherwise all of it comes at the end."""
+        """Whether the answer is a stream, after `begin`; otherwise all of it comes at the end."""
         return self._events is not None
 
     def begin(self, status: int, headers: HeaderList) -> HeaderList:
@@ -77,7 +77,7 @@ class AnswerTranslator:
         return [*kept, (b"content-type", self.content_type.encode())]
 
     def feed(self, piece: bytes, last: bool) -> bytes:
-        """Take the next bytes; return what the client gets now.
+        """Process the next bytes; return the bytes for the client.
 
         Raises:
             ValueError: The upstream's answer cannot be read.

@@ -22,7 +22,7 @@ class CallUnit(NamedTuple):
 
     id: str
     conversation: bool
-    """Whether it is a conversation, which keeps the version that it began with."""
+    """Whether it is a conversation, which keeps the version it began with."""
 
 
 def conversation_of(headers: Headers) -> str:
@@ -61,7 +61,7 @@ def unit_of(
 
 
 def _beginning(request: Mapping[str, Any]) -> str:
-    """Hash of the first message that is no instruction."""
+    """Hash of the first message that is not an instruction."""
     messages = request.get("messages", request.get("input", request.get("prompt")))
     first: Any = messages
     if isinstance(messages, list):

@@ -29,8 +29,8 @@ SMALL = 256 * 1024
 other requests.
 """
 
-NOT_RUNNING = "belong to an attempt that does not run (its spans are sent before its end)"
-OTHER_AGENT = "belong to another agent than the key is limited to"
+NOT_RUNNING = "belong to an attempt that is not running (send its spans before its end)"
+OTHER_AGENT = "belong to an agent other than the one that the key is limited to"
 FOREIGN = "belong to an attempt and came without its token"
 """Reasons of rejected spans."""
 

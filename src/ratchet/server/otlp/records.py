@@ -104,12 +104,12 @@ def records_of(request: Message, attempt: tuple[str, int] | None) -> OtlpRecords
                     continue
                 attributes = {**shared, **own_attributes}
                 if claims_no_cost(attributes):
-                    rejected["have a cost that is no number of dollars"] += 1
+                    rejected["have a cost that is not a number of dollars"] += 1
                     continue
                 claimed = _attempt(attributes)
                 if attempt is not None:
                     if claimed not in (None, attempt) or _is_foreign(attributes, attempt):
-                        rejected["belong to another attempt than the token"] += 1
+                        rejected["belong to an attempt other than the token's"] += 1
                         continue
                     claimed = attempt
                 rollout_id, fence = claimed or ("", 0)

@@ -19,15 +19,15 @@ from ratchet.source.literals.writing import replacement
 
 Key: TypeAlias = str | int
 Range: TypeAlias = tuple[int, int]
-"""A range of a text's characters, end excluded."""
+"""A range of a text's characters, excluding its end."""
 
 FORMATS = {"yaml": "yaml", "yml": "yaml", "toml": "toml", "json": "json"}
-"""Format by the ending of a file's name."""
+"""Format, by the file name's extension."""
 
 _TOKEN = re.compile(r"(?<![\w.+-])[-+]?[\w.][\w.+-]*")
 _BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 _MAX_PARSED = 10_000_000
-"""Characters that are parsed at most to find one value."""
+"""Most characters that are parsed to find a value."""
 
 _WORDS = (("true", "false"), ("yes", "no"), ("on", "off"))
 
@@ -57,7 +57,7 @@ def parse(text: str, form: str) -> Any:
 
 
 def value_at(data: Any, keys: Sequence[Key]) -> Any:
-    """The value under keys; raises LookupError when there is none."""
+    """The value under keys; raises LookupError if there is none."""
     for key in keys:
         if not isinstance(data, (dict, list)):
             raise KeyError(key)
@@ -76,7 +76,7 @@ def with_value(data: Any, keys: Sequence[Key], value: Any) -> Any:
 
 
 def place_of(text: str, form: str, keys: Sequence[Key]) -> Range | None:
-    """Where a number, a boolean or a string stands; None when it has no place of its own.
+    """Where a number, a Boolean or a string is; None if it has no place of its own.
 
     Args:
         text: The text.
@@ -103,7 +103,7 @@ def place_of(text: str, form: str, keys: Sequence[Key]) -> Range | None:
 def replaced(
     text: str, form: str, keys: Sequence[Key], place: Range, value: Any
 ) -> tuple[Range, str] | None:
-    """The edit that gives a value of a text: a range and its new source; None without a safe one.
+    """The edit that sets a value in a text: a range and its new source; None without a safe one.
 
     Args:
         text: The text.
@@ -128,7 +128,7 @@ def _reads(text: str, span: Range, source: str, form: str, expected: Any) -> boo
 
 
 def _yaml_range(text: str, keys: Sequence[Key]) -> Range:
-    """Where the value under keys stands, by the marks of YAML's parser; empty if it is nowhere."""
+    """Where the value under keys is, by the marks of YAML's parser; empty if it is nowhere."""
     import yaml
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -152,7 +152,7 @@ def _yaml_range(text: str, keys: Sequence[Key]) -> Range:
 
 
 def _probes(text: str, form: str, value: Any, near: Range) -> Iterator[tuple[Range, Any, str]]:
-    """Places in a range that may be a value's, with another value and its source there."""
+    """Places in a range that may hold a value, each with another value and its source there."""
     if isinstance(value, str):
         probe = value + "x"
         read = LANGUAGES[form].read
@@ -171,7 +171,7 @@ def _probes(text: str, form: str, value: Any, near: Range) -> Iterator[tuple[Ran
 
 
 def _value_of(token: str, form: str) -> Any:
-    """What a number or a boolean of a format is; None for anything else."""
+    """Matches a number or a Boolean in a format; None for anything else."""
     try:
         return parse(f"x = {token}", form)["x"] if form == "toml" else parse(token, form)
     except ValueError:
@@ -179,7 +179,7 @@ def _value_of(token: str, form: str) -> Any:
 
 
 def _spellings(value: Any, old: str) -> Iterator[str]:
-    """Sources of a number or a boolean, in the style of the source it replaces."""
+    """Sources of a number or a Boolean, in the style of the source that they replace."""
     if isinstance(value, bool):
         for true, false in _WORDS:
             if old.lower() in (true, false):

@@ -1,4 +1,4 @@
-"""Strings of JSON that a literal of another language holds, as a request in a shell script does."""
+"""JSON strings within a literal of another language, such as a request in a shell script."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PIECE = re.compile(
     r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.|[^\\]",
     re.DOTALL,
 )
-"""What stands for one character."""
+"""A source piece that stands for one character."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class _Style:
 
 
 def embedded(literals: Iterable[Literal]) -> Iterator[Literal]:
-    """The strings in literals that hold JSON, or a program of `jq` that makes it."""
+    """The strings in literals that hold JSON, or a `jq` program that makes it."""
     for literal in literals:
         if not literal.value.lstrip().startswith(("{", "[")):
             continue

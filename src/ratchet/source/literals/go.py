@@ -1,4 +1,4 @@
-"""Literals of Go: interpreted and raw strings, and their sums."""
+"""Go literals: interpreted and raw strings, and their sums."""
 
 from __future__ import annotations
 

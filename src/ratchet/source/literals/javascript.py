@@ -1,4 +1,4 @@
-"""Literals of JavaScript and TypeScript: strings, template literals, sums, and arrays' `join`."""
+"""JavaScript and TypeScript literals: strings, template literals, sums, and `join` on arrays."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _CONTINUED = ("\n", "\r\n", "\r", "\u2028", "\u2029")
 
 
 def decode(escape: str) -> str:
-    """The text that an escape sequence of JavaScript stands for."""
+    """The text that a JavaScript escape sequence stands for."""
     body = escape[1:]
     if escape[0] == "\r":
         return "\n"

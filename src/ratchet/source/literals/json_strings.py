@@ -1,4 +1,4 @@
-"""Literals of JSON: the strings that are no keys. Comments are allowed."""
+"""JSON literals: the strings that are not keys. Comments are allowed."""
 
 from __future__ import annotations
 

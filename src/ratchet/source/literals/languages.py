@@ -1,4 +1,4 @@
-"""Which languages' literals are read, by the name of the file or the interpreter it names."""
+"""The languages whose literals are read, by file name or by the interpreter that a file names."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ LANGUAGES = {
     "go": _GO,
     **dict.fromkeys(("sh", "bash", "zsh"), _SHELL),
 }
-"""By the ending of the file's name. Files with other endings are read as text."""
+"""By file name extension. Files with other extensions are read as text."""
 
 _INTERPRETERS = {
     **dict.fromkeys(("python", "uv"), _PYTHON),  # `uv run --script`
@@ -80,7 +80,7 @@ _SHEBANG = re.compile(r"#!\s*(?:\S*/)?(?:env\s+(?:-\S+\s+|\w+=\S*\s+)*(?:\S*/)?)
 
 
 def language_of(path: str, text: str = "") -> Language:
-    """The language of a file: by the ending of its name, or by the interpreter in its first line.
+    """The language of a file: by its extension, or by the interpreter in its first line.
 
     Args:
         path: Its name, with or without folders.

@@ -1,4 +1,4 @@
-"""A string literal of any language: its value, its slots, and where each character of it stands."""
+"""A string literal of any language: its value, its slots, and the source of each character."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Final, Protocol
 
 FIRST_MARK: Final = 0xDC00
 LAST_MARK: Final = 0xDFFF
-"""Slots are characters of their own in a value. No text contains these: they are half of a UTF-16
-pair."""
+"""Slots are single characters in a value. They are halves of a UTF-16 pair, which no text
+contains."""
 
 
 class Inexpressible(Exception):
@@ -39,9 +39,9 @@ class Slot:
     """An interpolation of a literal."""
 
     source: str
-    """As it stands in the source: `${date}`, `{date}`, or `date` between two plus signs."""
+    """As in the source: `${date}`, `{date}`, or `date` between two plus signs."""
     moved: str
-    """Source that puts it between two constant parts of the literal."""
+    """Source that places it between two constant parts of the literal."""
     positional: bool = False
     """Filled by its position (`%s`), so that slots must keep their number and order."""
     simple: bool = True
@@ -50,7 +50,7 @@ class Slot:
 
 @dataclass(frozen=True)
 class Literal:
-    """A string literal, or an expression of literals with one value.
+    """A string literal, or an expression of literals with a single value.
 
     Positions count characters of the file's text.
     """
@@ -62,12 +62,12 @@ class Literal:
     """The text; each slot is a mark, see `mark`."""
     starts: Sequence[int] = field(repr=False)
     ends: Sequence[int] = field(repr=False)
-    """Source range of each character of the value. The ranges adjoin: what stands between two
+    """Source range of each character of the value. The ranges adjoin: what is between two
     characters (quotes and plus signs of a concatenation, indentation) belongs to one of them."""
     body: tuple[int, int]
     """From the first character's source to the last one's."""
     slots: tuple[Slot, ...]
-    """By number of the mark."""
+    """By the number in the mark."""
     style: Style = field(repr=False)
     crlf: bool = False
     """Whether the value's lines end with CRLF; here they end with LF."""
@@ -143,7 +143,7 @@ class LiteralBuilder:
         *,
         raw_lines: bool = False,
     ) -> Literal | None:
-        """The literal; None when its text holds half a UTF-16 pair."""
+        """The literal; None if its text contains half of a UTF-16 pair."""
         slot_count = len(self.slots)
         if sum(0xD800 <= ord(c) <= 0xDFFF for c in self.characters) != slot_count:
             return None

@@ -1,4 +1,4 @@
-"""What stands around a literal: the name it is given, the calls it is an argument of, its role.
+"""What surrounds a literal: the name it is given, the calls it is passed to, its role.
 
 The literals of a file are blanked out first, so that brackets and commas that are left are those of
 the program, in whatever language. That is enough to say where a text stands, and no more.
@@ -24,7 +24,7 @@ _LABEL = re.compile(
 )
 _CALLEE = re.compile(r"([\w$.]+)(?:<[^<>()]*>)?\s*$")
 _COMMAND = re.compile(r"\s*([a-z]\w*)\s+(?![=:])\S*[^=]*$")
-"""The first word of a line, as of a command of a shell or a statement."""
+"""The first word of a line, such as a shell command or a statement."""
 _FUNCTION = re.compile(
     r"^[ \t]*(?:export\s+|async\s+|default\s+|public\s+|private\s+|static\s+)*"
     r"(?:def|function|func|fn)\s+(?:\([^)\n]*\)\s*)?(\w+)"
@@ -38,14 +38,14 @@ _PAIR = re.compile(r"""^\s*["'](system|developer|user|human|ai|assistant)["']\s*
 
 
 class LiteralContext(msgspec.Struct, frozen=True):
-    """Where a literal stands."""
+    """The surroundings of a literal."""
 
     names: tuple[str, ...]
-    """Labels from the inside out: argument, key, variable; empty where there is none."""
+    """Labels from the inside out: argument, key, variable; empty if there is none."""
     calls: tuple[str, ...]
-    """Calls that it is an argument of, from the inside out; empty for other brackets."""
+    """Calls that it is passed to, from the inside out; empty for other brackets."""
     role: str = ""
-    """Of the message that it is the content of."""
+    """Role of the message whose content it is."""
     function: str = ""
     """The function that returns it."""
     alone: bool = False
@@ -64,7 +64,7 @@ def blanked(text: str, literals: Iterable[Literal]) -> str:
 
 
 def surroundings(text: str, plain: str, span: tuple[int, int]) -> LiteralContext:
-    """What stands around a literal.
+    """What surrounds a literal.
 
     Args:
         text: The file.
@@ -106,7 +106,7 @@ def surroundings(text: str, plain: str, span: tuple[int, int]) -> LiteralContext
 
 
 def _opener(plain: str, at: int, begin: int) -> tuple[int, int]:
-    """The bracket that is open at a place, and the end of the last comma or bracket in it.
+    """The bracket that is open at a position, and the end of the last comma or bracket in it.
 
     Without one, the statement's beginning.
     """

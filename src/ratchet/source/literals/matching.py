@@ -1,4 +1,4 @@
-"""Compares a literal with a template: which slot is which interpolation."""
+"""Compares a literal with a template: which slot matches which interpolation."""
 
 from __future__ import annotations
 
@@ -64,12 +64,12 @@ def is_slot(character: str) -> bool:
 
 @dataclass(frozen=True)
 class Unit:
-    """A part of the template that the literal does not hold as constant text."""
+    """A part of the template that is not constant text in the literal."""
 
     template: tuple[int, int]
     """Range in the stripped text of the template: a slot, or text that never varied."""
     literal: tuple[int, int]
-    """Range in the stripped value: an interpolation, or several."""
+    """Range in the stripped value: one or more interpolations."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Match:
     literal: Literal
     units: tuple[Unit, ...]
     braces_unclear: bool = False
-    """Whether a brace in constant text is doubled here cannot be told."""
+    """Whether it cannot be determined if braces in constant text are doubled here."""
 
 
 def match(literal: Literal, template: TemplateText, following: str = "") -> Match | None:
@@ -162,7 +162,8 @@ def _units(value: str, text: str) -> tuple[Unit, ...] | None:
 
 
 def _groups(value: str, *, joined: bool) -> Iterator[tuple[int, int]]:
-    """Ranges of interpolations; adjacent ones are one, and those joined by a comma or the like."""
+    """Ranges of interpolations; adjacent ones are merged, and those joined by a comma or the
+    like."""
     begin = end = -1
     for index, character in enumerate(value):
         if not is_mark(character):

@@ -1,4 +1,4 @@
-"""Placeholders in the text of a literal, which a library fills later: `{{name}}`, `{name}`, `%s`.
+"""Placeholders in a literal's text, which a library fills later: `{{name}}`, `{name}`, `%s`.
 
 Whether a text is filled, and by which rules, is not visible in the literal. A form is assumed where
 the template has slots at its placeholders.
@@ -32,7 +32,7 @@ class Form:
     doubled: str = ""
     """Characters that are written twice to mean themselves."""
     reserved: str = ""
-    """Pattern of what constant text may not hold."""
+    """Pattern of what constant text may not contain."""
     has_logic: bool = False
     """Whether a template may have blocks, such as loops: each outermost one is a placeholder."""
 
@@ -76,11 +76,11 @@ _TAG = re.compile(r"\{%[-+]?\s*(?P<word>\w+)(?:[^%]|%(?!\}))*%\}")
 _ANYTHING = re.compile(r"(?P<name>.+)", re.DOTALL)
 
 BRACES: Final = ("{name}, braces doubled", "{name}")
-"""These two cannot be told apart in a text without other braces."""
+"""These two cannot be distinguished in a text without other braces."""
 
 
 def with_placeholders(literal: Literal) -> Iterator[Literal]:
-    """A literal with its placeholders as slots, in each form that it has some of."""
+    """A literal with its placeholders as slots, in each form that occurs in it."""
     for name in FORMS:
         converted = as_form(literal, name)
         if converted is not None:
@@ -128,7 +128,7 @@ def as_form(literal: Literal, name: str, *, needed: bool = True) -> Literal | No
 
 
 def _found(form: Form, value: str) -> Iterator[re.Match[str]]:
-    """Its placeholders, blocks of logic among them."""
+    """Its placeholders, including blocks of logic."""
     at = 0
     for start, end in _blocks(value) if form.has_logic else ():
         yield from form.pattern.finditer(value, at, start)
@@ -138,7 +138,7 @@ def _found(form: Form, value: str) -> Iterator[re.Match[str]]:
 
 
 def _blocks(value: str) -> Iterator[tuple[int, int]]:
-    """Where the outermost `{% for … %}…{% endfor %}` stand, or other tags that have an end."""
+    """The ranges of the outermost `{% for … %}…{% endfor %}`, or of other tags with an end."""
     depth = begin = 0
     tags = list(_TAG.finditer(value))
     ends = {tag["word"] for tag in tags}
@@ -153,7 +153,7 @@ def _blocks(value: str) -> Iterator[tuple[int, int]]:
 
 
 def _has_brace(literal: Literal, value: str) -> bool:
-    """Whether a brace stands alone, so that braces are not doubled here."""
+    """Whether a brace occurs alone, so that braces are not doubled here."""
     doubled = literal.value.count("{{") + literal.value.count("}}")
     return value.count("{") + value.count("}") > doubled
 

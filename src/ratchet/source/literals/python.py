@@ -1,4 +1,4 @@
-"""Literals of Python: strings, f-strings, their concatenations, and `"…".join([…])`."""
+"""Python literals: strings, f-strings, their concatenations, and `"…".join([…])`."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def _join(source: SourceText, node: Node) -> tuple[str, list[Node]] | None:
 
 
 def parses(text: str) -> bool:
-    """Whether this interpreter parses a text."""
+    """Whether this interpreter can parse a text."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

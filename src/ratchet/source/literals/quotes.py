@@ -1,4 +1,4 @@
-"""Quoted strings: decode what stands between the quotes, and encode another text there."""
+"""Quoted strings: decodes the text between the quotes, and encodes another text there."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from ratchet.source.literals.literal import (
 
 @dataclass(frozen=True)
 class Quote:
-    """One form of quotes in a language."""
+    """A form of quotes in a language."""
 
     opening: str
     closing: str
     escapes: re.Pattern[str] | None
-    """What stands for other text in the source."""
+    """Source pieces that stand for other text."""
     decode: Callable[[str], str]
     """The text that such a piece of source stands for."""
     encode: Callable[[str], str]
@@ -33,7 +33,7 @@ class Quote:
     newline: str = "\n"
     """Line end of the file, for forms that hold line ends as they are."""
     raw_lines: bool = False
-    """Whether line ends may stand in the source as they are."""
+    """Whether line endings may be written in the source as they are."""
 
     def source(self, text: str) -> str:
         """Source of constant text between the quotes."""
@@ -46,7 +46,7 @@ class Token:
 
     span: tuple[int, int]
     body: tuple[int, int]
-    """Between the quotes."""
+    """The range between the quotes."""
     quote: Quote
     slots: Sequence[tuple[int, int, Slot]] = ()
 
@@ -61,7 +61,7 @@ class Operand:
 
 
 def add_token(builder: LiteralBuilder, text: str, token: Token) -> None:
-    """Add what stands between a token's quotes."""
+    """Add the text between a token's quotes."""
     at = token.body[0]
     for start, end, slot in token.slots:
         _add_text(builder, text, at, start, token.quote)
@@ -90,11 +90,11 @@ def _decoded(quote: Quote, escape: str) -> str:
 
 @dataclass(frozen=True)
 class TokenStyle:
-    """One quoted string."""
+    """A quoted string."""
 
     quote: Quote
     others: tuple[Quote, ...] = ()
-    """Other quotes that hold texts which these cannot."""
+    """Other quotes for texts that these cannot hold."""
     slots: tuple[str, ...] = ()
 
     def encode(self, text: str, *, at_end: bool) -> str:
@@ -127,7 +127,7 @@ def write_token(value: str, quote: Quote, slots: Sequence[str]) -> str:
 def token_literal(
     text: str, token: Token, language: str, alternatives: tuple[Quote, ...] = ()
 ) -> Literal | None:
-    """The literal of one quoted string."""
+    """The literal of a single quoted string."""
     builder = LiteralBuilder()
     add_token(builder, text, token)
     style = TokenStyle(token.quote, alternatives, tuple(slot.source for _, _, slot in token.slots))
@@ -136,15 +136,15 @@ def token_literal(
 
 @dataclass(frozen=True)
 class Element:
-    """One element of a call that joins a list, or one operand of another concatenation."""
+    """An element of a call that joins a list, or an operand of another concatenation."""
 
     value: str
     """Text with marks."""
     source: str
     gap: str
-    """Source between it and the next one: a comma, a plus sign, comments."""
+    """Source between it and the next: a comma, a plus sign, comments."""
     quote: Quote | None
-    """Of its first string."""
+    """Quotes of its first string."""
 
 
 @dataclass(frozen=True)
@@ -152,13 +152,13 @@ class ConcatenationStyle:
     """Strings and expressions joined by an operator, by nothing, or by a call of `join`."""
 
     quote: Quote
-    """Of the first string."""
+    """Quotes of the first string."""
     glue: str
-    """Source between two strings: ` + `, with the line end and indentation that stand there."""
+    """Source between two strings: ` + `, with the line ending and indentation found there."""
     separator: str
     """Text between two elements of a join; otherwise empty."""
     slots: tuple[tuple[str, Quote | None], ...]
-    """Source of each slot, with the quotes that it stands in; None between the strings."""
+    """Source of each slot, with its quotes; None between the strings."""
     edges: tuple[str, str] = ("", "")
     """Source around the elements of a join."""
     elements: tuple[Element, ...] = ()
@@ -187,7 +187,7 @@ class ConcatenationStyle:
                 continue
 
     def _by_ends(self, value: str) -> str:
-        """The operands of a concatenation; those at both ends that stay keep their source."""
+        """The operands of a concatenation; unchanged ones at both ends keep their source."""
         old = self.elements
         first, last = 0, len(old)
         while first < last - 1 and value.startswith(old[first].value):
@@ -207,7 +207,7 @@ class ConcatenationStyle:
         return "".join(source + gap for source, gap in sources[:-1]) + sources[-1][0]
 
     def _by_element(self, value: str) -> str:
-        """The elements of a join; those that stay keep their source, all keep their comments."""
+        """The elements of a join; unchanged ones keep their source, and all keep their comments."""
         old, new = self.elements, value.split(self.separator)
         sources: list[tuple[str, str]] = []
         values = [element.value for element in old]
@@ -225,7 +225,7 @@ class ConcatenationStyle:
         return "".join(pieces) + sources[-1][0]
 
     def _element(self, value: str, default: Quote) -> str:
-        """Operands of one element, in runs that share quotes."""
+        """Operands of an element, in runs that share quotes."""
         operands: list[str] = []
         run = ""
         plus = self.glue if not self.separator else " + "
@@ -250,13 +250,13 @@ class ConcatenationStyle:
         inside = [self.slots[number][1] for _, number in parts_of(value) if number >= 0]
         quote = next((quote for quote in inside if quote is not None), default)
         if any(slot_quote != quote for slot_quote in inside):
-            raise Inexpressible("its slots stand in quotes of different kinds")
+            raise Inexpressible("its slots are in quotes of different kinds")
         sources = [source for source, _ in self.slots]
         return [write_token(piece, quote, sources) for piece in _lines(value, plus)]
 
 
 def _lines(text: str, glue: str) -> list[str]:
-    """A string a line where the source has a string a line."""
+    """One string per line, if the source has one string per line."""
     if "\n" not in glue or "\n" not in text:
         return [text]
     lines = re.findall(r"[^\n]*\n|[^\n]+", text)
@@ -346,7 +346,7 @@ def _inner(operand: Token | Operand) -> tuple[int, int]:
 
 
 def _glue(text: str, elements: Sequence[Sequence[Token | Operand]], glue: str) -> str:
-    """Source between two elements: as it stands there, with a line end if one does."""
+    """Source between two elements: as it is there, with a line ending if there is one."""
     spacing = {"": " ", ",": ", "}.get(glue, f" {glue} ")
     for left, right in itertools.pairwise(elements):
         between = text[left[-1].span[1] : right[0].span[0]]

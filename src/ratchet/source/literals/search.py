@@ -15,7 +15,7 @@ from ratchet.source.literals.source_files import is_generated, is_searched, is_t
 from ratchet.source.literals.writing import shown
 
 _WORDS = 12
-"""Number of a template's longest words that a file is searched for."""
+"""Number of a template's longest words that are searched for in a file."""
 
 _FOLLOWING = 40
 """Characters after a literal that may show how it is filled."""
@@ -23,7 +23,7 @@ _FOLLOWING = 40
 _PIECES = re.compile("[\ud800-\udbff]")
 
 MIN_LIKENESS = 0.4
-"""Minimum share of equal words of a literal that is named as the nearest."""
+"""Minimum share of equal words in a literal that is reported as the nearest."""
 
 
 @dataclass(frozen=True)
@@ -37,11 +37,11 @@ class LiteralFile:
     literals: tuple[Literal, ...]
 
     def line(self, literal: Literal) -> int:
-        """1-based line of a literal's beginning."""
+        """1-based line where the literal begins."""
         return self.text.count("\n", 0, literal.span[0]) + 1
 
     def lines(self, literal: Literal) -> int:
-        """Line breaks in a literal."""
+        """Number of line breaks in a literal."""
         return self.text.count("\n", *literal.span)
 
     def following(self, literal: Literal) -> str:
@@ -63,7 +63,7 @@ class Fit:
 
 @dataclass(frozen=True)
 class Near:
-    """The place most like the template."""
+    """The place most similar to the template."""
 
     file: LiteralFile
     line: int
@@ -80,9 +80,9 @@ class Found:
 
     fits: tuple[Fit, ...]
     copies: tuple[Fit, ...]
-    """In tests: these repeat the prompt, and the agent does not send them."""
+    """Matches in tests: these repeat the prompt, and the agent does not send them."""
     generated: tuple[Fit, ...]
-    """In generated files, in which an edit would get lost."""
+    """Matches in generated files, in which an edit would be lost."""
     nearest: Near | None
 
 
@@ -126,7 +126,7 @@ def search(root: Path, paths: Iterable[str], template: TemplateText) -> Found:
 
 
 def fits_in(file: LiteralFile, template: TemplateText) -> list[Fit]:
-    """The literals of a file whose text is a template; of nested ones, that which says most."""
+    """The literals of a file whose text is a template; of nested ones, the most complete."""
     candidates = [
         Fit(file, matched)
         for literal in file.literals
@@ -147,7 +147,7 @@ def fits_in(file: LiteralFile, template: TemplateText) -> list[Fit]:
 
 
 def _guessed(fit: Fit, template: TemplateText) -> int:
-    """Characters of the template's constant text that the literal does not hold."""
+    """Characters of the template's constant text that the literal lacks."""
     text = template.text.strip()
     return sum(
         not is_slot(character)
@@ -157,7 +157,7 @@ def _guessed(fit: Fit, template: TemplateText) -> int:
 
 
 def _is_exact(fit: Fit, template: TemplateText) -> bool:
-    """Whether the white space at both ends is the template's too."""
+    """Whether the white space at both ends is also the template's."""
     ends = [
         (text[: len(text) - len(text.lstrip())], text[len(text.rstrip()) :])
         for text in (fit.match.literal.value, template.text)
@@ -171,7 +171,7 @@ def _size(fit: Fit) -> int:
 
 
 def _words(template: TemplateText) -> Sequence[str]:
-    """Long words of the constant text, which any way of writing it keeps."""
+    """Long words of the constant text, which every way of writing it keeps."""
     words = set(re.findall(r"[A-Za-z]{4,}", template.text))
     return sorted(words, key=lambda word: (-len(word), word))[:_WORDS]
 
@@ -195,7 +195,7 @@ def _nearer(best: Near | None, file: LiteralFile, template: TemplateText) -> Nea
 
 
 def _quotes(text: str, template: TemplateText) -> int:
-    """Where a text that is no literal as a whole has the longest constant line; -1 if nowhere."""
+    """Where a text that is not a whole literal has the longest constant line; -1 if nowhere."""
     lines = (line.strip() for piece in _PIECES.split(template.text) for line in piece.split("\n"))
     longest = max(lines, key=len)
     return text.find(longest) if len(longest) >= MIN_CONSTANT else -1
@@ -209,7 +209,7 @@ def _difference(matcher: difflib.SequenceMatcher[str], have: list[str], wanted: 
         if source_words and prompt_words:
             return f"it has {source_words} where the prompt has {prompt_words}"
         if source_words:
-            return f"it has {source_words}, which the prompt has not"
+            return f"it has {source_words}, which the prompt lacks"
         if prompt_words:
             return f"it lacks {prompt_words}"
     return "it is written in another way"
@@ -232,6 +232,6 @@ def _tokens(text: str) -> list[str]:
 
 
 def byte_span(text: str, span: tuple[int, int]) -> tuple[int, int]:
-    """A range of characters of a file's text in bytes."""
+    """A range of characters in a file's text, in bytes."""
     start = len(text[: span[0]].encode())
     return start, start + len(text[slice(*span)].encode())

@@ -1,4 +1,4 @@
-"""Literals of shell scripts: quoted strings and here-documents."""
+"""Shell script literals: quoted strings and here-documents."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _encode_single(text: str) -> str:
 
 def _encode_heredoc(end: str, quoted: bool, text: str) -> str:
     if end in text.split("\n"):
-        raise Inexpressible(f"a line of it is {end}, which ends the here-document")
+        raise Inexpressible(f"one of its lines is {end}, which ends the here-document")
     if quoted:
         _check(text)
         return text

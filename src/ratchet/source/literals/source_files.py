@@ -29,7 +29,7 @@ _TEST = re.compile(
     r"|(^|/)(test_[^/]*|conftest)\.py$|_test\.(py|go|sh)$|\.(test|spec)\.\w+$"
 )
 _LONG_LINES = 500
-"""Characters of a line, on average, above which a program is taken for a bundle."""
+"""Mean characters per line above which a program counts as a bundle."""
 
 _COMMENTS = ("#", "//", "/*", "*", "<!--")
 
@@ -52,7 +52,7 @@ def is_searched(path: str) -> bool:
 
 
 def not_edited(path: str, data: bytes) -> str:
-    """Why a file that a program reads must not be edited, as a clause; empty when it may.
+    """Why a file that a program reads must not be edited, as a clause; empty if it may.
 
     Args:
         path: Relative to the repository's root, with forward slashes.
@@ -61,19 +61,19 @@ def not_edited(path: str, data: bytes) -> str:
     try:
         text = data.decode()
     except UnicodeDecodeError:
-        return "the file is not utf-8"
+        return "the file is not UTF-8"
     if not is_searched(path):
-        return "the file is no source: installed, built, a lock file, data, or secret"
+        return "the file is not source: installed, built, a lock file, data, or secret"
     return "the file is marked as generated" if is_generated(text) else ""
 
 
 def is_test(path: str) -> bool:
-    """Whether a file belongs to tests, by its name: what it holds is a copy."""
+    """Whether a file belongs to tests, by its name: its literals are copies."""
     return _TEST.search(path) is not None
 
 
 def read_text(file: Path, root: Path) -> str | None:
-    """A file's text; None when it is no text, too large, not in the folder, or a bundle."""
+    """A file's text; None if it is not text, too large, outside the folder, or a bundle."""
     try:
         if file.is_symlink() or not file.resolve().is_relative_to(root):
             return None

@@ -1,4 +1,4 @@
-"""Literals of TOML: the strings that are no keys."""
+"""TOML literals: the strings that are not keys."""
 
 from __future__ import annotations
 

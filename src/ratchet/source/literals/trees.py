@@ -53,7 +53,7 @@ class SourceText:
         return (self._places[byte] if self._places else byte) + self._base
 
     def span(self, node: Node) -> tuple[int, int]:
-        """Where a node stands; white space before it does not count."""
+        """The range of a node, without white space before it."""
         start, end = self.position(node.start_byte), self.position(node.end_byte)
         while start < end and self.text[start] in " \t\r\n":
             start += 1
@@ -77,13 +77,13 @@ class Grammar:
     sums: str = ""
     """Type of a node that joins two operands."""
     adjacent: str = ""
-    """Type of a node of strings beside one another."""
+    """Type of a node of adjacent strings."""
     join: Callable[[SourceText, Node], tuple[str, list[Node]] | None] = lambda source, node: None
     """Separator and elements, for a call that joins a list."""
     others: Callable[[Token, str], tuple[Quote, ...]] = lambda token, newline: ()
     """Other quotes for a string's text."""
     ignored: Callable[[Node], bool] = lambda node: False
-    """Whether a string at this node is no value: a key, a module's name."""
+    """Whether a string at this node is not a value: a key, a module's name."""
 
     def read(self, text: str) -> tuple[list[Literal], int]:
         """The literals of a text, and the number of places that do not parse."""
@@ -145,7 +145,7 @@ class Grammar:
         )
 
     def _operands(self, source: SourceText, node: Node) -> list[Token | Operand]:
-        """Operands of a sum; one for any other expression."""
+        """Operands of a sum; a single operand for any other expression."""
         operands: list[Token | Operand] = []
         for addend in _addends(node) if node.type == self.sums and _is_sum(node) else [node]:
             if addend.type == self.adjacent:

@@ -30,9 +30,9 @@ class Replacement:
     span: tuple[int, int]
     """In characters of the old text."""
     source: str
-    """What stands there afterwards."""
+    """The text that replaces it."""
     reads: str
-    """What is read back; see `canonical`."""
+    """What is read back afterwards; see `canonical`."""
 
 
 def canonical(literal: Literal) -> str:
@@ -54,7 +54,7 @@ def shown(literal: Literal) -> str:
 
 
 def new_value(match: Match, old: TemplateText, new: TemplateText) -> str:
-    """The literal's value, with marks, that gives another template.
+    """The literal's value, with marks, that corresponds to another template.
 
     Args:
         match: The literal of the old template.
@@ -78,7 +78,8 @@ def new_value(match: Match, old: TemplateText, new: TemplateText) -> str:
         raise Inexpressible("it is empty")
     if match.braces_unclear and re.search(r"[{}]", wanted):
         raise Inexpressible(
-            "its text has a brace, and whether the program wants braces doubled cannot be told"
+            "its text has a brace, and it cannot be determined whether the program expects "
+            "braces doubled"
         )
     pieces: list[tuple[int, int, str]] = []
     slots: dict[str, str] = {}
@@ -96,7 +97,7 @@ def new_value(match: Match, old: TemplateText, new: TemplateText) -> str:
     at = 0
     for start, end, source in [*sorted(pieces), (len(wanted), len(wanted), "")]:
         if start < at:
-            raise Inexpressible("two of its expressions would stand in one place")
+            raise Inexpressible("two of its expressions would be in the same place")
         for character in wanted[at:start]:
             if is_slot(character) and character not in slots:
                 raise Inexpressible(
@@ -111,7 +112,7 @@ def new_value(match: Match, old: TemplateText, new: TemplateText) -> str:
 
 
 def _place(unit: Unit, part: str, text: str, wanted: str, literal: Literal, source: str) -> int:
-    """Where the new text holds a part that is no constant text in the source."""
+    """Where the new text has a part that is not constant text in the source."""
     start, end = unit.template
     for same, a, b, c, _ in _changes(text, wanted):
         if same and a <= start and end <= b:
@@ -184,7 +185,7 @@ def replacement(text: str, literal: Literal, value: str, read: Reader) -> Replac
             are.
     """
     before = read(text)
-    refusal = Inexpressible("no form of the literal reads back as it")
+    refusal = Inexpressible("no form of the literal reads back as this text")
     try:
         for source in _ways(text, literal, value):
             reread = _read_back(text, literal, source, before, read)
@@ -223,7 +224,7 @@ def _ways(text: str, literal: Literal, value: str) -> Iterator[str]:
 
 
 def smallest(text: str, literal: Literal, value: str) -> str:
-    """Source of a literal in which only the changed parts are written anew."""
+    """Source of a literal in which only the changed parts are rewritten."""
     old = literal.value
     starts, ends = literal.starts, literal.ends
     first, last = (starts[0], ends[-1]) if old else literal.body
@@ -253,7 +254,7 @@ def _encoded(literal: Literal, text: str, *, at_end: bool) -> str:
 
 
 def _whole(literal: Literal, value: str) -> Iterator[str]:
-    """The whole literal written anew, for forms whose text stands in the source by itself."""
+    """The whole literal rewritten, for forms whose text is in the source verbatim."""
     if literal.placeholders:
         form = FORMS[literal.placeholders]
         value = "".join(
@@ -316,7 +317,7 @@ def _inner_changes(old: str, new: str, a: int, c: int) -> Iterator[tuple[bool, i
 def _read_back(
     text: str, literal: Literal, source: str, before: tuple[list[Literal], int], read: Reader
 ) -> Literal | None:
-    """The literal as the edited text holds it; None when anything else changed."""
+    """The literal as it is in the edited text; None if anything else changed."""
     start, end = literal.span
     edited = text[:start] + source + text[end:]
     literals, broken = read(edited)
@@ -347,7 +348,7 @@ def _outside(literal: Literal, start: int, end: int, shift: int) -> tuple[int, i
 
 
 def same_form(literal: Literal, like: Literal) -> Literal | None:
-    """A literal read as another one is: without its indentation, with its placeholders."""
+    """A literal read like another one: without its indentation, with its placeholders."""
     formed: Literal | None = literal
     if like.dedented:
         formed = dedented(literal)

@@ -1,4 +1,4 @@
-"""Literals of YAML: scalars of all five styles that are no keys."""
+"""YAML literals: scalars of all five styles that are not keys."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class _Style:
     form: str
     """`|`, `>`, `"`, `'`, or empty for a plain one."""
     header: str
-    """Of a block: `|-` and what follows it on its line."""
+    """For a block: `|-` and what follows it on its line."""
     indent: str
-    """Of a block's lines."""
+    """Indentation of a block's lines."""
     newline: str
 
     def encode(self, text: str, *, at_end: bool) -> str:
@@ -113,7 +113,7 @@ def read(text: str) -> tuple[list[Literal], int]:
 
 
 def _is_text(resolver: Any, token: Any) -> bool:
-    """Whether a scalar is a string, and no number, date or the like."""
+    """Whether a scalar is a string, not a number, a date or the like."""
     import yaml
 
     tag = resolver.resolve(yaml.ScalarNode, token.value, (token.plain, not token.plain))
@@ -162,7 +162,7 @@ def _literal(text: str, token: Any, newline: str) -> Literal | None:
 
 
 def source_is(text: str, body: tuple[int, int], value: str) -> bool:
-    """Whether a value stands in the source as it is."""
+    """Whether a value appears in the source verbatim."""
     return text[slice(*body)] == value
 
 

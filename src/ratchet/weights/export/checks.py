@@ -1,4 +1,4 @@
-"""Checks of conversations: what every service and library refuses, found before it is sent."""
+"""Checks of conversations: finds what every service and library refuses, before it is sent."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ratchet.weights.recorded_chat import ChatExample, ChatMessage, ChatPair
 
 
 def fault_of_example(example: ChatExample) -> str:
-    """Why a conversation cannot be learned from; empty when it can."""
+    """Why a conversation cannot be learned from; empty if it can."""
     messages = example.messages
     if not example.learned:
         return "it has no answer of the model"
@@ -23,7 +23,7 @@ def fault_of_example(example: ChatExample) -> str:
 
 
 def fault_of_pair(pair: ChatPair) -> str:
-    """Why a pair cannot be learned from; empty when it can."""
+    """Why a pair cannot be learned from; empty if it can."""
     for answer in (pair.chosen, pair.rejected):
         if answer["role"] != "assistant":
             return "an answer of the pair is not the assistant's"
@@ -34,7 +34,7 @@ def fault_of_pair(pair: ChatPair) -> str:
 
 def _fault_of(messages: Sequence[ChatMessage], tools: Sequence[dict[str, Any]]) -> str:
     if not any(message["role"] == "user" for message in messages):
-        return "it has no message of a user"
+        return "it has no user message"
     tool_names = {tool["function"]["name"] for tool in tools}
     open_calls: list[str] = []
     for message in messages:

@@ -1,4 +1,4 @@
-"""Writes a file of training data whole or not at all, each row checked."""
+"""Writes a file of training data completely or not at all, after checking each row."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def rows_of_example(example: ChatExample) -> Iterator[dict[str, Any]]:
     """
     learned = set(example.learned)
     if any(m["role"] == "assistant" and n not in learned for n, m in enumerate(example.messages)):
-        raise NotTrainable("ShareGPT cannot say that an answer in the prompt is not learned")
+        raise NotTrainable("in ShareGPT's format every answer in the prompt is learned")
     turns, system = _turns(example.messages)
     yield {"conversations": turns, **system, **_tools(example)}
 
@@ -66,7 +66,7 @@ def _turns(messages: Sequence[ChatMessage]) -> tuple[list[dict[str, str]], dict[
         turns.append(_turn(message))
     for place, turn in enumerate(turns):
         if (turn["from"] in ("gpt", "function_call")) is (place % 2 == 0):
-            raise NotTrainable("its turns do not alternate, as ShareGPT's do")
+            raise NotTrainable("its turns do not alternate, as ShareGPT requires")
     return turns, {"system": "\n\n".join(system)} if system else {}
 
 
@@ -76,7 +76,7 @@ def _turn(message: ChatMessage) -> dict[str, str]:
         who = "gpt" if message["role"] == "assistant" else "human"
         return {"from": who, "value": message["content"]}
     if message.get("content"):
-        raise NotTrainable("ShareGPT has no answer with both a text and a tool call")
+        raise NotTrainable("ShareGPT has no answers with both a text and a tool call")
     functions = [
         {
             "name": call["function"]["name"],

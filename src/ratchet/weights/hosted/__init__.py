@@ -1,4 +1,4 @@
-"""Trains a model at a hosted service: upload, start, watch, and what came of it."""
+"""Trains a model at a hosted service: uploads, starts the job, and watches it to its result."""
 
 from ratchet.weights.hosted.job import HostedJob, HostedState, job_for
 from ratchet.weights.hosted.job_folder import JobFolder

@@ -33,13 +33,13 @@ class FireworksService:
         if not account:
             raise InputError(
                 "Fireworks needs the id of an account.",
-                hint='Give it in ratchet.toml:\n\n[train]\naccount = "…"\n',
+                hint='Set it in ratchet.toml:\n\n[train]\naccount = "…"\n',
             )
         self._rest = api
         self._account = f"/accounts/{account}"
 
     def find_file(self, name: str) -> str | None:
-        """Name of the dataset that was uploaded whole under this name; None without one."""
+        """Name of the dataset that was completely uploaded under this name; None without one."""
         for dataset in self._rest.get(f"{self._account}/datasets", params={"pageSize": 200}).get(
             "datasets", []
         ):
@@ -48,7 +48,7 @@ class FireworksService:
         return None
 
     def upload(self, path: Path, name: str) -> str:
-        """Make a dataset and upload its file; return its name."""
+        """Create a dataset and upload its file; return its name."""
         content = path.read_bytes()
         id = name.removesuffix(".jsonl")
         listing = self._rest.get(f"{self._account}/datasets", params={"pageSize": 200})
@@ -85,7 +85,7 @@ class FireworksService:
         """
         if job.method != "sft":
             raise InputError(
-                "Pairs are not trained at Fireworks from here.",
+                "Ratchet cannot train on pairs at Fireworks.",
                 hint="Use --method sft, or another provider.",
             )
         body = {
@@ -98,7 +98,7 @@ class FireworksService:
         return str(self._rest.post(f"{self._account}/supervisedFineTuningJobs", json=body)["name"])
 
     def read(self, remote_id: str) -> JobReport:
-        """How far a job is."""
+        """The status of a job."""
         remote_job = self._rest.get(f"/{remote_id}")
         state = str(remote_job.get("state", ""))
         error = str((remote_job.get("status") or {}).get("message", ""))
@@ -112,7 +112,7 @@ class FireworksService:
         return JobReport("running", state)
 
     def cancel(self, remote_id: str) -> None:
-        """Ask for a job's end."""
+        """Ask the service to cancel a job."""
         self._rest.post(f"/{remote_id}:cancel", json={})
 
 

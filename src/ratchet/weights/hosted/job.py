@@ -1,4 +1,4 @@
-"""A hosted job: what is to be trained on what, and how far it is."""
+"""A hosted job: what to train on which data, and its status."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class HostedJob(msgspec.Struct, frozen=True, kw_only=True):
     provider: str
     base_url: str
     model: str
-    """The model to start from, as the service names it."""
+    """The model to start from, by the service's name for it."""
     method: Literal["sft", "dpo"]
     training_file: str
     """Absolute path."""
@@ -68,7 +68,7 @@ class HostedJob(msgspec.Struct, frozen=True, kw_only=True):
             ValueError: The table does not allow the move.
         """
         if state not in HOSTED_TRANSITIONS[self.state]:
-            raise ValueError(f"A hosted job does not go from {self.state} to {state}.")
+            raise ValueError(f"A hosted job cannot go from {self.state} to {state}.")
         return msgspec.structs.replace(self, state=state, **changes)
 
     def name_of(self, part: Literal["train", "val"]) -> str:
@@ -89,7 +89,7 @@ def job_for(
     attempt: int,
     now: float,
 ) -> HostedJob:
-    """A job that was not begun.
+    """A job that has not begun.
 
     Args:
         provider: The service.

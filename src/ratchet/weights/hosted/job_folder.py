@@ -1,4 +1,4 @@
-"""The hosted jobs of a project: a file each, replaced whole."""
+"""The hosted jobs of a project: one file for each, replaced atomically."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class JobFolder:
         self._folder = folder
 
     def save(self, job: HostedJob) -> None:
-        """Store a job durably, in place of its earlier state."""
+        """Store a job durably, replacing its earlier state."""
         make_folder(self._folder)
         path = self._folder / f"{job.id}.json"
         unfinished = path.with_suffix(f".{os.getpid()}")
@@ -41,7 +41,7 @@ class JobFolder:
         return self._read(path) if path.is_file() else None
 
     def find(self, prefix: str) -> HostedJob:
-        """The job whose id, or id at the service, begins so.
+        """The job whose id, or id at the service, begins with this.
 
         Raises:
             NotFound: There is none.
@@ -57,7 +57,9 @@ class JobFolder:
                 f"There is no hosted job {prefix!r}.", hint="Known ones: ratchet train jobs."
             )
         if len(matches) > 1:
-            raise InputError(f"{prefix!r} begins the id of {len(matches)} jobs; give more of it.")
+            raise InputError(
+                f"{prefix!r} begins the ids of {len(matches)} jobs; use a longer prefix."
+            )
         return matches[0]
 
     def list(self) -> list[HostedJob]:

@@ -17,7 +17,7 @@ _NEWEST = 1_000
 
 
 class OpenAIService:
-    """OpenAI, or a service that answers as it does.
+    """OpenAI, or a compatible service.
 
     Args:
         base_url: Its address.
@@ -40,7 +40,7 @@ class OpenAIService:
         self._once = self._client.with_options(max_retries=0)
 
     def find_file(self, name: str) -> str | None:
-        """Id of the uploaded file of this name; None when there is none."""
+        """Id of the uploaded file with this name; None if there is none."""
 
         def work() -> str | None:
             for number, file in enumerate(self._client.files.list(purpose="fine-tune")):
@@ -90,7 +90,7 @@ class OpenAIService:
         return self._asked(lambda: self._once.fine_tuning.jobs.create(**options).id)
 
     def read(self, remote_id: str) -> JobReport:
-        """How far a job is."""
+        """The status of a job."""
         remote_job = self._asked(lambda: self._client.fine_tuning.jobs.retrieve(remote_id))
         error = (remote_job.error.message if remote_job.error else "") or ""
         if remote_job.status == "succeeded":
@@ -104,7 +104,7 @@ class OpenAIService:
         return JobReport("running", remote_job.status)
 
     def cancel(self, remote_id: str) -> None:
-        """Ask for a job's end."""
+        """Ask the service to cancel a job."""
         self._asked(lambda: self._client.fine_tuning.jobs.cancel(remote_id))
 
     def _asked(self, work: Callable[[], Result]) -> Result:
@@ -129,7 +129,7 @@ class OpenAIService:
             raise refusal(self._url, error.status_code, _message(error)) from None
         except (openai.OpenAIError, ValueError, TypeError, AttributeError) as error:
             raise HostedFailure(
-                f"{self._url} does not answer as OpenAI's API does: {type(error).__name__}.",
+                f"{self._url} does not answer like OpenAI's API: {type(error).__name__}.",
                 hint="Check base_url under [train] in ratchet.toml.",
             ) from None
 

@@ -1,4 +1,4 @@
-"""Requests to a hosted service's own API: bounded in time, repeated where that is safe."""
+"""Requests to a hosted service's own API: with time-outs, and repeated where that is safe."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Rest:
         self._headers = {"Authorization": f"Bearer {key}"}
 
     def get(self, path: str, **options: Any) -> Any:
-        """The decoded answer to a GET request, which is repeated after a failure that may pass."""
+        """The decoded answer to a GET request, which is repeated after a transient failure."""
         return self._json(self._sent("GET", path, _TRIES, options))
 
     def post(self, path: str, **options: Any) -> Any:
@@ -50,11 +50,11 @@ class Rest:
         return self._json(self._sent("POST", path, 1, options))
 
     def send(self, method: str, path: str, **options: Any) -> Any:
-        """The response to a request, sent once; a redirect is one too."""
+        """The response to a request, sent once; a redirect counts as a response."""
         return self._sent(method, path, 1, options)
 
     def put_elsewhere(self, url: str, content: bytes) -> None:
-        """Put content at an address that the service named, without the key."""
+        """Upload content to an address that the service named, without the key."""
         response = self._once("PUT", url, {"content": content}, {})
         if response.status_code >= 400:
             raise refusal(self.url, response.status_code, response.text)
@@ -70,7 +70,7 @@ class Rest:
             headers = {name.lower(): value for name, value in response.headers.items()}
             retry_after = requested_delay(headers, time.time())
             self._sleep(min(delay(number, retry_after, _jitter), 60.0))
-        raise AssertionError("The last try returns or raises.")
+        raise AssertionError("The last attempt either returns or raises.")
 
     def _once(self, method: str, url: str, options: dict[str, Any], headers: dict[str, str]) -> Any:
         try:
@@ -92,7 +92,7 @@ class Rest:
             body = None
         if not isinstance(body, dict):
             raise HostedFailure(
-                f"{self.url} answers without a JSON object.",
+                f"{self.url} did not answer with a JSON object.",
                 hint="Check base_url under [train] in ratchet.toml.",
             )
         return body

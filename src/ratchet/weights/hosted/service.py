@@ -25,11 +25,11 @@ class HostedFailure(RatchetError):
 
 
 class JobReport(NamedTuple):
-    """What a service says of a job."""
+    """A service's report on a job."""
 
     state: Literal["running", "succeeded", "failed", "cancelled"]
     status: str
-    """As the service names it."""
+    """As the service calls it."""
     trained_model: str = ""
     error: str = ""
 
@@ -41,7 +41,7 @@ class HostedService(Protocol):
     """
 
     def find_file(self, name: str) -> str | None:
-        """Id of the uploaded file of this name; None when there is none."""
+        """Id of the uploaded file with this name; None if there is none."""
 
     def upload(self, path: Path, name: str) -> str:
         """Upload a file of training data; return its id."""
@@ -53,14 +53,14 @@ class HostedService(Protocol):
         """Start the job; return its id."""
 
     def read(self, remote_id: str) -> JobReport:
-        """How far a job is."""
+        """The status of a job."""
 
     def cancel(self, remote_id: str) -> None:
-        """Ask for a job's end."""
+        """Ask the service to cancel a job."""
 
 
 class HostedSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Where to train; empty fields take what is usual for the provider."""
+    """Where to train; empty fields take the provider's defaults."""
 
     provider: str = "openai"
     base_url: str = ""
@@ -93,7 +93,7 @@ def follow(
     clock: Callable[[], float] = time.time,
     on_status: Callable[[HostedJob], None] = lambda job: None,
 ) -> HostedJob:
-    """Bring a job to its end, from wherever it is.
+    """Bring a job to its end from any state.
 
     Args:
         job: The job.
@@ -162,7 +162,7 @@ def _uploaded(job: HostedJob, service: HostedService) -> HostedJob:
     ]
     if [digest for digest in hashes if digest] != list(job.file_hashes):
         raise InputError(
-            f"The training data of job {job.id[:8]} was changed since the job was made.",
+            f"The training data of job {job.id[:8]} has changed since the job was created.",
             hint="Start a new one: ratchet train start FILE.",
         )
     for path, name in (

@@ -13,7 +13,7 @@ PROVIDERS = "ratchet.hosted_training"
 
 
 def provider_of(settings: HostedSettings) -> HostedProvider:
-    """The provider that settings name.
+    """The provider that the settings name.
 
     Raises:
         ConfigError: There is none of that name, or it cannot be loaded.
@@ -37,7 +37,7 @@ def address_of(settings: HostedSettings) -> str:
 
 
 def connect(settings: HostedSettings, environ: Mapping[str, str]) -> HostedService:
-    """The service that settings name, with the key from the environment.
+    """The service that the settings name, with the key from the environment.
 
     Raises:
         ConfigError: The variable of the key is not set; or as `provider_of`.

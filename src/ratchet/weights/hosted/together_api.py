@@ -20,13 +20,13 @@ class TogetherService:
         self._rest = api
 
     def find_file(self, name: str) -> str | None:
-        """Id of the uploaded file of this name; None when there is none."""
+        """Id of the uploaded file with this name; None if there is none."""
         files = self._rest.get("/files").get("data", [])
         ids = [file["id"] for file in files if file.get("filename") == name]
         return ids[0] if ids else None
 
     def upload(self, path: Path, name: str) -> str:
-        """Upload a file of training data to where the service says; return its id."""
+        """Upload a file of training data to the service's upload address; return its id."""
         response = self._rest.send(
             "POST",
             "/files",
@@ -35,7 +35,7 @@ class TogetherService:
         )
         place, id = response.headers.get("Location"), response.headers.get("X-Together-File-Id")
         if not place or not id:
-            raise HostedFailure(f"{self._rest.url} names no place for the file.")
+            raise HostedFailure(f"{self._rest.url} did not name an upload address.")
         self._rest.put_elsewhere(place, path.read_bytes())
         self._rest.post(f"/files/{id}/preprocess")
         return str(id)
@@ -68,7 +68,7 @@ class TogetherService:
         return str(self._rest.post("/fine-tunes", json=body)["id"])
 
     def read(self, remote_id: str) -> JobReport:
-        """How far a job is."""
+        """The status of a job."""
         remote_job = self._rest.get(f"/fine-tunes/{remote_id}")
         status = str(remote_job.get("status", ""))
         if status == "completed":
@@ -84,7 +84,7 @@ class TogetherService:
         return JobReport("running", status)
 
     def cancel(self, remote_id: str) -> None:
-        """Ask for a job's end."""
+        """Ask the service to cancel a job."""
         self._rest.post(f"/fine-tunes/{remote_id}/cancel")
 
 

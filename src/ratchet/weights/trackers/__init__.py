@@ -15,15 +15,15 @@ import msgspec
 
 
 class RunCurves(msgspec.Struct, frozen=True, kw_only=True):
-    """The curves of a training, which may still run."""
+    """The curves of a training that may still be running."""
 
     name: str
     points: list[tuple[int, dict[str, float]]]
-    """Steps, in their order, with numbers by metric; a step comes again with its val."""
+    """Steps in order, with numbers by metric; a step is repeated once its validation is there."""
     changed_at: float
     """When the last step was recorded, in Unix seconds."""
     state: Path
-    """Folder for files that the tracker needs for itself."""
+    """Folder for files that the tracker itself needs."""
 
 
 Tracker: TypeAlias = Callable[[RunCurves, str], str]

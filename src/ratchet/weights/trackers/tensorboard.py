@@ -19,7 +19,7 @@ VERSION = b"brain.Event:2"
 
 
 def write(curves: RunCurves, folder: str) -> str:
-    """Write curves into a folder of their own below the one that TensorBoard is given.
+    """Write curves into a folder of their own below TensorBoard's log folder.
 
     An earlier file of theirs is replaced.
 
@@ -86,7 +86,7 @@ def _bytes(field: int, content: bytes) -> bytes:
 
 
 def _number(number: float) -> bytes:
-    """Field 2 of a value, a float of 32 bits; beyond their range it is infinite."""
+    """Field 2 of a value, a 32-bit float; values beyond its range become infinite."""
     try:
         return struct.pack("<Bf", 2 << 3 | 5, number)
     except OverflowError:

@@ -1,4 +1,4 @@
-"""Curves at Weights & Biases, which gets the numbers and nothing else."""
+"""Curves at Weights & Biases, which gets only the numbers."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from ratchet.types.extras import extra
 from ratchet.weights.trackers import RunCurves
 
 SEND_S = 60.0
-"""Maximum time until Weights & Biases answers, in seconds."""
+"""Longest time until Weights & Biases answers, in seconds."""
 
 
 def send(curves: RunCurves, project: str) -> str:
-    """Send curves to a project; the service ignores steps that it has.
+    """Send curves to a project; the service ignores steps that it already has.
 
     Raises:
         ConfigError: The package is not installed.
@@ -47,7 +47,7 @@ def send(curves: RunCurves, project: str) -> str:
         run.finish()
     except (wandb.Error, OSError) as error:
         raise RatchetError(
-            f"Weights & Biases did not take the curves: {error}.",
+            f"Weights & Biases did not accept the curves: {error}.",
             hint="Log in (wandb login), or write them to a folder: WANDB_MODE=offline.",
         ) from None
     action = "written for" if run.settings.mode == "offline" else "sent to"

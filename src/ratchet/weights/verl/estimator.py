@@ -1,4 +1,4 @@
-"""The advantage estimator `ratchet` of verl: hands on what each call of a rollout earned.
+"""verl's advantage estimator `ratchet`: passes on what each call of a rollout earned.
 
 verl imports this module in each of its processes when VERL_USE_EXTERNAL_MODULES names it.
 """

@@ -1,4 +1,4 @@
-"""verl's agent-loop manager: its rollouts are made by Ratchet's runner, with an unchanged agent.
+"""verl's agent-loop manager: Ratchet's runner makes its rollouts, with an unchanged agent.
 
 verl's trainer hands over prompts and reads rows from its TransferQueue. In between, the agent runs
 as it always does: it calls a model at the gateway, which passes the calls on to verl's own vLLM or
@@ -129,7 +129,7 @@ class Manager:
             asyncio.run_coroutine_threadsafe(self._start(columns, validate), self._loop)
 
     def close(self) -> None:
-        """Cancel what still runs, and close the sampler."""
+        """Cancel what is still running, and close the sampler."""
         asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(OPEN_S)
         self._loop.call_soon_threadsafe(self._loop.stop)
 
@@ -149,7 +149,7 @@ class Manager:
         group.add_done_callback(self._groups.discard)
 
     async def _group(self, columns: dict[str, Any], validate: bool) -> None:
-        """All rollouts of one prompt, and their rows. verl reads the status of the prompt."""
+        """All rollouts of a prompt, and their rows. verl reads the status of the prompt."""
         uid, partition = str(columns["uid"]), "val" if validate else "train"
         await self._status(uid, partition, "running")
         try:
@@ -232,8 +232,8 @@ def _opener() -> OpenSampler:
         opener: OpenSampler = getattr(importlib.import_module(module), function)
     except (ImportError, AttributeError, ValueError) as error:
         raise InputError(
-            f"{SAMPLER}={name!r} names no function: {error}.",
-            hint="It has the form module:function, as in my_agent.training:open_sampler.",
+            f"{SAMPLER}={name!r} does not name a function: {error}.",
+            hint="Write it as module:function, such as my_agent.training:open_sampler.",
         ) from None
     return opener
 

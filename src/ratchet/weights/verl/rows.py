@@ -23,7 +23,7 @@ class Credit(NamedTuple):
 
 
 class VerlRow(NamedTuple):
-    """A row as verl cuts it: the prompt ends where the first response begins."""
+    """A row as verl divides it: the prompt ends where the first response begins."""
 
     prompt: NDArray[np.int64]
     """Shape (prompt length,)."""

@@ -1,4 +1,4 @@
-"""Writes a plan as one commit or in place, and takes it back."""
+"""Writes a plan as one commit or in place, and undoes it."""
 
 from ratchet.wire.applying.commit import BRANCH, Committed, check_branch, commit
 from ratchet.wire.applying.plan import Plan, PlannedFile, make_plan, show

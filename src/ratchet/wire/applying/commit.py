@@ -30,13 +30,13 @@ class Committed(msgspec.Struct, frozen=True):
     switched: bool
     """Whether the work tree is on the branch now."""
     why_not: str = ""
-    """Why it is not."""
+    """Why the work tree is not on it."""
     ignored: tuple[str, ...] = ()
-    """Files that git ignores: they were written and are in no commit."""
+    """Files that git ignores: written, but not committed."""
 
 
 def commit(plan: Plan, branch: str, message: str, *, switch: bool = True) -> Committed:
-    """Commit a plan to a new branch. What git ignores is written beside it, and not committed.
+    """Commit a plan to a new branch. Files that git ignores are written but not committed.
 
     Args:
         plan: What is written.
@@ -58,7 +58,7 @@ def commit(plan: Plan, branch: str, message: str, *, switch: bool = True) -> Com
     files = [file for file in plan.files if file.path not in ignored]
     if not files:
         raise InputError(
-            f"git ignores all that would be committed: {', '.join(ignored)}.",
+            f"git ignores every file to be committed: {', '.join(ignored)}.",
             hint="Write it without a commit: --no-git",
         )
     head = repository.head()
@@ -87,12 +87,12 @@ def commit(plan: Plan, branch: str, message: str, *, switch: bool = True) -> Com
 
 
 def origin_key(branch: str) -> str:
-    """The setting of this clone that says where a branch was begun; it goes with the branch."""
+    """The git setting that records where a branch began; git deletes it with the branch."""
     return f"branch.{branch}.ratchet-origin"
 
 
 def _committed(repository: Repository, plan: Plan, head: str, file: PlannedFile) -> Blob | None:
-    """A file as HEAD has it; refuse one that differs: its changes would come along."""
+    """A file's blob in HEAD. Refuses a file with local changes."""
     path = repository.prefix + file.path
     old = repository.blob(head, path)
     why = ""
@@ -107,7 +107,7 @@ def _committed(repository: Repository, plan: Plan, head: str, file: PlannedFile)
         same = repository.store_blob(file.before, path, write=False) == old.hash
         why = "" if same else "differs from the last commit"
     elif old is not None:
-        why = "is in the last commit and not in the work tree"
+        why = "is in the last commit but not in the work tree"
     if why:
         hint = f"Commit it first: git add {file.path} && git commit. Or write in place: --no-git"
         raise ShipError(f"{file.path} {why}.", hint=hint)
@@ -115,10 +115,10 @@ def _committed(repository: Repository, plan: Plan, head: str, file: PlannedFile)
 
 
 def check_branch(root: Path, branch: str) -> Repository:
-    """The repository of a folder, in which a commit can be made to a new branch.
+    """The repository of a folder, once it is checked that the new branch can be created there.
 
     Raises:
-        InputError: It is no name of a branch.
+        InputError: It is not a valid branch name.
         ShipError: It is no git repository, a merge or the like is under way, or the branch exists.
     """
     repository = Repository.open(root)
@@ -126,7 +126,7 @@ def check_branch(root: Path, branch: str) -> Repository:
     try:
         repository.text("check-ref-format", "--branch", branch)
     except ShipError:
-        raise InputError(f"{branch!r} is no name of a branch.") from None
+        raise InputError(f"{branch!r} is not a valid branch name.") from None
     if repository.commit_of(f"refs/heads/{branch}"):
         raise _exists(branch)
     return repository
@@ -134,6 +134,6 @@ def check_branch(root: Path, branch: str) -> Repository:
 
 def _exists(branch: str) -> ShipError:
     return ShipError(
-        f"The branch {branch} exists.",
-        hint=f"Merge it, or delete it: git branch -D {branch}. Or name another: --branch NAME",
+        f"The branch {branch} already exists.",
+        hint=f"Merge or delete it: git branch -D {branch}. Or choose another name: --branch NAME",
     )

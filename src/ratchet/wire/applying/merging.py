@@ -1,4 +1,4 @@
-"""Takes what a wiring changed out of a file that may have been edited since."""
+"""Removes a wiring's changes from a file that may have been edited since."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _TIMEOUT_S = 30.0
 
 
 class EditedSince(Exception):
-    """A file was edited where the wiring changed it; the message is a clause."""
+    """A file was edited where the wiring had changed it; the message is a clause."""
 
 
 def taken_out(current: bytes | None, before: bytes | None, after: bytes) -> bytes | None:
-    """A file without what the wiring changed; None if it is not there then.
+    """A file without the wiring's changes; None if the wiring had created it.
 
     Args:
         current: The file as it is; None if it is gone.
@@ -32,7 +32,7 @@ def taken_out(current: bytes | None, before: bytes | None, after: bytes) -> byte
     if current == after:
         return before
     if before is None:
-        raise EditedSince("it was edited since; remove it by hand if nothing of it is needed")
+        raise EditedSince("it was edited since; delete it if you no longer need it")
     with tempfile.TemporaryDirectory(prefix="ratchet-undo-") as folder:
         names = []
         for name, data in (("current", current), ("after", after), ("before", before)):
@@ -51,7 +51,7 @@ def taken_out(current: bytes | None, before: bytes | None, after: bytes) -> byte
                 "git is not installed, or not on PATH.", hint="Install git and run this again."
             ) from None
         except subprocess.TimeoutExpired:
-            raise EditedSince("its edits could not be told apart in time") from None
+            raise EditedSince("separating its edits from the wiring took too long") from None
     if merge.returncode:
         raise EditedSince("it was edited where the wiring had changed it")
     return merge.stdout

@@ -1,4 +1,4 @@
-"""A plan: files as they are and as they would be. Nothing is written here."""
+"""A plan: the files as they are and as they would be. Nothing is written here."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class PlannedFile(msgspec.Struct, frozen=True):
     path: str
     """Relative to the plan's root, with forward slashes."""
     before: bytes | None
-    """As it was read; None if it is created."""
+    """Content when the plan was made; None for a file to be created."""
     after: bytes
     purpose: str
     """What the change is for, in a sentence."""
@@ -36,14 +36,14 @@ class Plan(msgspec.Struct, frozen=True):
     """What would be written."""
 
     root: Path
-    """The repository, or a folder of one."""
+    """The repository, or a folder in it."""
     files: tuple[PlannedFile, ...]
     traces: tuple[RunTrace, ...] = ()
-    """What the recorded run did in the folder; it stays."""
+    """What the recorded run did in the folder; it is kept."""
 
 
 def make_plan(root: Path, parts: Iterable[Changes], traces: Iterable[RunTrace] = ()) -> Plan:
-    """Join changes to a plan, and check that what they make can be written and parses.
+    """Join changes into a plan, and check that the new files can be written and parse.
 
     Args:
         root: The repository, or a folder of one.
@@ -60,11 +60,11 @@ def make_plan(root: Path, parts: Iterable[Changes], traces: Iterable[RunTrace] =
         before = read(root, change.path)
         if change.content is not None and before is not None:
             raise InputError(
-                f"{change.path} exists; nothing that exists is replaced.",
-                hint="Rename it, or take an earlier wiring back: ratchet init --undo",
+                f"{change.path} already exists, and existing files are not replaced.",
+                hint="Rename it, or undo an earlier wiring: ratchet init --undo",
             )
         if change.content is None and before is None:
-            raise InputError(f"{change.path} is not there any more.", hint="Run it again.")
+            raise InputError(f"{change.path} no longer exists.", hint="Run it again.")
         if any(piece.end > len(before or b"") for piece in change.pieces):
             raise InputError(f"{change.path} changed while it was read.", hint="Run it again.")
         content = change.content.encode() if change.content is not None else None
@@ -77,7 +77,7 @@ def make_plan(root: Path, parts: Iterable[Changes], traces: Iterable[RunTrace] =
 
 
 def show(plan: Plan) -> str:
-    """The unified diff of all that would be written. Starts no git."""
+    """The unified diff of everything that would be written. Does not run git."""
     return "".join(line for file in plan.files for line in _diff(file))
 
 
@@ -91,7 +91,7 @@ def check_unchanged(plan: Plan) -> None:
 
 
 def read(root: Path, path: str) -> bytes | None:
-    """Bytes of a file of a folder; None if it is not there.
+    """Bytes of a file in a folder; None if it does not exist.
 
     Raises:
         InputError: The path leads out of the folder or through a link, or cannot be read or
@@ -99,27 +99,27 @@ def read(root: Path, path: str) -> bytes | None:
     """
     parts = PurePosixPath(path).parts
     if not parts or "\0" in path or path.startswith("/") or {"..", ".git"} & set(parts):
-        raise InputError(f"{path!r} is not a file of {root}.")
+        raise InputError(f"{path!r} is not a file in {root}.")
     target = root
     for part in parts:
         target = target / part
         if target.is_symlink():
             inner = target.relative_to(root).as_posix()
             raise InputError(
-                f"{inner} is a symbolic link; nothing is written through links.",
-                hint=f"Wire the folder that it leads to: {os.readlink(target)}",
+                f"{inner} is a symbolic link, and Ratchet does not write through links.",
+                hint=f"Wire the folder that it points to: {os.readlink(target)}",
             )
     try:
         mode = target.lstat().st_mode
         if not stat.S_ISREG(mode):
-            raise InputError(f"{path} is not an ordinary file.")
+            raise InputError(f"{path} is not a regular file.")
         if not mode & 0o222:
-            raise InputError(f"{path} is read-only.", hint=f"Allow it: chmod u+w {path}")
+            raise InputError(f"{path} is read-only.", hint=f"Make it writable: chmod u+w {path}")
         return target.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
         above = next((folder for folder in target.parents if folder.exists()), root)
         if not above.is_dir():
-            raise InputError(f"{path} cannot be made: {above.name} is a file.") from None
+            raise InputError(f"{path} cannot be created: {above.name} is a file.") from None
         return None
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}.") from None
@@ -146,12 +146,12 @@ def _check_parses(file: PlannedFile) -> None:
     if problem:
         raise InputError(
             f"The new text of {file.path} would not parse: {problem}.",
-            hint="Nothing was written. Leave that file out, and report it.",
+            hint="Nothing was written. Exclude that file, and please report this.",
         )
 
 
 def why_unreadable(path: str, data: bytes) -> str:
-    """Why a file's own parser refuses it; empty if it does not, or has none here."""
+    """Why the file's parser rejects it; empty if it parses or there is no parser for it."""
     ending = path.rpartition(".")[2].lower()
     if ending == "py":
         try:

@@ -1,4 +1,4 @@
-"""What a wiring wrote: lines at the end of its commit's message, so that it needs no file."""
+"""What a wiring wrote: kept as lines at the end of its commit message, so no file is needed."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ class WiredFile(msgspec.Struct, frozen=True):
     path: str
     """Relative to the folder that was wired, with forward slashes."""
     before: str
-    """Hash of what git stores of it before; empty if it was created."""
+    """Hash of git's blob before; empty if the file was created."""
     after: str
 
 
 class RunTrace(msgspec.Struct, frozen=True):
-    """What the recorded run itself did in the project, and the wiring leaves."""
+    """What the recorded run itself did in the project; undo leaves it."""
 
     how: Change
     path: str
-    """Of a file, or of a folder of created ones, relative to the folder that was wired."""
+    """A file, or a folder of created files, relative to the folder that was wired."""
 
 
 class Record(msgspec.Struct, frozen=True):
@@ -48,18 +48,18 @@ class Record(msgspec.Struct, frozen=True):
     folder: str
     """The folder that was wired, relative to the repository; `.` for itself."""
     files: tuple[WiredFile, ...]
-    """Those of the commit."""
+    """The files of the commit."""
     commit: str
-    """Full hash; empty where files were written without git."""
+    """Full hash; empty if files were written without git."""
     stored: tuple[str, ...] = ()
-    """Files that no commit holds, whose originals are stored."""
+    """Files that are in no commit; their originals are stored."""
     traces: tuple[RunTrace, ...] = ()
 
 
 def message_of(
     message: str, folder: str, files: Iterable[WiredFile], traces: Iterable[RunTrace]
 ) -> str:
-    """A commit's message with the record at its end."""
+    """A commit message with the record at its end."""
     lines = [f"{_FOLDER}: {json.dumps(folder)}"]
     lines += [
         f"{_FILE}: {file.before or _NONE} {file.after} {json.dumps(file.path)}" for file in files
@@ -69,7 +69,7 @@ def message_of(
 
 
 def record_in(message: str, commit: str) -> Record | None:
-    """The record in a commit's message; None if there is none."""
+    """The record in a commit message; None if it has none."""
     wired = _WIRED.search(message)
     if wired is None:
         return None
@@ -91,11 +91,11 @@ def record_in(message: str, commit: str) -> Record | None:
 
 
 def is_inside(path: str) -> bool:
-    """Whether a path leads to no place outside of its folder, nor into git's own."""
+    """Whether a path stays inside its folder, and outside of git's own."""
     parts = PurePosixPath(path).parts
     return not (path.startswith("/") or "\0" in path or {"..", ".git"} & set(parts))
 
 
 def taken_back_by(message: str) -> list[str]:
-    """Hashes of the commits that a message says it takes back."""
+    """Hashes of the commits that a message says it reverts."""
     return _TAKEN_BACK.findall(message)

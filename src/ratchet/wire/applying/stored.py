@@ -25,10 +25,10 @@ class StoredFile(msgspec.Struct, frozen=True):
     path: str
     """Relative to the folder that was wired, with forward slashes."""
     before: bytes | None
-    """Its original; None if it was created."""
+    """The original; None if the file was created."""
     after: bytes
     folders: tuple[str, ...] = ()
-    """Folders that were made for it, innermost first."""
+    """Folders created for it, innermost first."""
 
 
 class Stored(msgspec.Struct, frozen=True):
@@ -40,7 +40,7 @@ class Stored(msgspec.Struct, frozen=True):
 
 
 def write(plan: Plan) -> None:
-    """Write a plan in place; `undo` brings the originals back.
+    """Write a plan in place; `undo` restores the originals.
 
     They are stored first, so that `undo` also takes back what a kill left half done.
 
@@ -54,7 +54,8 @@ def write(plan: Plan) -> None:
     place = _place(plan.root)
     if (place / _INDEX).exists():
         raise InputError(
-            f"Files were written to {plan.root} before.", hint="First: ratchet init --undo"
+            f"Files were already written to {plan.root}.",
+            hint="Undo that first: ratchet init --undo",
         )
     prepare_state(plan.root)
     files = tuple(
@@ -90,7 +91,7 @@ def is_stored(root: Path) -> bool:
 
 
 def forget(root: Path, remaining: Sequence[StoredFile] = ()) -> None:
-    """Remove what is stored but the rest, and the state folder if it holds nothing else."""
+    """Delete what is stored except the rest, and the state folder if it is then empty."""
     if remaining:
         write_file(_place(root) / _INDEX, msgspec.json.encode(Stored(tuple(remaining))))
         return
@@ -101,7 +102,7 @@ def forget(root: Path, remaining: Sequence[StoredFile] = ()) -> None:
 
 
 def remove_file(root: Path, path: str, folders: tuple[str, ...]) -> None:
-    """Remove a file, and of these folders those that are empty then."""
+    """Delete a file, and those of these folders that are then empty."""
     (root / path).unlink(missing_ok=True)
     own = set(map(str, PurePosixPath(path).parents)) - {"."}
     for folder in folders:
@@ -114,7 +115,7 @@ def remove_file(root: Path, path: str, folders: tuple[str, ...]) -> None:
 
 
 def write_file(file: Path, data: bytes) -> None:
-    """Write a file in one step; its mode stays."""
+    """Write a file atomically; its mode is kept."""
     file.parent.mkdir(parents=True, exist_ok=True)
     temporary = file.with_name(f".ratchet-{uuid.uuid4().hex}")
     try:
@@ -131,7 +132,7 @@ def _place(root: Path) -> Path:
 
 
 def _missing(root: Path, path: str) -> Iterator[str]:
-    """Folders of a path that are not there, innermost first."""
+    """Folders in a path that do not exist, innermost first."""
     for folder in PurePosixPath(path).parents:
         if str(folder) != "." and not (root / folder).exists():
             yield str(folder)

@@ -1,4 +1,4 @@
-"""Takes a wiring back: the revert of its commit, or the stored originals.
+"""Undoes a wiring: reverts its commit, or restores the stored originals.
 
 A file that was edited is never deleted, and the branch stays the one that undo was called on; only
 from a branch that holds nothing but the wiring does it go back to where that was begun.
@@ -36,11 +36,11 @@ from ratchet.wire.applying.stored import (
     write_file,
 )
 
-MESSAGE = "Take the wiring for Ratchet back"
+MESSAGE = "Undo the wiring for Ratchet"
 
 
 class KeptFile(msgspec.Struct, frozen=True):
-    """A file that undo left as it is."""
+    """A file that undo did not change."""
 
     path: str
     why: str
@@ -51,23 +51,23 @@ class Undone(msgspec.Struct, frozen=True):
     """What undo did, or would do."""
 
     restored: tuple[str, ...]
-    """Files that are as they were before the wiring, or without what it changed."""
+    """Files restored to what they were before the wiring, or freed of its changes."""
     removed: tuple[str, ...]
-    """Files that it had created."""
+    """Files that the wiring had created."""
     kept: tuple[KeptFile, ...]
     branch: str = ""
-    """The branch that the work tree is on; empty for none."""
+    """The branch that is checked out; empty for none."""
     commit: str = ""
     """Full hash of the revert; empty if there is none."""
     deleted_branch: str = ""
-    """A branch that held nothing but the wiring."""
+    """A branch that held only the wiring."""
     traces: tuple[RunTrace, ...] = ()
-    """What the recorded run had done in the project, with whole paths; it stays."""
+    """What the recorded run had done in the project, with absolute paths; undo leaves it."""
 
     def with_changes(
         self, changes: Mapping[str, bytes | None], edited: Sequence[KeptFile]
     ) -> Undone:
-        """And these new contents of files, None for one that is removed."""
+        """New contents of these files as well; None for a file to delete."""
         restored = (path for path, data in changes.items() if data is not None)
         removed = (path for path, data in changes.items() if data is None)
         return msgspec.structs.replace(
@@ -79,7 +79,7 @@ class Undone(msgspec.Struct, frozen=True):
 
 
 def wired(root: Path) -> Record | None:
-    """The wiring of a folder that was not taken back yet; None if there is none.
+    """The wiring of a folder that has not been undone yet; None if there is none.
 
     Args:
         root: The folder that was wired, or one above or below it.
@@ -101,7 +101,7 @@ def wired(root: Path) -> Record | None:
 
 
 def undo(root: Path, *, dry_run: bool = False) -> Undone:
-    """Take the wiring of a folder back.
+    """Undo the wiring of a folder.
 
     Args:
         root: The folder that was wired, or one above or below it.
@@ -121,9 +121,7 @@ def undo(root: Path, *, dry_run: bool = False) -> Undone:
     if record is None and place is None:
         unmerged = _unmerged(repository) if repository else ""
         if repository is None or not unmerged:
-            raise InputError(
-                f"Nothing is wired in {root}.", hint="Wire it: ratchet init -- COMMAND"
-            )
+            raise InputError(f"{root} is not wired.", hint="Wire it: ratchet init -- COMMAND")
         if not dry_run:
             _delete(repository, unmerged)
         return Undone((), (), (), branch, deleted_branch=unmerged)
@@ -137,7 +135,7 @@ def undo(root: Path, *, dry_run: bool = False) -> Undone:
 
 
 def still_there(root: Path, traces: Iterable[RunTrace]) -> tuple[RunTrace, ...]:
-    """What the recorded run did in a folder and nobody committed or took back since.
+    """What the recorded run did in a folder, where nobody has committed or undone it since.
 
     Args:
         root: The folder that was wired.
@@ -164,7 +162,7 @@ def _is_still_there(root: Path, repository: Repository | None, trace: RunTrace) 
 def _traces(
     repository: Repository | None, record: Record | None, place: Path | None
 ) -> tuple[RunTrace, ...]:
-    """What the recorded run did, with whole paths."""
+    """What the recorded run did, with absolute paths."""
     by_folder = [(place, stored(place).traces)] if place else []
     if repository is not None and record is not None:
         by_folder.append((repository.root / record.folder, record.traces))
@@ -176,7 +174,7 @@ def _traces(
 
 
 def _from_store(root: Path, undone: Undone, dry_run: bool) -> Undone:
-    """Bring the stored originals of a folder back."""
+    """Restore the stored originals of a folder."""
     files = stored(root).files
     changes, kept_files = _changes(root, files)
     if not dry_run:
@@ -187,7 +185,7 @@ def _from_store(root: Path, undone: Undone, dry_run: bool) -> Undone:
 
 
 def _from_commit(repository: Repository, record: Record, undone: Undone, dry_run: bool) -> Undone:
-    """Go back to where a branch was begun that holds the wiring alone; else revert."""
+    """Return to where the branch began if it holds only the wiring; else revert."""
     origin = _origin(repository, record)
     if not origin or not (dry_run or _go_back(repository, origin)):
         return _revert(repository, record, undone, dry_run)
@@ -198,7 +196,8 @@ def _from_commit(repository: Repository, record: Record, undone: Undone, dry_run
 
 
 def _revert(repository: Repository, record: Record, undone: Undone, dry_run: bool) -> Undone:
-    """Revert on the branch that is checked out: its files, and the work tree's with their edits."""
+    """Revert on the branch that is checked out: its files, and the work tree's files with their
+    edits."""
     root = repository.root / record.folder
     prefix = "" if record.folder == "." else f"{record.folder}/"
     head = repository.head()
@@ -234,7 +233,7 @@ def _revert(repository: Repository, record: Record, undone: Undone, dry_run: boo
 
 
 def _commit(repository: Repository, head: str, blobs: dict[str, Blob | None], of: str) -> str:
-    """Commit the revert to what is checked out; the index follows for these files."""
+    """Commit the revert to the branch that is checked out, and update the index for these files."""
     text = f"{MESSAGE}\n\nThis reverts commit {of}.\n\n{UNDONE}: {of}\n"
     commit = repository.store_commit(head, blobs, text, time.time())
     repository.text("update-ref", "-m", "ratchet init --undo", "HEAD", commit, head)
@@ -245,7 +244,7 @@ def _commit(repository: Repository, head: str, blobs: dict[str, Blob | None], of
 def _changes(
     root: Path, steps: Sequence[StoredFile]
 ) -> tuple[dict[str, bytes | None], list[KeptFile]]:
-    """New bytes of each file of the work tree that changes, and the files that stay."""
+    """New bytes of each file to change in the work tree, and the files to leave alone."""
     changes: dict[str, bytes | None] = {}
     kept_files = []
     for step in steps:
@@ -263,11 +262,11 @@ def _changes(
 
 
 def _check_edit(path: str, current: bytes | None, new: bytes | None, executable: bool) -> None:
-    """Raise EditedSince where a file must stay although its bytes are known."""
+    """Raise EditedSince for a file that must be left alone although its new bytes are known."""
     if current is not None and new is None and executable:
-        raise EditedSince("its mode was changed since")  # nothing is created executable
+        raise EditedSince("its mode has changed since")  # nothing is created executable
     if current and new and why_unreadable(path, new) and not why_unreadable(path, current):
-        raise EditedSince("without what the wiring wrote, it would not parse")
+        raise EditedSince("without the wiring's changes it would not parse")
 
 
 def _write(root: Path, steps: Sequence[StoredFile], changes: Mapping[str, bytes | None]) -> None:
@@ -280,7 +279,7 @@ def _write(root: Path, steps: Sequence[StoredFile], changes: Mapping[str, bytes 
 
 
 def _bytes(repository: Repository, blob: str, path: str = "") -> bytes | None:
-    """Bytes of a blob; with a path, as they are in the work tree. None for no blob."""
+    """Bytes of a blob; with a path, as they are in the work tree. None without a blob."""
     if not blob:
         return None
     form = ["--filters", f"--path={path}"] if path else ["blob"]
@@ -288,13 +287,13 @@ def _bytes(repository: Repository, blob: str, path: str = "") -> bytes | None:
         return repository.output("cat-file", *form, blob)
     except ShipError:
         raise ShipError(
-            f"git does not have what {path or 'a file'} was before the wiring.",
+            f"git no longer has {path or 'a file'} as it was before the wiring.",
             hint="In a shallow clone: git fetch --unshallow",
         ) from None
 
 
 def _repository(root: Path) -> Repository | None:
-    """The repository of a folder; None where there is no git."""
+    """The repository of a folder; None if it is not in one."""
     if not any((folder / ".git").exists() for folder in (root, *root.parents)):
         return None
     try:
@@ -306,7 +305,7 @@ def _repository(root: Path) -> Repository | None:
 
 
 def _active(repository: Repository, root: Path) -> Record | None:
-    """The newest wiring in the history of HEAD that was not taken back since."""
+    """The newest wiring in the history of HEAD that has not been undone since."""
     query = ("log", "--extended-regexp", f"--grep={PATTERN}", "--format=%H%n%B%x00", "HEAD")
     taken_back: set[str] = set()
     records: dict[str, Record] = {}
@@ -335,7 +334,7 @@ def _active(repository: Repository, root: Path) -> Record | None:
 
 
 def _is_there(repository: Repository, record: Record) -> bool:
-    """Whether something of a wiring is left; a rebase hides which commit took it back."""
+    """Whether any part of a wiring is left; a rebase hides which commit undid it."""
     prefix = "" if record.folder == "." else f"{record.folder}/"
     for file in record.files:
         blob = repository.blob("HEAD", prefix + file.path)
@@ -345,7 +344,7 @@ def _is_there(repository: Repository, record: Record) -> bool:
 
 
 def _origin(repository: Repository, record: Record) -> str:
-    """Where the branch was begun that is checked out, if it holds the wiring and nothing else."""
+    """Where the current branch began, if it holds the wiring and nothing else."""
     branch = repository.head_branch()
     if branch is None or repository.head() != record.commit:
         return ""
@@ -360,7 +359,7 @@ def _origin(repository: Repository, record: Record) -> str:
 
 
 def _go_back(repository: Repository, origin: str) -> bool:
-    """Check out where a branch was begun, and delete it; False where git refuses."""
+    """Check out the commit where a branch began, and delete the branch; False if git refuses."""
     branch, name = repository.head_branch() or "", origin.removeprefix("refs/heads/")
     if repository.switch(name, detach=name == origin):
         return False
@@ -369,7 +368,7 @@ def _go_back(repository: Repository, origin: str) -> bool:
 
 
 def _unmerged(repository: Repository) -> str:
-    """A branch with a wiring that was begun at the one that is checked out, and not merged."""
+    """An unmerged branch with a wiring that began at the current branch."""
     current = repository.head_branch()
     head_ref = f"refs/heads/{current}" if current else repository.head()
     pattern = r"^branch\..*\.ratchet-origin$"
@@ -395,5 +394,5 @@ def _setting(repository: Repository, key: str) -> str:
 
 
 def _stored_at(root: Path) -> Path | None:
-    """The folder, this one or one above, whose files were written in place."""
+    """The nearest folder, from this one upwards, whose files were written in place."""
     return next((folder for folder in (root, *root.parents) if is_stored(folder)), None)

@@ -1,4 +1,4 @@
-"""Declares prompts in source files, byte for byte; only where that is asked for."""
+"""Declares prompts in source files, byte for byte, and only on request."""
 
 from ratchet.wire.codemods.declare import Declared, PromptLiteral, declare
 

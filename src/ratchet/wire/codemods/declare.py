@@ -1,4 +1,4 @@
-"""Declares prompts in the source, where they stand; what the agent sends stays the same."""
+"""Declares prompts in the source in place; what the agent sends stays the same."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ from ratchet.wire.looking.inventory import Place
 
 
 class PromptLiteral(msgspec.Struct, frozen=True):
-    """A literal that is to be declared."""
+    """A literal to declare."""
 
     name: str
-    """Of the resource; unique in the project, of letters, digits, `_`, `-` and `.`."""
+    """Name of the resource, unique in the project: letters, digits, `_`, `-` and `.`."""
     path: str
     """Relative to the repository, with forward slashes."""
     start: int
     end: int
-    """Bytes of the whole expression in the file as it is on disk."""
+    """Byte span of the whole expression in the file as it is on disk."""
 
 
 class Declared(msgspec.Struct, frozen=True):
-    """What declares the literals."""
+    """The changes that declare the literals."""
 
     changes: Changes
     import_per_candidate: bool
     """Whether a text is read while its module is imported, so that `[run] import_per_candidate`
-    has to be set."""
+    must be set."""
     names: tuple[str, ...]
-    """Prompts that are declared."""
+    """Prompts that these changes declare."""
 
 
 def declare(
     root: Path, literals: Iterable[PromptLiteral], path: Sequence[str] = (".",)
 ) -> Declared:
-    """Put `ratchet.prompt(…)` around literals of Python, JavaScript and TypeScript.
+    """Wrap literals in Python, JavaScript and TypeScript in `ratchet.prompt(…)`.
 
     Args:
         root: The repository.
@@ -85,7 +85,7 @@ def _edits(
         read = JavascriptFile(file, data)
         return JavascriptPromptEdits(read, PackageImport(read, module=is_module(root, file)))
     if not file.endswith(".py"):
-        raise InputError(f"{file} is no module of Python or JavaScript.")
+        raise InputError(f"{file} is not a Python, JavaScript or TypeScript module.")
     for folder in dict.fromkeys([*path, ".", "src"]):
         for own in ("ratchet.py", "ratchet/__init__.py"):
             if (root / folder / own).is_file():

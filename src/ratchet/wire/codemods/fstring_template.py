@@ -1,4 +1,4 @@
-"""An f-string as a template with named slots, of which every call makes the same text."""
+"""An f-string as a template with named slots that yields the same text in every call."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _PURE = (ast.Name, ast.Attribute, ast.Constant, ast.Subscript, ast.Load, ast.Sli
 
 
 class Refused(Exception):
-    """A prompt that cannot be bound; the message says why."""
+    """A prompt that cannot be declared; the message says why."""
 
 
 def template_of(node: ast.JoinedStr) -> tuple[str, dict[str, str]]:
@@ -54,9 +54,11 @@ def text_without_slots(node: ast.JoinedStr) -> str | None:
 
 
 def _source(value: ast.FormattedValue, *, at_once: bool) -> str:
-    """The source of a slot's value; one with a conversion or a format is formatted first."""
+    """The source of a slot's value, formatted first if it has a conversion or a format."""
     if isinstance(value.value, ast.NamedExpr | ast.Yield | ast.YieldFrom):
-        raise Refused("One of its slots assigns or yields: give it a name before the text.")
+        raise Refused(
+            "One of its slots assigns or yields: assign that value to a variable before the text."
+        )
     formatted = value.conversion != -1 or value.format_spec is not None
     if not (at_once or formatted):
         return ast.unparse(value.value)
@@ -65,13 +67,13 @@ def _source(value: ast.FormattedValue, *, at_once: bool) -> str:
         ast.parse(source)
     except (ValueError, SyntaxError):
         raise Refused(
-            "One of its slots is hard to quote: give it a name before the text."
+            "One of its slots is hard to quote: assign that value to a variable before the text."
         ) from None
     return source
 
 
 def _free_name(value: ast.expr, fields: dict[str, str]) -> str:
-    """A name for a slot: that of the variable, attribute or function, with a number if taken."""
+    """A name for a slot: that of the variable, attribute or function, numbered if taken."""
     while isinstance(value, ast.Call | ast.Await | ast.Subscript):
         value = value.func if isinstance(value, ast.Call) else value.value
     identifier = value.id if isinstance(value, ast.Name) else getattr(value, "attr", "")
@@ -85,6 +87,6 @@ def _free_name(value: ast.expr, fields: dict[str, str]) -> str:
 
 
 def _is_pure(value: ast.AST) -> bool:
-    """Whether reading it changes nothing, so that it may be read once for several slots."""
+    """Whether evaluating it has no side effects, so that several slots may share one evaluation."""
     parts = (*_PURE, ast.FormattedValue, ast.JoinedStr)
     return all(isinstance(node, parts) for node in ast.walk(value))

@@ -1,4 +1,4 @@
-"""Which functions of a file run while it is imported, so that what they read stays as it was."""
+"""Which functions of a file run at import, so that what they read is fixed from then on."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from ratchet.wire.codemods.python_file import Function, PythonFile, dotted, own_
 _ONCE = re.compile(
     r"(?:__init__|__post_init__|__new__|_?(?:create|make|build|get|setup|set_up|init|new)_.*)"
 )
-"""Names of functions that construct something which is kept."""
+"""Names of functions that construct an object that is kept."""
 _CACHES = frozenset({"cache", "lru_cache", "cached_property"})
 
 
 def is_kept(file: PythonFile, scope: ast.AST) -> bool:
-    """Whether what a function reads may outlive its call.
+    """Whether a value that a function reads may outlive its call.
 
     True for one that is cached, that the module calls when it is imported, also through other
     functions of the file, or whose name says that it constructs something.
@@ -30,7 +30,7 @@ def is_kept(file: PythonFile, scope: ast.AST) -> bool:
 
 
 def _called_at_import(file: PythonFile) -> set[str]:
-    """Last names of all that runs at import; a class stands for its methods."""
+    """Last names of everything that runs at import; a class stands for its methods."""
     visited: set[str] = set()
     names = _called(file.tree)
     for statement in file.tree.body:
@@ -54,7 +54,7 @@ def _called(scope: ast.AST) -> set[str]:
 
 
 def _is_main(scope: ast.AST, call: ast.Call) -> bool:
-    """Whether a call stands under `if __name__ == …`, which an import does not run."""
+    """Whether a call is under `if __name__ == …`, which an import does not run."""
     return any(
         isinstance(statement, ast.If)
         and any(

@@ -1,4 +1,4 @@
-"""A file of JavaScript or TypeScript with its syntax tree, and what the wiring asks of it."""
+"""A JavaScript or TypeScript file with its syntax tree, and what the wiring needs to know of it."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _CLIENT = re.compile(
 _SERVER = re.compile(
     r"(?:^|/)(?:app/(?:.*/)?route\.[jt]sx?|pages/api/.*\.[jt]s|(?:server|api|backend|functions)/.*)$"
 )
-"""Files that run on a server by their place."""
+"""Files that run on a server, judged by their path."""
 _BROWSER = frozenset({"react-dom", "vue", "svelte", "solid-js", "next", "nuxt", "vite"})
-"""Packages of a project that makes pages."""
+"""Packages of a project that builds web pages."""
 
 
 class JavascriptFile:
-    """One file.
+    """A JavaScript or TypeScript file.
 
     Args:
         path: Relative to the repository.
@@ -64,7 +64,8 @@ class JavascriptFile:
         return nodes
 
     def imported(self) -> dict[str, tuple[str, str]]:
-        """Package and exported name by local name; the name is `default` or `*` for the whole."""
+        """Package and exported name by local name; the name is `default`, or `*` for the whole
+        package."""
         bindings: dict[str, tuple[str, str]] = {}
         for statement in self.nodes("import_statement"):
             source = statement.child_by_field_name("source")

@@ -1,4 +1,4 @@
-"""Puts `ratchet.prompt(…)` around prompts in JavaScript and TypeScript, where they stand.
+"""Wraps prompts in JavaScript and TypeScript in `ratchet.prompt(…)`, in place.
 
 A literal stays as it is: `ratchet.prompt("name", "…").text` is the same text, and so is `.template`
 of one with slots that the code fills itself. A template with slots becomes a template with named
@@ -23,22 +23,22 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 _FIELD = re.compile(r"\{[A-Za-z_]\w*(?:\.[A-Za-z_]\w*|\[[^\[\]{}]+\])*\}")
-"""A placeholder that Python and the npm package read alike."""
+"""A placeholder that Python and the npm package read the same way."""
 _VARIABLE = re.compile(r"[A-Za-z_$][\w$]*(?:\??\.[A-Za-z_$][\w$]*)*")
 _TYPES = {
     "literal_type": "It is a type, not a text.",
     "type_alias_declaration": "It is part of a type, not a text.",
     "interface_declaration": "It is part of a type, not a text.",
     "type_annotation": "It is part of a type, not a text.",
-    "enum_declaration": "It is a member of an enum, which holds constants alone.",
-    "jsx_attribute": "It is an attribute of JSX, not a text for a model.",
-    "import_statement": "It names a module.",
-    "decorator": "It is an argument of a decorator: give the text a name first.",
+    "enum_declaration": "It is a member of an enum, which can only hold constants.",
+    "jsx_attribute": "It is a JSX attribute, not a text for a model.",
+    "import_statement": "It is the name of a module.",
+    "decorator": "It is an argument of a decorator: assign the text to a variable first.",
 }
 
 
 class JavascriptPromptEdits:
-    """Edits of one file.
+    """Changes to a JavaScript or TypeScript file.
 
     Args:
         file: The file as it is.
@@ -51,16 +51,16 @@ class JavascriptPromptEdits:
         self._pieces: list[Piece] = []
         self._taken: list[tuple[int, int]] = []
         self.bound: list[str] = []
-        """Names of the prompts that are declared."""
+        """Names of the prompts that these changes declare."""
         self.at_import = False
-        """A call reads each where it stands."""
+        """Whether a call reads each of them where it is declared."""
 
     def pieces(self) -> tuple[Piece, ...]:
-        """All pieces, with the import."""
+        """All pieces, including the import."""
         return (*self._package.pieces(), *self._pieces)
 
     def bind(self, name: str, start: int, end: int) -> str:
-        """Declare the prompt at these bytes; returns why it is left alone, or nothing."""
+        """Declare the prompt at these bytes; returns why it was left alone, or nothing."""
         before = list(self._pieces), list(self._taken)
         try:
             self._declare(name, start, end)
@@ -85,7 +85,7 @@ class JavascriptPromptEdits:
         else:
             value = text_at(self._file.path, self._file.data, (start, end))
             if value is None:
-                raise Refused("It is no literal, or holds half of a character.")
+                raise Refused("It is not a literal, or contains half of a surrogate pair.")
             plain = "" if _is_template(value) else ', { engine: "plain" }'
             # The code fills the slots that it has.
             read = "text" if plain or not re.search(r"[{}]", value) else "template"
@@ -93,30 +93,32 @@ class JavascriptPromptEdits:
         self._taken.append((start, end))
 
     def _node(self, start: int, end: int) -> Node:
-        """The expression of these bytes."""
+        """The expression at these bytes."""
         node = self._file.root.descendant_for_byte_range(start, end)
         while node is not None and (node.start_byte, node.end_byte) == (start, end):
             if node.type in ("string", "template_string", "binary_expression"):
                 return node
             node = node.parent
-        raise Refused("It is put together from several pieces: write it as one literal first.")
+        raise Refused("It is composed of several pieces: write it as one literal first.")
 
     def _refuse(self, node: Node, start: int, end: int) -> None:
-        """Raise Refused where a call cannot stand in the literal's place."""
+        """Raise Refused where a call cannot replace the literal."""
         if start < self._package.usable_from:
-            raise Refused("It stands above the import of the package.")
+            raise Refused("It is above the import of the package.")
         if any(first < end and start < last for first, last in self._taken):
-            raise Refused("It is declared already, with another prompt around or in it.")
+            raise Refused(
+                "It is already declared as part of another prompt, or contains one that is."
+            )
         parent = node.parent
         if parent is None:
             raise Refused("It stands alone.")
         if parent.type == "call_expression" and node.type == "template_string":
-            raise Refused("A tag reads its template: give it a text without the tag.")
+            raise Refused("It is a tagged template: use a plain one.")
         key = parent.child_by_field_name("key") or parent.child_by_field_name("name")
         if parent.type in ("pair", "public_field_definition", "method_definition") and key == node:
             raise Refused("It is a key, not a text.")
         if parent.type == "as_expression" and self._file.text(parent).endswith("as const"):
-            raise Refused("Its type says that it is this very literal; loosen the type first.")
+            raise Refused("Its type allows only this very text: widen the type first.")
         if parent.type == "expression_statement":
             raise Refused("It is a directive, or a text that nothing uses.")
         above: Node | None = parent
@@ -124,7 +126,7 @@ class JavascriptPromptEdits:
             if above.type in _TYPES:
                 raise Refused(_TYPES[above.type])
             if above.type == "call_expression" and self._package.declares(above, "prompt"):
-                raise Refused("It is declared already.")
+                raise Refused("It is already declared.")
             above = above.parent
 
     def _template(self, node: Node) -> tuple[str, dict[str, str]]:
@@ -140,7 +142,7 @@ class JavascriptPromptEdits:
             if child.type == "template_substitution":
                 inner = [part for part in child.named_children if part.type != "comment"]
                 if len(inner) != 1:
-                    raise Refused("A comment stands in one of its slots: move it out first.")
+                    raise Refused("One of its slots contains a comment: move it out first.")
                 if inner[0].type in (
                     "assignment_expression",
                     "yield_expression",
@@ -175,7 +177,7 @@ def _slots(node: Node) -> bool:
 
 
 def _slot_name(node: Node, source: str, fields: dict[str, str]) -> str:
-    """A name for a slot, of what it shows."""
+    """A name for a slot, taken from the expression that it shows."""
     while node.type in ("await_expression", "parenthesized_expression", "non_null_expression"):
         node = node.named_children[0]
     reference = source if _VARIABLE.fullmatch(source) else ""
@@ -188,7 +190,7 @@ def _slot_name(node: Node, source: str, fields: dict[str, str]) -> str:
 
 
 def _is_template(text: str) -> bool:
-    """Whether a text can be read as a template by both languages."""
+    """Whether both languages read a text as the same template."""
     try:
         PromptTemplate(text)
     except InputError:
@@ -201,4 +203,4 @@ def _check_template(literal: str) -> None:
     """Raise Refused for a literal that does not read back as a template."""
     text = text_at("written.ts", literal.encode(), (0, len(literal.encode())))
     if text is None or not _is_template(text):
-        raise Refused("Its text is no template with these slots.")
+        raise Refused("Its text is not a valid template with these slots.")

@@ -1,4 +1,4 @@
-"""How a file of JavaScript or TypeScript imports the npm package, in the file's own style."""
+"""How a JavaScript or TypeScript file imports the npm package, in the file's own style."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PACKAGE = "agent-ratchet"
 
 
 class PackageImport:
-    """The package in one file.
+    """The package's import in one file.
 
     Args:
         file: The file as it is.
@@ -31,13 +31,13 @@ class PackageImport:
         self._file = file
         self._imported = file.imported()
         if file.root.has_error:
-            raise InputError(f"{file.path} does not parse to its end.")
+            raise InputError(f"{file.path} has a syntax error.")
         try:
             file.data.decode()
         except UnicodeDecodeError:
-            raise InputError(f"{file.path} is not in UTF-8: convert the file first.") from None
+            raise InputError(f"{file.path} is not UTF-8: convert the file first.") from None
         if re.search(rb"""export\s+const\s+runtime\s*=\s*["']edge["']""", file.data):
-            raise InputError(f"{file.path} runs at the edge, where the package does not.")
+            raise InputError(f"{file.path} runs on an edge runtime, where the package does not.")
         self._newline = "\r\n" if b"\r\n" in file.data else "\n"
         self._top = [node for node in file.root.children if node.type not in _NOTHING]
         self._imports = [node for node in self._top if node.type == "import_statement"]
@@ -45,12 +45,12 @@ class PackageImport:
         exported = any(node.type == "export_statement" for node in self._top)
         self._module = bool(self._imports) or exported or (module and not self._requires)
         self.name = self._found() or self._free_name()
-        """What the package is called in the file."""
+        """The package's name in the file."""
         self.usable_from = 0 if self._module else self._at()
-        """The first byte where it can be used."""
+        """The first byte at which it can be used."""
 
     def pieces(self) -> tuple[Piece, ...]:
-        """The import, if there is none yet."""
+        """The import, if the file has none yet."""
         if self._found():
             return ()
         texts = [self._file.text(node) for node in (*self._imports, *self._requires)]
@@ -68,7 +68,7 @@ class PackageImport:
         return (Piece(at, at, f"{line}{self._newline}"),)
 
     def declares(self, call: Node, name: str) -> bool:
-        """Whether a call is one of the package's function of a name."""
+        """Whether a call calls the package's function of this name."""
         function = call.child_by_field_name("function")
         if function is None:
             return False
@@ -93,7 +93,7 @@ class PackageImport:
         )
 
     def _at(self) -> int:
-        """Where the import goes: below the others, else above the first statement."""
+        """Where the import goes: below the others, or above the first statement."""
         before = self._imports if self._module else self._requires
         if before:
             end = before[-1].end_byte
@@ -114,7 +114,7 @@ class PackageImport:
         return max(after, self._above_comments(first))
 
     def _above_comments(self, node: Node) -> int:
-        """The first byte of a statement, with the comments that stand right above it."""
+        """The first byte of a statement, including the comments right above it."""
         row = node.start_point[0]
         start = node.start_byte - node.start_point[1]
         before = node.prev_sibling
@@ -134,7 +134,7 @@ def _is_require(text: str) -> bool:
 
 
 def is_module(root: Path, path: str) -> bool:
-    """Whether a file without an import or an export is an ES module, as Node decides it."""
+    """Whether Node takes a file without an import or an export for an ES module."""
     ending = PurePosixPath(path).suffix
     if ending in (".cjs", ".cts"):
         return False

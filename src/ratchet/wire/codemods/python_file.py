@@ -1,4 +1,4 @@
-"""A Python file as it is on disk: its syntax tree, and where its nodes stand in bytes."""
+"""A Python file as it is on disk: its syntax tree, and the byte positions of its nodes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LINE_END = re.compile(rb"\r\n|\r|\n")
 
 
 class PythonFile:
-    """The bytes and the syntax of one file.
+    """The bytes and the syntax tree of a Python file.
 
     Raises:
         InputError: It is not UTF-8, or does not parse.
@@ -36,7 +36,7 @@ class PythonFile:
         first = _LINE_END.search(data)
         self.newline = first.group().decode() if first else "\n"
         self.scopes: dict[str, Scope] = {}
-        """Functions and classes by dotted name; of several, the last."""
+        """Functions and classes by dotted name; the last one where several share a name."""
         self.owner: dict[ast.AST, Scope] = {}
         """The innermost function or class around each node."""
         self._enter(self.tree, "", None)
@@ -63,12 +63,12 @@ class PythonFile:
         return self._starts[node.end_lineno - 1] + node.end_col_offset
 
     def source(self, node: ast.stmt | ast.expr) -> str:
-        """A node's text, with plain line ends."""
+        """A node's text, with `\n` as line ending."""
         text = self.data[self.start(node) : self.end(node)].decode()
         return text.replace("\r\n", "\n").replace("\r", "\n")
 
     def indent(self, node: ast.stmt) -> str:
-        """What stands before a statement in its line."""
+        """What precedes a statement on its line."""
         return self.data[self._starts[node.lineno - 1] : self.start(node)].decode()
 
     def line_after(self, node: ast.stmt) -> int:
@@ -78,7 +78,7 @@ class PythonFile:
         return self._starts[at] if at < len(self._starts) else len(self.data)
 
     def before(self, node: ast.stmt, line: str, *, above: bool = False) -> Piece | None:
-        """A line of its own before a statement; None if the statement shares its line.
+        """A line to insert before a statement; None if the statement shares its line.
 
         Args:
             node: The statement.
@@ -95,7 +95,7 @@ class PythonFile:
         return Piece(at, at, f"{indent}{line}{self.newline}")
 
     def above_comments(self, line: int) -> int:
-        """The number of the first of the lines of comments right before a line; else its own."""
+        """Number of the first of the comment lines right before a line; else the line's own."""
         in_text = {
             number
             for node in ast.walk(self.tree)
@@ -118,7 +118,7 @@ class PythonFile:
                 yield name, scope
 
     def binds_ratchet(self) -> bool:
-        """Whether `import ratchet` stands at its top."""
+        """Whether `import ratchet` is at its top level."""
         return any(
             isinstance(statement, ast.Import)
             and any(alias.name == "ratchet" and alias.asname is None for alias in statement.names)
@@ -126,7 +126,7 @@ class PythonFile:
         )
 
     def import_ratchet(self) -> tuple[Piece, ...]:
-        """What adds `import ratchet` after the first block of imports; empty if it is there."""
+        """Adds `import ratchet` after the first block of imports; empty if it is already there."""
         if self.binds_ratchet():
             return ()
         last: ast.stmt | None = None
@@ -149,7 +149,7 @@ class PythonFile:
 
 
 def is_text(node: ast.stmt) -> bool:
-    """Whether a statement is a string alone, such as a docstring."""
+    """Whether a statement is only a string, such as a docstring."""
     return (
         isinstance(node, ast.Expr)
         and isinstance(node.value, ast.Constant)
@@ -158,7 +158,7 @@ def is_text(node: ast.stmt) -> bool:
 
 
 def dotted(node: ast.AST | None) -> str:
-    """`a.b.c` of a name or attribute; calls in between are skipped, others are empty."""
+    """The dotted name of a name or attribute, calls left out; empty for any other node."""
     if isinstance(node, ast.Name):
         return node.id
     if isinstance(node, ast.Attribute):
@@ -171,7 +171,7 @@ def dotted(node: ast.AST | None) -> str:
 
 
 def own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
-    """The nodes of a function or module in order, without those of functions inside it."""
+    """The nodes of a function or module in order, without those of nested functions."""
     for child in ast.iter_child_nodes(scope):
         if isinstance(child, Scope | ast.Lambda):
             continue
@@ -180,7 +180,7 @@ def own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
 
 
 def _comments(data: bytes) -> int:
-    """How many lines at the top are comments, such as a shebang or a coding."""
+    """How many lines at the top are comments, such as a shebang or an encoding."""
     count = 0
     for line in _LINE_END.split(data):
         if not line.startswith(b"#"):

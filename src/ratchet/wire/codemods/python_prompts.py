@@ -1,4 +1,4 @@
-"""Puts `ratchet.prompt(…)` around prompts in a Python file, and leaves every other byte alone.
+"""Wraps prompts in a Python file in `ratchet.prompt(…)`, and leaves every other byte alone.
 
 A literal that is read once, at import, is wrapped where it stands: `str(ratchet.prompt(name, …))`
 is the same text, and so is `.template.text` of one with slots that the code fills itself. One
@@ -23,7 +23,7 @@ _STRING = re.compile(r"([A-Za-z]*)('''|\"\"\"|'|\")")
 
 
 class PromptEdits:
-    """Edits of one file.
+    """Changes to a Python file.
 
     Args:
         file: The file as it is.
@@ -42,12 +42,12 @@ class PromptEdits:
         self._has_str = "str" not in _bound_names(file.tree)
         self._declares = _declaring_names(file.tree)
         self.bound: list[str] = []
-        """Names of the prompts that are declared."""
+        """Names of the prompts that these changes declare."""
         self.at_import = False
-        """Whether one of them is read when the module is imported."""
+        """Whether any of them is read when the module is imported."""
 
     def pieces(self) -> tuple[Piece, ...]:
-        """All pieces, with the import."""
+        """All pieces, including the import."""
         return (*self._import, *self._pieces)
 
     def _import_piece(self) -> tuple[Piece, ...]:
@@ -64,14 +64,14 @@ class PromptEdits:
         return (Piece(imported.start, imported.end, text),)
 
     def _usable_from(self) -> int:
-        """The first byte at which the module is imported."""
+        """The first byte after the module's import."""
         if self._import:
             return self._import[0].start
         node = next(statement for statement in self._file.tree.body if _imports_ratchet(statement))
         return self._file.end(node)
 
     def bind(self, name: str, start: int, end: int) -> str:
-        """Declare the prompt at these bytes; returns why it is left alone, or nothing."""
+        """Declare the prompt at these bytes; returns why it was left alone, or nothing."""
         before, at_import = list(self._pieces), self.at_import
         try:
             self._declare(name, start, end)
@@ -85,12 +85,14 @@ class PromptEdits:
         file = self._file
         match = self._spans.get((start, end))
         if match is None:
-            raise Refused("It is put together from several pieces: write it as one literal first.")
+            raise Refused("It is composed of several pieces: write it as one literal first.")
         node, parents = match
         self._refuse(node, parents, start, end)
         docstring = isinstance(parents[-1], ast.Expr)
         if docstring and not _is_docstring_of_class(node, parents):
-            raise Refused("It is the docstring of a function or module; give the text a name.")
+            raise Refused(
+                "It is the docstring of a function or module; assign the text to a variable."
+            )
         fields: dict[str, str] = {}
         plain = text_without_slots(node) if isinstance(node, ast.JoinedStr) else None
         if isinstance(node, ast.Constant):
@@ -102,7 +104,7 @@ class PromptEdits:
             assert isinstance(node, ast.JoinedStr)
             text, fields = template_of(node)
         if not _is_unicode(text):
-            raise Refused("It holds half of a character, which cannot be stored.")
+            raise Refused("It contains half of a surrogate pair, which cannot be stored.")
         literal = self._literal(file.data[start:end].decode(), node, text)
         engine = _engine(text, is_template=bool(fields))
         body = f"{self._module}.prompt({_quoted(name)}, {literal}{engine})"
@@ -138,33 +140,33 @@ class PromptEdits:
         return f"str({prompt})" if self._has_str else f"{prompt}.__str__()"
 
     def _add(self, piece: Piece) -> None:
-        """Keep a piece.
+        """Record a piece.
 
         Raises:
             Refused: It stands above the import, or cannot be written in the file's encoding.
         """
         if piece.start < self._usable_from():
-            raise Refused("It stands above the imports, where Ratchet is not imported yet.")
+            raise Refused("It is above the imports, where Ratchet is not imported yet.")
         if not piece.text.isascii() and not _is_utf8(self._file.data):
-            raise Refused("Its file is not in UTF-8: convert the file first.")
+            raise Refused("Its file is not UTF-8: convert the file first.")
         self._pieces.append(piece)
 
     def _refuse(self, node: ast.expr, parents: list[ast.AST], start: int, end: int) -> None:
-        """Raise Refused where a call cannot stand in the literal's place."""
+        """Raise Refused where a call cannot replace the literal."""
         if any(isinstance(parent, ast.JoinedStr) for parent in parents):
-            raise Refused("It stands inside another f-string: move it to a name first.")
+            raise Refused("It is inside another f-string: assign it to a variable first.")
         if isinstance(parents[-1], ast.pattern | ast.MatchValue):
             raise Refused("It is a pattern of a match statement, not a text.")
         if self._is_declared(parents):
-            raise Refused("It is declared already.")
+            raise Refused("It is already declared.")
         if any(piece.start < end and start < piece.end for piece in self._pieces):
-            raise Refused("It is declared already, under the name of another prompt.")
+            raise Refused("It is already declared, under the name of another prompt.")
         for inner, outer in zip([*parents[1:], node], parents, strict=True):
             note = getattr(outer, "annotation", None) or getattr(outer, "returns", None)
             if inner is note:
                 raise Refused("It is part of a type, not a text.")
             if isinstance(outer, ast.AnnAssign) and "Literal" in ast.unparse(outer.annotation):
-                raise Refused("Its type says that it is this very literal; loosen the type first.")
+                raise Refused("Its type allows only this very text: widen the type first.")
 
     def _is_declared(self, parents: list[ast.AST]) -> bool:
         return any(
@@ -173,13 +175,13 @@ class PromptEdits:
         )
 
     def _literal(self, source: str, node: ast.expr, text: str) -> str:
-        """The literal in the new place: as it stands, or rewritten where it was an f-string."""
+        """The literal as written in the call: unchanged, or rewritten if it was an f-string."""
         if isinstance(node, ast.Constant):
             # Lines of an implicit concatenation continue inside the call's brackets.
             return source
         old = source.replace("\r\n", "\n").replace("\r", "\n")
         if _has_comment(old):
-            raise Refused("Comments stand between its pieces: move them above it first.")
+            raise Refused("There are comments between its pieces: move them above it first.")
         plain = _STRING.sub(lambda m: re.sub("[fF]", "", m[1]) + m[2], old, count=1)
         quote = _STRING.match(plain)
         assert quote is not None
@@ -187,13 +189,13 @@ class PromptEdits:
         try:
             quoted = write_text(text, shell)
             if ast.literal_eval(quoted) != text:
-                raise ValueError("it reads back as another text")
+                raise ValueError("it would be read back as another text")
         except (ValueError, SyntaxError) as error:
             raise Refused(f"Its text cannot be written as one literal: {error}.") from None
         return quoted.replace("\n", self._file.newline)
 
     def _call_scope(self, node: ast.expr, parents: list[ast.AST]) -> ast.AST | None:
-        """The function whose call reads the literal; None if it is read at import."""
+        """The function whose calls read the literal; None if it is read at import."""
         for inner, outer in zip([*parents[1:], node], parents, strict=True):
             if isinstance(outer, Function):
                 if inner in outer.body:
@@ -211,7 +213,7 @@ class PromptEdits:
         return variable
 
     def _top_of(self, statement: ast.stmt) -> int:
-        """The first byte of the line of a statement, above its decorators and comments."""
+        """The first byte of a statement's line, above its decorators and comments."""
         file = self._file
         line = min(node.lineno for node in [statement, *getattr(statement, "decorator_list", [])])
         line = file.above_comments(line)
@@ -221,7 +223,7 @@ class PromptEdits:
         return max(at, self._import[0].start) if self._import else max(at, self._mark)
 
     def _literals(self) -> dict[tuple[int, int], tuple[ast.expr, list[ast.AST]]]:
-        """Text expressions by their bytes, with what is around each, outermost first."""
+        """String expressions by their bytes, with the nodes around each, outermost first."""
         literals: dict[tuple[int, int], tuple[ast.expr, list[ast.AST]]] = {}
         stack: list[tuple[ast.AST, list[ast.AST]]] = [(self._file.tree, [])]
         while stack:
@@ -236,7 +238,7 @@ class PromptEdits:
         return literals
 
     def _module_name(self) -> str:
-        """What `ratchet` is called here: the module may use that name for something else."""
+        """The name for `ratchet` here: the module may use that name for something else."""
         bound = _bound_names(self._file.tree)
         name = "ratchet"
         while name in bound:
@@ -245,7 +247,7 @@ class PromptEdits:
 
 
 def _bound_names(tree: ast.AST) -> set[str]:
-    """Names that a file gives to something; `import ratchet` is no other thing of that name."""
+    """Names that a file binds, except by `import ratchet`."""
     bound: set[str] = set()
     for node in ast.walk(tree):
         match node:
@@ -269,7 +271,7 @@ def _bound_names(tree: ast.AST) -> set[str]:
 
 
 def _declaring_names(tree: ast.AST) -> set[str]:
-    """What `ratchet.prompt` is called in a file."""
+    """The name of `ratchet.prompt` in a file."""
     declaring = {"ratchet.prompt"}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -325,13 +327,13 @@ def _engine(text: str, *, is_template: bool) -> str:
         PromptTemplate(text)
     except InputError as error:
         if is_template:
-            raise Refused(f"It is no template: {error.message}") from None
+            raise Refused(f"It is not a valid template: {error.message}") from None
         return ', engine="plain"'
     return ""
 
 
 def _reads_as_written(text: str) -> bool:
-    """Whether a template without values reads as it is written: it has no slots and no braces."""
+    """Whether a template without values reads as written: it has no slots and no braces."""
     template = PromptTemplate(text)
     return not template.placeholders and template.format() == text
 

@@ -1,4 +1,4 @@
-"""What the recorded run did outside of itself, with a proposal for each line."""
+"""What the recorded run did outside of itself, each with a proposal."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from pathlib import PurePosixPath
 
 import msgspec
 
+from ratchet.sandbox.executables import portable_name
 from ratchet.types import InputError
 from ratchet.wire.recording.recording import Contact, Recording
 
 READING = ("GET", "HEAD", "OPTIONS")
-"""Methods that by HTTP's definition change nothing."""
+"""Methods that by definition of HTTP change nothing."""
 
 
 class OutsideAct(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,11 +24,11 @@ class OutsideAct(msgspec.Struct, frozen=True, kw_only=True):
     key: str
     """The list in [agent.allow]: `hosts`, `programs` or `folders`."""
     subject: str
-    """As it stands in that list."""
+    """As written in that list."""
     said: str
-    """What was seen, for people."""
+    """What was seen, in words."""
     allow: bool
-    """The proposal."""
+    """Whether rollouts may do it, as proposed."""
 
 
 def outside_acts(recording: Recording, allowed: Iterable[str] = ()) -> tuple[OutsideAct, ...]:
@@ -60,7 +61,7 @@ def outside_acts(recording: Recording, allowed: Iterable[str] = ()) -> tuple[Out
         acts.append(OutsideAct(key="hosts", subject=subject, said=_requests(contact), allow=allow))
     for program in recording.programs:
         starts = f"started {program.count} times" if program.count > 1 else "started once"
-        subject = _program_name(program.path, recording.root)
+        subject = portable_name(program.path, recording.root)
         acts.append(OutsideAct(key="programs", subject=subject, said=starts, allow=True))
     folders = Counter(
         _folder(write.path) for write in recording.writes if write.place in ("home", "elsewhere")
@@ -92,23 +93,15 @@ def _key(subject: str, root: str) -> str:
         return "hosts"
     if shutil.which(subject) is None:
         raise InputError(
-            f"--allow {subject} is no program on the PATH, and the recorded run contacted no such"
-            " host.",
+            f"--allow {subject} is no program on the PATH, and the recorded run contacted no such "
+            "host.",
             hint="Name a host with its port, such as api.tavily.com:443, or a folder with a slash.",
         )
     return "programs"
 
 
-def _program_name(path: str, root: str) -> str:
-    """A program as it would be named on another machine: within the project, or on the PATH."""
-    file = PurePosixPath(path)
-    if file.is_relative_to(root):
-        return file.relative_to(root).as_posix()
-    return file.name if shutil.which(file.name) == path else path
-
-
 def _folder(path: str) -> str:
-    """The folder of a file; in the home folder the one that stands there."""
+    """The folder of a file; for a file in the home folder, the folder directly in it."""
     parts = PurePosixPath(path).parts
     if parts[0] == "~":
         return "/".join(parts[:2])

@@ -1,4 +1,4 @@
-"""Which of the prompts that reached the model can be declared, and under which names."""
+"""Which prompts that reached the model can be declared, and under which names."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ TEXT = (".txt", ".md", ".markdown", ".j2", ".jinja", ".jinja2", ".prompt", ".tmp
 
 
 class Declarations(msgspec.Struct, frozen=True):
-    """What of the recorded prompts is declared."""
+    """Which of the recorded prompts are declared."""
 
     literals: tuple[PromptLiteral, ...]
     """In code."""
     files: tuple[PromptFile, ...]
-    """Of text or data, for `[[prompt_files]]`."""
+    """In text or data files, for `[[prompt_files]]`."""
     left: tuple[LeftAlone, ...]
 
 
 def declarations(root: Path, prompts: Sequence[SentPrompt]) -> Declarations:
-    """Decide what is declared: a text that stands in one place, in code or a file of its own.
+    """Decide what to declare: a text that occurs in one place, in code or in a file of its own.
 
     Args:
         root: The project's folder.
@@ -56,20 +56,22 @@ def declarations(root: Path, prompts: Sequence[SentPrompt]) -> Declarations:
                 for twin, twin_source in zip(prompts, sources, strict=True)
                 if twin_source.text == source.text and twin is not prompt
             )
-            why = f"The same text stands at {', '.join(places)} too; which was sent is not known."
+            why = (
+                f"The same text is also at {', '.join(places)}; which of them was sent is unknown."
+            )
         elif ending in CODE:
             name = _free(_name(source), used_names)
             literals.append(PromptLiteral(name, prompt.path, prompt.start, prompt.end))
         elif ending.removeprefix(".") in FORMATS:
             field = _field(source)
             if field is None:
-                why = "No field of its own in this file holds it."
+                why = "It is not the value of a single field in this file."
             else:
                 fields.setdefault(prompt.path, []).append(field)
         elif ending in TEXT:
             fields.setdefault(prompt.path, [])
         else:
-            why = f"Prompts are not declared in files that end with {ending or prompt.path}."
+            why = f"Prompts cannot be declared in files that end with {ending or prompt.path}."
         if why:
             left.append(LeftAlone(prompt.beginning, Place(prompt.path, prompt.line), why))
     files = [PromptFile(path, tuple(names)) for path, names in fields.items()]
@@ -84,7 +86,7 @@ class _Source(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The whole text, without the form of its white space."""
+        """The whole text, with its white space normalised."""
         return " ".join(self.literal.value.split())
 
 
@@ -98,7 +100,7 @@ def _source(root: Path, prompt: SentPrompt) -> _Source:
 
 
 def _named(files: Sequence[PromptFile]) -> Iterator[PromptFile]:
-    """Files of one stem get names that differ."""
+    """Give files with the same stem different names."""
     stems = Counter(PurePosixPath(file.path).stem for file in files)
     for file in files:
         path = PurePosixPath(file.path)
@@ -109,7 +111,7 @@ def _named(files: Sequence[PromptFile]) -> Iterator[PromptFile]:
 
 
 def _name(source: _Source) -> str:
-    """What the program calls the text; else the file's name."""
+    """The program's name for the text; else the file's name."""
     file = source.file
     around = surroundings(file.text, blanked(file.text, file.literals), source.literal.span)
     words = [name for name in (*around.names, around.function) if name]
@@ -120,7 +122,7 @@ def _name(source: _Source) -> str:
 
 
 _SAYING_NOTHING = frozenset({"content", "role", "messages", "text", "input", "return", "self"})
-"""Names that any message has."""
+"""Names that any message may have."""
 
 
 def _free(name: str, used_names: set[str]) -> str:
@@ -132,7 +134,7 @@ def _free(name: str, used_names: set[str]) -> str:
 
 
 def _field(source: _Source) -> str | None:
-    """The keys that lead to a prompt in a file of data, joined by dots; None without a place."""
+    """The keys that lead to a prompt in a data file, joined by dots; None if there are none."""
     file, (start, end) = source.file, source.literal.span
     form = FORMATS[PurePosixPath(file.path).suffix.lower().removeprefix(".")]
     try:

@@ -1,4 +1,4 @@
-"""Everything that a recorded run says about how to wire its agent."""
+"""Everything that a recorded run tells about wiring its agent."""
 
 from __future__ import annotations
 
@@ -25,35 +25,37 @@ class Wiring(msgspec.Struct, frozen=True, kw_only=True):
 
     mode: Literal["entry", "command", "service"]
     label: str
-    """The function with its place, the command, or the URL."""
+    """The function and its place, the command, or the URL."""
     agent: dict[str, Any]
     """The table [agent] of ratchet.toml."""
     task_input: Any
-    """The recorded input, as a task has it; None where the command takes none."""
+    """The recorded input, as a task has it; None if the command takes none."""
     output: Any
-    """What came out in the recorded run."""
+    """The output of the recorded run."""
     fields: tuple[str, ...]
-    """Names of the input's fields; empty if it is one value."""
+    """Names of the input's fields; empty if it is a single value."""
     parameter: str
-    """Name of that one value."""
+    """Name of that single value."""
     absent: tuple[str, ...] = ()
-    """What the recorded run created in the project and rollouts begin without."""
+    """Files that the recorded run created in the project; rollouts begin without them."""
 
 
 class Derived(msgspec.Struct, frozen=True, kw_only=True):
-    """What a recorded run says."""
+    """What a recorded run tells."""
 
     wirings: tuple[Wiring, ...]
     """The ways to run it, best first."""
     inputs: tuple[OwnerValue, ...]
-    """What the owner gave that is the task's input."""
+    """The owner's values that are the task's input."""
     prompts: tuple[SentPrompt, ...]
     acts: tuple[OutsideAct, ...]
     written_input: str
-    """Where the source has the first user's text itself, as FILE:LINE; empty if nowhere, or if the
+    """Where the source itself has the first user message, as FILE:LINE; empty if nowhere, or if the
     owner gave it."""
     read_word: str = ""
     """Without an input: a word of the command that names a data file which the run read."""
+    function: str = ""
+    """Where the interpreter has no SDK: the function that would be the entry, and its place."""
 
 
 def derive(
@@ -76,10 +78,13 @@ def derive(
     values = owner_values(recording.run)
     inputs = _chosen(values, chosen) if chosen else reached(recording, values)
     python = recording.python
-    wirings = []
-    if inputs and python is not None and python.sdk:
-        hosts = model_hosts(recording)
-        wirings = [_of_entry(entry, hosts) for entry in entry_points(root, recording, inputs)]
+    hosts, wirings, function = model_hosts(recording), list[Wiring](), ""
+    if inputs and python is not None:
+        entries = [_of_entry(entry, hosts) for entry in entry_points(root, recording, inputs)]
+        if python.sdk:
+            wirings = entries
+        elif entries:
+            function = entries[0].label
     program = _of_program(recording, _for_program(inputs))
     if (movable := _on_any_port(program)) is not None:
         wirings.append(movable)
@@ -95,6 +100,7 @@ def derive(
         acts=outside_acts(recording, allowed),
         written_input="" if inputs else question,
         read_word="" if inputs else _read_word(recording, values),
+        function=function,
     )
 
 
@@ -108,13 +114,13 @@ def _chosen(values: Sequence[OwnerValue], chosen: Sequence[str]) -> tuple[OwnerV
 
 
 def _for_program(inputs: Sequence[OwnerValue]) -> tuple[OwnerValue, ...]:
-    """The inputs of a program, whose arguments are not seen: texts with a space say most."""
+    """The inputs of a program whose arguments are not seen; texts with a space are preferred."""
     sentences = tuple(value for value in inputs if " " in as_text(value.value).strip())
     return sentences or tuple(inputs)
 
 
 def model_hosts(recording: Recording) -> list[str]:
-    """Hosts of model calls from Python that no variable is set for, in every agent's rollouts.
+    """Hosts of Python's model calls for which no variable is set; every rollout may reach them.
 
     Whether a client would take its address from a variable that is not set cannot be seen, nor
     which one it takes where another variable than the libraries' own stands for it as well.
@@ -155,13 +161,13 @@ def _of_entry(entry: EntryPoint, hosts: Sequence[str]) -> Wiring:
 
 
 def _leading(recording: Recording) -> list[str]:
-    """The owner's own variables that lead programs in other languages than Python."""
+    """The owner's own variables that route programs in languages other than Python."""
     led = {name for call in recording.calls if not call.in_python for name in call.variables}
     return [name for name in recording.base_url_variables if name in led]
 
 
 def _on_any_port(service: Wiring) -> Wiring | None:
-    """A started service whose command names its port, which may then be another one."""
+    """A started service whose command names its port, so that rollouts can use another port."""
     serve = service.agent.get("serve", "")
     port = urlsplit(service.agent.get("url", "")).port
     moved = re.sub(rf"(?<!\d){port}(?!\d)", "{port}", serve) if port else serve

@@ -1,4 +1,4 @@
-"""The functions that may be the agent's entry, from the stacks of the recorded model calls.
+"""The functions that may be the agent's entry, found in the stacks of the recorded model calls.
 
 An entry encloses all model calls, got the owner's input as an argument, and returned something.
 Which of them works is for the verifier to say: it tries them in this order.
@@ -42,7 +42,7 @@ class EntryPoint(msgspec.Struct, frozen=True, kw_only=True):
     output: Any
     """What it returned in the recorded run."""
     fields: tuple[str, ...]
-    """Names of the task input's fields; empty if it is one value."""
+    """Names of the task input's fields; empty if it is a single value."""
 
 
 def entry_points(
@@ -72,7 +72,7 @@ def entry_points(
 
 
 def enclosing(recording: Recording) -> tuple[Frame, ...]:
-    """The frames of the repository that all model calls with a known stack have in common."""
+    """The repository's frames that are common to all model calls with a known stack."""
     stacks = [call.stack for call in recording.calls if call.stack]
     if not stacks or len(stacks) < len(recording.calls):
         return ()
@@ -81,19 +81,20 @@ def enclosing(recording: Recording) -> tuple[Frame, ...]:
 
 
 def _is_prompt(text: str, prompts: Sequence[str]) -> bool:
-    """Whether a constant is a system prompt, or a part of one that is no word by chance."""
+    """Whether a constant is a system prompt, or a part of one that is too long to be there by
+    chance."""
     return text in prompts or (
         len(text) >= MIN_CONSTANT and any(text in prompt for prompt in prompts)
     )
 
 
 def _is_guarded(file: Path) -> bool:
-    """Whether a program's own code runs only when it is started, and not when it is imported."""
+    """Whether a program's own code runs only when it is started, not when it is imported."""
     return _GUARD.search(file.read_text(encoding="utf-8", errors="replace")) is not None
 
 
 def _is_reachable(frame: Frame) -> bool:
-    """Whether a task can call it: by its name, with a result."""
+    """Whether a task can call it: it has a name and returns a result."""
     if frame.kind == "module" or "<" in frame.function:
         return False
     returned = frame.returned
@@ -138,7 +139,7 @@ def _entry(
 
 
 def _constructed(frame: Frame, recording: Recording) -> dict[str, Any] | None:
-    """The arguments of the constructor whose object ran the method; None if they are not known."""
+    """Arguments of the constructor of the method's object; None if they are unknown."""
     owner = frame.function.rpartition(".")[0]
     for constructor in recording.constructors:
         if constructor.file == frame.file and constructor.function == f"{owner}.__init__":
@@ -154,7 +155,7 @@ def _constants(arguments: Sequence[Argument]) -> dict[str, Any] | None:
 
 
 def _is_usable(argument: Argument) -> bool:
-    """Whether settings can hold it as the function got it; TOML has no null."""
+    """Whether the settings can hold the value as the function received it; TOML has no null."""
     starred = argument.name.startswith("*")
     return argument.whole and not starred and not _has_null(argument.value)
 
@@ -168,7 +169,7 @@ def _has_null(value: Any) -> bool:
 
 
 def escaped(value: Any) -> Any:
-    """A constant as settings have it: braces that would be read as a placeholder are doubled."""
+    """A constant as the settings hold it: braces that look like a placeholder are doubled."""
     if isinstance(value, str):
         return value.replace("{", "{{").replace("}", "}}") if has_placeholders(value) else value
     if isinstance(value, dict):
@@ -179,7 +180,7 @@ def escaped(value: Any) -> Any:
 
 
 def importable(frame: Frame) -> tuple[str, str]:
-    """The name that a frame's module is imported by, and the folder that it is imported from."""
+    """The name by which a frame's module is imported, and the folder from which."""
     file = PurePosixPath(frame.file)
     path_parts = (*file.parent.parts, file.stem)
     if file.stem == "__init__":
@@ -194,7 +195,7 @@ def importable(frame: Frame) -> tuple[str, str]:
 
 
 def _holds(value: Any, owner_values: dict[str, OwnerValue]) -> bool:
-    """Whether a value is one that the owner gave, or an object with one in a field."""
+    """Whether a value came from the owner, or is an object with such a value in a field."""
     return as_text(value) in owner_values or any(
         as_text(leaf) in owner_values and not isinstance(leaf, bool | None)
         for leaf in _fields(value)
@@ -202,7 +203,7 @@ def _holds(value: Any, owner_values: dict[str, OwnerValue]) -> bool:
 
 
 def _fields(value: Any) -> Iterator[Any]:
-    """The leaves of an object; a list of words is the command line, and not the task."""
+    """The leaves of an object; a list of words is the command line, not the task."""
     if isinstance(value, dict):
         for inner in value.values():
             yield from _fields(inner)

@@ -18,14 +18,14 @@ from ratchet.wire.recording.recording import CommandRun, Recording, ServiceRun
 Place = Literal["word", "stdin", "query", "body"]
 
 SHORT = 3
-"""A text of so few characters occurs in prompts by chance."""
+"""A text this short occurs in prompts by chance."""
 
 
 LONGEST_READ = 65_536
-"""Characters of a file that are read."""
+"""Characters read of a file."""
 
 COMPARED = 400
-"""Characters at the beginning of a file that are looked for in what reached the model."""
+"""Characters at the beginning of a file that are looked for in the model calls."""
 
 
 class OwnerValue(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,12 +33,12 @@ class OwnerValue(msgspec.Struct, frozen=True, kw_only=True):
 
     place: Place
     path: tuple[str | int, ...]
-    """Index of the word or of the line, none for all of standard input; keys and indices of a body;
-    name of a query's field."""
+    """Index of the word or of the line, none for all of standard input; keys and indices in a body;
+    name of a query field."""
     value: Any
-    """A text; in a body also a number or a truth value."""
+    """A text; in a body also a number or a Boolean."""
     prefix: str = ""
-    """What stands before it in its word, as `--question=`."""
+    """What precedes it in its word, as `--question=`."""
 
     @property
     def name(self) -> str:
@@ -67,7 +67,7 @@ def owner_values(run: CommandRun | ServiceRun) -> tuple[OwnerValue, ...]:
 
 
 def reached(recording: Recording, values: Sequence[OwnerValue]) -> tuple[OwnerValue, ...]:
-    """Those values that reached a model call: in an argument of its functions, or in its texts.
+    """The values that reached a model call: as an argument of its functions, or in its texts.
 
     What reached none is part of how the program is started, such as a module's name or a port.
     Standard input that reached one as a whole, such as a diff, is one value. A file that a word
@@ -131,7 +131,8 @@ def _reached(recording: Recording, value: OwnerValue) -> bool:
 
 
 def _stands_in(value: str, text: str) -> bool:
-    """Whether a value stands in a text; a word not as a part of one: `eval` in `evaluated`."""
+    """Whether a value occurs in a text; a single word must not be part of a longer one, as `eval`
+    in `evaluated`."""
     if not (value.isascii() and value.isalnum()):
         return value in text
     return re.search(rf"\b{value}\b", text) is not None
@@ -159,7 +160,7 @@ def _content_reached(recording: Recording, word: str) -> bool:
 
 
 def _texts_in(content: str) -> list[str]:
-    """The texts of a JSON document that are sentences; none of any other content."""
+    """The texts in a JSON document that are sentences; none for any other content."""
     try:
         leaves = _leaves(json.loads(content), ())
     except (ValueError, RecursionError):
@@ -168,14 +169,14 @@ def _texts_in(content: str) -> list[str]:
 
 
 def as_text(value: Any) -> str:
-    """A value as it would stand in a command line."""
+    """A value as it would be written in a command line."""
     if isinstance(value, str):
         return value
     return json.dumps(value, ensure_ascii=False) if value is not None else ""
 
 
 def body_of(run: ServiceRun) -> Any:
-    """The body of a request: decoded, or the text itself where it is no JSON; None without one."""
+    """The body of a request: decoded, or the text itself if it is not JSON; None without one."""
     if not run.data:
         return None
     try:
@@ -185,7 +186,7 @@ def body_of(run: ServiceRun) -> Any:
 
 
 def _words(argv: Sequence[str]) -> Iterator[OwnerValue]:
-    """The words after the program's own: an interpreter's module or script belongs to it."""
+    """The words after the program's own, which include an interpreter's module or script."""
     option = ""
     for index in range(_begin(argv), len(argv)):
         word = argv[index]

@@ -1,4 +1,4 @@
-"""The recorded command or request as a template with the task's input in its places."""
+"""The recorded command or request as a template for the task's input."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class ProgramTemplate(msgspec.Struct, frozen=True, kw_only=True):
     task_input: Any
     """The recorded input, as a task has it."""
     output: Any
-    """What the program answered in the recorded run."""
+    """The program's answer in the recorded run."""
     fields: tuple[str, ...]
-    """Names of the task input's fields; empty if it is one value."""
+    """Names of the task input's fields; empty if it is a single value."""
 
 
 def program_template(recording: Recording, inputs: Sequence[OwnerValue]) -> ProgramTemplate:
-    """The owner's command with placeholders in the places of the inputs.
+    """The owner's command with placeholders for the inputs.
 
     Args:
         recording: The recorded run.
@@ -85,7 +85,7 @@ def program_template(recording: Recording, inputs: Sequence[OwnerValue]) -> Prog
 
 
 def _answer_file(recording: Recording) -> tuple[str, Any] | None:
-    """The one file that a run without output wrote in the project, as a setting, and its answer."""
+    """The one file that a run without output wrote, as a setting, and its content."""
     written = [
         write.path
         for write in recording.writes
@@ -120,7 +120,7 @@ def _request_settings(run: ServiceRun, slots: Mapping[OwnerValue, str]) -> dict[
 
 
 def _stdin(text: str, slots: Mapping[OwnerValue, str]) -> str:
-    """Standard input with placeholders: in place of all of it, or of the lines that are input."""
+    """Standard input with placeholders: for all of it, or for the lines that are input."""
     lines = text.splitlines(keepends=True)
     of_stdin = {value.path: slot for value, slot in slots.items() if value.place == "stdin"}
     if () in of_stdin:
@@ -137,12 +137,12 @@ def _stdin(text: str, slots: Mapping[OwnerValue, str]) -> str:
 
 
 def _quoted(word: str) -> str:
-    """A word as a command line has it; placeholders stay readable."""
+    """A word as in a command line; placeholders stay readable."""
     return word if _PLACEHOLDER.fullmatch(word) else shlex.quote(word)
 
 
 def answer_in(response: Any, recording: Recording) -> tuple[str, str] | None:
-    """Where a service's answer holds what the model said last, and the text there.
+    """Where a service's answer holds the model's last text, and that text.
 
     In the last item of a list of several, it is looked for in the last: their number may vary.
     """
@@ -157,7 +157,7 @@ def answer_in(response: Any, recording: Recording) -> tuple[str, str] | None:
 
 
 def answer_in_events(response: str, recording: Recording) -> tuple[str, str] | None:
-    """The path at which a stream's events hold what the model said last, and the text there."""
+    """The path at which a stream's events hold the model's last text, and that text."""
     streamed = re.search(r"^data:", response, re.MULTILINE) is not None
     texts: dict[str, str] = {}
     for event in events_of(response.encode(), streamed=streamed):

@@ -27,12 +27,12 @@ from ratchet.wire.deriving.text_owners import (
 from ratchet.wire.recording.recording import ModelText, Recording
 
 EXAMPLES = 2
-"""Examples in a conversation from which its user's texts are tasks. One may be a greeting, or rules
-that the model is said to have understood."""
+"""Examples in a conversation from which on its user messages are tasks. A single one may be a
+greeting, or rules that the model is said to have understood."""
 
 
 class SentPrompt(msgspec.Struct, frozen=True, kw_only=True):
-    """A text of the source that reached the model."""
+    """A text in the source that reached the model."""
 
     path: str
     """File, relative to the root, with forward slashes."""
@@ -43,22 +43,22 @@ class SentPrompt(msgspec.Struct, frozen=True, kw_only=True):
     """Number of model calls that sent it."""
     start: int
     end: int
-    """Bytes of the whole literal in the file as it is on disk."""
+    """Byte span of the whole literal in the file as it is on disk."""
 
 
 class SentTexts(NamedTuple):
-    """What stands in the source of the texts that model calls sent."""
+    """Where the source holds the texts that model calls sent."""
 
     prompts: dict[SentSource, int]
     """With the number of calls."""
     question: SentSource | None
-    """Of the data in the first user's text, the longest."""
+    """The longest data file in the first user message."""
 
 
 def sent_prompts(
     root: Path, paths: Iterable[str], recording: Recording, inputs: Sequence[str]
 ) -> tuple[tuple[SentPrompt, ...], str]:
-    """Find what was sent in the source: each constant piece of a literal stands in a sent text.
+    """Find what was sent in the source: each constant piece of a literal must occur in a sent text.
 
     Left out are words that only stand in another literal's text, names and descriptions put into
     its slots, further lines of a prompt that is put together, the input that begins a conversation,
@@ -152,7 +152,7 @@ def sent_sources(
 def _sources(
     file: LiteralFile, texts: Sequence[str], inputs: Sequence[str]
 ) -> Iterable[SentSource]:
-    """The literals of a file that stand in some text; of nested ones, the outermost."""
+    """The literals of a file that occur in some sent text; of nested ones, the outermost."""
     spans: list[tuple[int, int]] = []
     for literal in sorted(file.literals, key=lambda literal: literal.span[0] - literal.span[1]):
         literals = (literal, *with_placeholders(literal))
@@ -182,7 +182,7 @@ def _without_copies(sources: Sequence[SentSource], used: set[str]) -> list[SentS
 def _prompts_of(
     sent_texts: Sequence[ModelText], owners: Mapping[str, Sequence[SentSource]]
 ) -> Iterable[SentSource]:
-    """The prompts of one call: what tells the model something, else the word or two there are."""
+    """The prompts of a call: texts that instruct the model; else the few words there are."""
     sent_texts = [sent for sent in sent_texts if sent.role in ("system", "user")]
     placed = [(source, sent) for sent in sent_texts for source in owners[sent.text]]
     telling = [
@@ -199,7 +199,7 @@ def _inputs(
     owners: Mapping[str, Sequence[SentSource]],
     given: Collection[str],
 ) -> Iterable[SentSource]:
-    """The first text of a user in an instructed conversation: its input, wherever it is written.
+    """The first user message of an instructed conversation: its input, wherever it is written.
 
     Where the task's own input is the instruction, the user's text is none.
     """
@@ -210,7 +210,7 @@ def _inputs(
 
 
 def _shown(calls: Sequence[Sequence[ModelText]]) -> set[str]:
-    """The user's texts of conversations in which several examples show the model what to answer.
+    """The user messages of conversations in which several examples show the model what to answer.
 
     An example is a user's text with an answer that no call had asked for.
     """

@@ -1,4 +1,4 @@
-"""The texts that went to the model: recorded ones, and those of the wired agent beside them."""
+"""The texts sent to the model in the recorded run, compared with those of the wired agent."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def unlike(recording: Recording, other_calls: Sequence[Sequence[ModelText]]) -> 
             continue
         nearest = max(left, key=lambda call_texts: _likeness(texts, call_texts), default=None)
         if nearest is None:
-            clauses.append(f"call {call.number + 1} was not made again")
+            clauses.append(f"call {call.number + 1} was not repeated")
             continue
         left.remove(nearest)
         clauses.append(_difference(call.number + 1, "\n".join(texts), "\n".join(nearest)))
@@ -38,7 +38,7 @@ def unlike(recording: Recording, other_calls: Sequence[Sequence[ModelText]]) -> 
 
 
 def nearest_call(calls: Sequence[WatchedCall], request: Any) -> WatchedCall:
-    """The recorded call that a request repeats, or whose texts are most like it.
+    """The recorded call that a request repeats, or whose texts are most similar.
 
     Args:
         calls: At least one.

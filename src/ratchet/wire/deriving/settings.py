@@ -20,16 +20,17 @@ _HEAD = (
 _SHOWN = ("hosts", "programs", "folders")
 """Keys of [agent.allow] that are written even without a value, to be filled in."""
 _COMMENTS = {
-    "agent": "What a rollout runs for each task; {input} stands for the task's input.",
+    "agent": "The command of a rollout; {input} stands for the task's input.",
     "agent.prompts": "Nothing is declared in the source: prompts are found in the model calls.",
-    "agent.model_hosts": "Hosts that its model calls go to by themselves.",
-    "agent.arguments": "What each parameter gets.",
+    "agent.model_hosts": "Hosts that its model calls go to directly.",
+    "agent.arguments": "The value of each parameter.",
     "agent.construct": "Arguments of the class.",
     "agent.allow": "What rollouts may do outside of their own copy of the project.",
     "prompt_files": "Files whose texts are prompts.",
-    "run.timeout_s": "Seconds that a rollout may take, and a service its start.",
+    "run.timeout_s": "Time limit of a rollout, and of a service's start, in seconds.",
     "run.import_per_candidate": "Prompts are read while the agent is imported.",
-    "evaluators": "What scores an answer; for others: ratchet evaluators list --built-in",
+    "evaluators": "The evaluator that scores an answer; for others: ratchet evaluators list "
+    "--built-in",
 }
 
 
@@ -94,6 +95,6 @@ def _prompt_file(file: PromptFile) -> dict[str, Any]:
 
 
 def tasks_text(starters: Starters) -> str:
-    """The content of the task file: one JSON object a line."""
+    """The content of the task file: one JSON object per line."""
     lines = (json.dumps(task, ensure_ascii=False) for task in starters.tasks)
     return "".join(f"{line}\n" for line in lines)

@@ -13,7 +13,7 @@ MOST = 500
 """Rows of a data file that become tasks."""
 
 SCORED_BY = {"sql": "sql"}
-"""The evaluator that compares what a column of answers holds, by the column's name."""
+"""Evaluators by the name of the answer column that they compare."""
 
 
 class Table(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,20 +25,20 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Starters(msgspec.Struct, frozen=True, kw_only=True):
-    """The tasks to begin with."""
+    """The starter tasks."""
 
     tasks: tuple[dict[str, Any], ...]
     """As lines of a task file: id, input, and expected where a column holds it."""
     evaluator: str
-    """The evaluator that the columns propose; empty for none."""
+    """The evaluator that the columns suggest; empty for none."""
     source: str
-    """The data file that rows come from; empty for none."""
+    """The data file of the rows; empty for none."""
 
 
 def starter_tasks(
     task_input: Any, fields: Sequence[str], parameter: str, tables: Sequence[Table]
 ) -> Starters:
-    """The recorded input first, and the rows of the first table whose columns are its fields.
+    """The recorded input first, then the rows of the first table whose columns are its fields.
 
     Args:
         task_input: The recorded input.
@@ -67,7 +67,7 @@ def _task(value: Any) -> dict[str, Any]:
 
 
 def _once(tasks: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
-    """Each input once; a row with an answer before one without."""
+    """Each input once; rows with an answer first."""
     by_id: dict[str, dict[str, Any]] = {}
     for task in tasks:
         if task["id"] not in by_id or "expected" in task:

@@ -1,4 +1,5 @@
-"""Whose words a sent text is made of: each part belongs to the literal that says most of it."""
+"""Which literals a sent text consists of: each part belongs to the literal that explains most of
+it."""
 
 from __future__ import annotations
 
@@ -15,30 +16,31 @@ from ratchet.source.literals.placeholders import with_placeholders
 from ratchet.source.literals.search import LiteralFile
 
 LONG_WORDS: Final = 12
-"""Words from which a literal is a prompt wherever it stands. A shorter one among longer ones is a
-name or a description that is put into them, or one of many words that stand there by chance."""
+"""Words from which on a literal is a prompt wherever it is. A shorter one beside longer ones is a
+name or a description that is put into them, or is there by chance."""
 
 LABEL_WORDS: Final = 3
-"""Words of the longest label before a value: `Pain points identified:`. Longer ones were
-mostly instructions in the repositories that were tried: `Answer the following question:`; but where
-the values are most of what was sent, they name these as well: `The plan that we agreed on is:`."""
+"""Words of the longest label before a value: `Pain points identified:`. Longer ones were mostly
+instructions in the repositories that were tried, such as `Answer the following question:`; but
+where the text is mostly values, longer ones are labels too, such as `The plan that we agreed on
+is:`."""
 
 LISTED: Final = 3
-"""Literals in one slot from which they are a listing, as of agents, tools or columns."""
+"""Literals in one slot from which on they are a list, as of agents, tools or columns."""
 
 BESIDE_LINES: Final = 4
-"""Lines between a prompt and a few words that reached the model with it, as the role of an agent
-beside its goal."""
+"""Most lines between a prompt and a few words that reached the model with it, such as an agent's
+role beside its goal."""
 
 MIN_NAME: Final = 4
-"""Characters of the shortest of them."""
+"""Characters of the shortest name."""
 
 Span: TypeAlias = tuple[int, int]
 
 _NAMED = re.compile(
     r"(?:(?<![+=!<>])=|=>|:|\breturn|\byield)[\s]*(?:(?:[\w.]*[(\[{]|await\b)\s*)*$"
 )
-"""What stands before a literal that has a name of its own, or is what a function returns."""
+"""What precedes a literal that has a name of its own, or that a function returns."""
 
 _DATA = (".yaml", ".yml", ".json", ".toml")
 _KEY = re.compile(r"^[\s-]*[\"']?([\w.-]+)[\"']?\s*[:=]")
@@ -47,20 +49,20 @@ _KEY = re.compile(r"^[\s-]*[\"']?([\w.-]+)[\"']?\s*[:=]")
 _DESCRIPTION = re.compile(r"[\"']description[\"']: ?[\"']\Z")
 
 _BEFORE = 200
-"""Characters before a literal, or before its place in a text, that are looked at."""
+"""Characters before a literal, or before its place in a text, that are searched."""
 
 
 @dataclass(frozen=True, eq=False)
 class SentSource:
-    """A literal of which some text may have been sent."""
+    """A literal that may have been sent, whole or in part."""
 
     file: LiteralFile
     literal: Literal
     forms: tuple[tuple[str, ...], ...]
-    """Its constant pieces, as they stand and with each form of placeholders as slots."""
+    """Its constant pieces, as written and with each form of placeholders as slots."""
     line: int
     slots: int
-    """Values that it takes, in the form that takes most."""
+    """Number of values that it takes, in the form that takes most."""
 
     @property
     def size(self) -> int:
@@ -73,7 +75,7 @@ class SentSource:
         return sum(len(piece.split()) for piece in self.forms[0]) >= LONG_WORDS
 
     def is_labels_in(self, text: str) -> bool:
-        """Whether it only names the values that are put into it: `Question: {question}`.
+        """Whether it only labels the values that are put into it: `Question: {question}`.
 
         Args:
             text: What was sent of it and its values.
@@ -85,7 +87,7 @@ class SentSource:
 
     @property
     def open_ends(self) -> tuple[bool, bool]:
-        """Whether a value stands at its beginning, and at its end."""
+        """Whether it begins with a value, and whether it ends with one."""
         literals = (self.literal, *with_placeholders(self.literal))
         ends = [parts_of(literal.value) for literal in literals]
         ends = [parts for parts in ends if len(parts) > 1]
@@ -109,7 +111,7 @@ class SentSource:
         return match[1] if match else ""
 
     def is_beside(self, source: SentSource) -> bool:
-        """Whether it stands at most a few lines from another one."""
+        """Whether it is at most a few lines from another one."""
         begin, end = source.line, source.line + source.file.lines(source.literal)
         return (
             source.file.path == self.file.path
@@ -118,12 +120,12 @@ class SentSource:
 
 
 class Owned(NamedTuple):
-    """What a sent text is made of."""
+    """What a sent text consists of."""
 
     owners: tuple[SentSource, ...]
-    """The literals that it is made of, without the values in them."""
+    """The literals that it consists of, without the values in them."""
     values: frozenset[SentSource]
-    """Literals that stand in the slots of these, or make up an end that they leave open."""
+    """Literals that fill the slots of these, or an end that they leave open."""
 
 
 def owned(text: str, sources: Sequence[SentSource]) -> Owned:
@@ -155,7 +157,7 @@ def owned(text: str, sources: Sequence[SentSource]) -> Owned:
 
 
 def heads(owners: Sequence[SentSource]) -> Iterator[SentSource]:
-    """The owners of a text without those that continue the one before them in their file.
+    """The owners of a text, without those that continue the one before them in their file.
 
     A literal without a name of its own is the next line of a list, or is added to what there is.
     """
@@ -167,7 +169,7 @@ def heads(owners: Sequence[SentSource]) -> Iterator[SentSource]:
 
 
 def _add(text: str, source: SentSource, spans: dict[SentSource, list[Span]]) -> None:
-    """Give a source its place, unless all of it is another one's text."""
+    """Record where a source occurs in the text, unless another one covers it all."""
     for form in source.forms:
         occupied = [
             span for owner, placed in spans.items() if form not in owner.forms for span in placed
@@ -194,8 +196,8 @@ def _places(text: str, form: Sequence[str], occupied: Sequence[Span]) -> list[Sp
 
 
 def _values(spans: Mapping[SentSource, Sequence[Span]]) -> set[SentSource]:
-    """What stands in the slots of others: between the pieces of a literal, or of a file's literals
-    that make up one text."""
+    """What fills the slots of others: between the pieces of a literal, or between a file's literals
+    that together form a text."""
     of_files: dict[str, list[Span]] = {}
     for source, places in spans.items():
         of_files.setdefault(source.file.path, []).extend(places)
@@ -224,7 +226,7 @@ def _values(spans: Mapping[SentSource, Sequence[Span]]) -> set[SentSource]:
 
 
 def _at_open_ends(text: str, spans: Mapping[SentSource, Sequence[Span]]) -> set[SentSource]:
-    """What alone makes up an end of a text that a literal leaves to a value.
+    """The source that alone fills a value at the beginning or the end of a text.
 
     Lines beside that literal continue it, and a long text before it holds what it refers to.
     """
@@ -277,7 +279,7 @@ def pieces_of(literal: Literal) -> tuple[str, ...]:
 
 
 def _is_labels(value: str, most: int) -> bool:
-    """Whether each line between its slots is empty, or at most some words with a colon."""
+    """Whether each line between its slots is empty, or a few words with a colon."""
     lines = (line.strip() for piece, _ in parts_of(value) for line in piece.splitlines())
     return all(
         not any(map(str.isalpha, line)) or (line.endswith(":") and len(line.split()) <= most)
@@ -296,7 +298,7 @@ def is_few_words(pieces: Sequence[str]) -> bool:
 
 
 def in_order(pieces: Sequence[str], text: str) -> bool:
-    """Whether the pieces stand in a text, one after the other, and cut no word."""
+    """Whether the pieces occur in a text in this order, at word boundaries."""
     at = 0
     for piece in pieces:
         at = _whole_words(piece, text, at)
@@ -307,7 +309,7 @@ def in_order(pieces: Sequence[str], text: str) -> bool:
 
 
 def _whole_words(piece: str, text: str, begin: int) -> int:
-    """Where a piece stands with no letter or digit beside its own; -1 if nowhere."""
+    """Where a piece occurs at word boundaries; -1 if nowhere."""
     at = text.find(piece, begin)
     while at >= 0:
         before, after = text[at - 1 : at], text[at + len(piece) : at + len(piece) + 1]
@@ -320,5 +322,5 @@ def _whole_words(piece: str, text: str, begin: int) -> int:
 
 
 def plain(text: str) -> str:
-    """A text without its white space's form: indentation and line ends differ in the source."""
+    """A text with its white space normalised: indentation and line endings differ in the source."""
     return " ".join(text.split())

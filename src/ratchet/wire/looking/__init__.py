@@ -1,4 +1,4 @@
-"""`look`: an inventory of a repository. Nothing of it is run, and nothing is decided."""
+"""`look`: an inventory of a repository. It runs nothing and decides nothing."""
 
 from ratchet.wire.looking.inventory import Inventory
 from ratchet.wire.looking.survey import look

@@ -1,4 +1,4 @@
-"""Commands that may be the one that the owner runs today, as the repository's own files state them.
+"""Commands that may be the one that the owner runs today, found in the repository's own files.
 
 Each candidate says where it stands. Nothing is chosen here, and nothing is run.
 """
@@ -26,14 +26,14 @@ _TASKS = {
     "pixi": "pixi run",
     "taskipy": "task",
 }
-"""How a task of a table `[tool.NAME]` is run."""
+"""How to run a task of a table `[tool.NAME]`."""
 _LOCKS = {"pnpm-lock.yaml": "pnpm", "yarn.lock": "yarn", "bun.lock": "bun", "bun.lockb": "bun"}
 _MAKES = re.compile(
     r"(?:pre|post)?(?:build|lint|format|fmt|tests?|check|type-?check|tsc|clean|prepare|install"
     r"|publish|release|deploy|docs?|coverage|migrate|seed|generate|codegen|version|prettier|eslint"
     r"|husky|storybook|e2e|eject|knip|spell\w*)(?:$|[:_.-])"
 )
-"""Names of scripts that make or check something."""
+"""Names of scripts that build or check something."""
 _PROCESS = re.compile(r"^[\w-]+:[ \t]*(\S[^\n]*)", re.M)
 _DOCKER = re.compile(r"^[ \t]*(CMD|ENTRYPOINT)[ \t]+((?:[^\n]*\\\n)*[^\n]*)", re.M | re.I)
 _STATED = re.compile(
@@ -49,7 +49,7 @@ _TARGET = re.compile(r"^([A-Za-z][\w.-]*)[ \t]*:(?!=)[^\n]*\n((?:[ \t]+[^\n]*\n?
 
 
 def find_commands(listing: FileListing) -> tuple[CommandCandidate, ...]:
-    """Candidates: what manifests state, then READMEs, then programs; outermost first in each."""
+    """Candidates: from manifests, then READMEs, then programs; outermost first in each."""
     unique: dict[tuple[str, str], CommandCandidate] = {}
     for part in (_manifests, _process_files, readme_commands, _make_files, find_programs):
         for candidate in sorted(part(listing), key=lambda stated: stated.place.path.count("/")):
@@ -126,7 +126,7 @@ def _package(listing: FileListing, path: str) -> Iterator[CommandCandidate]:
 
 
 def _process_files(listing: FileListing) -> Iterator[CommandCandidate]:
-    """What a Procfile, a Dockerfile, or the settings of a host start."""
+    """What a Procfile, a Dockerfile, or a hosting platform's settings start."""
     for path in listing.paths:
         name = path.rpartition("/")[2]
         stated: list[tuple[int, str]] = []
@@ -167,7 +167,7 @@ def _make_files(listing: FileListing) -> Iterator[CommandCandidate]:
 def _named(
     listing: FileListing, path: str, name: str, command: str, source: str, runs: str = ""
 ) -> CommandCandidate:
-    """A candidate that a file states under a name."""
+    """A candidate that a file names."""
     text = listing.text(path) or ""
     stated = re.search(rf"^[ \t]*([\"']?)({re.escape(name)})\1(?:\s*[=:]|\s*$)", text, re.M)
     place = Place(path, line_at(text, stated.start(2) if stated else max(0, text.find(name))))

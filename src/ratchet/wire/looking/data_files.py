@@ -1,4 +1,4 @@
-"""Data files of a repository, with the names of their columns; no value is kept."""
+"""Data files of a repository, with the names of their columns; no values are kept."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from ratchet.wire.looking.inventory import DataTable
 from ratchet.wire.looking.listing import FileListing
 
 MAX_TABLES = 400
-"""Files of data that are opened at most, outermost first."""
+"""Most data files that are opened, outermost first."""
 HEAD = 200_000
-"""Bytes of a table that are read; of a JSON list, which is no table before its end, all."""
+"""Bytes read of a table; a JSON list can only be read whole."""
 
 _FORMS = {"csv": "csv", "tsv": "tsv", "jsonl": "jsonl", "ndjson": "jsonl", "json": "json"}
 
 
 def find_data_files(listing: FileListing) -> Iterator[DataTable]:
-    """Files of rows, outermost first; JSON that is no list of objects is left out."""
+    """Files of rows, outermost first; JSON that is not a list of objects is left out."""
     paths = [path for path in listing.paths if path.rpartition(".")[2].lower() in _FORMS]
     paths.sort(key=lambda path: (path.count("/"), path))
     for path in paths[:MAX_TABLES]:
@@ -38,7 +38,7 @@ def find_data_files(listing: FileListing) -> Iterator[DataTable]:
 
 
 def rows_of(root: Path, table: DataTable) -> list[dict[str, Any]]:
-    """All rows of a table; none if it cannot be read any more."""
+    """All rows of a table; none if it can no longer be read."""
     try:
         text = (root / table.path).read_text(encoding="utf-8-sig", errors="replace")
     except OSError:
@@ -47,7 +47,7 @@ def rows_of(root: Path, table: DataTable) -> list[dict[str, Any]]:
 
 
 def _rows(form: str, text: str, complete: bool) -> list[dict[str, Any]]:
-    """Rows of a table; of one that was cut, those before the cut."""
+    """Rows of a table; of a truncated one, those before the cut."""
     try:
         if form in ("csv", "tsv"):
             lines = list(io.StringIO(text, newline=""))
@@ -65,7 +65,7 @@ def _rows(form: str, text: str, complete: bool) -> list[dict[str, Any]]:
 
 
 def _list(data: object) -> list[Any]:
-    """A list of objects, alone or as the only list of an object."""
+    """A list of objects, alone or as the only list in an object."""
     if isinstance(data, dict):
         lists = [value for value in data.values() if isinstance(value, list) and value]
         data = lists[0] if len(lists) == 1 else None

@@ -1,4 +1,4 @@
-"""Agent frameworks and model SDKs: the modules they are imported from, and their distributions."""
+"""Agent frameworks and model SDKs: their modules and their distributions."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ class AgentFramework(msgspec.Struct, frozen=True):
 
     name: str
     python: str = ""
-    """Modules, with their submodules; `langchain_*` is each that begins so."""
+    """Modules, with their submodules; `langchain_*` stands for every module that begins so."""
     javascript: str = ""
     """Packages; one that ends with `/` stands for all packages of that scope."""
     distributions: str = ""
-    """In Python's index, where they are not named as the modules are."""
+    """Names on PyPI, where they differ from the modules' names."""
     sdk: bool = False
-    """Calls models and nothing more."""
+    """Whether it only calls models."""
 
 
 FRAMEWORKS = (
@@ -104,7 +104,7 @@ FRAMEWORKS = (
     AgentFramework("bedrock", "boto3", "@aws-sdk/client-bedrock-runtime", sdk=True),
     AgentFramework("zhipu", "zhipuai dashscope", sdk=True),
 )
-"""Those that orchestrate come first: the first one in a program is what its agent is made of."""
+"""Orchestrating frameworks first: the first one in a program is what its agent is built on."""
 
 RANK = {framework.name: number for number, framework in enumerate(FRAMEWORKS)}
 SDKS = frozenset(framework.name for framework in FRAMEWORKS if framework.sdk)
@@ -134,7 +134,7 @@ def framework_of_distribution(name: str) -> str:
 
 
 def normal_name(name: str) -> str:
-    """The name of a distribution as indexes compare it."""
+    """The normalised name of a distribution, as indexes compare it."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 

@@ -1,4 +1,4 @@
-"""What a look at a repository finds: facts with their places, and no decision."""
+"""What a look at a repository finds: facts with their places, and no decisions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 class Place(msgspec.Struct, frozen=True, order=True):
-    """Where something stands."""
+    """Where something is."""
 
     path: str
     """Relative to the repository, with forward slashes."""
@@ -29,9 +29,9 @@ class UsedFramework(msgspec.Struct, frozen=True):
 
     name: str
     place: Place
-    """Its first import; else where a manifest declares it."""
+    """Its first import; else the manifest that declares it."""
     imported: int
-    """Files that import it; 0 where it is only declared."""
+    """Files that import it; 0 if it is only declared."""
     declared: tuple[str, ...] = ()
     """Manifests that declare it."""
     sdk: bool = False
@@ -42,31 +42,31 @@ class CommandCandidate(msgspec.Struct, frozen=True):
     """A command that may be the one that the owner runs today."""
 
     command: str
-    """As it would be typed in `folder`."""
+    """As typed in `folder`."""
     folder: str
-    """Relative to the repository; `.` for itself."""
+    """Relative to the repository; `.` for the repository itself."""
     place: Place
     """Where it stands."""
     source: str
-    """What states it: `pyproject.toml script`, `README`."""
+    """Where it is stated: `pyproject.toml script`, `README`."""
     serves: bool = False
-    """Whether it starts a service, as far as its words tell."""
+    """Whether it starts a service, judged by its words."""
 
 
 class ProjectTests(msgspec.Struct, frozen=True):
     """Tests of a project, and the command that runs them."""
 
     command: str
-    """As it would be typed in `folder`."""
+    """As typed in `folder`."""
     folder: str
-    """Relative to the repository; `.` for itself."""
+    """Relative to the repository; `.` for the repository itself."""
     place: Place
-    """Where the command is declared; else the first file of tests."""
+    """Where the command is declared; else the first test file."""
     declared: bool
-    """Whether the repository states the command itself."""
+    """Whether the repository itself states the command."""
     files: int
     cases: int
-    """Test functions."""
+    """Number of test functions."""
 
 
 class DataTable(msgspec.Struct, frozen=True):
@@ -77,10 +77,10 @@ class DataTable(msgspec.Struct, frozen=True):
     form: str
     """`csv`, `tsv`, `jsonl` or `json`."""
     columns: tuple[str, ...]
-    """That most rows have."""
+    """Columns that most rows have."""
     rows: int
     whole: bool
-    """Whether all rows were counted; of a large file only the first are."""
+    """Whether all rows were counted; only the first rows of a large file are."""
 
 
 class PromptText(msgspec.Struct, frozen=True):
@@ -88,20 +88,20 @@ class PromptText(msgspec.Struct, frozen=True):
 
     place: Place
     name: str
-    """Variable, key or argument that it stands for; empty where it has none."""
+    """The variable, key or argument that holds it; empty if there is none."""
     text: str
     """Its beginning; each slot is `{…}`."""
     length: int
-    """Characters of the whole."""
+    """Characters of the whole text."""
     why: str
-    """What tells that a model reads it, as a clause."""
+    """Why it looks like a prompt, as a clause."""
 
 
 class InventoryProject(msgspec.Struct, frozen=True):
     """A folder with a manifest of its own."""
 
     folder: str
-    """Relative to the repository; `.` for itself."""
+    """Relative to the repository; `.` for the repository itself."""
     manifests: tuple[str, ...]
     frameworks: tuple[str, ...]
 
@@ -114,7 +114,7 @@ class PassedOver(msgspec.Struct, frozen=True):
 
 
 class Inventory(msgspec.Struct, frozen=True):
-    """What a repository holds, as far as its files say; nothing of it was run."""
+    """What a repository holds according to its files; nothing in it was run."""
 
     root: str
     """Absolute."""
@@ -123,12 +123,12 @@ class Inventory(msgspec.Struct, frozen=True):
     languages: tuple[LanguageShare, ...]
     projects: tuple[InventoryProject, ...]
     frameworks: tuple[UsedFramework, ...]
-    """Those that orchestrate first."""
+    """Orchestrating frameworks first."""
     commands: tuple[CommandCandidate, ...]
-    """Most direct statements first; which one it is, is for the owner to say."""
+    """Most direct statements first; the owner says which one it is."""
     tests: tuple[ProjectTests, ...]
     data_files: tuple[DataTable, ...]
     prompts: tuple[PromptText, ...]
     secret: tuple[str, ...]
-    """Files that are named and were not opened."""
+    """Files that are listed but were not opened."""
     passed_over: tuple[PassedOver, ...]

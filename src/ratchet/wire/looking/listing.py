@@ -1,4 +1,4 @@
-"""The files of a repository that a look may read: its own, and none of secrets."""
+"""The files of a repository that a look may read: its own, except secrets."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ class FileListing:
         """Relative, with forward slashes, sorted."""
         self.known = frozenset(self.paths)
         self.secret = [file.relative_to(self.root).as_posix() for file in secret_files(self.root)]
-        """Files and folders that are named and not opened."""
+        """Files and folders that are listed but not opened."""
         self.secret = [path for path in self.secret if path not in (".git", ".ratchet")]
         self._texts: dict[str, str | None] = {}
         self._trees: dict[str, SourceTree] = {}
         self.imports: dict[str, dict[str, int]] = {}
-        """What files import, as far as it was read."""
+        """What files import, as far as they were read."""
 
     @property
     def git(self) -> bool:
@@ -88,7 +88,7 @@ class FileListing:
         return self._skipped[folder]
 
     def text(self, path: str) -> str | None:
-        """Text of a file; None if it cannot be read, and why is noted in `passed_over`."""
+        """Text of a file; None if it cannot be read, with the reason in `passed_over`."""
         if path not in self._texts:
             self._texts[path] = self._read(path) if path in self.known else None
         return self._texts[path]
@@ -111,7 +111,8 @@ class FileListing:
         return None
 
     def head(self, path: str, size: int) -> tuple[str, bool]:
-        """Text of a file's first bytes, and whether that is all; empty if it cannot be read."""
+        """Text of a file's first bytes, and whether that is the whole file; empty if it cannot be
+        read."""
         try:
             with open(self.root / path, "rb") as opened:
                 data = opened.read(size + 1)
@@ -129,13 +130,13 @@ class FileListing:
         return self._trees[folder]
 
     def languages(self) -> tuple[LanguageShare, ...]:
-        """Languages by number of files."""
+        """Languages, by number of files."""
         endings = (path.rpartition(".")[2].lower() for path in self.paths)
         counts = Counter(_LANGUAGES[ending] for ending in endings if ending in _LANGUAGES)
         return tuple(LanguageShare(name, files) for name, files in counts.most_common())
 
     def named(self, *names: str) -> list[str]:
-        """Files of these names, at any depth, outermost first."""
+        """Files with these names, at any depth, outermost first."""
         matches = [path for path in self.paths if path.rpartition("/")[2] in names]
         return sorted(matches, key=lambda path: (path.count("/"), path))
 
@@ -151,5 +152,5 @@ def folder_of(path: str) -> str:
 
 
 def line_at(text: str, position: int) -> int:
-    """The line of a position, from 1."""
+    """The line number of a position, from 1."""
     return text.count("\n", 0, position) + 1

@@ -1,4 +1,4 @@
-"""Files that are programs: with a guard, an app that a server starts, or that act when they run."""
+"""Files that are programs: they have a main guard or a server's app, or act when they run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ratchet.wire.looking.started import serves
 
 _PAGES = re.compile(r"^(?:import|from)[ \t]+(streamlit|chainlit)\b", re.M)
 _OF_PAGE = re.compile(r"^(?:@cl\.|(?:st|streamlit)\.|with st\.|if __name__)|^\w+\(\)", re.M)
-"""What makes a page of a file that imports such a library, and not a part of one."""
+"""What makes a file that imports such a library a page, and not a part of one."""
 _APPS = {
     "FastAPI": "uvicorn {module}:{name}",
     "Starlette": "uvicorn {module}:{name}",
@@ -72,7 +72,7 @@ def _python(listing: FileListing, path: str, imported: set[str]) -> Iterator[Com
 
 
 def _acts(text: str) -> int:
-    """Line of a module's last statement, if it does something when it is run; else 0."""
+    """Line of a module's last statement, if it does anything when it is run; else 0."""
     if not _STATEMENT.search(text):
         return 0
     try:
@@ -85,7 +85,7 @@ def _acts(text: str) -> int:
 
 
 def _importable(listing: FileListing, path: str) -> tuple[str, str]:
-    """The folder that a file's module is imported from, and its dotted name."""
+    """The folder from which a file's module is imported, and its dotted name."""
     folder, parts = folder_of(path), [path.rpartition("/")[2].removesuffix(".py")]
     while folder != "." and listing.folder_has(folder, "__init__.py"):
         if not folder.rpartition("/")[2].isidentifier():

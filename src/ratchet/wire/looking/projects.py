@@ -25,7 +25,7 @@ _SCRIPTS = (".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx", ".mts", ".cts")
 
 
 def find_projects(listing: FileListing, used: tuple[UsedFramework, ...]) -> list[InventoryProject]:
-    """Folders with a manifest, outermost first, with the frameworks that are used in each."""
+    """Folders with a manifest, outermost first, with the frameworks used in each."""
     manifests: dict[str, list[str]] = defaultdict(list)
     for path in listing.named(*_MANIFESTS):
         manifests[folder_of(path)].append(path)
@@ -51,7 +51,7 @@ def project_of(path: str, folders: Any) -> str:
 
 
 def find_frameworks(listing: FileListing) -> tuple[UsedFramework, ...]:
-    """Frameworks that are imported, or that a manifest declares; those that orchestrate first."""
+    """Frameworks that are imported, or that a manifest declares; orchestrating ones first."""
     declared: dict[str, list[Place]] = defaultdict(list)
     for path in listing.paths:
         if _REQUIREMENTS.search(path) or path.rpartition("/")[2] in _MANIFESTS:

@@ -1,4 +1,4 @@
-"""Literals that read like prompts, in any language whose literals are read.
+"""Literals that read like prompts, in any supported language.
 
 What tells is where a text stands (the content of a system message, an argument or a variable that
 is called prompt or instructions) and how it speaks: a prompt tells a model who it is or what to do.
@@ -24,7 +24,7 @@ _CUE = re.compile(
     r"prompt|instruct|system|persona|backstory|message|role|signature|you are|(?:Agent|Task)\(",
     re.I,
 )
-"""Words of which a file with a prompt has one."""
+"""Words of which a file with a prompt has at least one."""
 _NAME = re.compile(
     r"(?:^|[_.\-])(?:prompts?|instructions?|system|persona|preamble|backstory|few_?shot\w*"
     r"|sys(?:tem)?_?(?:msg|message|text|template|content)s?)(?:$|[_.\-\[\d])"
@@ -33,7 +33,7 @@ _NAME = re.compile(
 _SURELY = re.compile(r"(?:instructions?|sys(?:tem)?_?(?:prompt|message|msg)s?|backstory|persona)$")
 _RETURNING = re.compile(r"(?:prompts?|instructions?|messages?)$")
 _PARTS = re.compile(r"(?:goal|backstory|role|description|expected_output|template|content|text)$")
-"""Names of texts for a model in what is an agent's."""
+"""Names of texts for a model inside an agent's definition."""
 _AGENT_FILE = re.compile(r"(?:^|[/_-])(?:agents?|tasks?|prompts?)\.ya?ml$")
 _PROMPT_FILE = re.compile(r"(?:^|[/_-])(?:prompts?|instructions|personas?)(?:[/_.-])", re.I)
 _PROMPT_NAME = re.compile(r"(?:^|[_-])(?:persona|prompt\w*|system(?:[_-]message)?)\.")
@@ -47,7 +47,7 @@ _MODEL_CALL = re.compile(
     r"(?:generate\w*|a?invoke|predict|a?complete\w*|a?chat|create|stream\w*|run|\w*llm)$", re.I
 )
 _SAME_TEXT = re.compile(r"(?:dedent|cleandoc|str|format|join|[lr]?strip|replace|String|_)$")
-"""Calls whose result is their text."""
+"""Calls that return their text."""
 _PERSON_CALL = re.compile(
     r"(?:input|raw_input|print\w*|f?print\w*|log|debug|info|warn|warning|error|exception|critical"
     r"|fatal|success|s?echo|ask|confirm|choose|question|getpass|interrupt|text_input|text_area"
@@ -57,7 +57,7 @@ _PERSON_CALL = re.compile(
     r"|fail|deprecated|Field|assert\w*|describe|it|test|execute|compile|getLogger|AIMessage|read)$",
     re.I,
 )
-"""Calls whose text is for a person, or for no model as an instruction."""
+"""Calls whose text is for a person, or for a model but not as an instruction."""
 _PERSON_NAME = re.compile(
     r"(?:help|placeholder|label|title|epilog|usage|error|detail|tooltip|alt|aria-?label|caption"
     r"|className|class|style|href|src|url|id|key|name|version|model|author|license)$"
@@ -151,7 +151,7 @@ def _in_source(path: str, text: str) -> Iterator[PromptText]:
 
 
 def _why(path: str, text: str, literal: Literal, words: int, around: LiteralContext) -> str:
-    """What tells that a literal is a prompt, as a clause; empty if nothing does."""
+    """Why a literal looks like a prompt, as a clause; empty if nothing suggests it."""
     value = literal.value
     label = next((name for name in around.names[:2] if name), "")
     calls = [call.rpartition(".")[2] for call in around.calls if call]
@@ -177,16 +177,16 @@ def _why(path: str, text: str, literal: Literal, words: int, around: LiteralCont
     is_passed = any(calls) or name == around.function or "instruction" not in name
     surely = is_passed and _SURELY.search(_snake(name)) is not None
     if name and (tells or surely or (words >= 8 and telling)):
-        return f"it is called {name}"
+        return f"it is named {name}"
     if (tells or words >= 8) and _is_given_by_name(text, label):
-        return f"a model is given {label}"
+        return f"it is passed to a model as {label}"
     if label and _PROMPT_FILE.search(path) and (words >= 25 or (words >= 8 and tells)):
-        return "its file is one of prompts"
+        return "it is in a file of prompts"
     spoken = tells or agent == "SystemMessage" or (words >= 5 and "essage" not in agent)
     if agent and spoken and (not label or _PARTS.match(_snake(label))):
-        return f"it is given to {agent}"
+        return f"it is passed to {agent}"
     if any(map(_MODEL_CALL.match, calls)) and (opens or speaks >= 2):
-        return f"it is given to {inner} and tells what to do"
+        return f"it is passed to {inner} and gives instructions"
     is_data = literal.language in ("JSON", "TOML", "YAML")
     if not is_data and _CASTS.match(value):
         return "it tells a model who it is"
@@ -196,7 +196,7 @@ def _why(path: str, text: str, literal: Literal, words: int, around: LiteralCont
 
 
 def _asks_person(value: str, words: int, label: str, call: str) -> bool:
-    """Whether a text goes to a person: by its call, its label, or its words."""
+    """Whether a text is for a person: by its call, its label, or its words."""
     if _PERSON_NAME.match(label) or (_PERSON_CALL.match(call) and label != "default"):
         return True
     if words <= 60 and _WAITS.search(value):
@@ -206,14 +206,15 @@ def _asks_person(value: str, words: int, label: str, call: str) -> bool:
 
 
 def _asks_by_variable(text: str, around: LiteralContext) -> bool:
-    """Whether the variable that holds a text is what a person is asked."""
+    """Whether the variable that holds a text is passed to a prompt for a person."""
     name = re.escape(around.names[0]) if around.names and around.names[0] else ""
     pattern = rf"\b(?:input|raw_input|ask|confirm|question|getpass|interrupt)\(\s*{name}\s*[,)]"
     return bool(name) and re.search(pattern, text) is not None
 
 
 def _is_given_by_name(text: str, name: str) -> bool:
-    """Whether a variable is the content of a system message, or the text of a prompt, in a file."""
+    """Whether a file uses a variable as the content of a system message, or as the text of a
+    prompt."""
     message = r"(?:system|developer)[\"'][^{}]{0,40}content[\"']?\s*[:=]\s*"
     label = r"(?:system\w*|instructions?|prompt|template|backstory)[\"']?\s*[:=]\s*"
     call = r"(?:SystemMessage|from_template|fromTemplate|PromptTemplate)\((?:content=)?\s*"
@@ -222,7 +223,7 @@ def _is_given_by_name(text: str, name: str) -> bool:
 
 
 def _docstring(text: str, literal: Literal) -> str:
-    """A docstring is a prompt where it is that of a signature of DSPy."""
+    """A docstring is a prompt if it is that of a DSPy signature."""
     line = text.rfind("\n", 0, literal.span[0])
     above = text[max(0, line - 200) : line].rstrip().rpartition("\n")[2]
     signature = re.match(r"\s*class\s+\w+\(.*\bSignature\)\s*:", above)

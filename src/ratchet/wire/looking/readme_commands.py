@@ -22,7 +22,7 @@ _BESIDE = {
     "langgraph.json": re.compile(r"\blanggraph\s+(?:dev|up)"),
     "go.mod": re.compile(r"\bgo\s+run\s+\."),
 }
-"""What lies in the folder where a command works."""
+"""What the folder where a command works contains."""
 
 
 def readme_commands(listing: FileListing) -> Iterator[CommandCandidate]:
@@ -68,7 +68,7 @@ def _changed(listing: FileListing, folder: str, own: str, name: str) -> str:
 
 
 def _home(listing: FileListing, command: str, folders: list[str]) -> str:
-    """The folder in which what a command names is, those that `cd` led to first."""
+    """The folder that contains what a command names; folders that `cd` led to first."""
     names = [file[1].removeprefix("./") for file in _FILE.finditer(command)]
     for module in _MODULE.finditer(command):
         inner = (module[1] or module[2]).replace(".", "/")

@@ -23,7 +23,7 @@ _PYTEST = re.compile(r"^[ \t]*(?:import pytest|from pytest\b)|\bpytest\.|^def te
 
 
 def find_tests(listing: FileListing, projects: list[InventoryProject]) -> Iterator[ProjectTests]:
-    """Tests by project and language; a command without a test in its project is none."""
+    """Tests by project and language; a command without tests in its project does not count."""
     folders = {project.folder for project in projects}
     groups: dict[tuple[str, str], list[tuple[str, int]]] = defaultdict(list)
     for path in listing.paths:
@@ -71,7 +71,7 @@ def _usual(listing: FileListing, folder: str, language: str, files: list[tuple[s
 
 
 def _declared(listing: FileListing, folder: str, language: str) -> tuple[str, Place] | None:
-    """The command that a project's own files declare, the one that people type first."""
+    """The command that a project's own files declare; of several, the one people type first."""
     prefix = "" if folder == "." else f"{folder}/"
     of_script = re.compile(r"\b(?:npm|pnpm|yarn|npx|vitest|jest|mocha|node|bun|go)\b")
     for name in ("Makefile", "makefile", "justfile", "Justfile"):

@@ -1,4 +1,4 @@
-"""Tells from the words of a command whether it starts a program, and whether that serves."""
+"""Tells from a command's words whether it starts a program, and whether that is a service."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _TOOLS = re.compile(
     r"|\bpython[\d.]*\s+(?:-c|--version|-V)\b|(?:^|\s)(?:npx|bunx)\s+(?:create|shadcn|prisma|playwright)"
     r"|create-\w|\b(?:ba)?sh\s+-c\b"
 )
-"""What installs, builds or checks."""
+"""Words of commands that install, build or check."""
 _SERVES = re.compile(
     r"\b(?:uvicorn|gunicorn|hypercorn|waitress|flask\s+(?:\S+\s+)*run|streamlit\s+run|chainlit\s+run"
     r"|fastapi\s+(?:dev|run)|langgraph\s+(?:dev|up)|langgraph-cli\s+dev|runserver|next\s+(?:dev|start)"
@@ -36,7 +36,7 @@ _SERVES = re.compile(
 
 
 def starts_program(command: str) -> bool:
-    """Whether a line of a command starts a program, and is not of a tool that builds or checks."""
+    """Whether a line of a command starts a program, and does not build or check something."""
     return any(
         _STARTS.search(part) is not None and _TOOLS.search(part) is None
         for line in command.splitlines()
@@ -46,12 +46,12 @@ def starts_program(command: str) -> bool:
 
 
 def serves(command: str) -> bool:
-    """Whether a command's words, or a program's, say that it waits for requests."""
+    """Whether the words of a command or a program say that it waits for requests."""
     return _SERVES.search(command) is not None
 
 
 def words_of(stated: str) -> str:
-    """A command in one line that is stated as a list, or over several lines."""
+    """A command on one line, where it is written as a list or over several lines."""
     text = stated.replace("\\\n", " ").strip().rstrip(",")
     try:
         listed = json.loads(text)

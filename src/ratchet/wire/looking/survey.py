@@ -1,4 +1,4 @@
-"""Takes the inventory of a repository. Reads its files; runs and imports nothing of it."""
+"""Takes the inventory of a repository. Reads its files; runs and imports none of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ratchet.wire.looking.running_tests import find_tests
 
 
 def look(path: Path) -> Inventory:
-    """Read a folder and say what it holds.
+    """Read a folder and report what it holds.
 
     Args:
         path: The folder of a repository, or of a project in one.

@@ -1,4 +1,4 @@
-"""The SDK in the manifest that a project installs from, only once a resolver said that it fits."""
+"""Adds the SDK to the manifest that a project installs from, if a resolver says that it fits."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class Edited(msgspec.Struct, frozen=True):
 
     change: FileChange
     version: str
-    """That the resolver found; the manifest allows it and later ones."""
+    """The version that the resolver found; the manifest allows it and later ones."""
     next_step: str
-    """What a person does then: a command."""
+    """The command that a person runs next."""
 
 
 def manifest_of(root: Path, folder: str) -> str | None:
@@ -56,7 +56,7 @@ def manifest_of(root: Path, folder: str) -> str | None:
 
 
 def with_sdk(root: Path, manifest: str, python: Path) -> Edited | LeftAlone | None:
-    """Add the SDK to a manifest, if its resolver says that the result resolves.
+    """Add the SDK to a manifest, if the project's resolver can resolve the result.
 
     Args:
         root: The repository.
@@ -75,7 +75,7 @@ def with_sdk(root: Path, manifest: str, python: Path) -> Edited | LeftAlone | No
         version = resolved_version(root, read, python)
         piece = with_requirement(read, version)
     except (Unedited, Unresolved) as error:
-        why = f"{manifest} stays as it is: {error}. {_ELSE}"
+        why = f"{manifest} was not changed: {error}. {_ELSE}"
         return LeftAlone(PACKAGE, Place(manifest), why)
     change = FileChange(manifest, "Ratchet's SDK.", (piece,))
     return Edited(change, version, _install(file, python))
@@ -92,7 +92,7 @@ def _install(file: Path, python: Path) -> str:
 
 
 def _is_own(root: Path, path: str) -> bool:
-    """Whether a file is there, and no link: what it leads to is what is installed from."""
+    """Whether a path is a regular file; a link's target would be installed instead."""
     file = root / path
     return file.is_file() and file.resolve() == root.resolve() / path
 

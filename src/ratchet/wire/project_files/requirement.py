@@ -23,20 +23,20 @@ def requirement(version: str, python: str = "") -> str:
 
 
 def poetry_line(version: str, python: str = "") -> str:
-    """As a table of Poetry has it."""
+    """As a Poetry table has it."""
     if allows_older(python):
         return f'{PACKAGE} = {{ version = ">={version}", python = ">=3.11" }}'
     return f'{PACKAGE} = ">={version}"'
 
 
 def allows_older(python: str) -> bool:
-    """Whether a constraint of Python allows versions below Ratchet's lowest."""
+    """Whether a constraint on Python allows versions below Ratchet's lowest."""
     lowest = [(int(major), int(minor)) for _, major, minor in _BOUND.findall(python)]
     return bool(lowest) and max(lowest) < _LOWEST
 
 
 def excludes_all(python: str) -> bool:
-    """Whether a constraint of Python allows no version that Ratchet runs on."""
+    """Whether a constraint on Python allows no version that Ratchet runs on."""
     for operator, major, minor in re.findall(r"(<=?|==)\s*(\d+)\.(\d+)", python):
         bound = (int(major), int(minor))
         if bound < _LOWEST or (operator == "<" and bound == _LOWEST):

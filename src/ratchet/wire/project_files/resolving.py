@@ -46,11 +46,12 @@ _ABSENT = re.compile(
 
 
 class Unresolved(Exception):
-    """The requirements do not resolve with the SDK, or nobody can say; the message is a clause."""
+    """The requirements do not resolve with the SDK, or this cannot be found out; the message is a
+    clause."""
 
 
 def resolved_version(root: Path, manifest: PythonManifest, python: Path) -> str:
-    """The version of the SDK that the resolver found beside all that a manifest declares.
+    """The SDK version that the resolver found together with everything that a manifest declares.
 
     Args:
         root: The repository.
@@ -69,7 +70,7 @@ def resolved_version(root: Path, manifest: PythonManifest, python: Path) -> str:
 def _poetry(root: Path, manifest: PythonManifest, folder: Path) -> str:
     poetry = shutil.which("poetry")
     if poetry is None:
-        raise Unresolved("Poetry, which resolves it, is not installed here")
+        raise Unresolved("Poetry, which resolves it, is not installed")
     (folder / "pyproject.toml").write_bytes(manifest.data)
     lock = (root / manifest.path).with_name("poetry.lock")
     if lock.is_file():
@@ -83,7 +84,7 @@ def _poetry(root: Path, manifest: PythonManifest, folder: Path) -> str:
 
 
 def _pip(root: Path, manifest: PythonManifest, python: Path, folder: Path) -> str:
-    """By uv where it is the project's tool or the environment has no pip, else by pip."""
+    """With uv if it is the project's tool or the environment has no pip, else with pip."""
     path = root / manifest.path
     own: list[Path] = [] if manifest.declared else [path]
     declared = folder / "declared.txt"
@@ -100,11 +101,11 @@ def _pip(root: Path, manifest: PythonManifest, python: Path, folder: Path) -> st
     if not process.returncode and version:
         return version
     if _ABSENT.search(_said(process)):
-        raise Unresolved(f"no index that {_name(by_uv)} asks has a version of {PACKAGE}")
+        raise Unresolved(f"no index that {_name(by_uv)} uses has a version of {PACKAGE}")
     alone = _ran([*resolver, *_files(own, by_uv)], path.parent)
     name = _name(by_uv)
     if alone.returncode:
-        raise Unresolved(f"it does not resolve by itself here; {name} says: {_said(alone)}")
+        raise Unresolved(f"it does not resolve even without Ratchet; {name} says: {_said(alone)}")
     raise Unresolved(f"with {PACKAGE} it does not resolve; {name} says: {_said(process)}")
 
 
@@ -119,7 +120,7 @@ def _uv_command(uv: str, python: Path) -> list[str]:
 
 def _pip_command(python: Path) -> list[str]:
     if not _has_pip(python):
-        raise Unresolved(f"neither pip is installed for {python}, nor uv")
+        raise Unresolved(f"neither uv nor pip for {python} is installed")
     options = ["--dry-run", "--ignore-installed", "--quiet", "--report", "-"]
     return [str(python), "-m", "pip", "install", *options]
 
@@ -148,7 +149,7 @@ def _found(process: subprocess.CompletedProcess[str], by_uv: bool) -> str:
 
 
 def _ran(command: Sequence[str], folder: Path) -> subprocess.CompletedProcess[str]:
-    """A command that ends in time, with all that it began.
+    """Run a command with a time limit, and end it with all that it started.
 
     Raises:
         Unresolved: It cannot be started, or took too long.
@@ -180,7 +181,7 @@ def _ran(command: Sequence[str], folder: Path) -> subprocess.CompletedProcess[st
 
 
 def _said(process: subprocess.CompletedProcess[str]) -> str:
-    """What a resolver said is wrong, in one line."""
+    """A resolver's error, in one line."""
     lines = (
         _FRAME.sub("", line).strip() for line in (process.stderr or process.stdout).splitlines()
     )

@@ -1,4 +1,4 @@
-"""Writes tables as TOML that people like to read: comments, one table a paragraph, short lines."""
+"""Writes readable TOML: comments, a paragraph for each table, short lines."""
 
 from __future__ import annotations
 
@@ -83,4 +83,4 @@ def _value(value: Any) -> str:
             if len(short) <= _WIDTH:
                 return short
             return "[\n" + "".join(f"    {part},\n" for part in parts) + "]"
-    raise TypeError(f"{type(value).__name__} is no value of TOML")
+    raise TypeError(f"TOML cannot hold a value of type {type(value).__name__}")

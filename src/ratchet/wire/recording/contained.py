@@ -1,4 +1,4 @@
-"""Runs the command contained, while the simulated model answers: nothing that it does is real."""
+"""Runs the command contained and with the simulated model, so that none of its acts is real."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CLOSE_S = 20.0
 
 
 class ContainedWatch:
-    """Starts one program contained, with a loop of its own for what it may reach.
+    """Starts a program contained, with a loop of its own for what it may reach.
 
     Args:
         root: The project's folder.
@@ -60,7 +60,8 @@ class ContainedWatch:
         return self._contained.process
 
     def port(self, port: int) -> int:
-        """The port of this machine that leads to a port of the program; 0 while none listens."""
+        """The port of this machine that leads to a port of the program; 0 while nothing listens
+        there."""
         if port not in self._ports:
             connection = self._run(self._contained.reached(port))
             if connection is None:
@@ -71,7 +72,7 @@ class ContainedWatch:
 
     @property
     def failed(self) -> str:
-        """Why the program was not started, once its process has ended; empty when it was."""
+        """Why the program was not started, once its process has ended; empty if it was."""
         return self._contained.failed
 
     def acts(self) -> tuple[Act, ...]:
@@ -79,7 +80,7 @@ class ContainedWatch:
         return self._contained.denied()
 
     def close(self) -> None:
-        """End the program, and what it may reach."""
+        """End the program, and the services that it may reach."""
         self._run(self._contained.close())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(CLOSE_S)
@@ -90,8 +91,10 @@ class ContainedWatch:
 
 
 def _programs(root: Path, environ: Mapping[str, str]) -> Iterator[str]:
-    """Programs on the PATH, and those that the project has of its own."""
+    """Programs on the PATH, and the project's own."""
     own = [
+        root,
+        *root.glob("*/"),
         *root.glob("*/bin"),
         *root.glob("node_modules/*/bin"),
         *root.glob("node_modules/@*/*/bin"),

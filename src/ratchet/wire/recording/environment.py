@@ -31,8 +31,8 @@ PROVIDERS = {
 _OTHERS = ("OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "GOOGLE_GEMINI_BASE_URL")
 
 _BASE_URL = re.compile(r"(?:URL|API_BASE|BASE_PATH|ENDPOINT|OLLAMA_HOST)$")
-"""Names of variables whose value may be the address of a model. Any other address that one holds is
-reached through the relay as well, which passes on all that is no model call."""
+"""Names of variables whose value may be the address of a model. Any other variable that holds an
+address leads through the relay as well, which passes on everything that is not a model call."""
 
 _WITH_PASSWORD = re.compile(r"https?://[^/]*@")
 _DEFAULT = re.compile(
@@ -51,7 +51,7 @@ _SHORTEST = 8
 
 
 class RunEnvironment:
-    """What the command's processes are given.
+    """The environment of the command's processes.
 
     Args:
         root: The repository's folder.
@@ -111,7 +111,7 @@ class RunEnvironment:
         }
 
     def without_secrets(self, value: Any) -> Any:
-        """A copy of JSON in which values of secret variables are replaced by their names."""
+        """A copy of JSON with the values of secret variables replaced by their names."""
         if isinstance(value, str):
             for name, secret in self.secrets.items():
                 value = value.replace(secret, f"[redacted:{name}]")
@@ -132,7 +132,7 @@ class RunEnvironment:
         )
 
     def standing_for(self, url: str, dialect: str) -> tuple[str, ...]:
-        """The variables that are set to the address of a call in a dialect."""
+        """The variables that are set to a call's address, by dialect."""
         return tuple(
             name
             for name, base in self.set.items()

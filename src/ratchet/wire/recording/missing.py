@@ -1,4 +1,4 @@
-"""All that a command lacked, at once: variables, modules, programs, hosts, files."""
+"""Everything that a command lacked, in one list: variables, modules, programs, hosts, files."""
 
 from __future__ import annotations
 
@@ -10,33 +10,39 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from ratchet.hooks.python.ratchet_recording_hook.values import is_secret_name
 from ratchet.source.files import SKIPPED
 from ratchet.source.secret_files import is_secret
 from ratchet.source.tree import SourceTree, imports_of
+from ratchet.wire.recording.environment import PROVIDERS
 from ratchet.wire.recording.journals import Journals
 from ratchet.wire.recording.model_calls import is_loopback
 from ratchet.wire.recording.outside import Outside
 from ratchet.wire.recording.recording import Missing, WatchedCall
 
 ASK_S = 30.0
-"""Seconds that an interpreter may take to say which modules it has."""
+"""Seconds in which an interpreter must say which modules it has."""
 PROBE_S = 1.0
 MOST_HOSTS = 20
 MOST_BYTES = 1_000_000
 
 _EXAMPLE = re.compile(r"(?=.*env)(?=.*(?:example|sample|template)).*|readme\.(?:md|rst|txt)", re.I)
-"""Names of files that show which variables to set."""
+"""Names of files that list the variables to set."""
 _NAME = re.compile(r"^\s*(?:export\s+)?([A-Z][A-Z0-9_]+)\s*=", re.MULTILINE)
 _MENTIONED = re.compile(r"\b[A-Z][A-Z0-9]*_[A-Z0-9_]+\b")
 _FILE = re.compile(r"(?!.*\.env)[\w./-]+\.\w+")
 _REQUIRED = re.compile(r"^(\w+)\n\s+Field required", re.MULTILINE)
 _JAVASCRIPT = re.compile(r"process\.env(?:\.([A-Z][A-Z0-9_]+)|\[['\"]([A-Z][A-Z0-9_]+)['\"]\])")
 _NODE_MODULE = re.compile(r"Cannot find (?:module|package) '([^'./][^']*)'")
+_NO_FILE = re.compile(
+    r"ENOENT: no such file or directory, \w+ '([^']+)'|open (\S+): no such file or directory"
+)
+"""As Node.js and Go say that a file is not there."""
 _KEY = re.compile(r"(?:KEY|TOKEN|SECRET)$")
 _WHICH = """
 import sys, json
@@ -53,7 +59,7 @@ print(json.dumps(absent))
 
 
 class Sources:
-    """What the repository's files say that they need.
+    """What the repository's files say they need.
 
     Args:
         root: The repository's folder.
@@ -90,7 +96,7 @@ class Sources:
         return sorted(visited)
 
     def modules(self) -> dict[str, str]:
-        """Names of packages that must be installed, with a place that imports each."""
+        """Names of packages that must be installed, each with a place that imports it."""
         places: dict[str, str] = {}
         for file in self.files:
             module = self._tree.read(file)
@@ -108,7 +114,8 @@ class Sources:
         }
 
     def variables(self) -> dict[str, tuple[str, bool]]:
-        """Names of variables that are read, with a place and whether it fails without it."""
+        """Names of variables that are read, each with a place and whether the program fails without
+        it."""
         reads: dict[str, tuple[str, bool]] = {}
         for file in self.files:
             module = self._tree.read(file)
@@ -146,7 +153,7 @@ class Sources:
         }
 
     def secret_files(self) -> dict[str, str]:
-        """Files with credentials that the source names and that are not there, with a place."""
+        """Files with credentials that the source names but that do not exist, each with a place."""
         absent: dict[str, str] = {}
         for file in self.files:
             module = self._tree.read(file)
@@ -159,7 +166,7 @@ class Sources:
         return absent
 
     def text(self) -> str:
-        """All that these files say."""
+        """Everything that these files say."""
         read = [module.text for file in self.files if (module := self._tree.read(file))]
         return "\n".join([*read, *(text for _, text in self._javascript)])
 
@@ -195,7 +202,7 @@ def missing(
     went_well: bool,
     simulated: bool,
 ) -> tuple[Missing, ...]:
-    """All that lacked in a run that ended early, each with what to do.
+    """Everything that was missing in a run that ended early, each with a remedy.
 
     Args:
         sources: What the repository's files say.
@@ -214,8 +221,8 @@ def missing(
         *_variables(sources, journals, {**dotenv, **environ}, output, went_well=went_well),
         *_modules(sources, journals, root, environ, output),
         *_programs(argv, journals, root, environ),
-        *_files(sources, journals),
-        *_hosts(journals, did, output),
+        *_files(sources, journals, output),
+        *_hosts(journals, did, output, but=_PROVIDER_HOSTS if simulated else ()),
         *([] if simulated else _refusals(calls)),
     ]
     return tuple({(entry.kind, entry.name): entry for entry in reversed(lacking)}.values())[::-1]
@@ -233,14 +240,13 @@ def _variables(
     absent = {event["name"]: event["file"] for event in journals.of("variable")}
     present = {event["name"] for event in journals.of("variable") if event["present"]}
     ran = {event["file"] for event in journals.of("variable")}
-    fix = "Set it in the environment or in .env."
     reasons: dict[str, str] = {}
     for name, (place, needed) in reads.items():
         file = place.rpartition(":")[0]
         # Nothing says which JavaScript files a command loads, but those that did something.
         loaded = file.endswith(".py") or name in absent or file in ran or file in output
         if needed or (is_secret_name(name) and loaded):
-            reasons[name] = f"{place} reads it, and states no default."
+            reasons[name] = f"{place} reads it, without a default."
     for name, file in absent.items():
         # Of Python the source tells more: whether a default is stated.
         if file and not file.endswith(".py") and is_secret_name(name):
@@ -260,6 +266,8 @@ def _variables(
             reasons.setdefault(name, f"{file} names it.")
     for name, why in reasons.items():
         if not environ.get(name) and name not in present:
+            value = f", such as to {PROVIDERS[name]}" if name in PROVIDERS else ""
+            fix = f"Set it in the environment or in .env{value}."
             yield Missing(kind="variable", name=name, why=why, fix=fix)
 
 
@@ -293,7 +301,7 @@ def _modules(
 def _absent(
     python: str, path: Sequence[str], names: Sequence[str], root: Path, environ: Mapping[str, str]
 ) -> list[str]:
-    """Modules that an interpreter does not have; it is asked."""
+    """Modules that an interpreter lacks, found by asking it."""
     if not names:
         return []
     command = [python, "-c", _WHICH, json.dumps(list(path)), *names]
@@ -329,9 +337,9 @@ def _programs(
             yield Missing(kind="program", name=name, why=why, fix=fix)
 
 
-def _files(sources: Sources, journals: Journals) -> Iterator[Missing]:
+def _files(sources: Sources, journals: Journals, output: str) -> Iterator[Missing]:
     for name, place in sources.secret_files().items():
-        fix = "Put it there, as the project's README says."
+        fix = "Create it, as the project's README says."
         yield Missing(kind="file", name=name, why=f"{place} names it.", fix=fix)
     for event in journals.of("crash"):
         for error in event["errors"]:
@@ -339,16 +347,23 @@ def _files(sources: Sources, journals: Journals) -> Iterator[Missing]:
             if lacking and not any(
                 started["path"] == error["file"] for started in journals.of("program")
             ):
-                why = "The program ended because it is not there."
-                fix = "Put it there, or run the command in the folder where it is."
+                why = "The program ended because this file does not exist."
+                fix = "Create it, or run the command in the folder that has it."
                 yield Missing(kind="file", name=error["file"], why=why, fix=fix)
+    for name in map("".join, _NO_FILE.findall(output)):
+        why = "The program's error names it."
+        fix = "Put it there, or run the command in the folder where it is."
+        yield Missing(kind="file", name=name, why=why, fix=fix)
 
 
 WEB_PORTS = (80, 443)
+_PROVIDER_HOSTS = {urlsplit(url).hostname for url in PROVIDERS.values()}
 
 
-def _hosts(journals: Journals, did: Outside, output: str) -> Iterator[Missing]:
-    """Hosts that cannot be reached; of others than this machine those that the error is about.
+def _hosts(
+    journals: Journals, did: Outside, output: str, *, but: Container[str]
+) -> Iterator[Missing]:
+    """Hosts that could not be reached; remote ones only if the error is about them.
 
     What a library reports to its maker in the background ends no program.
     """
@@ -357,18 +372,20 @@ def _hosts(journals: Journals, did: Outside, output: str) -> Iterator[Missing]:
         for event in journals.of("crash")
         for error in event["errors"]
     )
+    # Of Python the error is known; what was printed before it need not matter.
+    output = "" if journals.of("crash") else output
     for contact in did.contacts[:MOST_HOSTS]:
         own = is_loopback(contact.host) or about_network or contact.host in output
-        if contact.host.startswith("unix:") or not own:
+        if contact.host.startswith("unix:") or contact.host in but or not own:
             continue
         try:
             socket.create_connection((contact.host, contact.port), PROBE_S).close()
         except OSError as error:
-            why = f"No connection could be made: {error.strerror or error}."
+            why = f"No connection was possible: {error.strerror or error}."
             fix = (
                 f"Start {_service(contact.port)} that listens there."
                 if is_loopback(contact.host) or contact.port not in WEB_PORTS
-                else "If the agent needs it, see that the network reaches it."
+                else "If the agent needs it, make it reachable from here."
             )
             name = f"{contact.host}:{contact.port}"
             yield Missing(kind="host", name=name, why=why, fix=fix)
@@ -391,7 +408,7 @@ def _refusals(calls: Sequence[WatchedCall]) -> Iterator[Missing]:
 
 
 def _optional(tree: ast.Module) -> Iterator[int]:
-    """Lines of imports that may fail: in a `try` for it, or for a type checker alone."""
+    """Lines of imports that may fail: inside a `try`, or for type checkers only."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Try):
             caught = " ".join(

@@ -1,4 +1,4 @@
-"""Model calls from what the relay kept: dialect, texts and answer."""
+"""Model calls from the relay's record: dialect, texts and answer."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _ENDINGS = {
     "/generate_stream": "tgi",
     "/completion": "llama.cpp",
 }
-"""Dialects by the end of a path."""
+"""Dialects by the end of the path."""
 
 
 def asks_model(request: RelayedRequest, body: Any) -> bool:
-    """Whether a request with a decoded body asks a model.
+    """Whether a request with a decoded body is a model call.
 
     One of an unknown form to this machine is for a program of the owner's own.
     """
@@ -51,12 +51,12 @@ def is_loopback(host: str) -> bool:
 
 
 def request_of(exchange: Exchange) -> Any:
-    """The decoded body of a request; None where it is no JSON."""
+    """The decoded body of a request; None if it is not JSON."""
     return body_of(exchange.request)
 
 
 def body_of(request: RelayedRequest) -> Any:
-    """The decoded body of a request that arrived; None where it is no JSON."""
+    """The decoded body of a request that arrived; None if it is not JSON."""
     try:
         return decoded(request.body)
     except ValueError:
@@ -73,7 +73,7 @@ def dialect_of(path: str, request: Any) -> str:
 
 
 def api_of(dialect: str) -> ModelApi | None:
-    """How the spans' attributes of a dialect are read; None where they are not."""
+    """How a dialect's span attributes are read; None if they are not."""
     provider, _, name = dialect.partition("-")
     if provider == "anthropic":
         return DIALECTS["anthropic", "messages"]
@@ -84,7 +84,7 @@ def api_of(dialect: str) -> ModelApi | None:
 
 
 def texts_of_request(request: Any) -> tuple[ModelText, ...]:
-    """Every text of a system's, developer's or user's message, whatever the dialect."""
+    """Every text in a system, developer or user message, whatever the dialect."""
     body = mapping(request)
     return tuple(
         ModelText(role=role, text=text) for role, text in _request_texts(body) if text.strip()
@@ -117,7 +117,7 @@ def _request_texts(body: Body) -> Iterator[tuple[str, str]]:
 
 
 def texts_of(content: Any) -> list[str]:
-    """The texts of a content in any dialect: a text, a part, a list of them."""
+    """The texts in a content of any dialect: a text, a part, a list of them."""
     if isinstance(content, str):
         return [content]
     if isinstance(content, list):
@@ -130,7 +130,7 @@ def texts_of(content: Any) -> list[str]:
 
 
 def called_tools(request: Body) -> list[str]:
-    """Names of the tools that were called since the last message of the user."""
+    """Names of the tools called since the user's last message."""
     called: list[str] = []
     for key in ("messages", "contents", "input"):
         value = request.get(key)
@@ -158,13 +158,13 @@ def answer_of(exchange: Exchange, dialect: str) -> str:
 
 
 def is_streamed(exchange: Exchange) -> bool:
-    """Whether the answer came as a stream."""
+    """Whether the answer was streamed."""
     kind = exchange.content_type
     return any(word in kind for word in ("event-stream", "ndjson", "eventstream"))
 
 
 def path_without_keys(path: str) -> str:
-    """A path whose query names keys but does not say them."""
+    """A path whose query keeps the names of keys but not their values."""
     place = urlsplit(path)
     if not place.query:
         return path

@@ -28,7 +28,7 @@ from ratchet.wire.recording.recording import (
 )
 
 Listing: TypeAlias = Mapping[str, tuple[int, int]]
-"""Size and time of change of a project's files, by path."""
+"""Size and modification time of a project's files, by path."""
 
 MOST_FILES = 50_000
 
@@ -39,7 +39,7 @@ _DEVICES = ("/dev/", "/proc/", "/sys/")
 
 
 class Outside(msgspec.Struct, frozen=True, kw_only=True):
-    """What was done, each once."""
+    """The acts of a recorded run, each once."""
 
     contacts: tuple[Contact, ...]
     writes: tuple[FileWrite, ...]
@@ -84,11 +84,11 @@ def outside(
     contained: bool,
     own_ports: Iterable[int],
 ) -> Outside:
-    """What hooks, system calls and listings of the project say together.
+    """Acts seen by the hooks, in the system calls, and by listing the project.
 
     Args:
         journals: What the hooks wrote.
-        acts: What the watcher of system calls saw; empty where it is blind.
+        acts: What the watcher of system calls saw; empty if it is blind.
         passed_on: What the relay passed on and was no model call.
         root: The repository's folder.
         home: The owner's home folder.
@@ -215,7 +215,7 @@ def _contacts(
 
 
 def _host(name: str) -> str:
-    """A host's name; this machine has one."""
+    """A host's name; all names of this machine become one."""
     return "localhost" if is_loopback(name) else name
 
 

@@ -1,4 +1,4 @@
-"""Runs a command or a service to its end, and ends whatever it leaves behind."""
+"""Runs a command or a service to its end, and ends everything that it leaves behind."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from ratchet.sandbox.acts import Act, Watch
 from ratchet.wire.recording.contained import ContainedWatch
 
 KEPT = 1_000_000
-"""Most bytes of an output that are kept, from its end."""
+"""Bytes that are kept of an output, from its end."""
 TELL_EVERY_S = 15.0
 PAUSE_S = 0.05
 PATIENCE_S = 3.0
-"""Seconds that processes have to end by themselves."""
+"""Seconds that processes get to end by themselves."""
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True):
     """How a command or a service ended."""
 
     code: int | None = None
-    """None where it did not end by itself."""
+    """None if it did not end by itself."""
     timed_out: bool = False
     stdout: str = ""
     stderr: str = ""
@@ -43,7 +43,7 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
     acts: tuple[Act, ...] = ()
     """What it did, as its system calls say."""
     blind: str = ""
-    """Why these were not seen, as a clause; empty when they were."""
+    """Why system calls were not seen, as a clause; empty if they were."""
 
     @property
     def went_well(self) -> bool:
@@ -52,7 +52,7 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
         return answered and not self.problem and not self.timed_out
 
     def with_answer(self, answer: Ended, problem: str) -> Ended:
-        """The same with a service's answer."""
+        """A copy with a service's answer."""
         return msgspec.structs.replace(
             self,
             response=answer.response,
@@ -62,7 +62,7 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Process:
-    """A command in a group of its own, whose output is read.
+    """A command in a process group of its own, whose output is read.
 
     Args:
         watch: What starts it and sees what it does.
@@ -113,23 +113,22 @@ class Process:
         thread.start()
         self._readers.append(thread)
 
-    def wait(self, timeout_s: float, say: Callable[[str], None], what: str) -> int | None:
+    def wait(self, timeout_s: float, still_runs: Callable[[float], None]) -> int | None:
         """Wait for its end; None at the time limit.
 
         Args:
             timeout_s: Seconds that it may take.
-            say: Told what is waited for.
-            what: Name of it, for people.
+            still_runs: Told the seconds so far, now and then.
         """
         started = time.monotonic()
         while (left := started + timeout_s - time.monotonic()) > 0:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 return self.process.wait(min(left, TELL_EVERY_S))
-            say(f"{what} still runs, after {time.monotonic() - started:.0f} s.")
+            still_runs(time.monotonic() - started)
         return None
 
     def end(self) -> None:
-        """End it with all that it started."""
+        """End it and everything that it started."""
         for number in (signal.SIGTERM, signal.SIGKILL):
             left = _marked(self._mark)
             with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -169,7 +168,7 @@ class Process:
         return self.process.poll()
 
     def ended(self, *, seconds: float, code: int | None = None, timed_out: bool = False) -> Ended:
-        """All that is known of it, once it was ended."""
+        """Everything known of it, once it has ended."""
         return Ended(
             code=127 if self._failed else code,
             timed_out=timed_out,
@@ -185,7 +184,7 @@ class Process:
 def wait_until(
     ready: Callable[[], object], timeout_s: float, say: Callable[[str], None], what: str
 ) -> None:
-    """Wait until something is so, or for so long.
+    """Wait until a condition holds, or for at most this long.
 
     Args:
         ready: Whether it is so, or waiting has become pointless.
@@ -197,7 +196,7 @@ def wait_until(
     while not ready() and time.monotonic() - started < timeout_s:
         if time.monotonic() - reported >= TELL_EVERY_S:
             reported = time.monotonic()
-            say(f"Waiting for {what}, since {reported - started:.0f} s.")
+            say(f"Waiting for {what}, {reported - started:.0f} s so far.")
         time.sleep(PAUSE_S)
 
 

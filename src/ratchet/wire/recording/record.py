@@ -17,7 +17,7 @@ from ratchet.sandbox.limits import SandboxUnavailable
 from ratchet.source.dotenv import read_dotenv
 from ratchet.types.wording import counted
 from ratchet.wire.recording.contained import ContainedWatch
-from ratchet.wire.recording.environment import PYTHON_HOOK, RunEnvironment
+from ratchet.wire.recording.environment import PROVIDERS, PYTHON_HOOK, RunEnvironment
 from ratchet.wire.recording.journals import Journals
 from ratchet.wire.recording.missing import Sources, missing
 from ratchet.wire.recording.model_calls import (
@@ -88,7 +88,13 @@ def record(
             port = urlsplit(relay.url).port or 0
             watch, uncontained = _watch(root, folder, port, simulated=simulated)
             stage = Stage(
-                root=root, folder=folder, around=around, watch=watch, say=say, timeout_s=timeout_s
+                root=root,
+                folder=folder,
+                around=around,
+                watch=watch,
+                say=say,
+                timeout_s=timeout_s,
+                model_calls=lambda: sum(map(_asks_model, list(exchanges))),
             )
             if isinstance(run, CommandRun):
                 ended = run_command(run, stage)
@@ -154,6 +160,7 @@ def record(
         settings_read=did.settings_read,
         modules_loaded=tuple(sorted(loaded)),
         python=_python_used(journals),
+        placeholders=tuple(name for name in placeholders if name not in PROVIDERS),
         notes=(*_notes(argv, journals, ended, calls, did, placeholders), *uncontained),
     )
 
@@ -161,7 +168,7 @@ def record(
 def _watch(
     root: Path, folder: Path, port: int, *, simulated: bool
 ) -> tuple[Watch | ContainedWatch, Sequence[str]]:
-    """What starts the command: contained with a simulated model; and why not, as a note."""
+    """What starts the command: contained with a simulated model; else a note why not."""
     if not simulated:
         return Watch(), ()
     try:
@@ -215,7 +222,7 @@ def _model_call(
 
 
 def _python_used(journals: Journals) -> PythonUsed | None:
-    """The interpreter that called a model, or else the last that was started."""
+    """The interpreter that called a model, or else the last one started."""
     started = journals.of("start")
     if not started:
         return None
@@ -232,7 +239,7 @@ def _notes(
     did: Outside,
     placeholders: Mapping[str, str],
 ) -> Iterator[str]:
-    """What could not be seen, for people."""
+    """What could not be seen, in words."""
     if ended.blind:
         yield (
             f"System calls could not be watched: {ended.blind}. The hosts, files and programs are"
@@ -241,8 +248,8 @@ def _notes(
     python = re.match(r"(?:python|pypy)[\d.]*$", Path(argv[0]).name) if argv else None
     if python and not journals.of("start"):
         yield (
-            "This interpreter does not load what stands on PYTHONPATH (options -I, -E and -S are"
-            " reasons), so no functions were seen: the command is the entry."
+            "This interpreter does not load modules from PYTHONPATH (for instance because of the "
+            "options -I, -E or -S), so no functions were seen: the command is the entry."
         )
     unseen = [call for call in calls if not call.stack]
     if unseen and not (python and not journals.of("start")):
@@ -252,18 +259,19 @@ def _notes(
         )
     if not ended.went_well and _WANTS_TERMINAL.search(ended.stderr + ended.stdout):
         yield (
-            "Its error says that it wants a terminal, which rollouts have none of: give its input"
-            " by --stdin, or as a word with the option that lets it run from a script."
+            "Its error says that it needs a terminal, which rollouts do not have: give its input "
+            "with --stdin, or as a word with the option that lets it run from a script."
         )
     if placeholders:
         names = ", ".join(placeholders)
-        yield f"Keys that are not set were placeholders, for the simulated model: {names}."
+        yield f"Unset keys were given placeholders, for the simulated model: {names}."
     if not calls:
         hosts = ", ".join(f"{contact.host}:{contact.port}" for contact in did.contacts)
         note = (
-            f" It contacted {hosts}; a client that reads no base URL is not seen." if hosts else ""
+            f" It contacted {hosts}. Calls are seen where the client takes its address from a"
+            " variable: set the one that it reads to the address of the model, and run this again."
         )
-        yield f"No model call was seen.{note}"
+        yield f"No model call was seen.{note if hosts else ''}"
 
 
 def _placeholders(root: Path, argv: Sequence[str], variables: Mapping[str, str]) -> dict[str, str]:
@@ -274,4 +282,9 @@ def _placeholders(root: Path, argv: Sequence[str], variables: Mapping[str, str])
     providers = {name for name in PROVIDER_KEYS if name.partition("_")[0].lower() in text}
     environ = {**read_dotenv(root), **os.environ, **variables}
     wanted = {"OPENAI_API_KEY"} | providers | sources.keys()
-    return {name: PLACEHOLDER for name in sorted(wanted) if not environ.get(name)}
+    needed = {name for name, (_, is_needed) in sources.variables().items() if is_needed}
+    values = {
+        **dict.fromkeys(sorted(wanted), PLACEHOLDER),
+        **{name: base for name, base in PROVIDERS.items() if name in needed},
+    }
+    return {name: value for name, value in values.items() if not environ.get(name)}

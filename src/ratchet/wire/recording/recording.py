@@ -20,9 +20,9 @@ class CommandRun(msgspec.Struct, frozen=True, kw_only=True):
 
     argv: tuple[str, ...]
     stdin: str | None = None
-    """Lines to give it on standard input, which then ends; None for none."""
+    """Lines for its standard input, which is then closed; None for none."""
     variables: Mapping[str, str] = {}
-    """Besides the environment of this process."""
+    """Added to the environment of this process."""
 
 
 class ServiceRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,7 +32,7 @@ class ServiceRun(msgspec.Struct, frozen=True, kw_only=True):
     data: str
     """The body of the request."""
     serve: tuple[str, ...] = ()
-    """The command that starts it; empty where its owner does."""
+    """The command that starts it; empty if its owner starts it."""
     method: str = "POST"
     headers: Mapping[str, str] = {}
     variables: Mapping[str, str] = {}
@@ -42,7 +42,7 @@ class Value(msgspec.Struct, frozen=True, kw_only=True):
     """A copy of a value, bounded and without secrets."""
 
     value: Any
-    """As JSON; None where it cannot be copied."""
+    """As JSON; None if it cannot be copied."""
     whole: bool
     """Whether nothing was left out, cut or redacted."""
     type: str
@@ -53,7 +53,7 @@ class Argument(Value, frozen=True, kw_only=True):
     """An argument of a recorded function."""
 
     name: str
-    """Its parameter's; `*args` and `**kwargs` carry their stars."""
+    """The parameter's name; `*args` and `**kwargs` keep their stars."""
     is_default: bool = False
     """Whether the value is the parameter's default."""
     rebound: bool = False
@@ -61,24 +61,24 @@ class Argument(Value, frozen=True, kw_only=True):
 
 
 class Frame(msgspec.Struct, frozen=True, kw_only=True):
-    """One activation of a function of the repository."""
+    """An activation of a function of the repository."""
 
     file: str
     """Path relative to the repository, with slashes."""
     module: str
     """Its importable name; `__main__` for the file that was started; empty outside Python."""
     line: int
-    """Of the definition in Python; elsewhere of the call."""
+    """In Python the line of the definition; elsewhere that of the call."""
     function: str
     """Qualified name, such as `Desk.answer`; `<module>` for a module's own code."""
     kind: FrameKind
     activation: int
-    """The same number in several calls: the same activation."""
+    """Equal numbers in several calls mean the same activation."""
     arguments: tuple[Argument, ...] = ()
     returned: Value | None = None
-    """What it returned before the recording ended; of a generator, the list of its items."""
+    """What it returned before the recording ended; for a generator, the list of its items."""
     raised: str = ""
-    """Type and message of the exception that left it."""
+    """Type and message of the exception that it raised."""
 
 
 class ModelText(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,45 +90,45 @@ class ModelText(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WatchedCall(msgspec.Struct, frozen=True, kw_only=True):
-    """One request to a model, with its answer."""
+    """A request to a model, with its answer."""
 
     number: int
-    """In the order of their beginnings, from 0."""
+    """Numbered from 0, in the order in which the calls began."""
     method: str
     path: str
-    """Below the host, with its query but without keys in it."""
+    """Path and query, without the values of keys."""
     host: str
-    """Of the model, with the port where it is not the usual one."""
+    """Host of the model, with the port if it is not the default."""
     dialect: str
     """`openai-chat`, `openai-responses`, `openai-completions`, `openai-embeddings`, `anthropic`,
-    `gemini`, `ollama`, `bedrock`, `tgi`, `llama.cpp`; empty where the form is another one."""
+    `gemini`, `ollama`, `bedrock`, `tgi`, `llama.cpp`; empty for any other."""
     request: Any
-    """The decoded body; None where it is no JSON."""
+    """The decoded body; None if it is not JSON."""
     texts: tuple[ModelText, ...]
-    """Every text of a system's, developer's or user's message, in order."""
+    """Every text in a system, developer or user message, in order."""
     response: str
     """The answer's text; of a call of tools, their names and arguments as JSON."""
     answer: bytes
-    """The answer's body as it came, for a replay."""
+    """The answer's raw body, for a replay."""
     content_type: str
     status: int
-    """0 where no answer came."""
+    """0 if no answer came."""
     streamed: bool
     seconds: float
     stack: tuple[Frame, ...]
-    """Outermost first; empty where it is not known."""
+    """Outermost first; empty if unknown."""
     pid: int
-    """Of the process that called; 0 where it is not known."""
+    """Id of the process that called; 0 if unknown."""
     client: str = ""
-    """The library that called, such as `httpx`; empty where it is not known."""
+    """The library that called, such as `httpx`; empty if unknown."""
     variables: tuple[str, ...] = ()
-    """Names of the owner's own variables for a base URL that stand for its address."""
+    """Names of the owner's own base URL variables that hold its address."""
     in_python: bool = False
-    """Whether the hook in a Python process has led it."""
+    """Whether the hook in a Python process redirected it."""
 
     @property
     def is_embedding(self) -> bool:
-        """Whether it asked for vectors of texts, which hold no prompts."""
+        """Whether it asked for embeddings of texts, which hold no prompts."""
         return is_embedding(self.path)
 
 
@@ -138,20 +138,20 @@ def is_embedding(path: str) -> bool:
 
 
 class Contact(msgspec.Struct, frozen=True, kw_only=True):
-    """A host that was contacted; model calls are not among them."""
+    """A host that was contacted, other than for model calls."""
 
     host: str
     port: int
     count: int
     requests: Mapping[str, int] = {}
-    """Such as `POST /search`, with their numbers, as far as they could be read."""
+    """Such as `POST /search`, with their counts, as far as they could be read."""
 
 
 class FileWrite(msgspec.Struct, frozen=True, kw_only=True):
     """A file that was written."""
 
     path: str
-    """Relative to the repository in it, with `~` in the home folder, else absolute."""
+    """Relative if in the repository, with `~` if in the home folder, else absolute."""
     place: Place
     how: Change
 
@@ -175,12 +175,12 @@ class Missing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PythonUsed(msgspec.Struct, frozen=True, kw_only=True):
-    """The interpreter that the command ran."""
+    """The interpreter that the command ran in."""
 
     executable: str
     version: str
     sdk: bool
-    """Whether Ratchet's SDK can be imported there."""
+    """Whether Ratchet's SDK can be imported in it."""
 
 
 class Recording(msgspec.Struct, frozen=True, kw_only=True):
@@ -199,34 +199,36 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
     response: str
     """A service's answer."""
     response_status: int
-    """HTTP status of it; 0 for a command, and where none came."""
+    """HTTP status of the answer; 0 for a command, or if none came."""
     seconds: float
-    """Of the command; of a service from its start to its answer."""
+    """Seconds of the command; of a service, from its start to its answer."""
     overhead_s: float
-    """What recording took besides, before and after."""
+    """Seconds that recording took before and after."""
     calls: tuple[WatchedCall, ...]
     base_url_variables: tuple[str, ...]
     """The owner's own variables that led calls to their model, besides the libraries' own."""
     constructors: tuple[Frame, ...]
-    """`__init__` of the repository's classes whose objects are `self` of recorded frames."""
+    """Constructors of the repository's classes whose objects are `self` in recorded frames."""
     contacts: tuple[Contact, ...]
     writes: tuple[FileWrite, ...]
     programs: tuple[Program, ...]
     missing: tuple[Missing, ...]
-    """All that is known to lack, where the run ended early."""
+    """Everything known to be missing, if the run ended early."""
     data_files_read: tuple[str, ...]
-    """Files of the repository that were opened for reading, without source; relative."""
+    """Files of the repository that were opened for reading, except source; relative."""
     settings_read: tuple[str, ...]
-    """Files of the home folder that the repository's code read and rollouts do not see: `~/…`."""
+    """Files in the home folder that the repository's code read and rollouts do not see: `~/…`."""
     modules_loaded: tuple[str, ...]
     """Its Python files that were imported or run; relative."""
     python: PythonUsed | None
+    placeholders: tuple[str, ...]
+    """Variables of keys that nobody has set: placeholders, for the simulated model."""
     notes: tuple[str, ...]
-    """Sentences on what could not be seen."""
+    """Sentences about what could not be seen."""
 
     @property
     def failed(self) -> bool:
-        """Whether it did not end well."""
+        """Whether it failed."""
         if isinstance(self.run, ServiceRun):
             return not 200 <= self.response_status < 400
         return self.exit_code != 0 and not (self.run.stdin and ended_with_input(self.stderr_tail))

@@ -1,4 +1,4 @@
-"""Runs a command to its end, or lets a service answer one request, and ends either."""
+"""Runs a command to its end, or a service until it has answered one request, and ends it."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ import msgspec
 
 from ratchet._http import httpx2
 from ratchet.sandbox.acts import Watch
+from ratchet.types.wording import counted
 from ratchet.wire.recording.contained import ContainedWatch
 from ratchet.wire.recording.environment import RunEnvironment
 from ratchet.wire.recording.processes import Ended, Process, answers, wait_until
 from ratchet.wire.recording.recording import CommandRun, ServiceRun
 
 OWNER_S = 600.0
-"""Seconds until a service that its owner starts must answer."""
+"""Seconds in which a service that its owner starts must answer."""
 MOST = 4_000_000
 """Bytes of an answer that are kept."""
 
@@ -29,14 +30,16 @@ class Stage(msgspec.Struct, frozen=True, kw_only=True):
     root: Path
     """Its working folder."""
     folder: Path
-    """Of the recording, where hooks keep their journals."""
+    """Folder of the recording, where hooks keep their journals."""
     around: RunEnvironment
     watch: Watch | ContainedWatch
-    """What starts it and sees what it does."""
+    """Starts it and watches what it does."""
     say: Callable[[str], None]
-    """Told what is waited for."""
+    """Called with what is being waited for."""
     timeout_s: float
     """Seconds that the command, or the service's answer, may take."""
+    model_calls: Callable[[], int]
+    """Number of model calls so far."""
 
     def start(self, argv: tuple[str, ...], stdin: str | None) -> Process:
         """Start a program here."""
@@ -58,8 +61,13 @@ def run_command(run: CommandRun, stage: Stage) -> Ended:
     except OSError as error:
         problem = f"{run.argv[0]} cannot be started: {error.strerror or error}."
         return Ended(code=127, problem=problem)
+
+    def still_runs(seconds: float) -> None:
+        calls = counted(stage.model_calls(), "model call")
+        stage.say(f"{shlex.join(run.argv)} still runs, after {seconds:.0f} s and {calls}.")
+
     try:
-        code = process.wait(stage.timeout_s, stage.say, shlex.join(run.argv))
+        code = process.wait(stage.timeout_s, still_runs)
         seconds = time.monotonic() - started
     finally:
         process.end()
@@ -67,14 +75,14 @@ def run_command(run: CommandRun, stage: Stage) -> Ended:
 
 
 def run_service(run: ServiceRun, stage: Stage) -> Ended:
-    """Let a service answer one request; it is started, or its owner starts it."""
+    """Let a service answer one request; Ratchet or its owner starts it."""
     if not run.serve:
         problem = _wait_for_owner(run, stage)
         return Ended(problem=problem) if problem else _asked(run, run.url, stage.timeout_s)
     if isinstance(stage.watch, Watch) and answers(run.url):
         problem = (
-            f"Something answers at {run.url} already. End it, so that the recorded service can"
-            " start there; or leave out --serve, and start it yourself."
+            f"Something is already listening at {run.url}. End it, so that the recorded service "
+            "can start there; or leave out --serve and start the service yourself."
         )
         return Ended(problem=problem)
     started = time.monotonic()
@@ -146,11 +154,11 @@ def _headers(run: ServiceRun) -> dict[str, str]:
 
 
 def _wait_for_owner(run: ServiceRun, stage: Stage) -> str:
-    """Wait until the owner has started the service as it is said; why not, or nothing."""
+    """Wait until the owner has started the service as told; returns why not, or nothing."""
     for line in _starting_lines(stage.root, stage.around):
         stage.say(line)
     if old := answers(run.url):
-        stage.say(f"What answers at {run.url} now was not started with them: end it first.")
+        stage.say(f"The service at {run.url} was not started with these variables: end it first.")
 
     def started() -> bool:
         nonlocal old
@@ -165,7 +173,7 @@ def _wait_for_owner(run: ServiceRun, stage: Stage) -> str:
 
 
 def _starting_lines(root: Path, around: RunEnvironment) -> list[str]:
-    """How the owner starts the service: two variables, for its language."""
+    """How the owner starts the service: two variables, depending on its language."""
     manifests = ("pyproject.toml", "requirements.txt", "setup.py")
     hooks = []
     if any(root.glob("*.py")) or any((root / name).exists() for name in manifests):
@@ -174,7 +182,7 @@ def _starting_lines(root: Path, around: RunEnvironment) -> list[str]:
         hooks.append("NODE_OPTIONS")
     ways = [{name: around.hooks[name] for name in (hook, "RATCHET_RECORDING")} for hook in hooks]
     return [
-        "Start your service in another terminal as usual, with two variables before it:",
+        "Start your service in another terminal as usual, with these two variables set:",
         *(
             "  " + " ".join(f"{name}={shlex.quote(value)}" for name, value in way.items()) + " …"
             for way in ways or [around.providers]

@@ -20,7 +20,14 @@ from ratchet.wire.recording.model_calls import (
 )
 
 SAME = 3
-"""Requests with the same texts that are answered by a tool's call; then by a text."""
+"""Requests with the same texts that are answered with a tool call; later ones get a text."""
+TURNS_OF_LOOP = 5
+"""Requests with the same beginning that get an answer; later ones get a phrase that they quote.
+
+An agent that loops ends at words that its prompt tells the model to say, such as 'TERMINATE'.
+"""
+BEGINNING = 80
+"""Characters of the beginning that must be equal."""
 
 
 class SimulatedModel:
@@ -28,10 +35,11 @@ class SimulatedModel:
 
     def __init__(self) -> None:
         self._asked: Counter[str] = Counter()
+        self._begun: Counter[str] = Counter()
         self._hosts: set[str] = set()
 
     def answer(self, request: RelayedRequest) -> RelayAnswer | None:
-        """The answer to a request; None where it is for another server."""
+        """The answer to a request; None if it is for another server."""
         body, path = body_of(request), request.path.partition("?")[0]
         host = urlsplit(request.url).netloc
         if shapes.about_models(path):
@@ -47,7 +55,16 @@ class SimulatedModel:
         self._asked[mark] += 1
         # An agent that hands the conversation on and back again would never end.
         calls = self._asked[mark] <= SAME
-        turn = simulated.turn_of(body, texts, called_tools(body), mark, calls=calls)
+        begins = texts[0][:BEGINNING] if texts else ""
+        self._begun[begins] += 1
+        turn = simulated.turn_of(
+            body,
+            texts,
+            called_tools(body),
+            mark,
+            calls=calls,
+            extra_turns=max(0, self._begun[begins] - TURNS_OF_LOOP),
+        )
         reply = simulated.spoken(dialect_of(path, body), path, body, turn)
         return RelayAnswer(
             pieces=reply.pieces, status=reply.status, content_type=reply.content_type

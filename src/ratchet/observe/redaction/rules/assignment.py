@@ -14,7 +14,7 @@ _NAMES = re.compile(
 """Ends of names of secrets, in lower case."""
 
 _ENDS = ("pass", "pwd", "secret", "token", "key", "credential", "authori", "cookie", "cvv", "cvc")
-"""One of these is in each match of `_NAMES`."""
+"""Each match of `_NAMES` contains one of these."""
 
 _KIND_OF_KEY = re.compile(
     r"(?:api|access|auth|private|secret|signing|encryption|account|master|service|shared)[_\- ]?\Z"
@@ -72,7 +72,7 @@ def find(scanned: ScannedText) -> Iterator[tuple[int, int]]:
 
 
 def _assigned(text: str, small: str, at: int) -> tuple[int, int] | None:
-    """The span of the value assigned to a name; None if there is none, or it is no secret."""
+    """The span of the value assigned to a name; None if there is none, or it is not a secret."""
     name = _NAMES.match(small, at)
     if name is None:
         return None

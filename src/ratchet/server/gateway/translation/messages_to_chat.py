@@ -11,7 +11,7 @@ from ratchet.server.gateway.translation.features import MESSAGES, Findings
 from ratchet.server.gateway.translation.schemas import is_strict
 
 MOST_STOPS = 4
-"""Most stop sequences that OpenAI accepts."""
+"""Maximum number of stop sequences that OpenAI accepts."""
 
 _THOUGHTS = ("thinking", "redacted_thinking")
 _CHOICES = {"auto": "auto", "any": "required", "none": "none"}
