@@ -19,7 +19,7 @@ from ratchet.wire.looking.inventory import ProjectTests
 from ratchet.wire.recording.contained import ContainedWatch
 from ratchet.wire.recording.processes import Process
 
-SECONDS = 120.0
+TESTS_TIMEOUT_S = 120.0
 """Time limit of each run of the tests."""
 
 NAME = "the project's tests"
@@ -127,7 +127,7 @@ def _run(
             raise _NotRun(f"The tests were not run: {error}") from None
         begun = time.monotonic()
         try:
-            code = process.wait(SECONDS, say, tests.command)
+            code = process.wait(TESTS_TIMEOUT_S, say, tests.command)
         finally:
             process.end()
         ended = process.ended(seconds=time.monotonic() - begun, code=code)
@@ -135,7 +135,7 @@ def _run(
         raise _NotRun(ended.problem)
     if ended.code is None:
         raise _NotRun(
-            f"The tests did not end within {SECONDS:.0f} s; run them yourself: {_typed(tests)}"
+            f"The tests did not end within {TESTS_TIMEOUT_S:.0f} s; run them yourself: {_typed(tests)}"
         )
     lines = [line for line in (ended.stdout + ended.stderr).splitlines() if line.strip()]
     last_line = _TIME.sub(" ", lines[-1]).strip()[:200] if lines else "no output"

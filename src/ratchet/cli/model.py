@@ -21,7 +21,7 @@ from ratchet.models.box import BOX
 from ratchet.models.model_file import boxed_name
 from ratchet.models.policy import PolicyServer
 from ratchet.models.policy.base import find_base, fingerprint, require_train
-from ratchet.models.policy.serving import SLOTS as TRAINABLE_SLOTS
+from ratchet.models.policy.serving import DEFAULT_SLOTS
 from ratchet.observe.project_paths import STATE_NAME, folder_with_config
 from ratchet.types import ConfigError
 from ratchet.types.wording import counted
@@ -155,7 +155,7 @@ def model(
                 name,
                 adapters=adapters,
                 port=port,
-                slots=slots or TRAINABLE_SLOTS,
+                slots=slots or DEFAULT_SLOTS,
                 context=context,
                 threads=threads,
                 device=device,
@@ -172,7 +172,7 @@ def model(
                     policy.name,
                     policy.pid,
                     json,
-                    f"{slots or TRAINABLE_SLOTS} conversations at once, each of at most {most}",
+                    f"{slots or DEFAULT_SLOTS} conversations at once, each of at most {most}",
                 )
                 policy.wait()
         else:

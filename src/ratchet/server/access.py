@@ -28,10 +28,10 @@ from ratchet.server.origin import (
 )
 from ratchet.server.session import check_own_page, cookie_key
 from ratchet.store import Store
-from ratchet.types import OLD_SCOPE, SCOPES, Key, Scope
+from ratchet.types import OLD_SCOPE, SCOPES, Key, KeyScope
 
-ALL_SCOPES: frozenset[Scope] = frozenset(SCOPES)
-PUBLIC_SCOPES: frozenset[Scope] = frozenset({"feedback"})
+ALL_SCOPES: frozenset[KeyScope] = frozenset(SCOPES)
+PUBLIC_SCOPES: frozenset[KeyScope] = frozenset({"feedback"})
 LIMITS = ServerLimits()
 
 _KEY = re.compile(rb"rk_[A-Za-z0-9]{40}")
@@ -47,7 +47,7 @@ class Caller(msgspec.Struct, frozen=True):
 
     key_id: str = ""
     """Empty for requests without a key."""
-    scopes: frozenset[Scope] = frozenset()
+    scopes: frozenset[KeyScope] = frozenset()
     attempt: tuple[str, int] | None = None
     """Rollout id and fence, when the request carries an attempt token."""
     address: str = ""
@@ -187,7 +187,7 @@ class Gatekeeper:
         self._limiter.request(key.id)
         return caller
 
-    def allow(self, caller: Caller, scopes: frozenset[Scope]) -> None:
+    def allow(self, caller: Caller, scopes: frozenset[KeyScope]) -> None:
         """Check that a caller has one of the scopes.
 
         Args:

@@ -18,7 +18,7 @@ from ratchet.server.access import Caller
 from ratchet.server.agent_limits import check_answered, check_asked
 from ratchet.server.api import GROUPS
 from ratchet.server.body import (
-    SMALL,
+    SMALL_BODY,
     ClientDisconnected,
     Content,
     HeldBody,
@@ -37,7 +37,7 @@ from ratchet.server.routes import (
     TextResponse,
 )
 from ratchet.server.services import Services
-from ratchet.types import RatchetError, Scope
+from ratchet.types import KeyScope, RatchetError
 
 log = logging.getLogger("ratchet.server")
 
@@ -48,7 +48,7 @@ _JSON = (b"content-type", b"application/json")
 _RAW_METHODS = {"/v1/traces": ("POST",)}
 """Methods of paths that are dispatched before the route table is consulted."""
 
-SEND_S = 30.0
+SEND_TIMEOUT_S = 30.0
 """Seconds in which the client of a stream must accept a piece, or the stream ends."""
 
 MAX_PATH = 4096
@@ -180,7 +180,7 @@ class App:
         """Answer a CORS preflight; return its label for metrics, or None for other requests."""
         return await self.services.gatekeeper.screen(scope, sent)
 
-    def _raw(self, method: str, path: str) -> tuple[str, frozenset[Scope], AsgiApp] | None:
+    def _raw(self, method: str, path: str) -> tuple[str, frozenset[KeyScope], AsgiApp] | None:
         if path.startswith("/gateway/"):
             return "/gateway", INGEST, self.services.gateway
         if path == "/v1/traces" and method == "POST":
@@ -188,7 +188,7 @@ class App:
         return None
 
     async def _admit(
-        self, scope: AsgiScope, scopes: frozenset[Scope], *, with_attempt: bool
+        self, scope: AsgiScope, scopes: frozenset[KeyScope], *, with_attempt: bool
     ) -> Caller:
         gatekeeper = self.services.gatekeeper
         caller = await gatekeeper.admit(scope)
@@ -302,7 +302,7 @@ class App:
                 raise HttpProblem(415, f"The body is {content_type!r}; send application/json.")
         body = await read_body(receive, limit, held_body, length=length)
         body = await decompressed(body, encoding, limit, held_body)
-        if len(body) <= SMALL:
+        if len(body) <= SMALL_BODY:
             return self._decode(route, body)
         await held_body.weigh(body)
         async with self.services.bodies.decoding:
@@ -348,7 +348,7 @@ class App:
                     except StopAsyncIteration:
                         break
                     try:
-                        async with asyncio.timeout(SEND_S):
+                        async with asyncio.timeout(SEND_TIMEOUT_S):
                             await sent.piece(piece)
                     except TimeoutError:
                         raise ClientDisconnected from None

@@ -30,7 +30,7 @@ from ratchet.types import StoreError
 READERS = 8
 """Threads for reads and for rare writes."""
 
-CLOSE_S = 30.0
+CLOSE_TIMEOUT_S = 30.0
 """Seconds that one component may take to stop; after that the next is stopped."""
 
 log = logging.getLogger("ratchet.server")
@@ -170,9 +170,9 @@ async def _closed(service: BackgroundService) -> None:
     """Close a component within a bounded time; one that fails or hangs does not block the
     others."""
     try:
-        async with asyncio.timeout(CLOSE_S):
+        async with asyncio.timeout(CLOSE_TIMEOUT_S):
             await service.close()
     except TimeoutError:
-        log.error("%s did not stop within %g s.", type(service).__name__, CLOSE_S)
+        log.error("%s did not stop within %g s.", type(service).__name__, CLOSE_TIMEOUT_S)
     except Exception:
         log.exception("%s did not stop cleanly", type(service).__name__)

@@ -30,8 +30,7 @@ from ratchet.types import (
 )
 from ratchet.types.cycle import DAY_S
 
-EXAMPLES = 5
-"""Most occurrences in a report."""
+EXAMPLES_PER_REPORT = 5
 
 _decode = msgspec.json.Decoder(Problem).decode
 _decode_occurrence = msgspec.json.Decoder(Occurrence).decode
@@ -437,7 +436,7 @@ class Problems:
             loss=sum(row.loss for row in rows) / count if count else 0.0,
             days=tuple(by_day),
             cost_usd=None if None in costs else sum(costs),
-            examples=tuple(self.occurrences(problem.id, since=since, limit=EXAMPLES)),
+            examples=tuple(self.occurrences(problem.id, since=since, limit=EXAMPLES_PER_REPORT)),
         )
 
     def _select(self, query: Any) -> builtins.list[Problem]:

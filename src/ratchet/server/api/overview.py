@@ -25,7 +25,7 @@ from ratchet.types.cycle import DAY_S
 
 group = RouteGroup("overview")
 
-SHORTEST_H = 0.01
+MIN_HOURS = 0.01
 """Shortest period, in hours: much shorter periods would have steps of no length."""
 
 BUCKETS = 31
@@ -43,7 +43,7 @@ OPEN_RELEASES = 200
 SILENT_COACH_S = 600.0
 """Seconds after which an unanswered call to the coach needs a person."""
 
-FRESH_S = 5.0
+CACHE_TTL_S = 5.0
 """Seconds for which an answer is kept."""
 
 
@@ -153,13 +153,13 @@ async def get_overview(server: Services, query: OverviewQuery) -> Overview:
     The time begins with a whole hour, or with a day where it is longer than two weeks. Every figure
     is exact as long as `complete_until` is null. An answer may be five seconds old.
     """
-    if query.hours < SHORTEST_H:
+    if query.hours < MIN_HOURS:
         raise HttpProblem(
-            400, f"The time is {query.hours:g} hours; it is at least {SHORTEST_H}.", field="hours"
+            400, f"The time is {query.hours:g} hours; it is at least {MIN_HOURS}.", field="hours"
         )
     cache: dict[float, _Kept] = server.kept.setdefault("overview", {})
     cached = cache.get(query.hours)
-    if cached is None or time.monotonic() - cached.at > FRESH_S:
+    if cached is None or time.monotonic() - cached.at > CACHE_TTL_S:
         overview = await server.in_thread(_overview, server.store, query.hours, time.time())
         cache.clear() if len(cache) > 20 else None
         cache[query.hours] = cached = _Kept(time.monotonic(), overview)

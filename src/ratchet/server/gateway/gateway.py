@@ -11,7 +11,7 @@ from typing import Any, get_args
 
 from ratchet._asgi import AsgiScope, Receive, Send
 from ratchet.observe.model_apis import (
-    DIALECTS,
+    MODEL_APIS,
     MODEL_IN_PATH,
     PASSED_THROUGH,
     DialectName,
@@ -53,7 +53,7 @@ BODY_LIMIT = 33_554_432
 CALLS_LIMIT = 4_096
 """Maximum number of calls in flight or waiting."""
 
-DRAIN_S = 25.0
+DRAIN_TIMEOUT_S = 25.0
 """Seconds for which `close` lets calls in flight finish."""
 
 RECORD_S = 10.0
@@ -111,7 +111,7 @@ class Gateway:
         body_limit: int = BODY_LIMIT,
         bodies: BodyBudget | None = None,
         spool: Spool | None = None,
-        drain_s: float = DRAIN_S,
+        drain_s: float = DRAIN_TIMEOUT_S,
     ) -> None:
         self._pool = UpstreamPool(tuple(upstreams) or standard_upstreams(), environ, hosts or ())
         self._recordings = RecordingQueue(
@@ -198,9 +198,9 @@ class Gateway:
         path = path.removeprefix("v1/")
         with_model = MODEL_IN_PATH.search(path) if provider == "gemini" else None
         if with_model is not None:
-            dialect = DIALECTS.get((provider, f"models/{{model}}:{with_model[2]}"))
+            dialect = MODEL_APIS.get((provider, f"models/{{model}}:{with_model[2]}"))
         else:
-            dialect = DIALECTS.get((provider, path.removeprefix("v1beta/")))
+            dialect = MODEL_APIS.get((provider, path.removeprefix("v1beta/")))
         listed = PASSED_THROUGH.get((provider, path.removeprefix("v1beta/")))
         expected = "POST" if dialect is not None else listed
         if expected is None:
@@ -352,7 +352,7 @@ class Gateway:
 
 def _nothing(path: str) -> HttpProblem:
     below = "/gateway/{scope}"
-    routes = [f"{below}/{name}/v1/{path}" for name, path in (*DIALECTS, *PASSED_THROUGH)]
+    routes = [f"{below}/{name}/v1/{path}" for name, path in (*MODEL_APIS, *PASSED_THROUGH)]
     return HttpProblem(
         404,
         f"The gateway has no route {path[:300]}.",

@@ -10,7 +10,7 @@ from typing import Any
 from ratchet._asgi import AsgiScope, HeaderList, Receive, Send
 from ratchet.observe.model_apis import MODEL_IN_PATH, DialectName
 from ratchet.observe.model_apis.bounded_json import decoded
-from ratchet.server.body import SMALL, Content, HeldBody, decompressed, read_body
+from ratchet.server.body import SMALL_BODY, Content, HeldBody, decompressed, read_body
 from ratchet.server.gateway.target import GatewayTarget
 from ratchet.server.http_problems import HttpProblem
 
@@ -70,7 +70,7 @@ class GatewayRequest:
 
     async def decoded(self, plain: Content) -> dict[str, Any] | None:
         """The body as an object; None for anything else, which the upstream will report."""
-        if len(plain) <= SMALL:
+        if len(plain) <= SMALL_BODY:
             return _decoded(plain)
         await self.held.weigh(plain)
         async with self.held.decoding:

@@ -16,7 +16,7 @@ from ratchet.llm.backoff import requested_delay
 from ratchet.server.body import Content
 from ratchet.server.gateway.adapter_loading import NamedWeights
 from ratchet.server.gateway.headers import response_headers
-from ratchet.server.gateway.pool import CONNECT_S, UpstreamEndpoint, UpstreamPool
+from ratchet.server.gateway.pool import CONNECT_TIMEOUT_S, UpstreamEndpoint, UpstreamPool
 from ratchet.server.gateway.recording import CallRecording
 from ratchet.server.gateway.stripping import ResponseStripper
 from ratchet.server.gateway.translating import AnswerTranslator, RefusedSettings
@@ -339,7 +339,9 @@ class CallRelay:
             return error
         if isinstance(error, aiohttp.ConnectionTimeoutError):
             return UpstreamFailure(
-                "connect_error", 504, f"{who} accepted no connection within {CONNECT_S:g} s."
+                "connect_error",
+                504,
+                f"{who} accepted no connection within {CONNECT_TIMEOUT_S:g} s.",
             )
         if isinstance(error, TimeoutError):
             timeout_s = self._outgoing.endpoint.upstream.timeout_s

@@ -132,7 +132,7 @@ AttemptState: TypeAlias = Literal["running", "over", "unknown"]
 ReadAttemptState: TypeAlias = Callable[[str, int], Awaitable[AttemptState]]
 """Reads the state of an attempt, by rollout id and fence."""
 
-FRESH_S = 2.0
+CACHE_TTL_S = 2.0
 """Lifetime of a cached state, in seconds."""
 
 UNKNOWN_S = 0.25
@@ -185,7 +185,7 @@ class AttemptGuard:
             state = await self._running(*key)
             if len(self._states) >= MAX_STATES:
                 self._states.clear()
-            holds_s = UNKNOWN_S if state == "unknown" else FRESH_S
+            holds_s = UNKNOWN_S if state == "unknown" else CACHE_TTL_S
             cached = self._states[key] = (self._clock() + holds_s, state)
         return cached[1]
 

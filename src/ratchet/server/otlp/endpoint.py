@@ -24,7 +24,7 @@ from ratchet.server.span_writer import SpanWriter
 BODY_LIMIT = 32 * 1024 * 1024
 """Default limit of a body in bytes, also after decompression."""
 
-SMALL = 256 * 1024
+INLINE_BODY = 256 * 1024
 """Bodies up to this many bytes are decoded inline; larger ones in a thread, so as not to block
 other requests.
 """
@@ -102,7 +102,7 @@ class Otlp:
         with self._bodies.hold() as held_body:
             body = await read_body(receive, self._limit, held_body, length=length)
             plain = await decompressed(body, compression, self._limit, held_body)
-            if len(plain) <= SMALL:
+            if len(plain) <= INLINE_BODY:
                 records = self._decode(encoding, plain, caller)
             else:
                 async with self._bodies.decoding:
