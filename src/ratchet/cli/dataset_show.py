@@ -141,8 +141,8 @@ def _plot(store: Store, dataset: Dataset, path: Path) -> None:
     coverage = measure_coverage(live, [task.input for task in dataset.tasks])
     if coverage is None:
         raise InputError(
-            f"There are {counted(len(live), 'live input')}, too few for a map; {MIN_LIVE_INPUTS} are"
-            " needed.",
+            f"There are {counted(len(live), 'live input')}, too few for a map;"
+            f" {MIN_LIVE_INPUTS} are needed.",
             hint="ratchet.init in the agent records live inputs, and so does the gateway.",
         )
     plot_coverage(coverage, dataset.name, path)

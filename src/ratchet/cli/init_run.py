@@ -579,7 +579,8 @@ def _next(root: Path, declaring: Declaring, derived: Derived, recording: Recordi
         *steps,
         "ratchet eval --split all (shows latency and cost)",
         f'add tasks with answers to {TASKS_FILE} ({{"input": …, "expected": …}}), name an evaluator'
-        f" in {FILE_NAME} (see ratchet evaluators list --built-in), commit both, then: ratchet eval",
+        f" in {FILE_NAME} (see ratchet evaluators list --built-in), commit both, then:"
+        " ratchet eval",
     ]
 
 

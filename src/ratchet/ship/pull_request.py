@@ -29,6 +29,7 @@ from ratchet.types import (
     ShipError,
 )
 from ratchet.types.interval_text import interval_ends
+from ratchet.types.label import RIGHT_FROM
 from ratchet.types.wording import counted
 
 TITLE_LIMIT = 200
