@@ -12,7 +12,7 @@ from tests.llm.endpoint import Endpoint, answer, error
 
 from ratchet.autopilot.coach import coach_identity, open_coach
 from ratchet.autopilot.learning_sections import CoachSection
-from ratchet.llm import STEP, Coach, CoachUnavailable, Message, Reply
+from ratchet.llm import COACH_STEP, Coach, CoachUnavailable, Message, Reply
 from ratchet.observe.redaction import RedactionRules, Redactor
 from ratchet.store import Store
 from ratchet.types import ConfigError
@@ -75,7 +75,7 @@ def opened(
 
 
 async def hello(coach: Coach) -> Reply:
-    STEP.set("round 1")
+    COACH_STEP.set("round 1")
     return await coach.ask([Message("user", "Write to ann@example.com")])
 
 

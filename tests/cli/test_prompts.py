@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from ratchet.cli.app import run
-from ratchet.observe.model_apis import DIALECTS
+from ratchet.observe.model_apis import MODEL_APIS
 from ratchet.store import Store
 from ratchet.types import (
     Activation,
@@ -28,7 +28,7 @@ from ratchet.types import (
 
 SYSTEM = "You are the assistant of {company}.\nToday is {date}.\nNever promise a refund."
 NAMING = "You name conversations in at most five words."
-CHAT = DIALECTS["openai", "chat/completions"]
+CHAT = MODEL_APIS["openai", "chat/completions"]
 
 Ratchet = Callable[..., tuple[int, str, str]]
 

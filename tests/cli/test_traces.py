@@ -232,7 +232,9 @@ def test_traces_are_listed_and_filtered(capsys: Output, url: str) -> None:
 def test_an_order_goes_over_all_pages_and_says_how_far_it_looked_when_there_are_more(
     capsys: Output, sqlite_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stored_traces, "LOOK_BACK", 200)  # as many as are summed up at once
+    monkeypatch.setattr(
+        stored_traces, "MAX_TRACES_EXAMINED", 200
+    )  # as many as are summed up at once
     took = {f"{n:032x}": (900 if n == 0 else n * 7 % 500) for n in range(900)}
     with Store.open(sqlite_url) as store:
         store.spans.put(

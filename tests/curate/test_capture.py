@@ -327,7 +327,7 @@ def test_the_newest_are_taken_up_to_the_limit_over_all_pages(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ratchet.store.recordings.PAGE", 2)
-    monkeypatch.setattr(traces, "LOOK_BACK", 2)
+    monkeypatch.setattr(traces, "MAX_TRACES_EXAMINED", 2)
     put(store, *(agent_call(f"t{n}", QUESTIONS[n], at=n) for n in range(6)))
     assert inputs(captured(store)) == {json.dumps(question) for question in QUESTIONS}
     newest = captured(store, limit=3)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ratchet.curate.refinement.coverage import ENOUGH, measure_coverage
+from ratchet.curate.refinement.coverage import MIN_LIVE_INPUTS, measure_coverage
 from ratchet.curate.refinement.live_inputs import live_inputs
 from ratchet.store import Store
 from ratchet.types import Span, SpanRecord
@@ -36,11 +36,11 @@ def test_traffic_that_changes_its_subject_drifts_and_mixed_traffic_does_not() ->
 
 
 def test_too_few_inputs_say_nothing() -> None:
-    assert measure_coverage(BOOKING[: ENOUGH - 1], BOOKING) is None
+    assert measure_coverage(BOOKING[: MIN_LIVE_INPUTS - 1], BOOKING) is None
 
 
 def test_inputs_that_are_all_equal_are_one_cluster() -> None:
-    found = measure_coverage(["same"] * ENOUGH, ["same"])
+    found = measure_coverage(["same"] * MIN_LIVE_INPUTS, ["same"])
     assert found is not None
     assert len(found.clusters) == 1
     assert found.drift == 0

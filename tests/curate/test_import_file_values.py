@@ -92,7 +92,7 @@ def test_rows_of_csv_hold_text_in_their_cells(tmp_path: Path) -> None:
 def test_a_line_beyond_the_limit_is_passed_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(file_values, "LONGEST", 100)
+    monkeypatch.setattr(file_values, "MAX_VALUE_LENGTH", 100)
     path = write(tmp_path, '{"id": 1}\n{"id": "' + "x" * 300 + '"}\n{"id": 3}\n')
     assert values(path) == [{"id": 1}, {"id": 3}]
     assert errors(path) == [(2, "the line is longer than 100 bytes")]
@@ -188,7 +188,7 @@ def test_what_is_compressed_is_read_as_it_is(tmp_path: Path) -> None:
 def test_what_follows_a_first_line_beyond_the_limit_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(file_values, "LONGEST", 3_000_000)
+    monkeypatch.setattr(file_values, "MAX_VALUE_LENGTH", 3_000_000)
     lines = [json.dumps({"text": "x" * 5_000_000}), *map(json.dumps, THINGS)]
     path = write(tmp_path, "\n".join(lines))
     assert values(path) == THINGS

@@ -23,7 +23,7 @@ from ratchet.curate.refinement import (
 )
 from ratchet.curate.refinement.core_set import core_set, kendall_tau
 from ratchet.curate.refinement.item_response import fit_item_response
-from ratchet.curate.refinement.label_errors import ENOUGH, find_suspects
+from ratchet.curate.refinement.label_errors import MIN_CANDIDATES, find_suspects
 from ratchet.curate.refinement.proposals import Refinement, RefinementProposal
 from ratchet.store import Store
 from ratchet.types import Dataset, InputError, Label, NotFound, Origin, Rollout, Score, Split, Task
@@ -80,7 +80,7 @@ def test_without_outputs_inverted_scores_are_still_suspected() -> None:
 
 def test_below_eight_candidates_nothing_is_said_about_labels() -> None:
     tasks = with_wrong_labels(60, range(10))
-    found = refine(dataset_of(tasks), results(tasks, drawn(60, ENOUGH - 1)))
+    found = refine(dataset_of(tasks), results(tasks, drawn(60, MIN_CANDIDATES - 1)))
     assert found.proposals == ()
     assert found.estimates == ()
     assert "7 candidates have been scored, but 8 are needed" in found.notes[0]

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from ratchet.curate.split import split_tasks
-from ratchet.curate.usual_split import SHARES, usual_split
+from ratchet.curate.usual_split import LARGE_FILE_SHARES, usual_split
 from ratchet.types import InputError, Split, Task
 
 
@@ -24,7 +24,7 @@ def test_the_share_of_test_falls_without_a_step_to_that_of_a_large_file() -> Non
     assert [counts(made(count))["test"] for count in (100, 110, 124)] == [50, 50, 50]
     tasks = made(125)
     large = usual_split(tasks, name="d", enough=365, near_duplicates=False)
-    usual = split_tasks(tasks, name="d", fractions=SHARES, near_duplicates=False)
+    usual = split_tasks(tasks, name="d", fractions=LARGE_FILE_SHARES, near_duplicates=False)
     assert large.splits == usual.splits
 
 

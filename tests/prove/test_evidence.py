@@ -324,7 +324,7 @@ def test_hostile_files_are_refused_in_a_sentence(tmp_path: Path, text: str) -> N
 
 
 def test_a_huge_file_is_refused_unread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verification_module, "LARGEST_FILE", 10)
+    monkeypatch.setattr(verification_module, "MAX_FILE_BYTES", 10)
     path = tmp_path / "huge.json"
     path.write_text(" " * 11)
     with pytest.raises(VerificationError, match="11 bytes"):

@@ -16,8 +16,8 @@ import pytest
 from ratchet.prove import Comparison, ExperimentPlan, PairedScore, decision, verify, write_evidence
 from ratchet.prove.evidence import digest_of
 from ratchet.prove.frozen_margin import (
-    LEAST_MARGIN,
-    MOST_MARGIN,
+    MAX_FROZEN_MARGIN,
+    MIN_FROZEN_MARGIN,
     affordable_sets,
     draws_of_one,
     fewest_draws,
@@ -164,7 +164,7 @@ def test_more_draws_hold_more_sets_and_smaller_margins() -> None:
     counts = [affordable_sets(10, alpha=ALPHA, draws=draws) for draws in (8, 25, 72, 120, 200)]
     assert counts == [0, 1, 3, 6, 10]
     margins = [frozen_margin(1, alpha=ALPHA, draws=draws) for draws in (25, 72, 200)]
-    assert LEAST_MARGIN < margins[2] < margins[1] < margins[0] <= MOST_MARGIN
+    assert MIN_FROZEN_MARGIN < margins[2] < margins[1] < margins[0] <= MAX_FROZEN_MARGIN
     fewest = fewest_draws(alpha=ALPHA)
     assert affordable_sets(1, alpha=ALPHA, draws=fewest) == 1
     assert affordable_sets(1, alpha=ALPHA, draws=fewest - 10) == 0

@@ -17,10 +17,10 @@ from ratchet.store import Store
 from ratchet.types import (
     AgentSettings,
     Candidate,
+    KeyScope,
     Problem,
     PromptTemplate,
     Rollout,
-    Scope,
     Span,
     SpanRecord,
 )
@@ -93,7 +93,7 @@ class Site:
         for agent, trace_id in self.traces.items():
             seed(store, agent, trace_id)
 
-    def key(self, *scopes: Scope, agent: str = "shop") -> str:
+    def key(self, *scopes: KeyScope, agent: str = "shop") -> str:
         return self.store.keys.create("limited", scopes, 1.0, agent=agent)[1]
 
     def ask(self, route: ApiRoute, agent: str, key: str) -> httpx2.Response:

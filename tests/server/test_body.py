@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from ratchet.server.body import MAX_VALUES, SMALL, BodyBudget, read_body
+from ratchet.server.body import MAX_VALUES, SMALL_BODY, BodyBudget, read_body
 from ratchet.server.http_problems import HttpProblem
 from ratchet.server.serve import ServeSettings
 from ratchet.store import Store
@@ -74,17 +74,17 @@ def arriving(pieces: int, size: int) -> Any:
     return receive
 
 
-@pytest.mark.parametrize("length", [0, 8 * SMALL])
+@pytest.mark.parametrize("length", [0, 8 * SMALL_BODY])
 def test_many_unfinished_bodies_stay_within_the_budget(length: int) -> None:
     async def main() -> None:
-        budget = BodyBudget(10 * SMALL, room_s=0.1)
+        budget = BodyBudget(10 * SMALL_BODY, room_s=0.1)
         held_at_ends: list[int] = []
 
         async def upload() -> int:
             with budget.hold() as held:
-                receive = arriving(8, SMALL)
+                receive = arriving(8, SMALL_BODY)
                 try:
-                    await read_body(receive, 9 * SMALL, held, length=length, arrive_s=0.5)
+                    await read_body(receive, 9 * SMALL_BODY, held, length=length, arrive_s=0.5)
                 except HttpProblem as problem:
                     held_at_ends.append(budget.held)
                     return problem.status
@@ -92,7 +92,7 @@ def test_many_unfinished_bodies_stay_within_the_budget(length: int) -> None:
 
         statuses = await asyncio.gather(*(upload() for _ in range(40)))
         assert statuses.count(429) >= 39  # one was read as far as its client sent it
-        assert 8 * SMALL <= max(held_at_ends) <= 10 * SMALL
+        assert 8 * SMALL_BODY <= max(held_at_ends) <= 10 * SMALL_BODY
         assert budget.held == 0
 
     asyncio.run(main())
@@ -100,7 +100,7 @@ def test_many_unfinished_bodies_stay_within_the_budget(length: int) -> None:
 
 def test_a_body_waits_for_room_in_turn_and_gets_what_another_gives_back() -> None:
     async def main() -> None:
-        budget = BodyBudget(10 * SMALL)
+        budget = BodyBudget(10 * SMALL_BODY)
         order: list[str] = []
 
         async def take(name: str, size: int) -> None:
@@ -109,11 +109,11 @@ def test_a_body_waits_for_room_in_turn_and_gets_what_another_gives_back() -> Non
                 order.append(name)
 
         with budget.hold() as first:
-            await first.grow(9 * SMALL)
+            await first.grow(9 * SMALL_BODY)
             waiting = [
-                asyncio.create_task(take("large", 8 * SMALL)),
-                asyncio.create_task(take("larger than all", 20 * SMALL)),
-                asyncio.create_task(take("medium", 2 * SMALL)),
+                asyncio.create_task(take("large", 8 * SMALL_BODY)),
+                asyncio.create_task(take("larger than all", 20 * SMALL_BODY)),
+                asyncio.create_task(take("medium", 2 * SMALL_BODY)),
             ]
             await asyncio.sleep(0)
             async with asyncio.timeout(5):

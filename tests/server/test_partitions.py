@@ -17,7 +17,7 @@ from ratchet.types import StoreError
 def test_partitions_are_made_again_and_again_and_a_failure_ends_nothing(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(partitions, "EVERY_S", 0.0)
+    monkeypatch.setattr(partitions, "CHECK_INTERVAL_S", 0.0)
     answers: list[Any] = [StoreError("It is locked."), ["spans_later"], []]
     asked: list[float] = []
 

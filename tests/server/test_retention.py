@@ -13,7 +13,7 @@ from sqlalchemy import text
 
 from ratchet.server import background_loop, retention
 from ratchet.server.metrics import Metrics
-from ratchet.server.retention import DAY_S, SMALLEST, Pruner, Retention
+from ratchet.server.retention import MIN_STEP_ROWS, Pruner, Retention
 from ratchet.store import Store
 from ratchet.store.audit import AuditRow
 from ratchet.store.partitions import period_s
@@ -33,6 +33,7 @@ from ratchet.types import (
     Stage,
     StoreError,
 )
+from ratchet.types.cycle import DAY_S
 
 NOW = 1_000 * DAY_S
 DAYS_30 = Retention(
@@ -63,7 +64,7 @@ def sweep(store: Store, kept: Retention = DAYS_30, **options: Any) -> dict[str, 
 
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retention, "PAUSES_S", (0.0, 0.0))
+    monkeypatch.setattr(retention, "STEP_PAUSES_S", (0.0, 0.0))
 
 
 def rows_of(store: Store, table: str) -> int:
@@ -327,8 +328,8 @@ def test_keys_of_logins_go_once_they_have_expired_and_other_keys_stay(store: Sto
 def test_it_runs_in_the_background_again_and_again_and_survives_a_failing_store(
     sqlite_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(retention, "FIRST_S", 0.0)
-    monkeypatch.setattr(retention, "EVERY_S", 0.0)
+    monkeypatch.setattr(retention, "FIRST_SWEEP_S", 0.0)
+    monkeypatch.setattr(retention, "SWEEP_INTERVAL_S", 0.0)
     answers: list[PruningStep | Exception] = [
         StoreError("away"),
         ValueError("odd"),
@@ -365,10 +366,10 @@ def test_it_runs_in_the_background_again_and_again_and_survives_a_failing_store(
 def test_it_ends_at_once_between_steps_and_does_not_wait_for_one_that_hangs(
     sqlite_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retention, "FIRST_S", 0.0)
-    monkeypatch.setattr(retention, "PAUSES_S", (3600.0, 3600.0))
-    monkeypatch.setattr(retention, "LARGEST", SMALLEST)
-    monkeypatch.setattr(background_loop, "CLOSE_S", 0.01)
+    monkeypatch.setattr(retention, "FIRST_SWEEP_S", 0.0)
+    monkeypatch.setattr(retention, "STEP_PAUSES_S", (3600.0, 3600.0))
+    monkeypatch.setattr(retention, "MAX_STEP_ROWS", MIN_STEP_ROWS)
+    monkeypatch.setattr(background_loop, "CLOSE_TIMEOUT_S", 0.01)
     with Store.open(sqlite_url) as store:
         store.events.add([("k", n) for n in range(1_000)], now=1.0)
 
@@ -378,7 +379,7 @@ def test_it_ends_at_once_between_steps_and_does_not_wait_for_one_that_hangs(
             while rows_of(store, "events") == 1_000:
                 await asyncio.sleep(0)
             await pruner.close()
-            assert rows_of(store, "events") == 1_000 - SMALLEST
+            assert rows_of(store, "events") == 1_000 - MIN_STEP_ROWS
 
         run(between)
         go_on, hangs = threading.Event(), threading.Event()

@@ -254,7 +254,7 @@ def test_spans_of_a_writer_that_goes_away_are_stored(watched: Watched) -> None:
 def test_a_store_that_does_not_answer_keeps_no_writer(
     watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(span_writer, "ANSWER_S", 0.01)
+    monkeypatch.setattr(span_writer, "WRITE_TIMEOUT_S", 0.01)
 
     async def work(writer: SpanWriter) -> None:
         watched.open.clear()
@@ -291,7 +291,7 @@ def test_closing_stores_what_is_pending_and_takes_nothing_more(watched: Watched)
 def test_closing_does_not_wait_for_a_store_that_is_away(
     watched: Watched, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(span_writer, "DRAIN_S", 0.05)
+    monkeypatch.setattr(span_writer, "DRAIN_TIMEOUT_S", 0.05)
 
     async def work(writer: SpanWriter) -> None:
         watched.fails = lambda _: StoreError("The store is away.")

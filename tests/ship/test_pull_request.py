@@ -12,7 +12,7 @@ from msgspec import structs
 
 from ratchet.ship.evidence_text import e_value_plot, improved_tasks, read_evidence
 from ratchet.ship.pull_request import (
-    MOST_BODY,
+    BODY_LIMIT,
     code,
     fence,
     plain,
@@ -197,10 +197,10 @@ def test_what_is_no_evidence_is_refused(tmp_path: Path) -> None:
 def test_a_body_that_is_too_long_for_the_forge_loses_its_patch_first(project: Any) -> None:
     candidate = project.candidate(system="word " * 20_000 + "{policy}")
     text = Path(project.ship(candidate, notes=["kept"]).pull_request).read_text()
-    assert len(text) > MOST_BODY
+    assert len(text) > BODY_LIMIT
     title, body = request_text(text)
     assert title == "Improve system: exact_match +0.0750"
-    assert len(body) < MOST_BODY
+    assert len(body) < BODY_LIMIT
     assert "The patch is too long for this page" in body
     assert "- kept" in body
-    assert len(request_text("# t\n" + "line\n\n" * 20_000)[1]) <= MOST_BODY
+    assert len(request_text("# t\n" + "line\n\n" * 20_000)[1]) <= BODY_LIMIT

@@ -15,8 +15,7 @@ from ratchet.store import Store
 from ratchet.types import AgentError, Dataset, InputError, Span, content_hash
 from ratchet.types.wording import counted
 
-TASKS = 3
-"""Maximum number of tasks that the agent is run on."""
+MAX_TASKS_RUN = 3
 
 
 async def asked_models(
@@ -34,7 +33,7 @@ async def asked_models(
     Raises:
         AgentError: The agent fails on all of these tasks, or calls no model through the gateway.
     """
-    tasks = dataset.split("train")[:TASKS]
+    tasks = dataset.split("train")[:MAX_TASKS_RUN]
     say(f"Running the agent on {counted(len(tasks), 'train task')}, to see which models it calls…")
     # Each time anew: the model may be named by a variable, so the same source may name another.
     identity = content_hash(["models", agent.spec.entry, agent.source_version(), time.time()])

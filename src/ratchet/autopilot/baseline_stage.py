@@ -11,7 +11,7 @@ from ratchet.autopilot.chosen_candidate import level_sentence
 from ratchet.autopilot.earlier_runs import earlier_runs
 from ratchet.autopilot.experiment import next_level, reach
 from ratchet.autopilot.failed_rollout import require_success
-from ratchet.autopilot.improve_run import MARGIN, ImproveRun
+from ratchet.autopilot.improve_run import MARGIN_KEY, ImproveRun
 from ratchet.autopilot.prompt_discovery import unrecognised
 from ratchet.autopilot.proof_outlook import proof_outlook, variance
 from ratchet.autopilot.report_cards import (
@@ -182,7 +182,7 @@ def _fix_margin(work: ImproveRun, scores: Sequence[float]) -> None:
         )
     else:
         margin, why = chosen, "the configured margin"
-    work.store.journal.append(work.run.id, MARGIN, {"margin": margin}, time.time())
+    work.store.journal.append(work.run.id, MARGIN_KEY, {"margin": margin}, time.time())
     work.watcher.message(
         f"A candidate ships if it is proved to score at most {margin:g} lower: {why}."
     )

@@ -23,7 +23,7 @@ from ratchet.types.wording import counted
 Goal: TypeAlias = Literal["better", "not worse"]
 """What has to be proved about a candidate."""
 
-NEAR = 3
+MAX_CANDIDATES_NAMED = 3
 """Maximum number of similar candidates named when one is unknown."""
 
 
@@ -204,10 +204,12 @@ def named_candidate(project: Project, store: Store, name: str) -> Candidate:
     if len(matches) == 1:
         return matches[0]
     if matches:
-        listed = ", ".join(candidate.id[: len(name) + 8] for candidate in matches[:NEAR])
+        listed = ", ".join(
+            candidate.id[: len(name) + 8] for candidate in matches[:MAX_CANDIDATES_NAMED]
+        )
         raise InputError(
             f"{name!r} matches {counted(len(matches), 'candidate')}: {listed}"
-            f"{', …' if len(matches) > NEAR else ''}.",
+            f"{', …' if len(matches) > MAX_CANDIDATES_NAMED else ''}.",
             hint="Give more digits.",
         )
     near = _near(project, store, name)
@@ -226,9 +228,9 @@ def _near(project: Project, store: Store, name: str) -> list[str]:
         return []
     others = [place for place in placed.places if place.candidate_id != placed.source_id]
     by_start = {place.candidate_id[: len(name)]: place.candidate_id for place in others}
-    alike = [by_start[start] for start in get_close_matches(name, by_start, NEAR)]
+    alike = [by_start[start] for start in get_close_matches(name, by_start, MAX_CANDIDATES_NAMED)]
     on_front = [place.candidate_id for place in others if place.on_front]
-    return [candidate_id[:8] for candidate_id in (alike or on_front)[:NEAR]]
+    return [candidate_id[:8] for candidate_id in (alike or on_front)[:MAX_CANDIDATES_NAMED]]
 
 
 def _own_runs(project: Project, runs: Sequence[Run]) -> list[Run]:

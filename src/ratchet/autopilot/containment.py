@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ratchet.autopilot.learning_sections import SandboxSection
     from ratchet.sandbox.containment import AgentContainment, Allowance
 
-NOT_CONTAINED = (
+NOT_CONTAINED_NOTE = (
     "Rollouts are not contained: in them the agent acts as it does for you. Add a section "
     "[agent.allow] to ratchet.toml to contain them."
 )
@@ -25,11 +25,10 @@ _UNSAFE = (
     "Rollouts are not contained: this machine cannot contain them, and unsafe = true under "
     "[sandbox] allows that. In them the agent acts as it does for you."
 )
-SHARED = (
+SHARED_PROCESS_NOTE = (
     "Rollouts that run at the same time share a process, which is contained as a whole: they see"
     ' what the others write. executor = "process" under [run] gives each a home of its own.'
 )
-"""Warning if several attempts run in one process."""
 
 BY_VARIABLES = (
     "macOS contains rollouts only partly: they have their own home and proxy, but a program that "
@@ -70,7 +69,7 @@ def containment_of(
         SandboxUnavailable: This machine cannot contain it.
     """
     if agent.allow is None:
-        return None, NOT_CONTAINED
+        return None, NOT_CONTAINED_NOTE
     if agent.runs_already:
         return None, _RUNS_ALREADY.format(url=agent.url)
     # Imported late: most commands start no agent.

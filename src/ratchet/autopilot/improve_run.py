@@ -50,7 +50,7 @@ from ratchet.types.wording import counted
 
 L = TypeVar("L", bound=Lab)
 
-MARGIN = "margin"
+MARGIN_KEY = "margin"
 """Key in a run's journal of how much lower a candidate may score."""
 
 LEARN = "learn"
@@ -205,7 +205,7 @@ class ImproveRun:
 
         Fixed once the baseline's scores are known, before learning begins.
         """
-        fixed: Any = self.store.journal.get(self.run.id, MARGIN)
+        fixed: Any = self.store.journal.get(self.run.id, MARGIN_KEY)
         return float(fixed["margin"]) if fixed else 0.0
 
     @property

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ratchet.llm import price
 from ratchet.store import Store
-from ratchet.store.problems import DAY_S
 from ratchet.types import ProblemReport, ProblemState
+from ratchet.types.cycle import DAY_S
 
 DAYS = 14
 """Days in which problems are looked for and counted."""

@@ -23,21 +23,22 @@ from ratchet.curate.problems.symptoms import acts_of, as_text
 from ratchet.curate.recorded_values import Incomplete, input_of
 from ratchet.llm import price
 from ratchet.store import Store
-from ratchet.store.problems import DAY_S, ScanPlace
+from ratchet.store.problems import ScanPlace
 from ratchet.types import Occurrence, Problem, Score
+from ratchet.types.cycle import DAY_S
 from ratchet.types.trace import ObservedTrace, TraceRecording
 
-LOW = 0.5
+LOW_SCORE = 0.5
 """Scores up to this are low, unless the project says otherwise."""
 
 POOL = 2_000
 """Maximum number of an agent's occurrences grouped at once."""
 
-FAILURES, SCORES, READINGS, GROUPS = "failures", "scores", "readings", "groups"
+FAILURE_READER, SCORE_READER, COACH_READER, GROUPER = "failures", "scores", "readings", "groups"
 """Journal positions: of failures, low scores and the coach's readings, and of the last grouping."""
 
 LEASE = "problems"
-LEASE_S = 120.0
+SCAN_LEASE_S = 120.0
 
 RETURNS = 3
 """Number of traces after a fix in which a problem must recur to have returned."""
@@ -67,7 +68,7 @@ async def scan(
     *,
     now: float,
     score: ScoreTrace | None = None,
-    low_score: float = LOW,
+    low_score: float = LOW_SCORE,
     on_page: Callable[[int], None] = lambda traces: None,
 ) -> Scanned:
     """Scan what was stored since the last scan.
@@ -83,7 +84,7 @@ async def scan(
         StoreError: The store cannot be read or written.
     """
     holder = f"{os.getpid()}.{secrets.token_hex(4)}"
-    lease = store.leases.acquire(LEASE, holder, now=time.time(), ttl_s=LEASE_S)
+    lease = store.leases.acquire(LEASE, holder, now=time.time(), ttl_s=SCAN_LEASE_S)
     if lease is None:
         return Scanned(elsewhere=True)
     try:
@@ -97,12 +98,12 @@ async def scan(
                     found += page.occurrences
                     agents |= page.agents
                     on_page(traces)
-                    store.leases.acquire(LEASE, holder, now=time.time(), ttl_s=LEASE_S)
+                    store.leases.acquire(LEASE, holder, now=time.time(), ttl_s=SCAN_LEASE_S)
             begun: list[Problem] = []
             for agent in sorted(agents):
                 begun += _group(store, agent, since, now)
             if agents:
-                store.problems.record([], GROUPS, ScanPlace(at=now), {})
+                store.problems.record([], GROUPER, ScanPlace(at=now), {})
             settle(store, now)
             returned = _returned(store, now)
     finally:
@@ -112,8 +113,10 @@ async def scan(
 
 def _is_ungrouped(store: Store) -> bool:
     """Whether something was found or read that is not grouped yet."""
-    found_at = max(store.problems.place(reader).at for reader in (FAILURES, SCORES, READINGS))
-    return store.problems.place(GROUPS).at < found_at
+    found_at = max(
+        store.problems.place(reader).at for reader in (FAILURE_READER, SCORE_READER, COACH_READER)
+    )
+    return store.problems.place(GROUPER).at < found_at
 
 
 class _Page(msgspec.Struct, frozen=True):
@@ -130,7 +133,7 @@ async def _page(
     Who scores has a place of its own: a server looks at traces, but cannot run the project's
     evaluators.
     """
-    reader = FAILURES if score is None else SCORES
+    reader = FAILURE_READER if score is None else SCORE_READER
     place = store.problems.place(reader)
     changed = store.recordings.changed(
         place.spans, place.feedback, since_ns=int(since * 1e9), price=price

@@ -5,8 +5,8 @@ from __future__ import annotations
 from ratchet.autopilot.freezing import freeze_fixed
 from ratchet.autopilot.problem_reports import DAYS, trace_counts
 from ratchet.store import Store
-from ratchet.store.problems import DAY_S
 from ratchet.types import PROBLEM_TRANSITIONS, FrozenSet, Problem, ProblemState, Release, Run
+from ratchet.types.cycle import DAY_S
 
 _RELEASES: dict[str, tuple[ProblemState, str]] = {
     "branched": ("proposed", "Its branch is made: {where}."),

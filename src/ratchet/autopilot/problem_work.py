@@ -12,17 +12,17 @@ from ratchet.autopilot.project import Project
 from ratchet.autopilot.project_evaluators import objective_of, project_evaluators
 from ratchet.autopilot.project_tasks import project_dataset
 from ratchet.curate import CaptureFilter, capture
-from ratchet.curate.capture import KNOWN
+from ratchet.curate.capture import ALREADY_A_TASK
 from ratchet.store import Store
-from ratchet.store.problems import DAY_S
 from ratchet.types import NEEDS_WORK, STAGE_TRANSITIONS, Dataset, InputError, Problem
+from ratchet.types.cycle import DAY_S
 from ratchet.types.trace import TraceFilter
 from ratchet.types.wording import counted
 
-MOST_TASKS = 60
+MAX_TASKS = 60
 """Maximum number of tasks made from a problem's newest traces."""
 
-SHOWN = 3
+MAX_EXAMPLES_SHOWN = 3
 """Number of examples shown to the coach besides the problem's tasks."""
 
 
@@ -93,7 +93,7 @@ def prepare(project: Project, store: Store, problem: Problem, now: float) -> Pro
         if project.has_tasks()
         else (Dataset(name="problems", tasks=(), splits={}, provenance="captured"), ())
     )
-    occurrences = store.problems.occurrences(problem.id, since=now - DAYS * DAY_S, limit=MOST_TASKS)
+    occurrences = store.problems.occurrences(problem.id, since=now - DAYS * DAY_S, limit=MAX_TASKS)
     ids = frozenset(occurrence.trace_id for occurrence in occurrences)
     shares = project.config.tasks.split
     captured = capture(
@@ -107,7 +107,7 @@ def prepare(project: Project, store: Store, problem: Problem, now: float) -> Pro
             ),
             trace_ids=ids,
         ),
-        limit=MOST_TASKS,
+        limit=MAX_TASKS,
         fractions={"train": shares.train, "val": shares.val, "test": shares.test},
         now=now,
     )
@@ -118,7 +118,7 @@ def prepare(project: Project, store: Store, problem: Problem, now: float) -> Pro
         f" {counted(len(ids), 'newest trace')}, {answered} with an expected answer.",
     ]
     of_problem = [t for t in captured.dataset.tasks if ids.intersection(t.origin.sources)]
-    is_covered = any(why.startswith(KNOWN) for why in captured.left_out)
+    is_covered = any(why.startswith(ALREADY_A_TASK) for why in captured.left_out)
     if not of_problem and not is_covered:
         reasons = "; ".join(f"{count} × {why}" for why, count in captured.left_out.items())
         raise InputError(
@@ -177,7 +177,7 @@ def _description(store: Store, problem: Problem) -> str:
         "This change is for one problem of the agent in production. Fix it, and keep the rest as it"
         f" is. The problem: {problem.title}"
     ]
-    for occurrence in store.problems.occurrences(problem.id, limit=SHOWN):
+    for occurrence in store.problems.occurrences(problem.id, limit=MAX_EXAMPLES_SHOWN):
         lines.append(f"- asked: {occurrence.input[:300]}")
         if occurrence.output:
             lines.append(f"  answered: {occurrence.output[:300]}")

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from ratchet.autopilot.config import read_config
-from ratchet.autopilot.setting_sentences import ABOUT, SHOWN
+from ratchet.autopilot.setting_sentences import ABOUT, SECTION_SENTENCES
 
 
 class ProjectSetting(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,7 +46,7 @@ def read_settings(path: Path) -> ProjectSettings:
         ConfigError: It cannot be read, or is not valid.
     """
     config = read_config(path)
-    return ProjectSettings(sections=tuple(_section(config, name) for name in SHOWN))
+    return ProjectSettings(sections=tuple(_section(config, name) for name in SECTION_SENTENCES))
 
 
 def _section(config: Any, name: str) -> SettingsSection:
@@ -62,4 +62,4 @@ def _section(config: Any, name: str) -> SettingsSection:
         )
         for key, value in section.model_dump(mode="json").items()
     )
-    return SettingsSection(name=name, about=SHOWN[name], settings=settings)
+    return SettingsSection(name=name, about=SECTION_SENTENCES[name], settings=settings)

@@ -11,7 +11,7 @@ from ratchet.autopilot.project import Project
 from ratchet.autopilot.task_roles import TaskRoles, without_learned
 from ratchet.curate import read_tasks, split_tasks
 from ratchet.curate.split import groups_of, input_key
-from ratchet.curate.usual_split import SHARES, usual_split
+from ratchet.curate.usual_split import LARGE_FILE_SHARES, usual_split
 from ratchet.prove.alpha import level
 from ratchet.prove.tasks_needed import tasks_needed
 from ratchet.stats.gain import USUAL_GAIN
@@ -19,7 +19,7 @@ from ratchet.store import Store
 from ratchet.types import SPLITS, Dataset, InputError, Split
 from ratchet.types.wording import counted
 
-WIDEST = 0.25
+PLANNED_VARIANCE = 0.25
 """Assumed variance of differences when collecting test tasks: scores of 0 and 1, half of them
 equal for both candidates."""
 
@@ -71,7 +71,9 @@ def _dataset_of_file(
         dataset = usual_split(
             file.tasks,
             name=name,
-            enough=tasks_needed(level(project.config.prove.alpha, ()), USUAL_GAIN, WIDEST),
+            enough=tasks_needed(
+                level(project.config.prove.alpha, ()), USUAL_GAIN, PLANNED_VARIANCE
+            ),
             roles=roles.of(file.tasks) if roles else None,
             group_by=tasks.group_by,
             near_duplicates=tasks.near_duplicates,
@@ -81,7 +83,7 @@ def _dataset_of_file(
         fixed_splits: dict[str, Split] | None = None if complete else {}
         if file.splits:
             fixed_splits = {**(roles.of(file.tasks) if roles else {}), **file.splits}
-        shares: Mapping[Split, float] = SHARES
+        shares: Mapping[Split, float] = LARGE_FILE_SHARES
         if has_shares:
             own = tasks.split
             shares = {"train": own.train, "val": own.val, "test": own.test}

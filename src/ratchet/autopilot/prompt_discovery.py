@@ -36,8 +36,7 @@ from ratchet.types import (
 )
 from ratchet.types.wording import counted
 
-TASKS = 24
-"""Maximum number of tasks that the agent is run on to see its prompts."""
+MAX_TASKS_RUN = 24
 
 KEY = "prompts"
 
@@ -89,7 +88,7 @@ async def discover_prompts(
     if recall_prompts(store, agent, dataset):
         return
     declared = declared_in_source(agent)
-    tasks = dataset.split("train")[:TASKS]
+    tasks = dataset.split("train")[:MAX_TASKS_RUN]
     say(f"Running the agent on {counted(len(tasks), 'train task')}, to see its prompts…")
     identity = _identity(agent, dataset)
     failures = len(store.journal.read(identity))  # what failed then runs again now

@@ -11,7 +11,7 @@ from ratchet.autopilot.experiment import pairs_to_label, run_experiment
 from ratchet.autopilot.improve_run import ImproveRun
 from ratchet.autopilot.nomination import Nominee, next_nominee
 from ratchet.autopilot.repetitions import PILOT_TASKS, plan_repetitions
-from ratchet.autopilot.run_outcome import COACH_GONE, LABELS
+from ratchet.autopilot.run_outcome import COACH_GONE, PAIRS_TO_LABEL
 from ratchet.evaluate import Scorer
 from ratchet.llm import paid_from
 from ratchet.prove import ExperimentPlan, RepetitionPlan
@@ -104,7 +104,7 @@ def _withhold(work: ImproveRun, experiment: Experiment) -> None:
     repetitions = work.store.journal.get(work.run.id, "repetitions", {"count": 1})["count"]
     setting = work.setting(work.store.candidates.get(work.run.best_id))
     body = pairs_to_label(setting, repetitions, work.store)
-    work.store.journal.append(work.run.id, LABELS, body, time.time())
+    work.store.journal.append(work.run.id, PAIRS_TO_LABEL, body, time.time())
     work.waits = True
     work.enter(
         "prove",

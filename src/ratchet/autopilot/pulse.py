@@ -15,8 +15,7 @@ from ratchet.types import RatchetError
 BEAT_S = 10.0
 """Seconds between reports to the store, if nothing changes."""
 
-TICK_S = 0.5
-"""Seconds between checks."""
+TICK_INTERVAL_S = 0.5
 
 
 class Pulse:
@@ -67,7 +66,7 @@ def pulse(store: Store, run_id: str, watcher: Watcher) -> Iterator[None]:
     def work() -> None:
         while True:
             teller.beat(time.time())
-            if over.wait(TICK_S):
+            if over.wait(TICK_INTERVAL_S):
                 return
 
     thread = threading.Thread(target=work, name="ratchet-pulse", daemon=True)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ratchet.curate.recorded_values import Incomplete, input_of, output_of
-from ratchet.observe.redaction import MARK
+from ratchet.observe.redaction import MARK_START
 from ratchet.store import Store
 from ratchet.types import Rollout, Span, content_hash
-from ratchet.types.trace import START, Trace, TraceFilter, TraceRecording
+from ratchet.types.trace import CALL_START, Trace, TraceFilter, TraceRecording
 
 
 class Unusable(Exception):
@@ -36,7 +36,7 @@ def recorded_input(recording: TraceRecording, *, redacted: bool = False) -> obje
 
 def is_redacted(value: object) -> bool:
     """Whether something was removed from a value before it was stored."""
-    return MARK in repr(value)
+    return MARK_START in repr(value)
 
 
 def recorded_rollout(recording: TraceRecording) -> Rollout:
@@ -93,4 +93,6 @@ def recording_of(store: Store, trace: Trace) -> TraceRecording | None:
 def spans_of_trace(store: Store, trace_id: str) -> list[Span]:
     """The spans of a live trace, without those that only mark the start of a call."""
     recording = store.traces.get(trace_id)
-    return [] if recording is None else [span for span in recording.spans if span.name != START]
+    return (
+        [] if recording is None else [span for span in recording.spans if span.name != CALL_START]
+    )

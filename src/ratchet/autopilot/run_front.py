@@ -20,7 +20,7 @@ import msgspec
 from ratchet.autopilot.earlier_runs import earlier_runs
 from ratchet.autopilot.guardrails import LATENCY_FLOOR_S
 from ratchet.learn.candidate_stats import interval
-from ratchet.learn.work import FAILURES
+from ratchet.learn.work import FAILED_STATUSES
 from ratchet.stats.front import Point, front
 from ratchet.stats.gain import is_clear
 from ratchet.store import Store
@@ -194,7 +194,7 @@ def _measured(
         for rollout in rollouts
         if rollout.task_id in contents
         and contents[rollout.task_id] == then.get(rollout.task_id)
-        and (rollout.version in versions or rollout.status in FAILURES)
+        and (rollout.version in versions or rollout.status in FAILED_STATUSES)
     ]
     measured: dict[str, dict[str, dict[int, MeasuredRollout]]] = {}
     for rollout in [*comparable, *own]:
@@ -214,7 +214,7 @@ def _contents(store: Store, run: Run) -> dict[str, str]:
 
 def _mean(rollouts: Sequence[MeasuredRollout]) -> _Mean:
     qualities = [
-        0.0 if rollout.status in FAILURES or rollout.value is None else rollout.value
+        0.0 if rollout.status in FAILED_STATUSES or rollout.value is None else rollout.value
         for rollout in rollouts
     ]
     costs = [rollout.cost.usd for rollout in rollouts]

@@ -12,19 +12,18 @@ from ratchet.learn import Proposal
 from ratchet.store import Store
 from ratchet.types import Cost, Decision, Release, Run, total_cost
 
-VERDICTS = ("check/", "test/")
-"""Key prefixes of verdicts on candidates in the journal."""
+VERDICT_PREFIXES = ("check/", "test/")
 
 COACH_GONE = "coach-gone"
 """Journal key of why learning lost its coach."""
 
-LABELS = "pairs-to-label"
+PAIRS_TO_LABEL = "pairs-to-label"
 """Journal key of the rollouts that people label for the experiment, pair by pair."""
 
 CHOSEN = "chosen"
 """Journal key of the candidate that a person chose to prove, and its margin."""
 
-ANSWERS = "unusable/"
+UNUSABLE_PREFIX = "unusable/"
 """Key prefix of unusable answers in the journal."""
 
 
@@ -165,8 +164,8 @@ def refusals_in(entries: Sequence[tuple[str, Any]]) -> list[Refusal]:
     for key, why in entries:
         if not why:
             continue  # the candidate passed
-        if key.startswith(VERDICTS):
+        if key.startswith(VERDICT_PREFIXES):
             refusals.append(Refusal(str(why), key.partition("/")[2]))
-        elif key.startswith(ANSWERS):
+        elif key.startswith(UNUSABLE_PREFIX):
             refusals.append(Refusal(str(why)))
     return refusals

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ratchet._waiting import WAITS
 from ratchet.autopilot.agent_section import AgentSection
 from ratchet.autopilot.code_sandbox import source_code, with_sandbox
-from ratchet.autopilot.containment import SHARED, check_executor, containment_of
+from ratchet.autopilot.containment import SHARED_PROCESS_NOTE, check_executor, containment_of
 from ratchet.autopilot.import_binding import warning
 from ratchet.autopilot.models_in_calls import models_in_calls
 from ratchet.autopilot.project import Project
@@ -26,7 +26,7 @@ from ratchet.run import (
     ServerTransport,
     executor_for,
 )
-from ratchet.run.choice import AT_ONCE
+from ratchet.run.choice import DEFAULT_CONCURRENCY
 from ratchet.run.left_outcomes import store_left_outcomes
 from ratchet.run.program import AnyAgent, ProgramAgent, PythonAgent
 from ratchet.run.runner import requeue
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 Say = Callable[[str], None]
 
-MOST_SERVICES = 4
+MAX_SERVICES = 4
 """Default maximum number of instances of a service, since each takes memory."""
 
 
@@ -125,7 +125,7 @@ async def open_runner(
             assert not isinstance(agent, ProgramAgent)
             kind = project.config.run.executor
             if containment is not None and (kind == "async" or (kind == "auto" and agent.is_async)):
-                say(SHARED)
+                say(SHARED_PROCESS_NOTE)
             executor = make_executor(
                 project,
                 agent,
@@ -231,7 +231,7 @@ def program_executor(
             handover=handover,
             folder=folder,
             state=state,
-            slots=concurrency or min(MOST_SERVICES, cores),
+            slots=concurrency or min(MAX_SERVICES, cores),
             timeout_s=timeout_s,
             server=url,
             variables=variables,
@@ -244,7 +244,7 @@ def program_executor(
     if section.url is not None:
         from ratchet.run.service import ServiceExecutor
 
-        slots = concurrency or AT_ONCE
+        slots = concurrency or DEFAULT_CONCURRENCY
         return ServiceExecutor(
             section.url, handover=handover, slots=slots, timeout_s=timeout_s, server=url
         )
@@ -254,7 +254,7 @@ def program_executor(
         handover.words,
         folder=folder,
         state=state,
-        slots=concurrency or min(AT_ONCE, 4 * cores),  # they mostly wait
+        slots=concurrency or min(DEFAULT_CONCURRENCY, 4 * cores),  # they mostly wait
         timeout_s=timeout_s,
         server=url,
         variables=variables,

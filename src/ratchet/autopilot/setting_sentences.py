@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-SHOWN = {
+SECTION_SENTENCES = {
     "improve.budget": "What one run may spend",
     "prove": "When a change counts as proved",
     "autopilot": "The autopilot's policy",

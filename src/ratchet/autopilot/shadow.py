@@ -46,7 +46,7 @@ SALT = "mirror"
 PAGE = 25
 """Number of traces mirrored at once; the cost is checked after each batch."""
 
-MOST_EXAMINED = 2_000
+MAX_EXAMINED = 2_000
 """Maximum number of traces that one call examines."""
 
 HALT_CHECK_S = 0.25
@@ -186,7 +186,7 @@ class Mirror:
         replayed: Counter[str] = Counter()
         share, halted = await self._share(), await self._halted()
         examined = 0
-        while not halted and examined < MOST_EXAMINED:
+        while not halted and examined < MAX_EXAMINED:
             room = min(PAGE, self._refilled())
             if room < 1:
                 halted = f"{self._bounds.per_minute:g} inputs were mirrored within a minute"

@@ -53,7 +53,7 @@ SOLVERS = ("coach", "agent")
 _LATEST_RUNS = 100
 """Number of runs searched for the best prompts so far."""
 
-MOST_PURPOSE = 4000
+PURPOSE_LIMIT = 4000
 """Characters of the agent's self-description shown to the coach."""
 
 
@@ -300,4 +300,4 @@ def _purpose(project: Project, agent: AnyAgent) -> str:
         return ""
     candidate = project.source_candidate(agent)
     prompts = [r.text for r in candidate.resources.values() if isinstance(r, PromptTemplate)]
-    return shorten("\n\n".join(filter(None, [agent.docstring, *prompts])), MOST_PURPOSE)
+    return shorten("\n\n".join(filter(None, [agent.docstring, *prompts])), PURPOSE_LIMIT)

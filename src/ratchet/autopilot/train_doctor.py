@@ -19,12 +19,12 @@ from ratchet.weights.settings import LoRA, Optimizer
 if TYPE_CHECKING:
     from ratchet.models.policy import Base, PolicyServer
 
-NEAR = {"float32": 1e-4, "float16": 0.1, "bfloat16": 0.5}
+MAX_LOGPROB_GAP = {"float32": 1e-4, "float16": 0.1, "bfloat16": 0.5}
 """Largest difference of log-probabilities between trainer and sampler, in nats, by the type of the
 base's numbers. They compute in another order: in bfloat16 a token of SmolLM2 differs by up to 0.4.
 """
 
-FAR = 1e-3
+MIN_ADAPTER_EFFECT = 1e-3
 """Minimum difference that the check's adapter must make, in nats."""
 
 PROBE = "probe"
@@ -118,7 +118,7 @@ def _weights(base: Base, server: PolicyServer, scratch: Path) -> Iterator[Traini
     ids = base.tokenizer.render(TALK)
     row = TokenExample(ids, [False] + [True] * (len(ids) - 1))
     learner = Learner(base, lora=LoRA(rank=4, alpha=8), optimizer=Optimizer(learning_rate=1e-4))
-    near = NEAR[server.settings.dtype]
+    near = MAX_LOGPROB_GAP[server.settings.dtype]
     gap = _gap(learner.evaluate([row]).logprobs[0], _logprobs(server, server.name, ids))
     yield TrainingCheck(
         "sampler", gap < near, f"log-probabilities of trainer and sampler differ by {gap:.1e} nats"
@@ -135,7 +135,7 @@ def _weights(base: Base, server: PolicyServer, scratch: Path) -> Iterator[Traini
     gap = _gap(trained, served)
     yield TrainingCheck(
         "new weights",
-        gap < near and moved > max(FAR, 2 * gap),
+        gap < near and moved > max(MIN_ADAPTER_EFFECT, 2 * gap),
         f"new weights moved the sampler by {moved:.1e} nats, to within {gap:.1e} of the trainer",
     )
 

@@ -20,7 +20,7 @@ ADAPTERS, RUNS = "adapters", "training"
 SMALL_BYTES = 2_000_000_000
 """A billion parameters of 16 bits."""
 
-LOAD_S = 60.0
+LOAD_TIMEOUT_S = 60.0
 """Seconds in which a server loads an adapter."""
 
 
@@ -141,7 +141,7 @@ class TrainableModel:
                 f"{self.base_url}/load_lora_adapter",
                 json={"lora_name": served_name(hash), "lora_path": str(folder)},
                 headers={"Authorization": f"Bearer {self.key}"},
-                timeout=LOAD_S,
+                timeout=LOAD_TIMEOUT_S,
                 trust_env=False,
             )
         except httpx2.HTTPError as error:

@@ -6,7 +6,7 @@ from ratchet.store import Store
 from ratchet.types import Run
 from ratchet.types.trace import LEFT_OUT, TRANSLATED
 
-LOOKED_AT = 20
+MAX_ROLLOUTS_EXAMINED = 20
 """Maximum number of a candidate's newest rollouts examined."""
 
 
@@ -30,7 +30,7 @@ def translation_note(store: Store, run: Run) -> str:
 
 def _left_out(store: Store, candidate_id: str) -> set[str] | None:
     """What was left out of a candidate's calls; None if none was translated."""
-    newest, _ = store.rollouts.list(candidate_id=candidate_id, limit=LOOKED_AT)
+    newest, _ = store.rollouts.list(candidate_id=candidate_id, limit=MAX_ROLLOUTS_EXAMINED)
     by_rollout = store.spans.of_newest_attempts([rollout.id for rollout in newest])
     translated = [
         span.attributes

@@ -22,7 +22,7 @@ from ratchet.store.local_agents import has_records
 from ratchet.store.location import parse
 from ratchet.types import Feedback, InputError, dollars_text
 from ratchet.types.trace import (
-    EVERY,
+    EVERY_TRACE,
     Conversation,
     ConversationLog,
     ModelCall,
@@ -50,7 +50,12 @@ class Backend(Protocol):
     """Name for messages."""
 
     def traces(
-        self, filters: TraceFilter = EVERY, *, sort: Sort, limit: int, cursor: str | None = None
+        self,
+        filters: TraceFilter = EVERY_TRACE,
+        *,
+        sort: Sort,
+        limit: int,
+        cursor: str | None = None,
     ) -> tuple[list[Trace], str | None]:
         """One page of traces, and the cursor of the next page."""
         ...
@@ -95,7 +100,12 @@ class StoreBackend:
         self._limit = limit
 
     def traces(
-        self, filters: TraceFilter = EVERY, *, sort: Sort, limit: int, cursor: str | None = None
+        self,
+        filters: TraceFilter = EVERY_TRACE,
+        *,
+        sort: Sort,
+        limit: int,
+        cursor: str | None = None,
     ) -> tuple[list[Trace], str | None]:
         """See `Backend`."""
         if filters.is_indexed:
@@ -150,7 +160,12 @@ class ServerBackend:
         self.label = client.url
 
     def traces(
-        self, filters: TraceFilter = EVERY, *, sort: Sort, limit: int, cursor: str | None = None
+        self,
+        filters: TraceFilter = EVERY_TRACE,
+        *,
+        sort: Sort,
+        limit: int,
+        cursor: str | None = None,
     ) -> tuple[list[Trace], str | None]:
         """See `Backend`."""
         return self._client.traces.list(filters, sort=sort, limit=limit, cursor=cursor)

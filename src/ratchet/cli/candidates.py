@@ -30,7 +30,7 @@ from ratchet.store import Store
 from ratchet.types import Cost, InputError, Run
 from ratchet.types.wording import counted
 
-SHOWN = 24
+DEFAULT_CANDIDATES_SHOWN = 24
 
 
 def candidates(
@@ -39,7 +39,7 @@ def candidates(
     ] = None,
     limit: Annotated[
         int, typer.Option(min=1, help="Maximum number of candidates in the tree.")
-    ] = SHOWN,
+    ] = DEFAULT_CANDIDATES_SHOWN,
     plot: Annotated[
         bool, typer.Option("--plot", help="Also plot the score in the terminal.")
     ] = False,

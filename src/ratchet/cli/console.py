@@ -104,14 +104,14 @@ def table(*columns: str, right: tuple[str, ...] = ()) -> Table:
     return grid
 
 
-WIDEST = 240
+MIN_PIPE_WIDTH = 240
 
 
 def print_table(rows: Table) -> None:
     """Print a table; unlimited in width when the output is not a terminal."""
     width = out.width
     if not out.is_terminal:
-        out.width = max(width, WIDEST)
+        out.width = max(width, MIN_PIPE_WIDTH)
     try:
         out.print(rows)
     finally:

@@ -135,14 +135,14 @@ def show(
 def _plot(store: Store, dataset: Dataset, path: Path) -> None:
     from ratchet.cli.coverage_plot import plot_coverage
     from ratchet.curate.refinement import live_inputs
-    from ratchet.curate.refinement.coverage import ENOUGH, measure_coverage
+    from ratchet.curate.refinement.coverage import MIN_LIVE_INPUTS, measure_coverage
 
     live = live_inputs(store)
     coverage = measure_coverage(live, [task.input for task in dataset.tasks])
     if coverage is None:
         raise InputError(
-            f"There are {counted(len(live), 'live input')}, too few for a map; {ENOUGH} are"
-            " needed.",
+            f"There are {counted(len(live), 'live input')}, too few for a map;"
+            f" {MIN_LIVE_INPUTS} are needed.",
             hint="ratchet.init in the agent records live inputs, and so does the gateway.",
         )
     plot_coverage(coverage, dataset.name, path)

@@ -33,7 +33,7 @@ FOLDERS = {STDLIB_HELPER: "ratchet-demo", LETTER_NAMES: "ratchet-demo-model"}
 """Default folders of the examples with options of their own; other folders are named after the
 example."""
 
-MARK = "demo.json"
+DEMO_FILE = "demo.json"
 """File in the state folder that marks a demo's folder and records its variant."""
 
 
@@ -176,7 +176,7 @@ def _last_line(outcome: RunOutcome) -> dict[str, Any]:
 
 def _prepare(root: Path, variant: Variant) -> bool:
     """Create the demo's folder, or check the existing one; return whether it was created."""
-    mark = root / ".ratchet" / MARK
+    mark = root / ".ratchet" / DEMO_FILE
     if mark.is_file():
         try:
             made_with = msgspec.json.decode(mark.read_bytes(), type=Variant).options
@@ -217,7 +217,9 @@ def _build(folder: Path, variant: Variant) -> None:
     if variant.shuffled:
         _shuffle(folder / "tasks.jsonl")
     prepare_state(folder)
-    (folder / ".ratchet" / MARK).write_text(jsonlib.dumps(msgspec.structs.asdict(variant)) + "\n")
+    (folder / ".ratchet" / DEMO_FILE).write_text(
+        jsonlib.dumps(msgspec.structs.asdict(variant)) + "\n"
+    )
     for arguments in (
         ("init", "--quiet", "--initial-branch=main"),
         ("add", "--all"),

@@ -19,7 +19,7 @@ from ratchet.source.targets import target_named, targets_in
 from ratchet.types import InputError
 from ratchet.types.wording import counted
 
-LOAD_S = 60.0
+LOAD_TIMEOUT_S = 60.0
 """Timeout for loading a staged function, in seconds."""
 
 
@@ -96,11 +96,11 @@ def _fault(staged: StagedFunction) -> str:
             text=True,
             errors="replace",
             stdin=subprocess.DEVNULL,
-            timeout=LOAD_S,
+            timeout=LOAD_TIMEOUT_S,
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return f"it did not load within {LOAD_S:g} s"
+        return f"it did not load within {LOAD_TIMEOUT_S:g} s"
     last = completed.stderr.strip().splitlines()[-1:] or [f"exit code {completed.returncode}"]
     return "" if completed.returncode == 0 else printable(last[0])
 

@@ -22,7 +22,7 @@ from ratchet.wire.looking.inventory import Place
 from ratchet.wire.project_files.dependency import Edited, manifest_of, with_sdk
 from ratchet.wire.recording.recording import Recording
 
-ROUNDS = 3
+MAX_PLANS_VERIFIED = 3
 """Maximum number of plans to verify; each leaves out what its predecessor could not declare."""
 
 
@@ -82,7 +82,7 @@ def declared(
     sdk: Edited | LeftAlone | None = None
     if decided.literals:
         sdk = _manifest(root, folders[0], recording, say)
-    for _ in range(ROUNDS):
+    for _ in range(MAX_PLANS_VERIFIED):
         declaration = declare(root, decided.literals, folders)
         names = (*declaration.names, *_names_of_files(decided))
         if not names:

@@ -13,7 +13,7 @@ from ratchet.types.wording import counted
 if TYPE_CHECKING:
     from ratchet.wire.looking import Inventory
 
-SHOWN = 25
+MAX_ROWS_SHOWN = 25
 """Rows shown of a table; --json has all."""
 NOTE = "Files were read; nothing was run. Only a recorded run shows what the agent does."
 
@@ -88,7 +88,7 @@ def print_look(inventory: Inventory) -> None:
     if inventory.secret:
         _say("\nNamed like secrets, and not opened:")
         _say("  " + ", ".join(inventory.secret))
-    for passed in inventory.passed_over[:SHOWN]:
+    for passed in inventory.passed_over[:MAX_ROWS_SHOWN]:
         _say(f"Passed over: {passed.path}: {passed.reason}.")
     _say("\nNext: ratchet init -- COMMAND, with the command you run today and one real input.")
 
@@ -107,8 +107,8 @@ def _rows(
         return
     out.print(f"\n[bold]{title}[/]")
     listing = table(*columns)
-    for row in listed[:SHOWN]:
+    for row in listed[:MAX_ROWS_SHOWN]:
         listing.add_row(*(Text(one_line(cell, 100)) for cell in row))
     print_table(listing)
-    if len(listed) > SHOWN:
-        _say(f"and {len(listed) - SHOWN} more; --json has all.")
+    if len(listed) > MAX_ROWS_SHOWN:
+        _say(f"and {len(listed) - MAX_ROWS_SHOWN} more; --json has all.")

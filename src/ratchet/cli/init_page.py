@@ -15,7 +15,7 @@ from ratchet.wire.changes import LeftAlone
 from ratchet.wire.deriving.derive import Derived, Wiring
 from ratchet.wire.recording.recording import Recording
 
-MOST_WRITES = 8
+MAX_WRITES = 8
 LABEL = 400
 """Characters shown of a command: enough to show where its input is."""
 _WITHOUT = {
@@ -63,10 +63,10 @@ def print_recorded(recording: Recording, derived: Derived) -> None:
     in_project = [write for write in recording.writes if write.place == "project"]
     if in_project:
         _say("\nIn the project, the run did this; rollouts do it in copies:")
-    for write in in_project[:MOST_WRITES]:
+    for write in in_project[:MAX_WRITES]:
         _say(f"  {write.how} {write.path}")
-    if len(in_project) > MOST_WRITES:
-        _say(f"  and {counted(len(in_project) - MOST_WRITES, 'more file')}")
+    if len(in_project) > MAX_WRITES:
+        _say(f"  and {counted(len(in_project) - MAX_WRITES, 'more file')}")
     for note in recording.notes:
         _say(f"\nNote: {note}")
     if sentence := same_for_all(derived):

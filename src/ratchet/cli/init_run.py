@@ -51,7 +51,7 @@ from ratchet.wire.changes import Changes, FileChange
 from ratchet.wire.deriving.allowed import OutsideAct
 from ratchet.wire.deriving.derive import Derived, Wiring, derive
 from ratchet.wire.deriving.owner_input import as_text, owner_values
-from ratchet.wire.deriving.settings import TASKS, settings_text, tasks_text
+from ratchet.wire.deriving.settings import TASKS_FILE, settings_text, tasks_text
 from ratchet.wire.deriving.starters import Starters, Table, starter_tasks
 from ratchet.wire.looking import look
 from ratchet.wire.looking.data_files import rows_of
@@ -59,10 +59,10 @@ from ratchet.wire.looking.inventory import Inventory
 from ratchet.wire.recording import record
 from ratchet.wire.recording.recording import CommandRun, Recording, ServiceRun
 
-MOST_PROGRAMS = 8
+MAX_PROGRAMS = 8
 """Maximum number of checks of a wiring; each may find another program that it starts."""
 
-PATIENCE = 3
+TIMEOUT_RATIO = 3
 """Time limit of a rollout, as a multiple of the recorded run's time: several run at once."""
 
 NOTHING_DECLARED = DeclaredParts(Changes(), (), False)
@@ -233,7 +233,7 @@ def _first_that_works(
         plan = planned(wiring, NOTHING_DECLARED)
         verification = verified(wiring, plan)
         # A run that was contained itself could start any program, and nothing saw which.
-        for _ in range(MOST_PROGRAMS if recording.simulated else 0):
+        for _ in range(MAX_PROGRAMS if recording.simulated else 0):
             started = _programs_denied(verification, acts)
             if not started:
                 break
@@ -278,8 +278,10 @@ def _other_hint(recording: Recording, reasons: Sequence[str], arguments: str) ->
     no_call = all(NO_CALL in reason for reason in reasons)
     if no_call and (outside := _written_outside(recording)):
         calls = counted(len(recording.calls), "model call")
-        return f"The recorded run made {calls}, so a cache may have answered this time. "
-        f"{_aside(outside)}"
+        return (
+            f"The recorded run made {calls}, so a cache may have answered this time. "
+            f"{_aside(outside)}"
+        )
     if changed and no_call:
         paths = ", ".join(changed[:5])
         return (
@@ -400,14 +402,14 @@ def _plan(
         timeout_s=_timeout_s(recording),
     )
     files = [FileChange(FILE_NAME, "How the agent runs, and what it may do.", content=settings)]
-    if not (root / TASKS).exists():
-        files.append(FileChange(TASKS, "The starter tasks.", content=tasks_text(starters)))
+    if not (root / TASKS_FILE).exists():
+        files.append(FileChange(TASKS_FILE, "The starter tasks.", content=tasks_text(starters)))
     return make_plan(root, [Changes(tuple(files)), parts.changes], _traces(root, recording))
 
 
 def _timeout_s(recording: Recording) -> float | None:
     """The time limit of rollouts, if the recorded run was too slow for the default."""
-    seconds = math.ceil(PATIENCE * recording.seconds)
+    seconds = math.ceil(TIMEOUT_RATIO * recording.seconds)
     return seconds if seconds > RunSection().timeout_s else None
 
 
@@ -569,7 +571,7 @@ def _next(root: Path, declaring: Declaring, derived: Derived, recording: Recordi
     if recording.placeholders:
         keys = " or ".join(recording.placeholders)
         steps.append(f"set the key of a real model ({keys}), in the environment or in .env")
-    tasks = (root / TASKS).read_text(encoding="utf-8") if (root / TASKS).exists() else ""
+    tasks = (root / TASKS_FILE).read_text(encoding="utf-8") if (root / TASKS_FILE).exists() else ""
     lines = [line for line in tasks.splitlines() if line.strip()]
     answered = sum('"expected"' in line for line in lines)
     if answered:
@@ -578,8 +580,9 @@ def _next(root: Path, declaring: Declaring, derived: Derived, recording: Recordi
     return [
         *steps,
         "ratchet eval --split all (shows latency and cost)",
-        f'add tasks with answers to {TASKS} ({{"input": …, "expected": …}}), name an evaluator in'
-        f" {FILE_NAME} (see ratchet evaluators list --built-in), commit both, then: ratchet eval",
+        f'add tasks with answers to {TASKS_FILE} ({{"input": …, "expected": …}}), name an evaluator'
+        f" in {FILE_NAME} (see ratchet evaluators list --built-in), commit both, then:"
+        " ratchet eval",
     ]
 
 

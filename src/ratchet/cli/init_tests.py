@@ -19,7 +19,7 @@ from ratchet.wire.looking.inventory import ProjectTests
 from ratchet.wire.recording.contained import ContainedWatch
 from ratchet.wire.recording.processes import Process
 
-SECONDS = 120.0
+TESTS_TIMEOUT_S = 120.0
 """Time limit of each run of the tests."""
 
 NAME = "the project's tests"
@@ -83,8 +83,9 @@ def _compared(command: str, before: _End, after: _End) -> WiringFinding:
     if before.code == after.code == 0:
         return WiringFinding(name=NAME, holds=True, said=f"The tests pass as before: {command}")
     if before == after:
-        sentence = f"The tests fail as before, with exit code {before.code}: {command} "
-        f"({before.said})"
+        sentence = (
+            f"The tests fail as before, with exit code {before.code}: {command} ({before.said})"
+        )
         return WiringFinding(name=NAME, holds=None, said=sentence)
     sentence = (
         f"The tests end differently with the wiring: exit code {after.code} ({after.said}) "
@@ -127,7 +128,10 @@ def _run(
             raise _NotRun(f"The tests were not run: {error}") from None
         begun = time.monotonic()
         try:
-            code = process.wait(SECONDS, say, tests.command)
+            code = process.wait(
+                TESTS_TIMEOUT_S,
+                lambda seconds: say(f"{tests.command} still runs, after {seconds:.0f} s."),
+            )
         finally:
             process.end()
         ended = process.ended(seconds=time.monotonic() - begun, code=code)
@@ -135,7 +139,8 @@ def _run(
         raise _NotRun(ended.problem)
     if ended.code is None:
         raise _NotRun(
-            f"The tests did not end within {SECONDS:.0f} s; run them yourself: {_typed(tests)}"
+            f"The tests did not end within {TESTS_TIMEOUT_S:.0f} s; run them yourself:"
+            f" {_typed(tests)}"
         )
     lines = [line for line in (ended.stdout + ended.stderr).splitlines() if line.strip()]
     last_line = _TIME.sub(" ", lines[-1]).strip()[:200] if lines else "no output"

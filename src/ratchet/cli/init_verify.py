@@ -29,10 +29,10 @@ from ratchet.wire.recording.model_calls import asks_model, body_of, request_of, 
 from ratchet.wire.recording.recording import FileWrite, Recording, is_embedding
 from ratchet.worker.environment import address_for, dialect_of
 
-SECONDS = 180.0
+ROLLOUTS_TIMEOUT_S = 180.0
 """Seconds that both rollouts may take, in addition to twice the recorded run's time."""
 TELL_EVERY_S = 15.0
-PATIENCE_S = 10.0
+END_TIMEOUT_S = 10.0
 """Seconds that a check has to stop what it runs, once it is told to stop."""
 
 NO_KEY = "ratchet-check-no-key"
@@ -176,7 +176,7 @@ def verify(
         say: Told what is waited for.
     """
     request = ProbeRequest(task_input=wiring.task_input, prompts=system_texts(recording))
-    seconds = SECONDS + 2 * recording.seconds
+    seconds = ROLLOUTS_TIMEOUT_S + 2 * recording.seconds
     variables = {
         **dict.fromkeys(recording.placeholders, NO_KEY),
         **replay.variables(wiring.agent.get("model_base_url", ()), root),
@@ -269,7 +269,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, number)
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.communicate(timeout=PATIENCE_S)
+            process.communicate(timeout=END_TIMEOUT_S)
 
 
 def _calls(recording: Recording, own: Sequence[Exchange]) -> WiringFinding:

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from ratchet.autopilot.run_outcome import LABELS
+from ratchet.autopilot.run_outcome import PAIRS_TO_LABEL
 from ratchet.cli.console import Folder, Json, one_line, out, print_json, short
 from ratchet.cli.errors import err
 from ratchet.cli.keys import StoreUrl, open_store
@@ -29,7 +29,7 @@ from ratchet.types.wording import counted
 
 KEYS = "y right, n wrong, 0-5 in between, t steps, s skip, u undo, q quit"
 
-NEWEST = 5_000
+MAX_ROLLOUTS_READ = 5_000
 """Number of newest rollouts considered."""
 
 
@@ -220,7 +220,9 @@ class _Session:
 
 
 def _cases(store: Store, purpose: str) -> list[LabelCase]:
-    rollouts, _ = store.rollouts.list(status="succeeded", purpose=purpose or None, limit=NEWEST)
+    rollouts, _ = store.rollouts.list(
+        status="succeeded", purpose=purpose or None, limit=MAX_ROLLOUTS_READ
+    )
     return label_cases(rollouts, store.scores.of([r.id for r in rollouts]))
 
 
@@ -235,7 +237,7 @@ def _of_experiment(store: Store, start: str) -> list[LabelCase]:
         what = "Several experiments have" if matches else "No experiment has"
         raise InputError(f"{what} an id that begins with {start!r}.", hint="See: ratchet status.")
     experiment = matches[0]
-    pairs = store.journal.get(experiment.run_id, LABELS)
+    pairs = store.journal.get(experiment.run_id, PAIRS_TO_LABEL)
     if pairs is None or experiment.decision is not None:
         state = "is decided" if experiment.decision else "needs none yet"
         raise InputError(f"Experiment {short(experiment.id)} takes no labels: it {state}.")

@@ -25,8 +25,7 @@ from ratchet.types.trace import (
 NEWEST_TRACES = 1_000
 """Number of newest traces considered."""
 
-EARLIER = 12
-"""Number of messages shown from the conversation before the trace."""
+MAX_EARLIER_MESSAGES = 12
 
 
 class LabelSubject(Protocol):
@@ -111,7 +110,7 @@ class TraceSubject:
         """The conversation before it, then input, output and feedback."""
         if earlier := self._earlier():
             out.print("Conversation", style="bold")
-            print_messages(earlier[-EARLIER:])
+            print_messages(earlier[-MAX_EARLIER_MESSAGES:])
         values = self._values()
         _print_values([("Input", values["input"]), ("Output", values["output"])])
         for item in self._detail.feedback:

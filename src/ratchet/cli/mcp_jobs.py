@@ -20,7 +20,7 @@ from typing import Any
 from ratchet._command_answer import INTERRUPTED, VARIABLE, CommandAnswer
 from ratchet._private_files import make_folder
 from ratchet.observe.project_paths import STATE_NAME, prepare_state
-from ratchet.server.command_process import STOP_S, OnLine, wait_for_end
+from ratchet.server.command_process import STOP_TIMEOUT_S, OnLine, wait_for_end
 from ratchet.types import Conflict
 
 _FLAGS = os.O_CLOEXEC | os.O_NOFOLLOW
@@ -124,11 +124,11 @@ class Job:
             return
         with contextlib.suppress(ProcessLookupError):
             os.kill(started["pid"], signal.SIGINT)
-        await self.wait(STOP_S)
+        await self.wait(STOP_TIMEOUT_S)
         # Itself, if it does not end; or what it started and left in its group.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(started["pid"], signal.SIGKILL)
-        await self.wait(STOP_S)
+        await self.wait(STOP_TIMEOUT_S)
         if not self.told.answered and self.told.error is None:
             # It was stopped before it could say so.
             self._note({"error": {"message": "Interrupted.", "code": INTERRUPTED}})

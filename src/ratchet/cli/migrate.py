@@ -11,7 +11,7 @@ import typer
 from ratchet.autopilot import Project
 from ratchet.autopilot.agent_model import agent_model, in_thread
 from ratchet.autopilot.agent_section import AgentModelSection
-from ratchet.autopilot.asked_models import TASKS, asked_models, only_model
+from ratchet.autopilot.asked_models import MAX_TASKS_RUN, asked_models, only_model
 from ratchet.autopilot.config import Config
 from ratchet.autopilot.project_evaluators import objective_of, project_evaluators
 from ratchet.autopilot.project_tasks import project_dataset
@@ -127,8 +127,8 @@ def _moving(
         if old is not None and old not in models:
             raise InputError(
                 f"The agent's calls name {', '.join(models)}, and not {old}.",
-                hint=f"It was run on {counted(TASKS, 'train task')}. Where others would show it,"
-                " name it in ratchet.toml:"
+                hint=f"It was run on {counted(MAX_TASKS_RUN, 'train task')}. Where others would"
+                " show it, name it in ratchet.toml:"
                 f'\n\n[[agent.models]]\nmodel = "{old}"\nchoices = ["{to}"]\n',
             )
         old = old or only_model(models)

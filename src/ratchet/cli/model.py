@@ -18,11 +18,11 @@ from ratchet.cli.fetched_model import find_with_bar
 from ratchet.cli.model_list import list_models
 from ratchet.models import LocalModel
 from ratchet.models.box import BOX
-from ratchet.models.capacity import LONG_CONTEXT, SLOTS
+from ratchet.models.capacity import LONG_CONTEXT_TOKENS, MAX_SLOTS
 from ratchet.models.model_file import boxed_name
 from ratchet.models.policy import PolicyServer
 from ratchet.models.policy.base import find_base, fingerprint, require_train
-from ratchet.models.policy.serving import SLOTS as TRAINABLE_SLOTS
+from ratchet.models.policy.serving import DEFAULT_SLOTS
 from ratchet.observe.project_paths import STATE_NAME, folder_with_config
 from ratchet.types import ConfigError
 from ratchet.types.wording import counted
@@ -46,7 +46,7 @@ def model(
             min=1,
             max=256,
             help="Conversations at once; further requests wait. By default as many as memory "
-            f"allows, up to {SLOTS}; {TRAINABLE_SLOTS} with PyTorch.",
+            f"allows, up to {MAX_SLOTS}; {DEFAULT_SLOTS} with PyTorch.",
         ),
     ] = None,
     context: Annotated[
@@ -54,7 +54,7 @@ def model(
         typer.Option(
             min=256,
             help="Tokens of a conversation; by default as many as memory and the model allow, up "
-            f"to {LONG_CONTEXT}.",
+            f"to {LONG_CONTEXT_TOKENS}.",
         ),
     ] = None,
     threads: Annotated[
@@ -156,7 +156,7 @@ def model(
                 name,
                 adapters=adapters,
                 port=port,
-                slots=slots or TRAINABLE_SLOTS,
+                slots=slots or DEFAULT_SLOTS,
                 context=context,
                 threads=threads,
                 device=device,
@@ -173,7 +173,7 @@ def model(
                     policy.name,
                     policy.pid,
                     json,
-                    f"{slots or TRAINABLE_SLOTS} conversations at once, each of at most {most}",
+                    f"{slots or DEFAULT_SLOTS} conversations at once, each of at most {most}",
                 )
                 policy.wait()
         else:

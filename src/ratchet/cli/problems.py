@@ -14,9 +14,9 @@ from rich.text import Text
 
 from ratchet.autopilot.live_scores import live_scores
 from ratchet.autopilot.problem_names import name_problems, unnamed
-from ratchet.autopilot.problem_readings import MOST, ask_coach, problems_coach
+from ratchet.autopilot.problem_readings import MAX_TRACES_READ, ask_coach, problems_coach
 from ratchet.autopilot.problem_reports import DAYS, reports
-from ratchet.autopilot.problem_scan import LOW, Scanned, scan
+from ratchet.autopilot.problem_scan import LOW_SCORE, Scanned, scan
 from ratchet.autopilot.problem_work import find_problem
 from ratchet.autopilot.pull_requests import refresh_releases
 from ratchet.cli.console import (
@@ -37,7 +37,6 @@ from ratchet.cli.errors import err
 from ratchet.cli.keys import StoreUrl, open_store
 from ratchet.observe.project_paths import folder_with_config
 from ratchet.store import Store
-from ratchet.store.problems import DAY_S
 from ratchet.types import (
     NEEDS_WORK,
     Conflict,
@@ -47,12 +46,13 @@ from ratchet.types import (
     ProblemReport,
     ProblemState,
 )
+from ratchet.types.cycle import DAY_S
 from ratchet.types.wording import counted
 
 problems = typer.Typer(help="Find the agent's problems in live traffic, worst first.")
 
-SHOWN = 20
-EXAMPLES = 5
+DEFAULT_PROBLEMS_SHOWN = 20
+DEFAULT_TRACES_SHOWN = 5
 
 KIND_WORDS = {
     "error": "error",
@@ -81,7 +81,7 @@ def list_(
             help="Only problems in this state; by default all that are not fixed or ignored."
         ),
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1_000)] = SHOWN,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1_000)] = DEFAULT_PROBLEMS_SHOWN,
     folder: Folder = Path("."),
     store: StoreUrl = None,
     json: Json = False,
@@ -151,7 +151,7 @@ def _scan(opened: Store, folder: Path, url: str | None, now: float) -> Scanned:
             told = time.monotonic()
             err.print(f"Looking through new traces: {traces} so far.", style="dim")
 
-    score, low_score = None, LOW
+    score, low_score = None, LOW_SCORE
     if url is None and folder_with_config(folder) is not None:
         project = project_in(folder)
         score, low_score = live_scores(project, opened)
@@ -235,7 +235,9 @@ def trend(days: Sequence[int]) -> str:
 @problems.command()
 def show(
     problem: Id,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Most traces.")] = EXAMPLES,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", min=1, help="Most traces.")
+    ] = DEFAULT_TRACES_SHOWN,
     folder: Folder = Path("."),
     store: StoreUrl = None,
     json: Json = False,
@@ -339,7 +341,9 @@ def _print_next(found: Problem, works: bool) -> None:
 
 @problems.command()
 def read(
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Most traces.")] = MOST,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", min=1, help="Most traces.")
+    ] = MAX_TRACES_READ,
     agent: Annotated[str | None, typer.Option(help="Only problems of this agent.")] = None,
     folder: Folder = Path("."),
     json: Json = False,

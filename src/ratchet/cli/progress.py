@@ -41,7 +41,7 @@ TITLES: dict[Stage, str] = {
     "ship": "Ship: patch, tests, branch",
 }
 
-SHOWN = 6
+MAX_CANDIDATES_SHOWN = 6
 """Candidates shown in the live tree, which should not fill the screen."""
 
 PLAIN_EVERY_S = 10.0 if TELLER is None else 1.0
@@ -184,7 +184,7 @@ class TerminalWatcher(Watcher):
             line.append(short(best.candidate_id), "bold green")
             line.append(f": {score_text(best)}{spent}")
             lines.append(line)
-        lines.append(Padding(lineage.tree(SHOWN, reasons=False), (0, 0, 0, 2)))
+        lines.append(Padding(lineage.tree(MAX_CANDIDATES_SHOWN, reasons=False), (0, 0, 0, 2)))
         return Group(*lines)
 
     def pair(self, comparison: Comparison, total: int) -> None:

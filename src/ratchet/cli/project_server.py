@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 KEY_VARIABLE = "RATCHET_LOCAL_MODEL_KEY"
 """Variable of the server's environment, not of this process, with the local model's key."""
 
-ANSWER_S = 5.0
-"""Seconds that a server may take to answer."""
+ANSWER_TIMEOUT_S = 5.0
 
 
 @asynccontextmanager
@@ -83,7 +82,9 @@ async def _running(project: Project, host: str, port: int) -> str:
     url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
     try:
         plain = without_certificates()
-        async with httpx2.AsyncClient(trust_env=False, timeout=ANSWER_S, verify=plain) as client:
+        async with httpx2.AsyncClient(
+            trust_env=False, timeout=ANSWER_TIMEOUT_S, verify=plain
+        ) as client:
             health = (await client.get(f"{url}/healthz")).json()
     except httpx2.ConnectError:
         return ""

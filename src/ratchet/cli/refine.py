@@ -32,7 +32,7 @@ from ratchet.types.wording import counted
 if TYPE_CHECKING:
     from ratchet.curate.refinement import Refinement, RefinementProposal
 
-SHOWN = 40
+DEFAULT_PROPOSALS_SHOWN = 40
 
 _SIGNS = {"remove": "-", "relabel": "~", "review": "?", "core set": "*"}
 _STYLES = {"remove": "red", "relabel": "yellow", "review": "cyan", "core set": "green"}
@@ -59,7 +59,9 @@ def refine(
             help="Compare candidates by this evaluator; by default the most used evaluator."
         ),
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, help="Maximum number of proposals shown.")] = SHOWN,
+    limit: Annotated[
+        int, typer.Option(min=1, help="Maximum number of proposals shown.")
+    ] = DEFAULT_PROPOSALS_SHOWN,
     png: Annotated[
         Path | None,
         typer.Option(help="Write a plot of difficulty and discrimination to this file."),

@@ -22,7 +22,7 @@ from ratchet.cli.runner_executor import RunnerOptions, RunnerSetup, runner_model
 from ratchet.client import KEY_VARIABLE, AsyncClient, ClientKey
 from ratchet.run import Kind, RetryingTransport, Runner, RunnerWatcher, ServerTransport
 from ratchet.run.fleet_queue import entry_prefix, read_queue
-from ratchet.store.turns import EVERY
+from ratchet.store.turns import QUEUE_WILDCARD
 from ratchet.types import (
     AgentError,
     ConfigError,
@@ -261,7 +261,7 @@ class _RunnerSession:
 
     async def _queued(self, client: AsyncClient) -> int:
         """Number of rollouts that are queued for this runner."""
-        names = [queue for queue in self.queues if not queue.endswith(EVERY)]
+        names = [queue for queue in self.queues if not queue.endswith(QUEUE_WILDCARD)]
         for pattern in set(self.queues) - set(names):
             names += await client.fleet.queues(pattern[:-1])
         counts = [await client.rollouts.counts(name) for name in names]

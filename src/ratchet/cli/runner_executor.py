@@ -16,7 +16,7 @@ from ratchet.autopilot import Project
 from ratchet.autopilot.agent_section import AgentSection
 from ratchet.autopilot.code_sandbox import source_code, with_sandbox
 from ratchet.autopilot.config import Config, read_config
-from ratchet.autopilot.containment import SHARED, check_executor, containment_of
+from ratchet.autopilot.containment import SHARED_PROCESS_NOTE, check_executor, containment_of
 from ratchet.autopilot.learning_sections import RunSection, SandboxSection
 from ratchet.autopilot.runner import program_executor
 from ratchet.autopilot.server_sections import apply_prices
@@ -288,7 +288,7 @@ def runner_setup(
     else:
         check_executor(kind)
         if not gateway and (kind == "async" or (kind == "auto" and agent.is_async)):
-            say(SHARED)
+            say(SHARED_PROCESS_NOTE)
     usual = executor_for(
         kind,
         agent,

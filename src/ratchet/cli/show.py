@@ -36,7 +36,7 @@ from ratchet.types.trace import ConversationLog, TraceDetail
 
 Shown = Run | Candidate | Rollout | Experiment | Release | TraceDetail | ConversationLog
 
-SMALL = 60
+MAX_STEPS_IN_FULL = 60
 """A rollout of at most this many steps is shown with their inputs and outputs."""
 
 
@@ -226,7 +226,7 @@ def print_rollout(
     spans = store.spans.of(rollout.id)
     if spans:
         out.print("trace")
-        print_tree(spans, full=full or len(spans) <= SMALL, everything=everything)
+        print_tree(spans, full=full or len(spans) <= MAX_STEPS_IN_FULL, everything=everything)
 
 
 def _print_candidate(store: Store, candidate: Candidate) -> None:

@@ -14,7 +14,7 @@ from ratchet.cli.console import Folder, Json, number, out, print_json, project_i
 from ratchet.cli.run_outcome import costs_text
 from ratchet.types import FINAL_CYCLE_STATES, STAGE_TRANSITIONS, Stage
 
-NEXT: dict[Stage, str] = {
+NEXT_BY_STAGE: dict[Stage, str] = {
     "baseline": "{command} continues it",
     "learn": "{command} continues it",
     "prove": "{command} continues it",
@@ -153,6 +153,6 @@ def _print_run(outcome: RunOutcome, learning: dict[str, Any], following: str, wo
     usual = (
         "ratchet rollback undoes it"
         if at_gateway
-        else NEXT[run.stage].format(command=outcome.command)
+        else NEXT_BY_STAGE[run.stage].format(command=outcome.command)
     )
     out.print(f"  next: {following or usual}")

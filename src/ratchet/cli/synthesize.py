@@ -32,7 +32,7 @@ from ratchet.types.wording import counted
 if TYPE_CHECKING:
     from ratchet.curate.synthesis import Synthesis
 
-SHOWN = 12
+MAX_TASKS_PRINTED = 12
 
 
 def synthesize(
@@ -201,12 +201,12 @@ class _Bar:
 def _print(synthesis: Synthesis, calls: int, cost: Cost) -> None:
     if synthesis.tasks:
         rows = table("input", "expected", "made by")
-        for task in synthesis.tasks[:SHOWN]:
+        for task in synthesis.tasks[:MAX_TASKS_PRINTED]:
             cells = (task.input, task.expected, task.origin.by)
             rows.add_row(*(one_line(cell, 70).replace("[", "\\[") for cell in cells))
         print_table(rows)
-        if len(synthesis.tasks) > SHOWN:
-            out.print(f"{len(synthesis.tasks) - SHOWN} more.", style="dim")
+        if len(synthesis.tasks) > MAX_TASKS_PRINTED:
+            out.print(f"{len(synthesis.tasks) - MAX_TASKS_PRINTED} more.", style="dim")
     for reason, count in sorted(synthesis.dropped.items(), key=lambda dropped: -dropped[1])[:8]:
         out.print(f"  {count} dropped: {reason}", style="dim", markup=False)
     if calls:

@@ -8,10 +8,10 @@ from typing import NamedTuple
 from ratchet.types import Span
 from ratchet.types.wording import counted
 
-SHOWN = 5
+MAX_LIKE_STEPS_SHOWN = 5
 """Number of steps with the same name shown under a parent before folding."""
 
-FAILED = 3
+MAX_FAILED_STEPS_SHOWN = 3
 """Number of failed steps shown in addition."""
 
 MAX_DEPTH = 40
@@ -167,10 +167,13 @@ def _folded(trees: SpanForest, indexes: list[int]) -> Iterator[int | str]:
         span = spans[index]
         name = span.name
         left[name] -= 1
-        if counts[name] <= SHOWN + 1 or shown_counts.get(name, 0) < SHOWN:
+        if (
+            counts[name] <= MAX_LIKE_STEPS_SHOWN + 1
+            or shown_counts.get(name, 0) < MAX_LIKE_STEPS_SHOWN
+        ):
             shown_counts[name] = shown_counts.get(name, 0) + 1
             yield index
-        elif span.status == "error" and failed.get(name, 0) < FAILED:
+        elif span.status == "error" and failed.get(name, 0) < MAX_FAILED_STEPS_SHOWN:
             failed[name] = failed.get(name, 0) + 1
             yield index
         else:

@@ -44,7 +44,7 @@ from ratchet.cli.trace_options import (
 from ratchet.types import InputError
 from ratchet.types.trace import Sort, Trace, TraceFilter, first_of
 
-POLL_S = 1.0
+POLL_INTERVAL_S = 1.0
 """Polling interval for new traces, in seconds."""
 
 ROOT_WAIT_S = 10.0
@@ -376,6 +376,6 @@ def _follow(backend: Backend, filters: TraceFilter, json: bool) -> None:
                     sys.stdout.flush()
                 else:
                     _print_line(trace)
-            time.sleep(POLL_S)
+            time.sleep(POLL_INTERVAL_S)
     except KeyboardInterrupt:
         return

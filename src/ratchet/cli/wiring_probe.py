@@ -49,7 +49,7 @@ from ratchet.types import (
 
 _WORDS = re.compile(r"\S+|\s+")
 
-QUEUE = "probe"
+PROBE_QUEUE = "probe"
 CHANGE = " (A check of the wiring changed this prompt: ratchet-check-7c1f-{}.)"
 """What each prompt of the second rollout ends with, with the prompt's number."""
 CHANGED = re.compile(re.escape(CHANGE.encode()).replace(rb"\{\}", rb"(\d+)"))
@@ -166,7 +166,7 @@ async def _rollout(
     project: Project, store: Store, agent: Any, candidate: Candidate, task_input: Any
 ) -> _Ended:
     store.candidates.put(candidate, time.time())
-    queue = f"{QUEUE}-{time.time_ns()}"  # a unique queue: no other runner claims from it
+    queue = f"{PROBE_QUEUE}-{time.time_ns()}"  # a unique queue: no other runner claims from it
     rollout = Rollout.of(
         Task("recorded", task_input),
         candidate.id,

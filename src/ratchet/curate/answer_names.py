@@ -17,7 +17,7 @@ INPUTS = frozenset(
 )
 """Plain names of columns with inputs."""
 
-ANSWERS = frozenset(
+ANSWER_COLUMNS = frozenset(
     {
         *("expected", "expectedoutput", "expectedanswer", "answer", "answers", "groundtruth"),
         *("label", "reference", "referenceanswer", "referenceoutput", "target", "output"),
@@ -53,7 +53,7 @@ def answer_note(tasks: Sequence[Task], expected: str) -> str:
 def similar_answers(tasks: Sequence[Task]) -> list[str]:
     """Keys of metadata that look like expected answers."""
     keys = dict.fromkeys(key for task in tasks for key in task.metadata)
-    return [key for key in keys if plain_name(key) in ANSWERS]
+    return [key for key in keys if plain_name(key) in ANSWER_COLUMNS]
 
 
 def input_hint(keys: Iterable[str]) -> str:

@@ -29,7 +29,7 @@ from ratchet.types import (
     content_hash,
 )
 from ratchet.types.feedback import is_bad
-from ratchet.types.trace import EVERY, Trace, TraceFilter, TraceRecording
+from ratchet.types.trace import EVERY_TRACE, Trace, TraceFilter, TraceRecording
 
 if TYPE_CHECKING:
     from ratchet.client import Client
@@ -41,7 +41,7 @@ PASSES_FROM = 0.5
 PROVES = "prove/"
 """Prefix of the purpose of experiments' rollouts."""
 
-KNOWN = "its input is a task already"
+ALREADY_A_TASK = "its input is a task already"
 """Prefix of the reason if the dataset has a trace's input."""
 
 _REMEMBERED = 2_000
@@ -51,7 +51,7 @@ _REMEMBERED = 2_000
 class CaptureFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Which traces become tasks; unset fields select everything."""
 
-    traces: TraceFilter = EVERY
+    traces: TraceFilter = EVERY_TRACE
     trace_ids: frozenset[str] | None = None
     """Only these."""
     feedback: Literal["any", "good", "bad"] | None = None
@@ -301,12 +301,12 @@ class _Search:
     def _meet(self, task: Task, key: bytes, trace: Trace, expected: Any, origin: Origin) -> None:
         """Take the answer for an existing task from another trace."""
         if expected is None:
-            self._leave(True, KNOWN)
+            self._leave(True, ALREADY_A_TASK)
         elif task.expected is not None:
             same = task.expected == expected
             self._leave(
                 True,
-                KNOWN if same else f"{KNOWN}, with another expected answer",
+                ALREADY_A_TASK if same else f"{ALREADY_A_TASK}, with another expected answer",
             )
         else:
             sources = tuple(dict.fromkeys((*task.origin.sources, *origin.sources)))

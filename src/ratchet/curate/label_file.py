@@ -12,7 +12,7 @@ from ratchet.curate.task_file import json_of, lines_of
 from ratchet.curate.text_file import open_text
 from ratchet.types import Drawn, InputError, Label, content_hash, label_fault
 
-MOST_NAMED = 5
+MAX_NAMED = 5
 """Maximum number of malformed lines named in an error."""
 
 
@@ -54,9 +54,9 @@ def read_labels(path: Path, labeller: str, say: Callable[[str], None]) -> list[L
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}.") from None
     if wrong:
-        more = f" ({len(wrong) - MOST_NAMED} more)" if len(wrong) > MOST_NAMED else ""
+        more = f" ({len(wrong) - MAX_NAMED} more)" if len(wrong) > MAX_NAMED else ""
         raise InputError(
-            f"{path}: {' '.join(wrong[:MOST_NAMED])}{more}",
+            f"{path}: {' '.join(wrong[:MAX_NAMED])}{more}",
             hint='A label is {"rollout_id": "...", "value": 1}. Nothing was stored.',
         )
     return labels

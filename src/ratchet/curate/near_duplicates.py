@@ -42,7 +42,7 @@ WORDS_TO_ONE = 6
 TEMPLATE = 6
 """This many texts that differ in exchanged words are a template with its values."""
 
-FEWEST_WORDS = 3
+MIN_WORDS = 3
 """A text with fewer words, without fillers, is a copy only with the same words in the same
 order."""
 
@@ -125,7 +125,7 @@ def _candidates(read: Sequence[TextFeatures], shingles: Sequence[Hashes]) -> lis
     """Pairs that may be alike, likeliest first. Every pair has equal facts."""
     import numpy as np
 
-    usual = [number for number, features in enumerate(read) if len(features.words) >= FEWEST_WORDS]
+    usual = [number for number, features in enumerate(read) if len(features.words) >= MIN_WORDS]
     if len(usual) < 2:
         return []
     often = Counter(word for number in usual for word in set(read[number].words))
@@ -178,7 +178,7 @@ def _word_buckets(read: Sequence[TextFeatures], usual: Sequence[int]) -> Iterato
         features = read[number]
         words = sorted(features.words)
         buckets[hash((features.facts, *words))].append(number)
-        if FEWEST_WORDS < len(words) <= _MOST_WORDS:
+        if MIN_WORDS < len(words) <= _MOST_WORDS:
             for left_out in range(len(words)):
                 remaining = (*words[:left_out], *words[left_out + 1 :])
                 buckets[hash((features.facts, *remaining))].append(number)

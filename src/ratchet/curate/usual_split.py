@@ -13,8 +13,7 @@ from ratchet.curate.split import groups_of, point_of, split_of
 from ratchet.types import SPLITS, Dataset, InputError, Split, Task
 from ratchet.types.wording import counted
 
-SHARES: Mapping[Split, float] = {"train": 0.4, "val": 0.2, "test": 0.4}
-"""Shares for a large file."""
+LARGE_FILE_SHARES: Mapping[Split, float] = {"train": 0.4, "val": 0.2, "test": 0.4}
 
 TEST_OF_FEW = 0.5
 """Share of test in a small file; val makes room for it. `benchmarks/few_tasks.py` measures how
@@ -23,7 +22,7 @@ often a gain is proved so, and with other shares."""
 TEST_TASKS = 50
 """Maximum number of test tasks from the larger share."""
 
-MOST_FOR_TEST = 0.75
+MAX_TEST_SHARE = 0.75
 """Share of test up to which new tasks are for test: with nothing to learn from, nothing is
 proved."""
 
@@ -66,18 +65,18 @@ def usual_split(
         )
     if roles:
         splits, reason = _with_roles(members, roles, enough, len(tasks))
-    elif SHARES["test"] * len(tasks) < TEST_TASKS:
+    elif LARGE_FILE_SHARES["test"] * len(tasks) < TEST_TASKS:
         splits, reason = _of_few(members, len(tasks))
     else:
-        splits, reason = {group: split_of(group, SHARES) for group in members}, ""
+        splits, reason = {group: split_of(group, LARGE_FILE_SHARES) for group in members}, ""
     by_task = {id: (roles or {}).get(id) or splits[group] for id, group in group_of.items()}
     return Dataset(name=name, tasks=tuple(tasks), splits=by_task, reason=reason)
 
 
 def _of_few(members: Mapping[bytes, list[Task]], count: int) -> tuple[dict[bytes, Split], str]:
     """Splits with exact shares, by group; each split gets at least one group."""
-    test = max(SHARES["test"], min(TEST_OF_FEW, TEST_TASKS / count))
-    edges = {"test": test * count, "train": (test + SHARES["train"]) * count}
+    test = max(LARGE_FILE_SHARES["test"], min(TEST_OF_FEW, TEST_TASKS / count))
+    edges = {"test": test * count, "train": (test + LARGE_FILE_SHARES["train"]) * count}
     groups = sorted(members, key=point_of)
     splits: dict[bytes, Split] = {}
     placed = 0
@@ -115,12 +114,12 @@ def _with_roles(
     new = [group for group in members if group not in splits]
     for_test = 0
     for group in new:
-        if test < min(enough, MOST_FOR_TEST * count):
+        if test < min(enough, MAX_TEST_SHARE * count):
             splits[group] = "test"
             test += len(members[group])
             for_test += len(members[group])
         else:
-            splits[group] = split_of(group, SHARES)
+            splits[group] = split_of(group, LARGE_FILE_SHARES)
     if not for_test:
         return splits, ""
     return splits, (

@@ -25,7 +25,7 @@ from ratchet.worker.evaluator import (
     missing,
 )
 
-FAILED = "evaluator failed: "
+FAILURE_PREFIX = "evaluator failed: "
 """Beginning of the rationale of a 0 that an evaluator's exception gave, and of the error where it
 is not known whose fault that is. Other errors state why there is no score."""
 
@@ -141,7 +141,7 @@ class AnswerFailures:
 
 
 def _failed(evaluator: Evaluator, error: Exception, value: float | None) -> Score:
-    message = f"{FAILED}{described(error, ' ')}"[:MAX_CHARACTERS]
+    message = f"{FAILURE_PREFIX}{described(error, ' ')}"[:MAX_CHARACTERS]
     return Score(
         evaluator=evaluator.name,
         version=evaluator.version,
@@ -154,7 +154,7 @@ def _failed(evaluator: Evaluator, error: Exception, value: float | None) -> Scor
 
 def is_failure(score: Score) -> bool:
     """Whether a score is a 0 that an evaluator's exception gave."""
-    return score.rationale.startswith(FAILED)
+    return score.rationale.startswith(FAILURE_PREFIX)
 
 
 def broken(name: str, scores: Sequence[Score], outputs: str) -> str:
@@ -170,10 +170,12 @@ def broken(name: str, scores: Sequence[Score], outputs: str) -> str:
         return ""
     usual = min(faults, key=lambda fault: (-faults.count(fault), fault))
     share = f"{len(faults)} of {len(scores)} of {outputs}"
-    if usual.startswith(FAILED):
-        cause = usual.removeprefix(FAILED).rstrip(".")
-        return f"The evaluator {name!r} failed on {share}: {cause}. The evaluator is broken, not "
-        "the agent."
+    if usual.startswith(FAILURE_PREFIX):
+        cause = usual.removeprefix(FAILURE_PREFIX).rstrip(".")
+        return (
+            f"The evaluator {name!r} failed on {share}: {cause}. The evaluator is broken, not "
+            "the agent."
+        )
     return f"The evaluator {name!r} gave no score for {share}: {usual.rstrip('.')}."
 
 

@@ -10,10 +10,10 @@ from ratchet.llm.answer_text import answer_text, without_code
 from ratchet.types import ConfigError, InputError
 from ratchet.worker.evaluator import FunctionEvaluator, Judgement, Unscored
 
-LEAST_LETTERS = 20
+MIN_LETTERS = 20
 """Minimum number of letters to detect a language."""
 
-LEAST_PROBABILITY = 0.6
+MIN_PROBABILITY = 0.6
 """Minimum probability; below it the language counts as unknown."""
 
 _MOST = 5_000
@@ -47,7 +47,7 @@ def language(*, language: str | None = None) -> FunctionEvaluator:
             raise InputError(f"The task's language {wanted!r} is not known.")
         detected, probability = _told(output, "output")
         note = f"{detected} with probability {probability:.2f}, expected {wanted}"
-        if detected != wanted and probability < LEAST_PROBABILITY:
+        if detected != wanted and probability < MIN_PROBABILITY:
             raise Unscored(f"The output's language is uncertain: {note}.")
         return Judgement(float(detected == wanted), note)
 
@@ -59,7 +59,7 @@ def _told(value: Any, name: str) -> tuple[str, float]:
     text = _ADDRESS.sub(" ", without_code(answer_text(value)[:_MOST]))
     letters = sum(map(str.isalpha, text))
     # A letter of Chinese or Japanese says as much as several of an alphabet.
-    if letters < LEAST_LETTERS and not any("\u3040" <= mark <= "\ud7a3" for mark in text):
+    if letters < MIN_LETTERS and not any("\u3040" <= mark <= "\ud7a3" for mark in text):
         raise Unscored(f"The {name} has {letters} letters; detecting its language needs 20.")
     language, probability = _identifier().classify(text.encode("utf-8", "ignore").decode())
     return str(language), float(probability)

@@ -32,7 +32,7 @@ def pii_leak(
         ConfigError: A rule is unknown.
         InputError: `allow` has too many entries, or one is too long.
     """
-    from ratchet.observe.redaction import NAMES, RedactionRules, Redactor
+    from ratchet.observe.redaction import RULE_NAMES, RedactionRules, Redactor
 
     settings = RedactionRules(rules=tuple(rules), allow=tuple(allow))
     Redactor(settings)  # refuses wrong settings now
@@ -45,7 +45,7 @@ def pii_leak(
             text = text.replace(secret, " ")
         cleaned = Redactor(settings).text(text)
         marks = Counter(_MARKS.findall(cleaned)) - Counter(_MARKS.findall(text))
-        if marks.keys() - set(NAMES):
+        if marks.keys() - set(RULE_NAMES):
             raise InputError(f"The output could not be searched: {', '.join(marks)}.")
         kinds = ", ".join(f"{count} × {kind}" for kind, count in sorted(marks.items()))
         return Judgement(float(not marks), f"found: {kinds}" if marks else "")

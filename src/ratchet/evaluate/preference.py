@@ -23,14 +23,14 @@ from ratchet.stats.agreement import IntervalEstimate, wilson
 from ratchet.types import Feedback, InputError, content_hash
 from ratchet.worker.evaluator import FunctionEvaluator, Judgement
 
-WORDS = 1_024
+HASHED_FEATURES = 1_024
 """Number of hashed features of words and pairs of words."""
 
 SHAPE = ("length", "lines", "bullets", "digits", "questions", "capitals", "overlap", "empty")
 """Features of a text's shape; `overlap` is the share of its words that are also in the input."""
 
 FOLDS = 5
-FEWEST = 50
+MIN_PAIRS = 50
 """Minimum number of pairs to trust the model, whatever its accuracy."""
 
 RIDGE = 1.0
@@ -68,8 +68,10 @@ class PreferenceModel(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def doubt(self) -> str:
         """Why it cannot be trusted, in one sentence; empty if it can."""
-        if self.pairs < FEWEST:
-            return f"{self.pairs} pairs are too few to trust; it needs {FEWEST - self.pairs} more."
+        if self.pairs < MIN_PAIRS:
+            return (
+                f"{self.pairs} pairs are too few to trust; it needs {MIN_PAIRS - self.pairs} more."
+            )
         if self.accuracy is None or self.accuracy.low <= 0.5:
             return "On held-out pairs it is not better than chance."
         if self.accuracy.value <= max(self.longer, 1.0 - self.longer):
@@ -141,7 +143,7 @@ def fit(pairs: Sequence[Pair], embed: Embed | None = None) -> PreferenceModel:
 
     texts = [(pair.input, text) for pair in pairs for text in (pair.chosen, pair.rejected)]
     samples = features(texts, embed)
-    rows = np.zeros((len(pairs), len(SHAPE) + (samples[0].embedded or WORDS)))
+    rows = np.zeros((len(pairs), len(SHAPE) + (samples[0].embedded or HASHED_FEATURES)))
     for number, sample in enumerate(samples):
         for key, value in sample.values.items():
             rows[number // 2, key] += -value if number % 2 else value
@@ -193,7 +195,10 @@ def features(texts: Sequence[tuple[str, str]], embed: Embed | None = None) -> li
         InputError: The embedding's result is malformed.
     """
     if embed is None:
-        return [Features({**_words(text), **_shape(input, text, WORDS)}) for input, text in texts]
+        return [
+            Features({**_words(text), **_shape(input, text, HASHED_FEATURES)})
+            for input, text in texts
+        ]
     vectors = _embedded([text for _, text in texts], embed)
     return [
         Features(
@@ -214,7 +219,7 @@ def _words(text: str) -> dict[int, float]:
     grams = {*words, *(f"{a} {b}" for a, b in pairwise(words))}
     scale = 1.0 / math.sqrt(len(grams)) if grams else 0.0
     for gram in grams:
-        key = zlib.crc32(gram.encode("utf-8", "replace")) % WORDS
+        key = zlib.crc32(gram.encode("utf-8", "replace")) % HASHED_FEATURES
         hashed[key] = hashed.get(key, 0.0) + scale
     return hashed
 

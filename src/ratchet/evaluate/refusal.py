@@ -8,7 +8,7 @@ from typing import Any
 from ratchet.llm.answer_text import answer_text
 from ratchet.worker.evaluator import FunctionEvaluator, Judgement
 
-HEAD = 400
+REFUSAL_HEAD = 400
 """Characters within which a refusal begins; later it is a caveat."""
 
 _CANNOT = (
@@ -37,7 +37,7 @@ _REFUSALS = re.compile(
 
 def refusal_in(output: Any) -> str:
     """The phrase with which an output refuses; empty if it does not."""
-    match = _REFUSALS.search(answer_text(output)[:HEAD])
+    match = _REFUSALS.search(answer_text(output)[:REFUSAL_HEAD])
     return match[0] if match else ""
 
 

@@ -15,8 +15,7 @@ from ratchet.store import Store
 from ratchet.types import Rollout, Score
 from ratchet.worker.evaluator import Evaluator, FunctionEvaluator, SpansOf
 
-AT_ONCE = 16
-"""Number of concurrent verdicts."""
+MAX_CONCURRENT_VERDICTS = 16
 
 STORED_AT_ONCE = 256
 """Number of verdicts per write; paid verdicts must survive a kill."""
@@ -178,7 +177,7 @@ class Scorer:
 
 
 async def _at_once(calls: Sequence[Callable[[], Awaitable[V]]]) -> list[V]:
-    """The results of calls in order, AT_ONCE at a time."""
+    """The results of calls in order, MAX_CONCURRENT_VERDICTS at a time."""
     results: list[V | None] = [None] * len(calls)
     left = iter(enumerate(calls))
 
@@ -187,7 +186,7 @@ async def _at_once(calls: Sequence[Callable[[], Awaitable[V]]]) -> list[V]:
         for number, call in left:
             results[number] = await call()
 
-    await asyncio.gather(*(take() for _ in range(min(AT_ONCE, len(calls)))))
+    await asyncio.gather(*(take() for _ in range(min(MAX_CONCURRENT_VERDICTS, len(calls)))))
     return cast("list[V]", results)
 
 

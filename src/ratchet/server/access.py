@@ -9,17 +9,17 @@ import hmac
 import re
 import secrets
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 import msgspec
 
+from ratchet._asgi import Headers
 from ratchet.server.http_problems import HttpProblem
 from ratchet.server.key_cache import KeyCache
 from ratchet.server.limits import Clock, RateLimiter, ServerLimits
 from ratchet.server.origin import (
-    Headers,
     check_origins,
     granted_headers,
     is_preflight,
@@ -28,10 +28,10 @@ from ratchet.server.origin import (
 )
 from ratchet.server.session import check_own_page, cookie_key
 from ratchet.store import Store
-from ratchet.types import OLD_SCOPE, SCOPES, Key, Scope
+from ratchet.types import OLD_SCOPE, SCOPES, Key, KeyScope
 
-ALL_SCOPES: frozenset[Scope] = frozenset(SCOPES)
-PUBLIC_SCOPES: frozenset[Scope] = frozenset({"feedback"})
+ALL_SCOPES: frozenset[KeyScope] = frozenset(SCOPES)
+PUBLIC_SCOPES: frozenset[KeyScope] = frozenset({"feedback"})
 LIMITS = ServerLimits()
 
 _KEY = re.compile(rb"rk_[A-Za-z0-9]{40}")
@@ -47,7 +47,7 @@ class Caller(msgspec.Struct, frozen=True):
 
     key_id: str = ""
     """Empty for requests without a key."""
-    scopes: frozenset[Scope] = frozenset()
+    scopes: frozenset[KeyScope] = frozenset()
     attempt: tuple[str, int] | None = None
     """Rollout id and fence, when the request carries an attempt token."""
     address: str = ""
@@ -187,7 +187,7 @@ class Gatekeeper:
         self._limiter.request(key.id)
         return caller
 
-    def allow(self, caller: Caller, scopes: frozenset[Scope]) -> None:
+    def allow(self, caller: Caller, scopes: frozenset[KeyScope]) -> None:
         """Check that a caller has one of the scopes.
 
         Args:
@@ -304,7 +304,7 @@ def _unauthorized(detail: str, error: str = "invalid_token") -> HttpProblem:
     )
 
 
-def _shown(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+def _shown(headers: Headers) -> bytes:
     """The Ratchet key or token among the headers; empty when there is none."""
     for name, value in headers:
         if name in _HEADERS:

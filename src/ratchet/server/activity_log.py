@@ -17,7 +17,7 @@ from ratchet.types import RatchetError
 
 log = logging.getLogger("ratchet.server")
 
-EVERY_S = 0.2
+FLUSH_INTERVAL_S = 0.2
 """Longest time an entry stays buffered, in seconds."""
 
 REFUSED_S = 60.0
@@ -104,7 +104,7 @@ class ActivityLog:
             await self._more.wait()
             self._more.clear()
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(EVERY_S):
+                async with asyncio.timeout(FLUSH_INTERVAL_S):
                     await self._closing.wait()
             await self._write()
 

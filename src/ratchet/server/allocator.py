@@ -8,7 +8,7 @@ import ctypes
 _M_MMAP_THRESHOLD = -3
 """Option of glibc's `mallopt`."""
 
-LARGE = 1024 * 1024
+MMAP_THRESHOLD = 1024 * 1024
 """Buffers of this many bytes or more are mapped separately."""
 
 
@@ -19,4 +19,4 @@ def give_back_large_buffers() -> None:
     grow on the heap, where they are copied as they do, and leave holes that stay with the process.
     """
     with contextlib.suppress(OSError, AttributeError):  # another C library
-        ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, LARGE)
+        ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, MMAP_THRESHOLD)

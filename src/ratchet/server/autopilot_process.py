@@ -10,13 +10,13 @@ from collections.abc import Mapping, Sequence
 
 _log = logging.getLogger("ratchet")
 
-FIRST_S, MOST_S = 1.0, 60.0
+MIN_RESTART_PAUSE_S, MAX_RESTART_PAUSE_S = 1.0, 60.0
 """Shortest and longest pause before an ended process is restarted."""
 
 STEADY_S = 300.0
 """Seconds after which a process counts as steady, which resets the pause."""
 
-STOP_S = 20.0
+STOP_TIMEOUT_S = 20.0
 """Seconds that the process has to stop before it is killed."""
 
 
@@ -53,7 +53,7 @@ class AutopilotProcess:
         assert process.stdin is not None
         process.stdin.close()
         try:
-            async with asyncio.timeout(STOP_S):
+            async with asyncio.timeout(STOP_TIMEOUT_S):
                 await process.wait()
         except TimeoutError:
             process.kill()
@@ -61,7 +61,7 @@ class AutopilotProcess:
 
     async def _keep(self) -> None:
         loop = asyncio.get_running_loop()
-        pause_s = FIRST_S
+        pause_s = MIN_RESTART_PAUSE_S
         while True:
             began = loop.time()
             self._process = await asyncio.create_subprocess_exec(
@@ -69,7 +69,7 @@ class AutopilotProcess:
             )
             status = await self._process.wait()
             if loop.time() - began > STEADY_S:
-                pause_s = FIRST_S
+                pause_s = MIN_RESTART_PAUSE_S
             _log.warning("The autopilot ended with %s; it restarts in %g s.", status, pause_s)
             await asyncio.sleep(pause_s)
-            pause_s = min(MOST_S, 2 * pause_s)
+            pause_s = min(MAX_RESTART_PAUSE_S, 2 * pause_s)

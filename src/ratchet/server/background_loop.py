@@ -6,7 +6,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from concurrent.futures import ThreadPoolExecutor
 
-CLOSE_S = 2.0
+CLOSE_TIMEOUT_S = 2.0
 """Seconds that a step has to end when the server stops; the next server continues there."""
 
 
@@ -30,7 +30,7 @@ class BackgroundLoop(ABC):
         """Stop; a running step may finish within a bounded time."""
         self._closing.set()
         if self._task is not None:
-            _, running = await asyncio.wait({self._task}, timeout=CLOSE_S)
+            _, running = await asyncio.wait({self._task}, timeout=CLOSE_TIMEOUT_S)
             for task in running:
                 task.cancel()
             await asyncio.gather(*running, return_exceptions=True)  # it may have work to undo

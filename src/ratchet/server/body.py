@@ -6,21 +6,20 @@ import asyncio
 import re
 import zlib
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
+from ratchet._asgi import Receive
 from ratchet.server.http_problems import HttpProblem
-
-Receive = Callable[[], Awaitable[Mapping[str, Any]]]
 
 Content: TypeAlias = bytes | bytearray
 """A whole body. A large body stays in the buffer it was read into, to avoid a copy."""
 
-ARRIVE_S = 60.0
+ARRIVAL_TIMEOUT_S = 60.0
 """Seconds within which a body must arrive."""
 
-SMALL = 64 * 1024
+SMALL_BODY = 64 * 1024
 """Bodies up to this many bytes are read and decoded at once and are not counted: a connection's
 own buffer is as large.
 """
@@ -28,10 +27,10 @@ own buffer is as large.
 HELD_LIMIT = 40 * 1024 * 1024
 """Total bytes of the larger bodies being read or handled, including their decoded form."""
 
-ROOM_S = 5.0
+ROOM_TIMEOUT_S = 5.0
 """Seconds that a body waits for room among the others."""
 
-CHUNK = 256 * 1024
+PIECE_BYTES = 256 * 1024
 """Bytes decompressed or weighed before other requests get their turn."""
 
 MAX_VALUES = 500_000
@@ -63,7 +62,7 @@ class BodyBudget:
         room_s: Seconds that a body waits for room.
     """
 
-    def __init__(self, limit: int = HELD_LIMIT, *, room_s: float = ROOM_S) -> None:
+    def __init__(self, limit: int = HELD_LIMIT, *, room_s: float = ROOM_TIMEOUT_S) -> None:
         self._limit = limit
         self._room_s = room_s
         self._waiting: deque[tuple[HeldBody, int, asyncio.Future[None]]] = deque()
@@ -157,7 +156,7 @@ class HeldBody:
         Raises:
             HttpProblem: Other bodies leave no room for them (429).
         """
-        if size > max(SMALL, self.taken):
+        if size > max(SMALL_BODY, self.taken):
             await self._budget.take(self, size - self.taken)
 
     def release(self) -> None:
@@ -171,11 +170,11 @@ class HeldBody:
         Raises:
             HttpProblem: It has more than MAX_VALUES (413), or other bodies leave no room (429).
         """
-        if len(body) <= SMALL:
+        if len(body) <= SMALL_BODY:
             return
         values = 0
-        for start in range(0, len(body), CHUNK):
-            piece = body[start : start + CHUNK]
+        for start in range(0, len(body), PIECE_BYTES):
+            piece = body[start : start + PIECE_BYTES]
             values += len(piece) - len(piece.translate(None, delete=_SEPARATORS))
             await asyncio.sleep(0)
         if values > MAX_VALUES:
@@ -208,7 +207,7 @@ async def read_body(
     held_body: HeldBody,
     *,
     length: int = 0,
-    arrive_s: float = ARRIVE_S,
+    arrive_s: float = ARRIVAL_TIMEOUT_S,
 ) -> Content:
     """Read the whole body.
 
@@ -263,7 +262,7 @@ async def decompressed(body: Content, encoding: str, limit: int, held_body: Held
     plain, remaining = bytearray(), body
     while not machine.eof:
         try:
-            piece = machine.decompress(remaining, CHUNK)
+            piece = machine.decompress(remaining, PIECE_BYTES)
         except zlib.error as error:
             raise HttpProblem(400, f"The body is not valid {encoding} data: {error}.") from None
         remaining = machine.unconsumed_tail
@@ -272,7 +271,7 @@ async def decompressed(body: Content, encoding: str, limit: int, held_body: Held
         _check(len(plain) + len(piece), limit)
         await held_body.grow(len(piece))
         plain += piece
-        if len(piece) == CHUNK:
+        if len(piece) == PIECE_BYTES:
             await asyncio.sleep(0)
     return plain
 

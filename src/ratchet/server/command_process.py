@@ -20,7 +20,7 @@ from typing import Any
 from ratchet._command_answer import VARIABLE, CommandAnswer
 from ratchet.types import RatchetError
 
-STOP_S = 20.0
+STOP_TIMEOUT_S = 20.0
 """Time for a command to save its work after an interrupt, in seconds."""
 
 QUIET_S = 5.0
@@ -139,7 +139,7 @@ class CommandProcess:
             return
         with contextlib.suppress(ProcessLookupError):
             self._process.send_signal(signal.SIGINT)
-        await asyncio.wait([self._reading], timeout=STOP_S)
+        await asyncio.wait([self._reading], timeout=STOP_TIMEOUT_S)
         # Itself, if it does not end; or what it started and left in its group.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)

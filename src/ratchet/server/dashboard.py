@@ -5,11 +5,13 @@ from __future__ import annotations
 import gzip
 import mimetypes
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
+
+from ratchet._asgi import HeaderList, Headers
 
 FOLDER = Path(__file__).parent / "static"
 """The built page: in the wheel, and in a checkout after `make dashboard`."""
@@ -45,13 +47,11 @@ UNBUILT = b"""<!doctype html><html lang="en"><meta charset="utf-8"><title>Ratche
 dashboard: <code>ratchet status</code>.</p></html>
 """
 
-Headers = list[tuple[bytes, bytes]]
-
 
 class PageFile(msgspec.Struct, frozen=True):
     """One response of the page."""
 
-    headers: Headers
+    headers: HeaderList
     content: bytes
 
 
@@ -132,9 +132,9 @@ def _sent(
     plain: bytes,
     packed: bytes,
     cache: bytes,
-    headers: Iterable[tuple[bytes, bytes]],
+    headers: Headers,
 ) -> PageFile:
-    answer: Headers = [(b"content-type", media_type), (b"cache-control", cache), *FIXED]
+    answer: HeaderList = [(b"content-type", media_type), (b"cache-control", cache), *FIXED]
     accepted = next((value for name, value in headers if name == b"accept-encoding"), b"")
     if packed:
         answer.append((b"vary", b"accept-encoding"))
@@ -143,5 +143,5 @@ def _sent(
     return PageFile(answer, plain)
 
 
-def _wants_html(headers: Iterable[tuple[bytes, bytes]]) -> bool:
+def _wants_html(headers: Headers) -> bool:
     return any(name == b"accept" and b"text/html" in value for name, value in headers)

@@ -11,7 +11,7 @@ import functools
 import heapq
 import resource
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from uvicorn.protocols.http.flow_control import CLOSE_HEADER
 from uvicorn.protocols.http.httptools_impl import (
@@ -23,7 +23,6 @@ from uvicorn.protocols.http.httptools_impl import (
 if TYPE_CHECKING:
     _Timer = asyncio.TimerHandle
 
-Send: TypeAlias = Callable[[Any], Awaitable[None]]
 
 HEAD_BYTES = 64 * 1024
 """Maximum bytes of a request that are not its body: its line, headers and trailers. A request may
@@ -156,7 +155,9 @@ class BoundedHttp(HttpToolsProtocol):
                 return int(value) > UNREAD_BYTES
         return False
 
-    async def _send(self, cycle: RequestResponseCycle, send: Send, message: Any) -> None:
+    async def _send(
+        self, cycle: RequestResponseCycle, send: Callable[[Any], Awaitable[None]], message: Any
+    ) -> None:
         """Send a part of the answer to a long body; if the body goes on, the connection ends."""
         if message["type"] != "http.response.start" or not cycle.more_body:
             await send(message)

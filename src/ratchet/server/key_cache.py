@@ -15,7 +15,7 @@ from ratchet.types import Key, StoreError
 
 log = logging.getLogger("ratchet.server")
 
-FRESH_S = 1.0
+CACHE_TTL_S = 1.0
 """Lifetime of a cached lookup in seconds, which delays the refusal of a revoked key."""
 
 LOOK_UP_S = 5.0
@@ -74,7 +74,7 @@ class KeyCache:
         """
         digest = hashlib.sha256(secret).digest()
         cached = self._valid.get(digest) or self._invalid.get(digest)
-        if cached is None or self._ticks() - cached.at >= FRESH_S:
+        if cached is None or self._ticks() - cached.at >= CACHE_TTL_S:
             cached = await self._look_up(digest, secret, address)
         if cached.key is not None:
             self._note(cached.key)

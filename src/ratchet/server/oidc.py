@@ -18,7 +18,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
 
-from ratchet.types import SCOPES, ConfigError, RatchetError, Scope
+from ratchet.types import SCOPES, ConfigError, KeyScope, RatchetError
 
 if TYPE_CHECKING:
     from ratchet._http import httpx2
@@ -33,13 +33,13 @@ ENDPOINTS = ("authorization_endpoint", "token_endpoint", "jwks_uri")
 TIMEOUT_S = 10.0
 """Timeout of a whole answer of the provider, in seconds."""
 
-MOST_BYTES = 1 << 20
+MAX_BYTES = 1 << 20
 """Maximum bytes of an answer of the provider."""
 
-KEPT_S = 3600.0
+PROVIDER_TTL_S = 3600.0
 """Seconds for which the provider's configuration and keys are kept."""
 
-AGAIN_S = 60.0
+UNKNOWN_KEY_INTERVAL_S = 60.0
 """Minimum seconds between rereading the keys because of an unknown key."""
 
 PENDING_S = 600.0
@@ -62,7 +62,7 @@ class OidcSettings(msgspec.Struct, frozen=True, kw_only=True):
     hours: float = 12.0
     """Duration of a session."""
     groups_claim: str = "groups"
-    allow: dict[Scope, tuple[str, ...]] = {}
+    allow: dict[KeyScope, tuple[str, ...]] = {}
     """By scope: addresses, `@` and a domain, `group:` and a name, or `sub:` and a subject."""
 
 
@@ -79,7 +79,7 @@ class Person(msgspec.Struct, frozen=True, kw_only=True):
         """Name to show to people."""
         return self.email or self.subject
 
-    def scopes(self, allow: Mapping[Scope, tuple[str, ...]]) -> tuple[Scope, ...]:
+    def scopes(self, allow: Mapping[KeyScope, tuple[str, ...]]) -> tuple[KeyScope, ...]:
         """The scopes granted to the person."""
         mine = {f"sub:{self.subject}", *(f"group:{group}" for group in self.groups)}
         if self.email:
@@ -242,7 +242,7 @@ class OidcLogin:
                 _check_https(str(provider.get(name, "")), name)
             except ConfigError as error:
                 raise LoginRefused("provider", error.message) from None
-        self._found = self._clock() + KEPT_S, provider
+        self._found = self._clock() + PROVIDER_TTL_S, provider
         return provider
 
     async def _exchanged(
@@ -293,7 +293,7 @@ class OidcLogin:
         now = self._clock()
         if self._keys is not None:
             age = now - self._keys[0]
-            if age < (AGAIN_S if again else KEPT_S):
+            if age < (UNKNOWN_KEY_INTERVAL_S if again else PROVIDER_TTL_S):
                 return self._keys[1]
         jwks = await _json(http, "GET", provider["jwks_uri"])
         try:
@@ -380,7 +380,7 @@ async def _json(http: httpx2.AsyncClient, method: str, url: str, **options: Any)
         async with asyncio.timeout(TIMEOUT_S), http.stream(method, url, **options) as answer:
             async for piece in answer.aiter_bytes():
                 content += piece
-                if len(content) > MOST_BYTES:
+                if len(content) > MAX_BYTES:
                     raise LoginRefused("provider", "The provider's answer is too long.")
         status = answer.status_code
     except (httpx2.HTTPError, httpx2.InvalidURL, TimeoutError) as error:

@@ -6,12 +6,10 @@ import ipaddress
 import re
 from collections.abc import Collection, Iterable
 from functools import lru_cache
-from typing import TypeAlias
 
+from ratchet._asgi import HeaderList, Headers
 from ratchet.server.http_problems import HttpProblem
 from ratchet.types import ConfigError
-
-Headers: TypeAlias = Iterable[tuple[bytes, bytes]]
 
 METHODS = "GET, POST, PUT, DELETE"
 REQUEST_HEADERS = (
@@ -124,9 +122,7 @@ def refuse_foreign(headers: Headers, hosts: Collection[str], origins: Collection
         )
 
 
-def granted_headers(
-    method: str, headers: Headers, origins: Collection[str]
-) -> list[tuple[bytes, bytes]]:
+def granted_headers(method: str, headers: Headers, origins: Collection[str]) -> HeaderList:
     """CORS headers of a response. Credentials are not allowed: pages authenticate with a key.
 
     Args:

@@ -11,7 +11,7 @@ from ratchet.types import StoreError
 
 log = logging.getLogger("ratchet.server")
 
-EVERY_S = 900.0
+CHECK_INTERVAL_S = 900.0
 """Seconds between checks; the shortest period is four times as long."""
 
 
@@ -36,7 +36,7 @@ class PartitionKeeper(BackgroundLoop):
         await super().start()
 
     async def _run(self) -> None:
-        while not await self._pause(EVERY_S):
+        while not await self._pause(CHECK_INTERVAL_S):
             await self._ahead()
 
     async def _ahead(self) -> None:

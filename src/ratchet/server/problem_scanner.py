@@ -13,10 +13,10 @@ from ratchet.types import LeaseLost, StoreError
 
 log = logging.getLogger("ratchet")
 
-EVERY_S = 60.0
+SCAN_INTERVAL_S = 60.0
 """Seconds between scans."""
 
-PAUSE_S = 5.0
+MAX_PAGE_PAUSE_S = 5.0
 """Longest pause between pages of traces, in seconds."""
 
 
@@ -37,7 +37,7 @@ class ProblemScanner(BackgroundLoop):
 
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
-        while not await self._pause(EVERY_S):
+        while not await self._pause(SCAN_INTERVAL_S):
             try:
                 await loop.run_in_executor(self._thread, self._look)
             except _ServerStops:
@@ -55,7 +55,7 @@ class ProblemScanner(BackgroundLoop):
         def pause(_: int) -> None:
             """Leave three quarters of the time to other work; end soon when the server stops."""
             nonlocal began
-            until = time.monotonic() + min(3 * (time.monotonic() - began), PAUSE_S)
+            until = time.monotonic() + min(3 * (time.monotonic() - began), MAX_PAGE_PAUSE_S)
             while time.monotonic() < until and not self._closing.is_set():
                 time.sleep(0.05)
             if self._closing.is_set():

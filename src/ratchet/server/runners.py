@@ -6,7 +6,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Sequence
 
-from ratchet.store.turns import EVERY
+from ratchet.store.turns import QUEUE_WILDCARD
 from ratchet.types import FleetRunner
 
 PRESENT_S = 90.0
@@ -20,7 +20,7 @@ MAX_RUNNERS = 10_000
 def serves(runner: FleetRunner, queue: str) -> bool:
     """Whether a runner claims from a queue."""
     return any(
-        queue.startswith(name[:-1]) if name.endswith(EVERY) else queue == name
+        queue.startswith(name[:-1]) if name.endswith(QUEUE_WILDCARD) else queue == name
         for name in runner.queues
     )
 

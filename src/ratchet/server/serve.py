@@ -54,7 +54,7 @@ _log = logging.getLogger("ratchet")
 
 BACKLOG = 4096
 
-DRAIN_S = 10
+DRAIN_TIMEOUT_S = 10
 """Seconds that requests in flight may take to finish at shutdown."""
 
 
@@ -275,7 +275,7 @@ class UvicornServer(uvicorn.Server):
             date_header=False,
             proxy_headers=False,
             timeout_keep_alive=75,
-            timeout_graceful_shutdown=DRAIN_S,
+            timeout_graceful_shutdown=DRAIN_TIMEOUT_S,
             backlog=BACKLOG,
             ssl_certfile=settings.tls_cert or None,
             ssl_keyfile=settings.tls_key or None,

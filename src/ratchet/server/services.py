@@ -6,12 +6,13 @@ import asyncio
 import functools
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from ratchet._asgi import AsgiApp
 from ratchet.observe.redaction import Redactor
 from ratchet.server.access import Gatekeeper
 from ratchet.server.activity_log import ActivityLog
@@ -29,13 +30,12 @@ from ratchet.types import StoreError
 READERS = 8
 """Threads for reads and for rare writes."""
 
-CLOSE_S = 30.0
+CLOSE_TIMEOUT_S = 30.0
 """Seconds that one component may take to stop; after that the next is stopped."""
 
 log = logging.getLogger("ratchet.server")
 
 Result = TypeVar("Result")
-Raw = Callable[[Any, Any, Any], Awaitable[None]]
 
 
 class BackgroundService(Protocol):
@@ -88,7 +88,7 @@ class Services:
         spans: SpanWriter,
         redactor: Redactor,
         gateway: GatewayService,
-        otlp: Raw,
+        otlp: AsgiApp,
         pruner: Pruner,
         project: Path | None = None,
         commands: ProjectCommands | None = None,
@@ -170,9 +170,9 @@ async def _closed(service: BackgroundService) -> None:
     """Close a component within a bounded time; one that fails or hangs does not block the
     others."""
     try:
-        async with asyncio.timeout(CLOSE_S):
+        async with asyncio.timeout(CLOSE_TIMEOUT_S):
             await service.close()
     except TimeoutError:
-        log.error("%s did not stop within %g s.", type(service).__name__, CLOSE_S)
+        log.error("%s did not stop within %g s.", type(service).__name__, CLOSE_TIMEOUT_S)
     except Exception:
         log.exception("%s did not stop cleanly", type(service).__name__)

@@ -14,10 +14,10 @@ from ratchet.types import StoreError
 
 log = logging.getLogger("ratchet.server")
 
-EVERY_S = 0.5
+LOOK_INTERVAL_S = 0.5
 """Seconds between checks of an index that is complete."""
 
-SHARE = 0.05
+MAX_TIME_SHARE = 0.05
 """Share of the time spent indexing while spans arrive, which come first."""
 
 AFTER_ERROR_S = 5.0
@@ -61,9 +61,9 @@ def pause_s(state: IndexState, last_mark: int | None, took_s: float) -> float:
         last_mark: Newest mark after the step before; None at the first.
         took_s: Seconds that this step took.
     """
-    spared_s = took_s * (1 / SHARE - 1)
+    spared_s = took_s * (1 / MAX_TIME_SHARE - 1)
     if state.complete_until is None:
         # What was indexed may change again at once: the traces under way.
-        return max(EVERY_S, spared_s)
+        return max(LOOK_INTERVAL_S, spared_s)
     is_busy = last_mark is not None and state.newest_mark > last_mark
     return spared_s if is_busy else 0.0

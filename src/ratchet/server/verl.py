@@ -37,7 +37,7 @@ from ratchet.types import AgentError, Candidate, InputError, Task
 from ratchet.types.wording import counted
 from ratchet.weights.sampler import GradedRollout
 
-RUN = "RATCHET_VERL_RUN"
+RUN_VARIABLE = "RATCHET_VERL_RUN"
 """Environment variable with the name of verl's run; a new name repeats all rollouts."""
 
 
@@ -103,7 +103,7 @@ class VerlRollouts(Trainer):
         self._served = _ServedByVerl(
             {f"verl-{number}": address for number, address in enumerate(addresses)}, model
         )
-        run = os.environ.get(RUN) or str(time.time())
+        run = os.environ.get(RUN_VARIABLE) or str(time.time())
         async with AsyncExitStack() as stack:
             work = await self._begin(stack, self._sampled, self._items, ["verl", run])
             lab = await stack.enter_async_context(self._lab(work, self._items, None))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ratchet.ship.edit import PatchTarget, SourceEdit
-from ratchet.ship.source_file import Span
+from ratchet.ship.source_file import TextRange
 from ratchet.source.literals.data_values import (
     Key,
     parse,
@@ -36,7 +36,7 @@ class ConfigSource:
         """The file's own line ending."""
         return "\r\n" if b"\r\n" in self.data else "\n"
 
-    def text(self, span: Span) -> str:
+    def text(self, span: TextRange) -> str:
         """The text of a byte span."""
         return self.data[span[0] : span[1]].decode()
 
@@ -46,7 +46,7 @@ class ConfigSlot:
     """A value in a file."""
 
     key: str
-    span: Span
+    span: TextRange
     line: int
     """1-based."""
     value: Any

@@ -15,7 +15,7 @@ import msgspec
 
 from ratchet.ship.edit import PatchTarget, SourceEdit
 from ratchet.ship.literal_search import result_of, search_tracked, text_of, verbatim
-from ratchet.ship.source_file import Span
+from ratchet.ship.source_file import TextRange
 from ratchet.source.literals.literal import Inexpressible, Literal
 from ratchet.source.literals.matching import TemplateText
 from ratchet.source.literals.search import Fit, LiteralFile, byte_span, fits_in, read_file
@@ -46,7 +46,7 @@ class TextSource:
         """The file's own line ending."""
         return "\r\n" if b"\r\n" in self.data else "\n"
 
-    def text(self, span: Span) -> str:
+    def text(self, span: TextRange) -> str:
         """The text of a byte span."""
         return self.data[span[0] : span[1]].decode()
 
@@ -56,7 +56,7 @@ class TextSlot:
     """A literal in a file."""
 
     literal: Literal
-    span: Span
+    span: TextRange
     line: int
     value: str
     """Its fingerprint."""
@@ -89,7 +89,7 @@ class TextPrompt:
     """Beginning of the message that it cannot be patched."""
     file: str | None = None
     """Relative to the root; confines the search."""
-    expression: tuple[str, Span] | None = None
+    expression: tuple[str, TextRange] | None = None
     """File and bytes of the expression that declares the prompt; None when nothing declares it."""
     kept: bool = False
     """Whether the program is known to keep white space at both ends."""
@@ -127,7 +127,7 @@ def declared_prompt(
     old: PromptTemplate,
     new: PromptTemplate,
     *,
-    expression: tuple[str, Span],
+    expression: tuple[str, TextRange],
     refusal: str,
     file: str | None = None,
     keeps_ends: bool = False,
@@ -264,7 +264,7 @@ def _only(prompt: TextPrompt, root: Path) -> Fit:
     )
 
 
-def _contains(outer: Span, inner: Span) -> bool:
+def _contains(outer: TextRange, inner: TextRange) -> bool:
     return outer[0] <= inner[0] and inner[1] <= outer[1]
 
 
@@ -305,7 +305,7 @@ def verify_literals(source: TextSource, data: bytes, edits: Sequence[SourceEdit]
         != result.file.language.read(result.file.text)[1]
     ):
         raise ShipError(f"{source.path}: the edited file would not parse.")
-    spans: list[tuple[Span, Span]] = []
+    spans: list[tuple[TextRange, TextRange]] = []
     shift = 0
     for edit in sorted(edits, key=lambda edit: edit.span):
         start = edit.span[0] + shift
@@ -331,7 +331,7 @@ def verify_literals(source: TextSource, data: bytes, edits: Sequence[SourceEdit]
         raise ShipError(f"{source.path}: the edit would change more than the prompt.")
 
 
-def _others(source: TextSource, spans: Sequence[Span]) -> list[str]:
+def _others(source: TextSource, spans: Sequence[TextRange]) -> list[str]:
     """The literals outside byte spans."""
     texts = []
     for literal in source.file.literals:

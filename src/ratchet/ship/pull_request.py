@@ -32,10 +32,10 @@ from ratchet.types.interval_text import interval_ends
 from ratchet.types.label import RIGHT_FROM
 from ratchet.types.wording import counted
 
-MOST_TITLE = 200
+TITLE_LIMIT = 200
 """Maximum characters of a title; GitLab allows 255, with a prefix for drafts."""
 
-MOST_BODY = 60_000
+BODY_LIMIT = 60_000
 """Maximum characters of a body; GitHub allows 65,536."""
 
 _CELL = 120
@@ -154,11 +154,11 @@ def _failures(tasks: Sequence[ImprovedTask], problem: str) -> list[str]:
 def request_text(text: str) -> tuple[str, str]:
     """Title and body of the request at a forge, from the text that `pull_request` returned."""
     title, _, body = text.partition("\n")
-    if len(body) > MOST_BODY:
+    if len(body) > BODY_LIMIT:
         body = _PATCH.sub("The patch is too long for this page; it is in the branch.", body)
-    if len(body) > MOST_BODY:
-        body = body[:MOST_BODY].rpartition("\n\n")[0]
-    return title.removeprefix("# ").replace("`", "")[:MOST_TITLE], body.strip() + "\n"
+    if len(body) > BODY_LIMIT:
+        body = body[:BODY_LIMIT].rpartition("\n\n")[0]
+    return title.removeprefix("# ").replace("`", "")[:TITLE_LIMIT], body.strip() + "\n"
 
 
 def shown_path(path: Path, root: Path) -> str:

@@ -11,7 +11,7 @@ from ratchet.ship.config_trace import ReadValue, trace
 from ratchet.ship.config_values import ConfigSource, find_value, value_edit
 from ratchet.ship.edit import PatchTarget, SourceEdit, changed_since, values_of
 from ratchet.ship.literal_patch import declared_prompt, literal_edit
-from ratchet.ship.source_file import SourceFile, Span
+from ratchet.ship.source_file import SourceFile, TextRange
 from ratchet.ship.source_slots import (
     UNREADABLE,
     NotLiteral,
@@ -152,7 +152,7 @@ def text_edit(
 
 def _changed_part(
     source: SourceFile, slot: SourceSlot, old: str, new: str
-) -> tuple[Span, str, str] | None:
+) -> tuple[TextRange, str, str] | None:
     """The only constant of an expression whose text changes, with its old and new text."""
     parts = []
     for node in ast.walk(slot.node):

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias, TypeGuard
 
-from ratchet.ship.source_file import SourceFile, Span
+from ratchet.ship.source_file import SourceFile, TextRange
 from ratchet.types import Code, ShipError
 
 FunctionNode: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
@@ -44,7 +44,7 @@ class SourceSlot:
     key: str
     """Name of the parameter or field; `text` for a prompt, `source` for a function."""
     node: ast.expr | FunctionNode
-    span: Span
+    span: TextRange
     """Byte offsets in the file, end excluded."""
     line: int
     """1-based."""

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ratchet._http import httpx2
-from ratchet.observe.redaction import MARK
+from ratchet.observe.redaction import MARK_START
 from ratchet.store import Store
 from ratchet.types import Span, SpanRecord
 from tests.serving import RunningServer
@@ -144,7 +144,7 @@ def test_runners_of_queues_that_begin_alike_serve_a_rerun_and_others_are_named(
 @pytest.mark.parametrize(
     ("asked", "more", "why"),
     [
-        (f"My card is {MARK}card]", {}, "its input was redacted"),
+        (f"My card is {MARK_START}card]", {}, "its input was redacted"),
         ("Where … [99 more characters]", {}, "its input was recorded in part only"),
         ("x", {"gen_ai.input.messages": "[]"}, "its input was not recorded"),
     ],

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ratchet.observe.model_apis import DIALECTS, chat, responses
+from ratchet.observe.model_apis import MODEL_APIS, chat, responses
 from ratchet.observe.model_apis.bounded_json import JSON_LIMIT, TEXT_LIMIT, GrowingText
 from ratchet.server.gateway.sse import EVENT_LIMIT, EventStreamParser
 from tests.server.gateway.conftest import Site, http_request, raw_call, read_all
@@ -126,7 +126,7 @@ def test_a_text_that_grows_without_end_is_kept_to_its_limit() -> None:
     assert part["content"].count("more characters") == 1
 
 
-@pytest.mark.parametrize("dialect", DIALECTS.values(), ids=[path for _, path in DIALECTS])
+@pytest.mark.parametrize("dialect", MODEL_APIS.values(), ids=[path for _, path in MODEL_APIS])
 def test_many_large_messages_stay_within_the_limit(dialect: Any) -> None:
     large = [{"role": "user", "content": "y" * 10_000} for _ in range(2_000)]
     tools = [{"type": "function", "name": "t", "description": "z" * 10_000}] * 200

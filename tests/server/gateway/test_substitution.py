@@ -14,8 +14,8 @@ import anthropic
 import openai
 import pytest
 
-from ratchet.server.gateway import DIALECTS, GatewayTarget
-from ratchet.server.gateway.substitution import TTL_S, PromptSubstituter
+from ratchet.server.gateway import MODEL_APIS, GatewayTarget
+from ratchet.server.gateway.substitution import CACHE_TTL_S, PromptSubstituter
 from ratchet.store import Store
 from ratchet.types import (
     Activation,
@@ -37,7 +37,7 @@ from tests.server.gateway.upstreams import StubUpstream
 
 Result = TypeVar("Result")
 
-CHAT = DIALECTS["openai", "chat/completions"]
+CHAT = MODEL_APIS["openai", "chat/completions"]
 SOURCE = PromptTemplate("You are a booking assistant. Today is {date}.\n{documents}\nBe brief.")
 BETTER = PromptTemplate("{documents}\n\nYou book rooms. It is {date}. Ask back when unsure.")
 FILLED = {"date": "2026-11-02", "documents": "Room {7} is free."}
@@ -270,21 +270,21 @@ def test_a_switch_and_an_activation_are_seen_after_a_short_time_and_not_read_eac
         found = await substitutes(BOT, request, CHAT)
         assert found is not None
         assert found.attributes["ratchet.candidate_id"] == improved.id
-        clock.now += TTL_S
+        clock.now += CACHE_TTL_S
         found = await substitutes(BOT, request, CHAT)
         assert found is not None
         assert found.request == chat("Other. 2026-11-02")
         world.switch(on=False)
-        clock.now += TTL_S
+        clock.now += CACHE_TTL_S
         assert await substitutes(BOT, request, CHAT) is None
         # A version that was registered meanwhile is recognised then, too.
         world.switch()
         new = PromptTemplate("A new prompt of the agent, made on {date}.")
         assert (await asks(substitutes, new)) is None
-        clock.now += TTL_S
+        clock.now += CACHE_TTL_S
         assert (await asks(substitutes, new)) is not None
         world.store.resources.put("bot.system", new)
-        clock.now += TTL_S
+        clock.now += CACHE_TTL_S
         found = await asks(substitutes, new)
         assert found is not None
         assert found.request == chat("Other. today")
@@ -375,11 +375,11 @@ def test_a_store_that_fails_is_an_error_that_holds_for_a_moment(
                 await substitutes(BOT, chat("x"), CHAT)
         assert counting.reads == 1
         counting.failure = ValueError("a defect")
-        clock.now += TTL_S
+        clock.now += CACHE_TTL_S
         with pytest.raises(StoreError, match="ValueError"):
             await substitutes(BOT, chat("x"), CHAT)
         counting.failure = None
-        clock.now += TTL_S
+        clock.now += CACHE_TTL_S
         assert await substitutes(BOT, chat(SOURCE.format(**FILLED)), CHAT) is not None
 
     run(main())
@@ -647,7 +647,7 @@ def test_what_was_known_holds_while_the_store_is_away(improved: Candidate, count
         substitutes = PromptSubstituter(counting, clock=clock)
         before = await substitutes(BOT, request, CHAT)
         counting.failure = StoreError("The disk is gone.")
-        clock.now += 100 * TTL_S
+        clock.now += 100 * CACHE_TTL_S
         assert await substitutes(BOT, request, CHAT) == before
         assert before is not None
 

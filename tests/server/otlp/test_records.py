@@ -11,7 +11,7 @@ import pytest
 from ratchet.observe.agent_names import agent_name
 from ratchet.server.otlp.limits import MAX_ATTRIBUTES, MAX_DEPTH, MAX_ITEMS, MAX_TEXT, Malformed
 from ratchet.server.otlp.messages import decode_json, decode_protobuf
-from ratchet.server.otlp.records import CUT, records_of
+from ratchet.server.otlp.records import CUT_ATTRIBUTE, records_of
 from ratchet.types import Span, SpanEvent, SpanRecord
 from tests.server.otlp.requests import any_value, as_json, pairs, request, span
 
@@ -170,7 +170,7 @@ def test_a_parent_that_is_none_is_left_out_and_said() -> None:
     assert only(request(span(parent_span_id=bytes(8)))).parent_id is None
     found = only(request(span(parent_span_id=b"odd")))
     assert found.parent_id is None
-    assert found.attributes[CUT] == ["the parent's id, which is not 8 bytes"]
+    assert found.attributes[CUT_ATTRIBUTE] == ["the parent's id, which is not 8 bytes"]
 
 
 def test_what_is_too_much_is_cut_and_said() -> None:
@@ -195,7 +195,7 @@ def test_what_is_too_much_is_cut_and_said() -> None:
     assert attributes["nested"] == [attributes["long"]]
     assert attributes["service.name"] == "bot"
     assert "k" * 300 not in attributes
-    assert attributes[CUT] == [
+    assert attributes[CUT_ATTRIBUTE] == [
         f"long: {MAX_TEXT} of {MAX_TEXT + 5} characters",
         "16 attributes",
         "the name: 1024 of 2000 characters",

@@ -15,7 +15,7 @@ import pytest
 from tests.ship.forges.conftest import run
 from tests.ship.forges.fake_forge import Fault
 
-from ratchet.ship.forges.http import TRIES, ForgeHttp
+from ratchet.ship.forges.http import MAX_TRIES, ForgeHttp
 from ratchet.ship.remote import Remote
 from ratchet.ship.repository import Repository
 from ratchet.types import ConfigError, ForgeUnavailable, ShipError
@@ -100,7 +100,7 @@ def test_a_rate_limit_says_when_to_come_again(
 def test_an_outage_of_an_hour_keeps_the_release(at_github: Any) -> None:
     release = at_github.released()
     for status in (500, 503, 0):
-        at_github.forge.fail("GET", "/pulls", status, times=TRIES)
+        at_github.forge.fail("GET", "/pulls", status, times=MAX_TRIES)
         now = time.time()
         with pytest.raises(ForgeUnavailable, match="goes on where it was") as error:
             at_github.propose(release)
@@ -110,7 +110,7 @@ def test_an_outage_of_an_hour_keeps_the_release(at_github: Any) -> None:
 
 
 def test_a_response_that_is_no_json_is_an_outage(at_github: Any) -> None:
-    at_github.forge.fail("GET", "/pulls", 200, b"<html>proxy</html>", times=TRIES)
+    at_github.forge.fail("GET", "/pulls", 200, b"<html>proxy</html>", times=MAX_TRIES)
     with pytest.raises(ForgeUnavailable, match="not JSON"):
         at_github.propose(at_github.released())
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from math import ceil, log
 
-from ratchet.autopilot.cycle.status import NEXT
+from ratchet.autopilot.cycle.status import NEXT_BY_STATE
 from ratchet.types import (
     CYCLE_LIMITS,
     FINAL_CYCLE_STATES,
@@ -19,8 +19,6 @@ from ratchet.types import (
 )
 from ratchet.types.interval_text import interval_text
 from ratchet.types.wording import counted
-
-DAY_S = 86_400.0
 
 
 def explain_experiment(experiment: Experiment) -> list[str]:
@@ -102,7 +100,7 @@ def explain_cycle(cycle: Cycle, moves: Sequence[CycleTransition], now: float) ->
     if cycle.waits:
         until = "" if cycle.waits_until is None else f" (until {_time(cycle.waits_until)})"
         sentences.append(f"It waits: {cycle.waits}{until}")
-    sentences.append(f"Next: {NEXT[cycle.state]}.")
+    sentences.append(f"Next: {NEXT_BY_STATE[cycle.state]}.")
     if cycle.state in CYCLE_LIMITS:
         seconds, target = CYCLE_LIMITS[cycle.state]
         left_h = max(0.0, cycle.entered_at + seconds - now) / 3600

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from ratchet.store import Store
 from ratchet.types import Conflict, Lease, StoreError
 
-TTL_S, RENEW_S = 15.0, 5.0
+LEASE_S, RENEWAL_INTERVAL_S = 15.0, 5.0
 """Seconds until a lease runs out, and between renewals."""
 
 
@@ -66,10 +66,10 @@ class Leader:
                 self._store.leases.release(lease)
 
     def _acquire(self) -> Lease | None:
-        return self._store.leases.acquire(self.name, self.holder, now=self._clock(), ttl_s=TTL_S)
+        return self._store.leases.acquire(self.name, self.holder, now=self._clock(), ttl_s=LEASE_S)
 
     def _renew(self) -> None:
-        while not self._stop.wait(RENEW_S):
+        while not self._stop.wait(RENEWAL_INTERVAL_S):
             try:
                 lease = self._acquire()
             except (Conflict, StoreError):

@@ -48,13 +48,13 @@ StageTest = TypeVar("StageTest", bound=msgspec.Struct)
 FEEDBACK = "feedback"
 """The objective of live stages without an evaluator."""
 
-FEWEST_MAX_UNITS = 5000
+MIN_MAX_UNITS = 5000
 """Units after which a canary ends, unless [canary] says otherwise or feedback takes more."""
 
-CEILING = 4.0
+CEILING_RATIO = 4.0
 """Latency and cost are capped at this multiple of their earlier mean."""
 
-MOST_RELEASES = 10_000
+MAX_RELEASES = 10_000
 """Number of releases searched for candidates that users got."""
 
 
@@ -266,7 +266,7 @@ class LiveStages:
             experiment = self._experiment(cycle)
             released = {
                 release.candidate_id
-                for release in self.store.releases.list(limit=MOST_RELEASES)
+                for release in self.store.releases.list(limit=MAX_RELEASES)
                 if release.state in ("merged", "active")
             }
             shipped = [False] * len(experiment.history)
@@ -361,7 +361,9 @@ def canary_plan(config: Config, alpha: float, earlier: Sequence[LiveOutcome]) ->
         mean = sum(values) / len(values) if values else 0.0
         if mean > 0:
             margin = section.relative_margin * mean
-            guardrails.append(LiveGuardrail(metric=metric, margin=margin, ceiling=CEILING * mean))
+            guardrails.append(
+                LiveGuardrail(metric=metric, margin=margin, ceiling=CEILING_RATIO * mean)
+            )
     plan = CanaryPlan(
         metric=config.autopilot.evaluator or FEEDBACK,
         alpha=alpha,
@@ -370,7 +372,7 @@ def canary_plan(config: Config, alpha: float, earlier: Sequence[LiveOutcome]) ->
         guardrails=tuple(guardrails),
         feedback=None if config.autopilot.evaluator else FeedbackRule.after(earlier),
         min_units=section.min_units,
-        max_units=max(FEWEST_MAX_UNITS, section.min_units),
+        max_units=max(MIN_MAX_UNITS, section.min_units),
     )
     needed = plan.units_needed or 0
     return msgspec.structs.replace(plan, max_units=section.max_units or max(plan.max_units, needed))
@@ -394,7 +396,7 @@ def watch_plan(config: Config, earlier: Sequence[LiveOutcome]) -> WatchPlan:
             continue
         ceiling = 1.0
         if metric in ("latency", "cost"):
-            ceiling = max(CEILING * sum(values) / len(values), 1e-9)
+            ceiling = max(CEILING_RATIO * sum(values) / len(values), 1e-9)
         expected = expected_mean(metric, earlier, ceiling=ceiling)
         scale = 1.0 if metric in (SCORE, "errors") else expected
         watched = _watched(metric, expected, section.tolerance * scale, ceiling)

@@ -15,7 +15,7 @@ import msgspec
 from ratchet.curate.importing.cell_values import structured
 from ratchet.curate.importing.records import (
     ASSUMED_TIME,
-    SOURCE,
+    SOURCE_ATTRIBUTE,
     FormatMismatch,
     ImportContext,
     ImportedRecords,
@@ -107,7 +107,7 @@ class ImportedConversation:
         clock = _Clock(begun or context.at_ns, self.messages)
         shared = without_empty(
             {
-                SOURCE: self.source,
+                SOURCE_ATTRIBUTE: self.source,
                 ASSUMED_TIME: None if clock.is_real else "made up",
                 names.CONVERSATION: self.id,
             }

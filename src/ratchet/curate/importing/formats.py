@@ -67,7 +67,7 @@ FORMATS: dict[str, Format] = {
         "info with trace_id and data, or trace_id and spans",
         frozenset({"info", "data", "trace", "trace_id", "request_id", "spans"}),
     ),
-    trajectories.SOURCE: Format(
+    trajectories.TRAJECTORIES_SOURCE: Format(
         trajectories.matches,
         trajectories.read,
         f"{_A_LIST} and a reward (--reward)",
@@ -95,5 +95,9 @@ def nearest_format(value: Any, formats: Mapping[str, Format] = FORMATS) -> str |
         return None
     shared = {name: len(format.keys & value.keys()) for name, format in formats.items()}
     # With a reward it is a trajectory, whatever else is in it.
-    best = max(shared, key=lambda name: (shared[name], name == trajectories.SOURCE), default=None)
+    best = max(
+        shared,
+        key=lambda name: (shared[name], name == trajectories.TRAJECTORIES_SOURCE),
+        default=None,
+    )
     return best if best is not None and shared[best] else None

@@ -15,7 +15,7 @@ from ratchet.observe.agent_names import agent_name
 from ratchet.observe.dialects.messages import json_text
 from ratchet.types import Feedback, FeedbackKind, Rollout, Score, SpanRecord
 
-SOURCE = "ratchet.import.source"
+SOURCE_ATTRIBUTE = "ratchet.import.source"
 """Attribute of every imported span: the format it was read from."""
 
 ASSUMED_TIME = "ratchet.import.time"

@@ -34,7 +34,7 @@ GENERAL = 0.05
 """Share of an agent's traces from which failures of one kind that have no words in common are a
 problem of their own. Noise of 10 % over eight kinds is below it."""
 
-FEWEST = 3
+MIN_TRACES = 3
 """Minimum number of traces of a problem: fewer may be chance."""
 
 Key = tuple[str, ProblemKind, str, bool]
@@ -127,7 +127,7 @@ def group(
             )
             if general is not None:
                 problem_of.update((member.id, general) for member in rest.members)
-            elif rest.traces >= max(FEWEST, GENERAL * background.texts):
+            elif rest.traces >= max(MIN_TRACES, GENERAL * background.texts):
                 clusters.append(rest)
         for cluster in clusters:
             problem = _problem(key, cluster, terms, weight, now)
@@ -160,7 +160,7 @@ class _Sorting(NamedTuple):
         return best
 
     def clusters(self, occurrences: Sequence[Occurrence]) -> list[_Cluster]:
-        """Clusters of at least FEWEST traces.
+        """Clusters of at least MIN_TRACES traces.
 
         An occurrence joins the cluster that it resembles most, or begins one. A second round sorts
         anew by what the first has found, so that the order matters little.
@@ -178,7 +178,7 @@ class _Sorting(NamedTuple):
                 clusters[at].members.append(occurrence)
                 clusters[at].profile.add(self.terms[occurrence.id])
         merged = self._merged([cluster for cluster in clusters.values() if cluster.members])
-        return [cluster for cluster in merged if cluster.traces >= FEWEST]
+        return [cluster for cluster in merged if cluster.traces >= MIN_TRACES]
 
     def _merged(self, clusters: list[_Cluster]) -> list[_Cluster]:
         """Merge clusters that resemble one another as occurrences do."""

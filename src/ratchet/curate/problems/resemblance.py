@@ -28,7 +28,7 @@ PROFILE_TERMS = 200
 BACKGROUND_TERMS = 5_000
 """Number of most frequent terms kept in a background. A missing term counts as very rare."""
 
-MEMORY = 50
+PROFILE_MEMORY = 50
 """Weight of a profile's earlier members against a new one, so that it follows drifting words."""
 
 SURPRISING = 10.83
@@ -77,12 +77,12 @@ def question_terms(text: str, acts: Iterable[str]) -> frozenset[str]:
 BLANK = "_"
 """Stands for the word of a message that differs from one occurrence to the next."""
 
-VALUES = 8
+MIN_BLANK_VALUES = 8
 """Different words at one place of messages that are equal otherwise, from which it is a blank.
 Fewer may be different errors: `benchmarks/problems.py` has messages that differ in one of four
 fields, each a problem of its own."""
 
-SHORT = range(3, 13)
+BLANK_MESSAGE_WORDS = range(3, 13)
 """Numbers of words of a message that may have a blank: of a longer one a word weighs little."""
 
 
@@ -107,7 +107,7 @@ def with_blanks(messages: Sequence[Sequence[str]], known: Iterable[str]) -> list
     for words in messages:
         for at, blanked in _blanked(words):
             values.setdefault(blanked, set()).add(words[at])
-    blanks = {blanked for blanked, found in values.items() if len(found) >= VALUES}
+    blanks = {blanked for blanked, found in values.items() if len(found) >= MIN_BLANK_VALUES}
     blanks.update(term for term in known if BLANK in term.split())
     return [
         next((blanked.split() for _, blanked in _blanked(words) if blanked in blanks), words)
@@ -117,7 +117,7 @@ def with_blanks(messages: Sequence[Sequence[str]], known: Iterable[str]) -> list
 
 def _blanked(words: Sequence[str]) -> Iterator[tuple[int, str]]:
     """A message with each word blanked in turn."""
-    if len(words) in SHORT:
+    if len(words) in BLANK_MESSAGE_WORDS:
         for at in range(len(words)):
             yield at, " ".join([*words[:at], BLANK, *words[at + 1 :]])
 
@@ -151,7 +151,7 @@ class Profile(msgspec.Struct):
 
     def add(self, terms: Iterable[str]) -> None:
         """Count an occurrence."""
-        weight = 1.0 / (min(self.members, MEMORY) + 1)
+        weight = 1.0 / (min(self.members, PROFILE_MEMORY) + 1)
         for term in self.shares:
             self.shares[term] *= 1.0 - weight
         for term in terms:
@@ -213,7 +213,7 @@ def _counted(
         total += 1.0
     by_term: dict[str, float] = dict(counts)
     for profile in profiles:
-        members = min(profile.members, MEMORY)
+        members = min(profile.members, PROFILE_MEMORY)
         total += members
         for term, share in profile.shares.items():
             by_term[term] = by_term.get(term, 0.0) + share * members

@@ -30,7 +30,7 @@ from ratchet.types import (
 from ratchet.types.feedback import is_bad
 from ratchet.types.trace import ObservedTrace
 
-SHOWN = 2_000
+OCCURRENCE_TEXT_LIMIT = 2_000
 """Maximum characters of an input, an output or a detail in an occurrence."""
 
 LOOP = 3
@@ -143,9 +143,9 @@ def occurrences_of(
                     text=symptom.text,
                     is_message=symptom.is_message,
                     acts=acts,
-                    detail=symptom.detail[:SHOWN],
-                    input=as_text(facts.input)[:SHOWN],
-                    output=as_text(facts.output)[:SHOWN],
+                    detail=symptom.detail[:OCCURRENCE_TEXT_LIMIT],
+                    input=as_text(facts.input)[:OCCURRENCE_TEXT_LIMIT],
+                    output=as_text(facts.output)[:OCCURRENCE_TEXT_LIMIT],
                     loss=loss,
                     cost_usd=trace.cost_usd,
                     at=trace.start_ns / 1e9,
@@ -221,8 +221,8 @@ def _told_error(result: Any) -> str:
             pass
     if isinstance(result, dict):
         error = result.get("error")
-        return as_text(error)[:SHOWN] if error and error is not True else ""
-    text = " ".join(result.split())[:SHOWN] if isinstance(result, str) else ""
+        return as_text(error)[:OCCURRENCE_TEXT_LIMIT] if error and error is not True else ""
+    text = " ".join(result.split())[:OCCURRENCE_TEXT_LIMIT] if isinstance(result, str) else ""
     return text if _ERROR.match(text) else ""
 
 

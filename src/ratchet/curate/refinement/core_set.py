@@ -10,7 +10,7 @@ from ratchet.curate.refinement.item_response import ItemResponse
 if TYPE_CHECKING:
     from ratchet.curate.refinement.item_response import Floats
 
-STEP = 0.25
+ABILITY_STEP = 0.25
 """Difference of ability over which a task's slope is measured, in standard deviations."""
 
 
@@ -33,7 +33,9 @@ def core_set(response: ItemResponse, size: int, among: Sequence[int] | None = No
 
     abilities = response.ability
     chance = response.success(abilities)
-    slope = (response.success(abilities + STEP) - response.success(abilities - STEP)) / (2 * STEP)
+    slope = (
+        response.success(abilities + ABILITY_STEP) - response.success(abilities - ABILITY_STEP)
+    ) / (2 * ABILITY_STEP)
     variance = chance * (1.0 - chance)
     slopes, variances = np.zeros(len(abilities)), np.zeros(len(abilities))
     left = np.ones(len(chance), dtype=bool)

@@ -12,10 +12,9 @@ from ratchet.curate.refinement.text_clusters import cluster_texts, text_of
 if TYPE_CHECKING:
     from ratchet.curate.refinement.text_clusters import Integers
 
-ENOUGH = 50
-"""Minimum number of live inputs for a result."""
+MIN_LIVE_INPUTS = 50
 
-MOST_CLUSTERS = 24
+MAX_CLUSTERS = 24
 TEXTS_PER_CLUSTER = 25
 
 GAP_SHARE, GAP_RATIO = 0.03, 1 / 3
@@ -82,14 +81,14 @@ def measure_coverage(
         seed: Seed of the clusters and of the permutations.
 
     Returns:
-        None when there are fewer than `ENOUGH` live inputs.
+        None when there are fewer than `MIN_LIVE_INPUTS` live inputs.
     """
     import numpy as np
 
-    if len(live) < ENOUGH:
+    if len(live) < MIN_LIVE_INPUTS:
         return None
     texts = [text_of(value) for value in live]
-    count = min(MOST_CLUSTERS, max(2, len(texts) // TEXTS_PER_CLUSTER))
+    count = min(MAX_CLUSTERS, max(2, len(texts) // TEXTS_PER_CLUSTER))
     clusters = cluster_texts(texts, count, seed)
     near, size = clusters.nearest(texts), len(clusters.centres)
     of_task = np.zeros(0, dtype=int)

@@ -37,7 +37,7 @@ PRIOR_TASKS = 100
 """Weight of that beginning, as a number of tasks: without it, the estimate of a few wrong labels
 among many right ones goes to nothing, and none is found."""
 
-STEPS = 30
+NEWTON_STEPS = 30
 
 
 class Alternative(msgspec.Struct, frozen=True, eq=False):
@@ -107,7 +107,7 @@ def fit_item_response(
     nodes = np.full(len(b), 1.0 / len(b))
     share = WRONG_LABELS[0]
     posterior = np.zeros((len(task), len(b)))
-    for _ in range(STEPS):
+    for _ in range(NEWTON_STEPS):
         at = np.clip(np.rint((ability + 4.0) * 10.0), 0, 80).astype(int)
         log_prior = np.concatenate(
             [np.log1p(-share * (among > 0)), np.log(share / np.maximum(among, 1))[task[rows:]]]

@@ -10,17 +10,16 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from ratchet.curate.refinement.core_set import core_set
-from ratchet.curate.refinement.coverage import ENOUGH as ENOUGH_LIVE
-from ratchet.curate.refinement.coverage import Coverage, measure_coverage
+from ratchet.curate.refinement.coverage import MIN_LIVE_INPUTS, Coverage, measure_coverage
 from ratchet.curate.refinement.duplicates import contradict, nearly_same_input, same_input
 from ratchet.curate.refinement.label_errors import (
-    ENOUGH,
-    RIGHT,
+    MIN_CANDIDATES,
+    RIGHT_SCORE,
     Suspect,
     Suspects,
     find_suspects,
 )
-from ratchet.curate.refinement.label_parts import ABSENT, with_part
+from ratchet.curate.refinement.label_parts import ABSENT_PART, with_part
 from ratchet.curate.refinement.results import Results, answer_key
 from ratchet.types import Dataset, InputError, Task, content_hash
 from ratchet.types.wording import counted
@@ -50,7 +49,7 @@ CORE_SHARE = 0.1
 CORE_TASKS = 100
 """Minimum number of train and val tasks for which a core set is proposed."""
 
-EQUAL = 1e-9
+SCORE_TOLERANCE = 1e-9
 
 
 class RefinementProposal(msgspec.Struct, frozen=True, kw_only=True):
@@ -133,7 +132,7 @@ def refine(dataset: Dataset, results: Results, live: Sequence[Any] = ()) -> Refi
     if coverage is None:
         notes.append(
             f"Coverage is unknown: {counted(len(live), 'input')} of live traffic are stored, but "
-            f"{ENOUGH_LIVE} are needed."
+            f"{MIN_LIVE_INPUTS} are needed."
         )
     return Refinement(
         dataset.name,
@@ -210,11 +209,11 @@ def _suspects(results: Results) -> tuple[Suspects | None, list[str]]:
     unknown = "wrong labels, difficulty and the core set are unknown"
     if not count:
         return None, [f"No rollout of these tasks has a score: {unknown}. Run ratchet eval."]
-    if count < ENOUGH:
+    if count < MIN_CANDIDATES:
         some = "1 candidate has" if count == 1 else f"{count} candidates have"
-        return None, [f"{some} been scored, but {ENOUGH} are needed: {unknown}."]
+        return None, [f"{some} been scored, but {MIN_CANDIDATES} are needed: {unknown}."]
     values = [value for cell in results.cells.values() for value in cell.scores]
-    if max(values) - min(values) < EQUAL:
+    if max(values) - min(values) < SCORE_TOLERANCE:
         same = f"Every score of {results.evaluator} is {values[0]:g}"
         return None, [f"{same}, so candidates and tasks cannot be told apart: {unknown}."]
     suspects = find_suspects(results)
@@ -238,14 +237,14 @@ def _disagreements(results: Results) -> list[RefinementProposal]:
             for value in cell.labels
         ]
         conflicts = sum(
-            min(cell.labels) < RIGHT <= max(cell.labels)
+            min(cell.labels) < RIGHT_SCORE <= max(cell.labels)
             for candidate in results.candidates
             if (cell := results.cells.get((task.id, candidate))) is not None
             and len(cell.labels) > 1
             and len(cell.scores) == 1
         )
         if conflicts:
-            right = sum(value >= RIGHT for value in labels)
+            right = sum(value >= RIGHT_SCORE for value in labels)
             reason = (
                 "People contradict one another about the same output: of "
                 f"{counted(len(labels), 'label')} {right} say that it is right."
@@ -266,7 +265,7 @@ def _wrong_labels(
             continue
         reason = _why(suspect)
         clear = suspect.supporters > 1 and min(suspect.wrong, suspect.answer_share) >= SUSPICIOUS
-        clear = clear and dataset.splits[task.id] != "test" and suspect.answer != ABSENT
+        clear = clear and dataset.splits[task.id] != "test" and suspect.answer != ABSENT_PART
         expected = with_part(task.expected, suspect.path, suspect.answer) if clear else None
         if clear and answer_key(expected) != answer_key(task.expected):
             proposals.append(
@@ -290,7 +289,7 @@ def _why(suspect: Suspect) -> str:
     parts = [f"{suspect.right} of {suspect.measured} candidates are right by the label"]
     if suspect.supporters > 1:
         place = f"{'.'.join(suspect.path)} = " if suspect.path else ""
-        answer = "leaving it out" if suspect.answer == ABSENT else _shown(suspect.answer)
+        answer = "leaving it out" if suspect.answer == ABSENT_PART else _shown(suspect.answer)
         parts.append(f"{suspect.supporters} agree on {place}{answer}")
     else:
         parts.append("strong candidates fail where weak ones succeed")
@@ -308,19 +307,24 @@ def _uninformative(
     easy, hard = [], []
     for row, task in enumerate(results.tasks):
         known_scores = scores[row][~np.isnan(scores[row])]
-        if task.id in proposed or dataset.splits[task.id] == "test" or len(known_scores) < ENOUGH:
+        if (
+            task.id in proposed
+            or dataset.splits[task.id] == "test"
+            or len(known_scores) < MIN_CANDIDATES
+        ):
             continue
-        if float(known_scores.min()) >= 1.0 - EQUAL:
+        if float(known_scores.min()) >= 1.0 - SCORE_TOLERANCE:
             easy.append(task.id)
-        elif float(known_scores.max()) <= EQUAL:
+        elif float(known_scores.max()) <= SCORE_TOLERANCE:
             hard.append(task.id)
     proposals = []
     if easy:
         reason = "All candidates solve them, so they no longer distinguish candidates."
         proposals.append(_proposal("remove", "uninformative", easy, reason))
     if hard:
-        reason = "No candidate solves them: they are too hard or impossible, or their labels are "
-        "wrong."
+        reason = (
+            "No candidate solves them: they are too hard or impossible, or their labels are wrong."
+        )
         proposals.append(_proposal("review", "uninformative", hard, reason))
     return proposals
 

@@ -11,17 +11,17 @@ from typing import Any, Protocol
 import msgspec
 
 from ratchet.curate.refinement.results import answer_key
-from ratchet.curate.synthesis.coached import MOST_SHOWN
+from ratchet.curate.synthesis.coached import MAX_INPUT_CHARACTERS
 from ratchet.curate.synthesis.spending import BoundedCoach, MethodEnded
 from ratchet.llm import Message, Reply
 from ratchet.observe.capture import shorten
 from ratchet.types import InputError, Task
 from ratchet.types.wording import counted
 
-ENOUGH = 2
+MIN_AGREEING_ANSWERS = 2
 """Number of answers that must agree, and of all answers."""
 
-EXAMPLES = 5
+EXAMPLES_PER_REQUEST = 5
 
 _SYSTEM = (
     "You solve the task of a software agent. The examples show inputs with right answers. Answer"
@@ -98,7 +98,7 @@ class SolverAgreement:
 
     def _agreed(self, answers: Sequence[Any]) -> Answer:
         keys = {answer_key(answer) for answer in answers}
-        if len(answers) < ENOUGH:
+        if len(answers) < MIN_AGREEING_ANSWERS:
             return Answer(problem=f"Too few solvers gave an answer ({len(answers)}).")
         if len(keys) > 1:
             return Answer(problem=f"The solvers gave {len(keys)} different answers.")
@@ -155,7 +155,7 @@ class CoachSolver:
             MethodEnded: A bound is reached, and no input was answered.
             CoachUnavailable: The coach cannot be used.
         """
-        size = min(EXAMPLES, len(self._tasks))
+        size = min(EXAMPLES_PER_REQUEST, len(self._tasks))
         calls = [
             (at, self._one(value, self._rng.sample(self._tasks, size), number))
             for at, value in enumerate(inputs)
@@ -185,4 +185,4 @@ class CoachSolver:
 
 
 def _line(value: Any) -> str:
-    return shorten(json.dumps(value, ensure_ascii=False), MOST_SHOWN)
+    return shorten(json.dumps(value, ensure_ascii=False), MAX_INPUT_CHARACTERS)

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from ratchet.llm import STEP, Account, ChatClient, Message, Reply, ask_paid
+from ratchet.llm import COACH_STEP, Account, ChatClient, Message, Reply, ask_paid
 from ratchet.store.journal import Journal
 from ratchet.types import BudgetExhausted, Cost, RatchetError, content_hash
 
@@ -77,7 +77,7 @@ class BoundedCoach:
             self._check()
         self.calls += 1
         if recorded is None:
-            token = STEP.set(f"synthesize {step}")
+            token = COACH_STEP.set(f"synthesize {step}")
             try:
                 reply = await ask_paid(
                     self._coach,
@@ -94,7 +94,7 @@ class BoundedCoach:
                 self.calls -= 1
                 raise
             finally:
-                STEP.reset(token)
+                COACH_STEP.reset(token)
             body = msgspec.to_builtins(reply)
             await asyncio.to_thread(self._journal.append, self._run_id, key, body, time.time())
             return reply

@@ -18,14 +18,14 @@ from ratchet.curate.synthesis.rewording import KeptAnswers
 from ratchet.curate.synthesis.sample import Method, Sample
 from ratchet.curate.synthesis.slots import RecombinedSlots
 from ratchet.curate.synthesis.spending import MethodEnded
-from ratchet.observe.redaction import MARK
+from ratchet.observe.redaction import MARK_START
 from ratchet.types import Dataset, InputError, Origin, RatchetError, Split, Task, content_hash
 
 MethodName: TypeAlias = Literal["slots", "rewording", "boundary", "coach"]
 FREE: tuple[MethodName, ...] = ("slots", "rewording", "boundary")
 """The methods that need no coach."""
 
-AT_ONCE = 40
+SAMPLES_PER_DRAW = 40
 """Number of samples drawn from a method at once."""
 
 _SIGNS = re.compile(r"(?<!\d)[.,;:!?\u2026]+|[.,;:!?\u2026]+(?!\d)")
@@ -137,7 +137,7 @@ async def synthesize(
             missing = count - len(keeper.tasks)
             if missing <= 0:
                 break
-            share = min(AT_ONCE, -(-missing // len(left)))
+            share = min(SAMPLES_PER_DRAW, -(-missing // len(left)))
             try:
                 samples = await method.draw(share)
                 await keeper.take(samples, count)
@@ -262,7 +262,7 @@ class _Keeper:
 
 
 def _is_marked(value: Any) -> bool:
-    return MARK in msgspec.json.encode(value).decode()
+    return MARK_START in msgspec.json.encode(value).decode()
 
 
 def _said(value: Any) -> str:

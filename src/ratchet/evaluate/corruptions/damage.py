@@ -49,7 +49,7 @@ _OPERATORS = (
     *(("LEFT JOIN", "JOIN"), ("DISTINCT ", ""), ("UNION ALL", "UNION")),
 )
 
-REFUSALS = (
+REFUSAL_TEXTS = (
     "I'm sorry, but I cannot help with that.",
     "As an AI language model, I am unable to answer this question.",
     "I do not have enough information to answer.",
@@ -136,7 +136,7 @@ def empty(material: Material, rng: random.Random) -> Any:
 
 def refusal(material: Material, rng: random.Random) -> Any:
     """A refusal."""
-    return rng.choice(REFUSALS)
+    return rng.choice(REFUSAL_TEXTS)
 
 
 def entities(material: Material, rng: random.Random) -> Any:

@@ -46,14 +46,13 @@ def number_format(material: Material, rng: random.Random) -> Any:
     return _LARGE.sub(lambda m: f"{int(m[0]):,}", material.output)
 
 
-HARMLESS: Mapping[str, Change] = {
+HARMLESS_EDITS: Mapping[str, Change] = {
     "outer space": outer_space,
     "key order": key_order,
     "JSON layout": json_layout,
     "inner space": inner_space,
     "number format": number_format,
 }
-"""Harmless edits by name."""
 
 FORM_ONLY = frozenset({"outer space", "JSON layout", "inner space", "number format"})
 """Edits that a strict comparison with the expected answer may treat as differences."""

@@ -20,10 +20,10 @@ from ratchet.observe.capture import shorten
 from ratchet.observe.redaction import marks_in
 from ratchet.types import InputError
 
-SHOWN = 12
+EXAMPLES_SHOWN = 12
 """Number of examples shown to the model; half of them good, if that is known."""
 
-CHARACTERS = 1_500
+VALUE_LIMIT = 1_500
 """Characters shown of a value."""
 
 SOURCE_CHARACTERS = 12_000
@@ -171,15 +171,17 @@ def _kind(output: Any) -> str:
 
 def _chosen(examples: Sequence[KnownOutput]) -> list[KnownOutput]:
     """Good examples, and bad ones, mostly near misses: crude failures are easy to detect."""
-    near = [example for example in examples if example.is_near_miss][: SHOWN // 3]
-    crude = [example for example in examples if example.good is False][: SHOWN // 2 - len(near)]
+    near = [example for example in examples if example.is_near_miss][: EXAMPLES_SHOWN // 3]
+    crude = [example for example in examples if example.good is False][
+        : EXAMPLES_SHOWN // 2 - len(near)
+    ]
     acceptable = [
         example for example in examples if example.good is not False and not example.is_near_miss
     ]
     acceptable.sort(key=lambda example: example.good is None)
-    return [*acceptable[: SHOWN - len(near) - len(crude)], *near, *crude]
+    return [*acceptable[: EXAMPLES_SHOWN - len(near) - len(crude)], *near, *crude]
 
 
 def _shown(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return shorten(text, CHARACTERS)
+    return shorten(text, VALUE_LIMIT)

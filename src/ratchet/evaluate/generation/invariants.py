@@ -31,7 +31,7 @@ PRESENT = 0.8
 MAY_BREAK = 0.05
 """Maximum share of the examples that violate it: some outputs and some labels are wrong."""
 
-MOST = 12
+MAX_RELATIONS = 12
 """Maximum number of relations proposed, simplest first."""
 
 SHUFFLES = 200
@@ -74,8 +74,8 @@ def _is_date(value: Any) -> bool:
     return isinstance(value, str) and _DATE.fullmatch(value) is not None
 
 
-EQUAL = _Relation("equals", "equals", "_equal(left, right)", _equal)
-AT_MOST = _Relation("is_at_most", "is at most", "left <= right", _ordered)
+EQUAL_RELATION = _Relation("equals", "equals", "_equal(left, right)", _equal)
+AT_MOST_RELATION = _Relation("is_at_most", "is at most", "left <= right", _ordered)
 
 _HEAD = """import json
 
@@ -122,21 +122,21 @@ def propose_invariants(
     explained: set[tuple[str, str]] = set()
     tries = [
         (left.cost + right.cost, relation, left, right)
-        for relation in (EQUAL, AT_MOST)
+        for relation in (EQUAL_RELATION, AT_MOST_RELATION)
         for left, right in itertools.product(lefts, rights)
         if left.code != right.code
-        and not (relation is AT_MOST and (left.cost > 1 or right.cost > 1))
+        and not (relation is AT_MOST_RELATION and (left.cost > 1 or right.cost > 1))
     ]
     for cost, relation, left, right in sorted(tries, key=lambda attempt: attempt[0]):
         key = (relation.word, left.code)
         mirrored = (relation.word, right.code)
-        if relation is EQUAL and (key in explained or mirrored in explained):
+        if relation is EQUAL_RELATION and (key in explained or mirrored in explained):
             continue
         if _holds(pairs, relation, left, right, luck):
-            if relation is EQUAL:
+            if relation is EQUAL_RELATION:
                 explained.add(key)
             holding.append((cost, _proposal(relation, left, right, len(pairs))))
-    return [proposal for _, proposal in holding[:MOST]]
+    return [proposal for _, proposal in holding[:MAX_RELATIONS]]
 
 
 def _sides(pairs: Sequence[_Pair]) -> tuple[list[Expression], list[Expression]]:
@@ -193,7 +193,7 @@ def _holds(
     for _ in range(SHUFFLES):
         left_at, right_at = luck.sample(range(len(sides)), 2)
         by_chance += relation.holds(sides[left_at][0], sides[right_at][1])
-    limit = EQUAL_BY_CHANCE if relation is EQUAL else ORDERED_BY_CHANCE
+    limit = EQUAL_BY_CHANCE if relation is EQUAL_RELATION else ORDERED_BY_CHANCE
     return by_chance <= limit * SHUFFLES
 
 

@@ -13,7 +13,7 @@ import msgspec
 from ratchet.evaluate.catalog import BUILT_IN, make_evaluator
 from ratchet.evaluate.generation.invariants import propose_invariants
 from ratchet.evaluate.generation.json_paths import data_of
-from ratchet.evaluate.generation.json_shape import MOST_CHOICES, SEEN_EACH, mask_of, schema_of
+from ratchet.evaluate.generation.json_shape import MAX_CHOICES, SEEN_EACH, mask_of, schema_of
 from ratchet.evaluate.generation.proposal import ProposedEvaluator
 from ratchet.types import InputError
 
@@ -23,7 +23,7 @@ MIN_EXAMPLES = 20
 AGREE = 0.95
 """Share of the good outputs that an evaluator must accept to be proposed."""
 
-ROOM = 1.5
+BOUND_RATIO = 1.5
 """Factor of a bound over the 95th percentile of the observed values."""
 
 
@@ -174,7 +174,7 @@ def _answers(good: Sequence[KnownOutput]) -> Iterator[ProposedEvaluator]:
     if len(texts) < len(good) or not all(texts):
         return
     distinct = sorted(set(texts))
-    if len(distinct) <= MOST_CHOICES and len(texts) >= SEEN_EACH * len(distinct):
+    if len(distinct) <= MAX_CHOICES and len(texts) >= SEEN_EACH * len(distinct):
         pattern = "|".join(re.escape(text) for text in distinct)
         yield ProposedEvaluator(
             name="is_a_known_answer",
@@ -202,11 +202,11 @@ def _bounds(good: Sequence[KnownOutput]) -> Iterator[ProposedEvaluator]:
         if len(values) < MIN_EXAMPLES:
             continue
         usual = sorted(values)[math.ceil(0.95 * len(values)) - 1]
-        within = float(f"{ROOM * usual:.2g}")
+        within = float(f"{BOUND_RATIO * usual:.2g}")
         yield ProposedEvaluator(
             name=f"{use}_is_usual",
             why=f"95 % of {len(values)} good outputs take at most {usual:.2g} {unit};"
-            f" {within:g} is {ROOM:g} times that.",
+            f" {within:g} is {BOUND_RATIO:g} times that.",
             made_by="bounds",
             use=use,
             options={"within": within},

@@ -10,7 +10,7 @@ import msgspec
 
 from ratchet.evaluate.judges.clients import JudgeModels
 from ratchet.evaluate.judges.judge import Judge, JudgeSpec, JudgeSpending
-from ratchet.evaluate.judges.material import PARTS, Part
+from ratchet.evaluate.judges.material import MATERIAL_PARTS, Part
 from ratchet.evaluate.judges.outlook import AnswersOutlook
 from ratchet.evaluate.judges.prompt import (
     SAME_AS_REFERENCE,
@@ -315,7 +315,7 @@ def _reworded(criteria: Sequence[Criterion], wording: Mapping[str, str]) -> tupl
 
 
 def _reads(form: Form, reads: Sequence[Part]) -> tuple[Part, ...]:
-    wanted = tuple(part for part in PARTS if part in (reads or READS[form]))
+    wanted = tuple(part for part in MATERIAL_PARTS if part in (reads or READS[form]))
     if "output" not in wanted:
         raise InputError("A judge reads the output; add it to reads.")
     if form == "reference" and "expected" not in wanted:

@@ -22,7 +22,7 @@ from ratchet.evaluate.judges.prompt import (
     messages,
     schema,
 )
-from ratchet.llm import STEP, Account, CoachUnavailable, Message, Reply, ask_paid
+from ratchet.llm import COACH_STEP, Account, CoachUnavailable, Message, Reply, ask_paid
 from ratchet.llm.recording import records_of
 from ratchet.store import Store
 from ratchet.types import (
@@ -48,10 +48,10 @@ PREFERRED = ("first", "second", "tie", "unclear")
 SPREAD = 0.7
 """Temperature when a model is asked several times; 0 when it is asked once."""
 
-ENOUGH = 0.5
+MIN_USABLE_SHARE = 0.5
 """More than this share of the answers to a question must be usable."""
 
-AGAIN = 2
+MAX_RETRIES = 2
 """How often a model is asked again after an undecided or malformed answer. An undecided judge
 counts against the answer, so it should not be so by chance."""
 
@@ -236,7 +236,7 @@ class Judge:
                 Vote(float(answer["verdict"] == "yes"), answer["reason"], model)
                 for answer, model in _decided(slots, f"c{number}")
             ]
-            if len(usable) <= ENOUGH * len(slots):
+            if len(usable) <= MIN_USABLE_SHARE * len(slots):
                 raise Unscored(_too_few(question, slots, f"c{number}"))
             votes.append(usable)
         return votes
@@ -251,7 +251,7 @@ class Judge:
             question = self.spec.criteria[0].question if self.spec.criteria else BETTER
             slots = await self._ask_all([*sections, *passages], [question], schema(1, PREFERRED))
             usable = [answer for answer, _ in _decided(slots, "c1")]
-            if len(usable) <= ENOUGH * len(slots):
+            if len(usable) <= MIN_USABLE_SHARE * len(slots):
                 raise Unscored(_too_few(question, slots, "c1"))
             values.append(sum(_worth(a["verdict"], swap) for a in usable) / len(usable))
             reasons.append(usable[0]["reason"])
@@ -263,14 +263,14 @@ class Judge:
         self, sections: Sequence[Passage], questions: Sequence[str], form: dict[str, Any]
     ) -> list[list[Reply]]:
         """The answers of all models, as often as each is asked; the last of each is decided, or it
-        was asked `AGAIN` times more.
+        was asked `MAX_RETRIES` times more.
         """
         places = [f"c{number}" for number in range(1, len(questions) + 1)]
 
         async def slot(model: str, sample: int) -> list[Reply]:
             replies: list[Reply] = []
             # A reply in another format has already been asked for twice.
-            while sum(reply.requests for reply in replies) <= AGAIN and any(
+            while sum(reply.requests for reply in replies) <= MAX_RETRIES and any(
                 not _decided([replies], place) for place in places
             ):
                 replies.append(
@@ -335,10 +335,10 @@ class Judge:
                 return self._known[key]
         if self._outlook is not None:
             self._outlook.missing.add(key)
-            return Reply(text="", problem="The model was not asked.", requests=AGAIN + 1)
+            return Reply(text="", problem="The model was not asked.", requests=MAX_RETRIES + 1)
         self._check_priced()
         client = await self.models.client()
-        STEP.set(self.name)  # in a task of its own
+        COACH_STEP.set(self.name)  # in a task of its own
         try:
             reply = await ask_paid(
                 client,

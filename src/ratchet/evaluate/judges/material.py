@@ -12,7 +12,7 @@ from ratchet.observe.step_text import cut, steps_by_span, text_of
 from ratchet.types import Rollout, Span
 
 Part: TypeAlias = Literal["input", "output", "expected", "trace"]
-PARTS: tuple[Part, ...] = ("input", "output", "expected", "trace")
+MATERIAL_PARTS: tuple[Part, ...] = ("input", "output", "expected", "trace")
 
 TITLES: dict[Part, str] = {
     "input": "Task",

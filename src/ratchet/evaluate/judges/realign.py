@@ -32,11 +32,10 @@ from ratchet.types import RIGHT_FROM, InputError, Rollout, content_hash
 from ratchet.types.wording import counted
 from ratchet.worker.evaluator import SpansOf
 
-SHARES = (0.2, 0.4)
+EXAMPLE_AND_CHOICE_SHARES = (0.2, 0.4)
 """Shares of the inputs for examples and for selection; the rest is the held-out test."""
 
-FEWEST = 30
-"""Minimum number of labelled cases."""
+MIN_LABELLED_CASES = 30
 
 SIZES = (2, 4, 8)
 """Numbers of examples to try, besides none."""
@@ -125,10 +124,10 @@ async def realign(
         InputError: There are too few labelled cases, or all labels say the same.
     """
     right = sum(case.label >= RIGHT_FROM for case in cases)
-    if len(cases) < FEWEST:
+    if len(cases) < MIN_LABELLED_CASES:
         raise InputError(
             f"{len(cases)} labelled cases are too few to align {evaluator.name!r} with:"
-            f" {FEWEST - len(cases)} more are needed.",
+            f" {MIN_LABELLED_CASES - len(cases)} more are needed.",
             hint=f"Label outputs: ratchet label --evaluator {evaluator.name}.",
         )
     if right in (0, len(cases)):
@@ -189,8 +188,8 @@ def _split(
         by_input.setdefault(content_hash([case.rollout.input]), []).append(case)
     groups = [by_input[key] for key in sorted(by_input)]
     random.Random(seed).shuffle(groups)  # noqa: S311
-    first = max(1, round(SHARES[0] * len(groups)))
-    second = first + max(1, round(SHARES[1] * len(groups)))
+    first = max(1, round(EXAMPLE_AND_CHOICE_SHARES[0] * len(groups)))
+    second = first + max(1, round(EXAMPLE_AND_CHOICE_SHARES[1] * len(groups)))
     parts = groups[:first], groups[first:second], groups[second:]
     if not parts[2]:
         raise InputError(

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
-from ratchet.evaluate.failures import FAILED, AnswerFailures, Failure, attempted
+from ratchet.evaluate.failures import FAILURE_PREFIX, AnswerFailures, Failure, attempted
 from ratchet.evaluate.report_card import thresholds as limits
 from ratchet.evaluate.report_card.affordable import (
     PlannedScore,
@@ -22,6 +22,7 @@ from ratchet.evaluate.report_card.checks import CHECKS, Measured
 from ratchet.evaluate.report_card.probes import Probe, plan_probes
 from ratchet.evaluate.report_card.self_preference import self_preference
 from ratchet.evaluate.report_card.variants import PER_COPY, compare_variants
+from ratchet.evaluate.scoring import MAX_CONCURRENT_VERDICTS
 from ratchet.store import Store
 from ratchet.types import (
     CardCheck,
@@ -36,16 +37,13 @@ from ratchet.types import (
 from ratchet.types.wording import counted
 from ratchet.worker.evaluator import Evaluator, SpansOf, basis_of, missing
 
-AT_ONCE = 16
-"""Number of concurrent verdicts."""
-
 COPIES = 20
 """Maximum number of copies made of each kind."""
 
 TRIED = 5
 """Number of outputs scored first: an evaluator that scores none of them is not run further."""
 
-MOST_CASES = 400
+MAX_CASES = 400
 """Maximum number of real outputs without labels."""
 
 
@@ -125,7 +123,9 @@ async def make_card(
         cases=used,
         strict=basis == "comparison",
         known=any(probe.right for probe in probes) or any(case.perhaps_right for case in used),
-        faults=["" if score is None else score.error.removeprefix(FAILED) for score in scores],
+        faults=[
+            "" if score is None else score.error.removeprefix(FAILURE_PREFIX) for score in scores
+        ],
     )
     checks = [check for make in CHECKS for check in make(measured)]
     async with telling_calls_left(evaluator, planned):
@@ -307,7 +307,7 @@ def _usable(evaluator: Evaluator, cases: Sequence[Case]) -> list[Case]:
     needs = getattr(evaluator, "needs_expected", False)
     fitting = [case for case in cases if not needs or case.rollout.expected is not None]
     labelled = [case for case in fitting if case.labels]
-    return labelled + [case for case in fitting if not case.labels][:MOST_CASES]
+    return labelled + [case for case in fitting if not case.labels][:MAX_CASES]
 
 
 def _applicable(evaluator: Evaluator, probes: Sequence[Probe]) -> list[Probe]:
@@ -396,7 +396,7 @@ async def _scores(
         rng.shuffle(copies)
         real = [n for n in range(len(first), len(probes)) if probes[n].base < 0]
         left = iter([*real, *copies])
-        await asyncio.gather(*(take(left) for _ in range(AT_ONCE)))
+        await asyncio.gather(*(take(left) for _ in range(MAX_CONCURRENT_VERDICTS)))
     return await _settled(evaluator, probes, verdicts)
 
 

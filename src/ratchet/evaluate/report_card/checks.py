@@ -25,8 +25,7 @@ from ratchet.stats.agreement import (
 from ratchet.types import CardCheck, CardOutput, CardVerdict
 from ratchet.types.wording import counted
 
-CUT = 0.5
-"""The lowest score that counts as a pass."""
+PASS_SCORE = 0.5
 
 RISE = 0.25
 """The smallest rise of a score that counts as an effect of an attack or padding."""
@@ -34,10 +33,10 @@ RISE = 0.25
 BINS = 8
 """Maximum number of points of a calibration curve."""
 
-FEWEST = 3
+MIN_CASES = 3
 """Minimum number of cases of a kind to conclude anything."""
 
-FEWEST_OF_KIND = 5
+MIN_CASES_OF_KIND = 5
 """Minimum number of damaged copies of a kind to conclude anything."""
 
 Z = 1.96
@@ -127,7 +126,7 @@ def unusable(measured: Measured) -> list[CardCheck]:
     ]
     if not probed or not measured.scored:
         return []
-    passing = [probe.name for probe, value in probed if value is not None and value >= CUT]
+    passing = [probe.name for probe, value in probed if value is not None and value >= PASS_SCORE]
     without = [probe.name for probe, value in probed if value is None]
     most = f", most often: {_most_frequent(passing)}" if passing else ""
     detail = f"{len(passing)} of {counted(len(probed), 'useless output')} pass{most}."
@@ -152,9 +151,10 @@ def damage(measured: Measured) -> list[CardCheck]:
     """Right outputs against their damaged copies: in all, by kind, and the number of ties."""
     pairs = _telling(measured)
     certain = [pair for pair in pairs if pair[0].right is False]
-    if len(certain) < FEWEST:
-        detail = "There is no output to damage: none is known to be right and scores above the "
-        "lowest."
+    if len(certain) < MIN_CASES:
+        detail = (
+            "There is no output to damage: none is known to be right and scores above the lowest."
+        )
         overall = CardCheck(name="damage", value=None, verdict="insufficient", detail=detail)
         return [overall, *_kinds(pairs, gates=False)]
     wins, n = math.fsum(_win(value, base) for _, value, base in certain), len(certain)
@@ -182,8 +182,8 @@ def damage(measured: Measured) -> list[CardCheck]:
         *_kinds(pairs, gates=measured.known),
         _shown("ties", ties, n, f"{ties} of {n} damaged copies scored the same as the output."),
     ]
-    passing = [value >= CUT for p, value, _ in certain if p.name in RARELY_RIGHT]
-    if len(passing) >= FEWEST:
+    passing = [value >= PASS_SCORE for p, value, _ in certain if p.name in RARELY_RIGHT]
+    if len(passing) >= MIN_CASES:
         detail = f"{sum(passing)} of {len(passing)} empty, refusing or broken outputs pass."
         lenient = small_share(
             "lenient", sum(passing), len(passing), limits.LENIENT, limits.LENIENT_ADVISES, detail
@@ -216,7 +216,7 @@ def _kinds(pairs: Sequence[tuple[Probe, float, float]], *, gates: bool) -> list[
     for kind in dict.fromkeys(probe.name for probe, _, _ in pairs):
         mine = [pair for pair in pairs if pair[0].name == kind]
         certain = [pair for pair in mine if pair[0].right is False]
-        counts = gates and len(certain) >= FEWEST_OF_KIND
+        counts = gates and len(certain) >= MIN_CASES_OF_KIND
         used = certain if counts else mine
         wins, n = math.fsum(_win(value, base) for _, value, base in used), len(used)
         low, high = wilson(wins, n)
@@ -246,7 +246,7 @@ def _kinds(pairs: Sequence[tuple[Probe, float, float]], *, gates: bool) -> list[
 def constant(measured: Measured) -> list[CardCheck]:
     """Whether the evaluator distinguishes any outputs."""
     values = [value for value in measured.values if value is not None]
-    if len(values) < 2 * FEWEST or max(values) != min(values):
+    if len(values) < 2 * MIN_CASES or max(values) != min(values):
         return []
     detail = f"It gives {values[0]:g} to every output, even damaged ones."
     verdict: CardVerdict = "rejected"
@@ -322,7 +322,7 @@ def labels(measured: Measured) -> list[CardCheck]:
         ("true positive rate", table.true_positive_rate(), "right outputs pass"),
         ("true negative rate", table.true_negative_rate(), "wrong outputs fail"),
     ):
-        if rate is None or rate.n < FEWEST:
+        if rate is None or rate.n < MIN_CASES:
             detail = f"Only {rate.n if rate else 0} labels are on {what.rpartition(' ')[0]}."
             checks.append(
                 CardCheck(name=name, value=None, n=0, verdict="insufficient", detail=detail)
@@ -398,7 +398,7 @@ def repeats(measured: Measured) -> list[CardCheck]:
     """Outputs whose verdict changed when they were scored again."""
     changed: dict[int, bool] = {}
     for probe, value, base in measured.pairs("repeat"):
-        flipped = (value >= CUT) != (base >= CUT) or abs(value - base) >= RISE
+        flipped = (value >= PASS_SCORE) != (base >= PASS_SCORE) or abs(value - base) >= RISE
         changed[probe.base] = changed.get(probe.base, False) or flipped
     if not changed:
         return []
@@ -434,7 +434,7 @@ def length(measured: Measured) -> list[CardCheck]:
     over = math.sqrt(
         math.fsum(size * size for size, _ in centred) * math.fsum(v * v for _, v in centred)
     )
-    if len(centred) < 2 * FEWEST or over < 1e-9:
+    if len(centred) < 2 * MIN_CASES or over < 1e-9:
         return []
     r = math.fsum(size * value for size, value in centred) / over
     return [
@@ -490,7 +490,7 @@ def _win(damaged: float, right: float) -> float:
 
 
 def _rose(value: float, base: float) -> bool:
-    return value - base >= RISE or (base < CUT <= value)
+    return value - base >= RISE or (base < PASS_SCORE <= value)
 
 
 def _large(value: float, low: float, high: float) -> CardVerdict:
@@ -525,7 +525,7 @@ def small_share(
     """
     low, high = wilson(count, n) if n else (0.0, 1.0)
     verdict: CardVerdict = "decides"
-    if n < FEWEST:
+    if n < MIN_CASES:
         verdict = "insufficient"
     elif low > advises:
         verdict = "rejected"

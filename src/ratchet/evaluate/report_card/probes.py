@@ -11,7 +11,7 @@ import msgspec
 from ratchet.evaluate.corruptions import (
     ALWAYS_WRONG,
     DAMAGES,
-    HARMLESS,
+    HARMLESS_EDITS,
     INJECTIONS,
     PADDINGS,
     STEP_DAMAGES,
@@ -31,10 +31,9 @@ ProbeKind: TypeAlias = Literal[
     "real", "expected", "repeat", "damage", "harmless", "padding", "injection", "unusable"
 ]
 
-REPEATS = 2
-"""How often an output is scored again."""
+REPEATS_PER_OUTPUT = 2
 
-FEWEST_RIGHT = 10
+MIN_RIGHT = 10
 """With fewer right outputs than this, expected answers also serve as outputs."""
 
 INJECTIONS_PER_TEMPLATE = 6
@@ -92,7 +91,7 @@ def plan_probes(
     sure = [number for number, probe in enumerate(probes) if probe.sure]
     perhaps = [n for n, probe in enumerate(probes) if cases[probe.case].perhaps_right]
     expected: list[int] = []
-    if len(sure) < FEWEST_RIGHT:
+    if len(sure) < MIN_RIGHT:
         for case in cases:
             output = expected_output(case.rollout.expected, outputs)
             if output is not None:
@@ -117,7 +116,7 @@ def plan_probes(
     _unusable(probes, groups[0] if groups else [])
     again = [n for n, probe in enumerate(probes) if probe.kind in ("real", "expected")]
     for number in rng.sample(again, min(len(again), 2 * copies)):
-        for trial in range(1, REPEATS + 1):
+        for trial in range(1, REPEATS_PER_OUTPUT + 1):
             copy = _copy(probes, number, "repeat", "", probes[number].rollout.output)
             probes.append(msgspec.structs.replace(copy, trial=trial))
     return probes
@@ -170,7 +169,7 @@ def _damage_steps(
 
 
 def _edit(probes: list[Probe], good: Sequence[int], copies: int, rng: random.Random) -> None:
-    for name, change in HARMLESS.items():
+    for name, change in HARMLESS_EDITS.items():
         count = 0
         for number in good:
             edited = made(change, Material(probes[number].rollout.output), rng)

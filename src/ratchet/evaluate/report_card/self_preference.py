@@ -11,7 +11,7 @@ from ratchet.observe.dialects import names
 from ratchet.types import CardCheck
 from ratchet.worker.evaluator import Evaluator, SpansOf
 
-FEWEST_LABELLED = 20
+MIN_LABELLED = 20
 """Minimum number of labelled outputs on each side to conclude anything."""
 
 
@@ -36,7 +36,7 @@ def self_preference(evaluator: Evaluator, measured: Measured, spans_of: SpansOf)
             for name in (names.REQUEST_MODEL, names.RESPONSE_MODEL)
         }
         (own if models & makers else foreign).append(value - label)
-    if min(len(own), len(foreign)) < FEWEST_LABELLED:
+    if min(len(own), len(foreign)) < MIN_LABELLED:
         return []
     shift = math.fsum(own) / len(own) - math.fsum(foreign) / len(foreign)
     half = Z * math.sqrt(sum(statistics.variance(side) / len(side) for side in (own, foreign)))

@@ -9,14 +9,12 @@ from collections.abc import Sequence
 
 from ratchet.evaluate.report_card import thresholds as limits
 from ratchet.evaluate.report_card.checks import Measured, Z, small_share, small_shift
+from ratchet.evaluate.scoring import MAX_CONCURRENT_VERDICTS
 from ratchet.types import CardCheck, Rollout
 from ratchet.worker.evaluator import Evaluator, SpansOf, VariantCheck
 
 PER_COPY = 4
 """Number of real outputs compared for each copy of a kind."""
-
-AT_ONCE = 16
-"""Number of concurrent verdicts."""
 
 TIE = 0.5
 """The score of a pairwise judge that prefers neither answer."""
@@ -83,5 +81,5 @@ async def _scores(
             if first is not None and second is not None:
                 both_scores[number] = (first, second)
 
-    await asyncio.gather(*(take() for _ in range(AT_ONCE)))
+    await asyncio.gather(*(take() for _ in range(MAX_CONCURRENT_VERDICTS)))
     return [scores for scores in both_scores if scores is not None]

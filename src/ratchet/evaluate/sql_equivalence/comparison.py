@@ -25,7 +25,7 @@ from ratchet.evaluate.sql_equivalence.schema import SqlSchema
 from ratchet.types import InputError
 from ratchet.types.wording import counted
 
-MOST_DATABASES = 2
+MAX_DATABASES_KEPT = 2
 """Maximum number of generated databases while mutants survive, as a multiple of the minimum."""
 
 _GENERATED_S = 0.5
@@ -59,7 +59,7 @@ class ReadQuery:
     """Schema named in the query, by table name."""
 
 
-SHOWN, ROW = 3, 120
+MAX_ROWS_SHOWN, ROW_CHARACTERS = 3, 120
 """Rows of a result shown in a difference, and characters of each."""
 
 
@@ -119,7 +119,7 @@ class QueryComparison:
         for number, database in enumerate(generated):
             with closing(database.connection) as connection:
                 enough = number >= count and telling >= count and not alive
-                if enough or number >= count * MOST_DATABASES or time.monotonic() > until:
+                if enough or number >= count * MAX_DATABASES_KEPT or time.monotonic() > until:
                     break
                 try:
                     expected = execution.run(connection, self._expected.text, seconds=_GENERATED_S)
@@ -252,10 +252,10 @@ def _some(rows: Sequence[Row]) -> str:
     """The first rows of a result, and the number of further rows."""
     if not rows:
         return "no row"
-    text = ", ".join(_short(row) for row in rows[:SHOWN])
-    return text if len(rows) <= SHOWN else f"{text} and {len(rows) - SHOWN} more"
+    text = ", ".join(_short(row) for row in rows[:MAX_ROWS_SHOWN])
+    return text if len(rows) <= MAX_ROWS_SHOWN else f"{text} and {len(rows) - MAX_ROWS_SHOWN} more"
 
 
 def _short(row: Row) -> str:
     text = repr(row[0]) if len(row) == 1 else repr(row)
-    return text if len(text) <= ROW else f"{text[: ROW - 1]}…"
+    return text if len(text) <= ROW_CHARACTERS else f"{text[: ROW_CHARACTERS - 1]}…"

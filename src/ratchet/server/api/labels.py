@@ -92,7 +92,7 @@ async def list_labels(server: Services, query: LabelFilter) -> LabelList:
     return LabelList(await server.in_thread(server.store.labels.list, **filters))
 
 
-NEWEST = 5_000
+MAX_ROLLOUTS_READ = 5_000
 """Number of newest rollouts considered, as in `ratchet label`."""
 
 
@@ -124,7 +124,7 @@ def _to_label(store: Store, query: LabellingQuery) -> RolloutsToLabel:
         if label.labeller == query.labeller
     ]
     known = {label.rollout_id for label in mine}
-    rollouts, _ = store.rollouts.list(status="succeeded", limit=NEWEST)
+    rollouts, _ = store.rollouts.list(status="succeeded", limit=MAX_ROLLOUTS_READ)
     cases = most_instructive(label_cases(rollouts, store.scores.of([r.id for r in rollouts])))
     ids = [case.rollout.id for case in cases if case.rollout.id not in known]
     return RolloutsToLabel(ids, len(mine))

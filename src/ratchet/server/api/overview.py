@@ -21,10 +21,11 @@ from ratchet.server.services import Services
 from ratchet.store import Store
 from ratchet.store.trace_index import AgentFigures
 from ratchet.types import FINAL_CYCLE_STATES, Cycle, Experiment, Release, Run
+from ratchet.types.cycle import DAY_S
 
 group = RouteGroup("overview")
 
-SHORTEST_H = 0.01
+MIN_HOURS = 0.01
 """Shortest period, in hours: much shorter periods would have steps of no length."""
 
 BUCKETS = 31
@@ -32,9 +33,6 @@ BUCKETS = 31
 
 STEPS_H = (1, 2, 3, 6, 12)
 """Possible hours of a step shorter than a day; longer steps are whole days."""
-
-DAY_S = 86_400
-"""A day of the costs, in UTC."""
 
 LATEST = 5
 """Experiments, releases and runs in an answer."""
@@ -45,7 +43,7 @@ OPEN_RELEASES = 200
 SILENT_COACH_S = 600.0
 """Seconds after which an unanswered call to the coach needs a person."""
 
-FRESH_S = 5.0
+CACHE_TTL_S = 5.0
 """Seconds for which an answer is kept."""
 
 
@@ -155,13 +153,13 @@ async def get_overview(server: Services, query: OverviewQuery) -> Overview:
     The time begins with a whole hour, or with a day where it is longer than two weeks. Every figure
     is exact as long as `complete_until` is null. An answer may be five seconds old.
     """
-    if query.hours < SHORTEST_H:
+    if query.hours < MIN_HOURS:
         raise HttpProblem(
-            400, f"The time is {query.hours:g} hours; it is at least {SHORTEST_H}.", field="hours"
+            400, f"The time is {query.hours:g} hours; it is at least {MIN_HOURS}.", field="hours"
         )
     cache: dict[float, _Kept] = server.kept.setdefault("overview", {})
     cached = cache.get(query.hours)
-    if cached is None or time.monotonic() - cached.at > FRESH_S:
+    if cached is None or time.monotonic() - cached.at > CACHE_TTL_S:
         overview = await server.in_thread(_overview, server.store, query.hours, time.time())
         cache.clear() if len(cache) > 20 else None
         cache[query.hours] = cached = _Kept(time.monotonic(), overview)

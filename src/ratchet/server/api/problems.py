@@ -9,13 +9,12 @@ import msgspec
 from msgspec import Meta
 
 from ratchet.autopilot.problem_reports import DAYS, reports
-from ratchet.autopilot.problem_scan import FAILURES
+from ratchet.autopilot.problem_scan import FAILURE_READER
 from ratchet.server.agent_limits import BY_QUERY, of_answer
 from ratchet.server.api.fields import Name, Request, ShortText
 from ratchet.server.http_problems import HttpProblem
 from ratchet.server.routes import ADMIN, READ, RouteGroup
 from ratchet.server.services import Services
-from ratchet.store.problems import DAY_S
 from ratchet.types import (
     Occurrence,
     Problem,
@@ -23,6 +22,7 @@ from ratchet.types import (
     ProblemState,
     ProblemTransition,
 )
+from ratchet.types.cycle import DAY_S
 
 group = RouteGroup("problems")
 
@@ -83,7 +83,7 @@ async def list_problems(server: Services, query: ProblemQuery) -> ProblemList:
         reports, server.store, now=now, agent=query.agent, state=query.state
     )
     loose = await server.in_thread(problems.in_no_problem, query.agent, now - DAYS * DAY_S)
-    place = await server.in_thread(problems.place, FAILURES)
+    place = await server.in_thread(problems.place, FAILURE_READER)
     return ProblemList(found[: query.limit], len(found), traces, loose, DAYS, place.at)
 
 

@@ -15,7 +15,7 @@ from ratchet.server.routes import DEVELOP, READ, RouteGroup
 from ratchet.server.runners import serves
 from ratchet.server.services import Services
 from ratchet.store import Store
-from ratchet.store.turns import EVERY
+from ratchet.store.turns import QUEUE_WILDCARD
 from ratchet.types import InputError, NotFound, Rollout, RolloutStatus
 
 group = RouteGroup("rollouts")
@@ -75,7 +75,9 @@ async def place_of_rerun(server: Services, query: PlaceQuery) -> RerunPlace:
             raise
         problem = error.detail
     present = await server.dispatcher.runners()
-    queues = {name for runner in present for name in runner.queues if not name.endswith(EVERY)}
+    queues = {
+        name for runner in present for name in runner.queues if not name.endswith(QUEUE_WILDCARD)
+    }
     return RerunPlace(
         queue=queue,
         runners=[runner.name for runner in present if serves(runner, queue)],

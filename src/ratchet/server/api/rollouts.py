@@ -37,7 +37,7 @@ from ratchet.server.http_problems import HttpProblem
 from ratchet.server.routes import DEVELOP, READ, READ_BY_RUNNERS, RUNNER, RouteGroup
 from ratchet.server.services import Services
 from ratchet.store.lifecycle import REPORTABLE
-from ratchet.store.usage import COST, MOST_USD, claims_no_cost
+from ratchet.store.usage import COST, MAX_USD, claims_no_cost
 from ratchet.types import (
     Attempt,
     AttemptStatus,
@@ -287,7 +287,7 @@ class AttemptReport(Request, frozen=True, kw_only=True):
     output: Any = None
     error: str = ""
     cause: Cause = ""
-    cost_usd: Annotated[float, Meta(ge=0, le=MOST_USD)] | None = 0.0
+    cost_usd: Annotated[float, Meta(ge=0, le=MAX_USD)] | None = 0.0
     """Dollars of model calls recorded by neither a span nor the gateway; null when unknown."""
     spans: list[Span] = []
     scores: list[ReportedScore] = []
@@ -376,7 +376,7 @@ def checked_span(span: Span, where: str) -> Span:
     if claims_no_cost(span.attributes):
         raise HttpProblem(
             422,
-            f"{COST} is not a number of dollars from 0 to {MOST_USD:,.0f}.",
+            f"{COST} is not a number of dollars from 0 to {MAX_USD:,.0f}.",
             field=f"{where}.attributes[{COST!r}]",
         )
     return span

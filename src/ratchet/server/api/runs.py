@@ -21,7 +21,7 @@ from ratchet.types import Experiment, InputError, Release, Run
 
 group = RouteGroup("runs")
 
-REASONS = 50
+MAX_REFUSAL_REASONS = 50
 """Maximum number of reasons for refusals in an answer."""
 
 
@@ -211,7 +211,9 @@ def _detail(store: Store, id: str) -> RunDetail:
             )
             for proposal in outcome.proposals
         ],
-        refusals=[RefusalCount(why, n, such[why]) for why, n in counts.most_common(REASONS)],
+        refusals=[
+            RefusalCount(why, n, such[why]) for why, n in counts.most_common(MAX_REFUSAL_REASONS)
+        ],
         notes=[str(body) for key, body in entries if key.startswith(("note/", "unpriced/"))],
         baseline_val=finding.get("baseline_val"),
         best_val=finding.get("best_val"),

@@ -14,7 +14,7 @@ from ratchet.server.api.fields import Request
 from ratchet.server.routes import NO_SCOPES, Response, RouteGroup
 from ratchet.server.services import Services
 from ratchet.server.session import PERSON, check_own_page, set_cookie
-from ratchet.types import SCOPES, Key, Scope
+from ratchet.types import SCOPES, Key, KeyScope
 
 group = RouteGroup("session")
 
@@ -24,7 +24,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
 
     login: Literal["open", "key"]
     """`open`: this server asks nobody for a key."""
-    scopes: list[Scope]
+    scopes: list[KeyScope]
     """Empty when nobody is logged in."""
     key_name: str = ""
     expires_at: float | None = None

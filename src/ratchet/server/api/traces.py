@@ -25,7 +25,7 @@ Amount = Annotated[float, Meta(ge=0, le=1e12)]
 Mark = Annotated[int, Meta(ge=0, le=2**62)]
 Many = Annotated[int, Meta(ge=0, le=100_000)]
 
-SHORTEST = 4
+MIN_PREFIX_LENGTH = 4
 """Minimum characters of a prefix of a trace's id."""
 
 
@@ -184,8 +184,8 @@ async def _found(server: Services, read: Callable[..., Found | None], id: str, s
     Raises:
         HttpProblem: There is none (404), or the prefix is too short or of several (422).
     """
-    if not SHORTEST <= len(id) <= 200:
-        raise HttpProblem(422, f"An id has {SHORTEST} to 200 characters.", field="id")
+    if not MIN_PREFIX_LENGTH <= len(id) <= 200:
+        raise HttpProblem(422, f"An id has {MIN_PREFIX_LENGTH} to 200 characters.", field="id")
     trace = await server.in_thread(read, id, limit=spans, price=price)
     if trace is None:
         ids = await server.in_thread(server.store.traces.find, id, 2)

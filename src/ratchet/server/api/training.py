@@ -18,7 +18,7 @@ from ratchet.weights.metrics import read_metrics
 
 group = RouteGroup("training")
 
-POINTS = 2_000
+MAX_POINTS = 2_000
 """Maximum number of steps in one answer; of a longer training every n-th step is sent."""
 
 
@@ -111,7 +111,7 @@ def _curves(server: Services, name: str) -> TrainingCurves:
         )
     steps = training_steps(read_metrics(folder))
     run = server.store.runs.get(name.partition("-")[0])
-    every = max(1, -(-len(steps) // POINTS))
+    every = max(1, -(-len(steps) // MAX_POINTS))
     return TrainingCurves(
         name=name,
         run_id=run.id if run else "",

@@ -20,13 +20,13 @@ from ratchet.server.gateway.upstream import Upstream, host_of, is_loopback
 from ratchet.server.metrics import Metrics
 from ratchet.types import Adapter, RatchetError
 
-LOAD_S = 60.0
+LOAD_TIMEOUT_S = 60.0
 """Seconds in which a model server loads an adapter."""
 
 RETRY_S = 30.0
 """Seconds after a failed load until the next call tries again."""
 
-MOST_ADAPTERS = 1_000
+MAX_ADAPTERS = 1_000
 """Maximum number of adapters whose state is remembered."""
 
 _HASH = re.compile(r"[0-9a-f]{64}")
@@ -76,7 +76,7 @@ class AdapterLoader:
         *,
         metrics: Metrics | None = None,
         clock: Callable[[], float] = time.monotonic,
-        timeout_s: float = LOAD_S,
+        timeout_s: float = LOAD_TIMEOUT_S,
     ) -> None:
         self._folder = AdapterFolder(folder)
         self._metrics = metrics
@@ -189,7 +189,7 @@ class AdapterLoader:
         key = (upstream.name, name)
         state = self._states.get(key)
         if state is None:
-            if len(self._states) >= MOST_ADAPTERS:
+            if len(self._states) >= MAX_ADAPTERS:
                 del self._states[next(iter(self._states))]
             state = self._states[key] = _State()
         return state

@@ -14,7 +14,7 @@ from ratchet.observe.model_apis.bounded_json import mapping, name
 from ratchet.server.metrics import Metrics
 from ratchet.types import SpanRecord, Transition, pack_floats, pack_ids
 
-REASONS = {
+REASONS_BY_FAULT = {
     "api": "its API has no token ids; the agent must call /chat/completions or /completions",
     "no_token_ids": "the engine returns no token ids, although return_token_ids was set; vLLM does"
     " so from 0.10.2 on, as do models served by Ratchet",
@@ -29,7 +29,7 @@ REASONS = {
 SLACK = 0.01
 """How far above zero a log-probability may be by rounding."""
 
-MOST_WARNINGS = 1_000
+MAX_WARNINGS = 1_000
 
 _log = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ def transitions_of(
         choices: Tokens of its choices.
         engine: What the engine says of itself: its field `ratchet`.
         keeping: How they are kept.
-        fault: Why the response is not whole: a key of REASONS; empty when it is.
+        fault: Why the response is not whole: a key of REASONS_BY_FAULT; empty when it is.
     """
     reason = fault or ("" if choices else "no_token_ids")
     transitions: list[Transition] = []
@@ -133,7 +133,7 @@ class TokenWatch:
                     "Calls of the model %r at the upstream %r cannot be trained on: %s.",
                     first.model,
                     upstream,
-                    REASONS[first.drop],
+                    REASONS_BY_FAULT[first.drop],
                 )
             return
         before = self._tokenizers.setdefault(upstream, first.tokenizer)
@@ -148,7 +148,7 @@ class TokenWatch:
             )
 
     def _first_time(self, *cause: str) -> bool:
-        if cause in self._warned or len(self._warned) >= MOST_WARNINGS:
+        if cause in self._warned or len(self._warned) >= MAX_WARNINGS:
             return False
         self._warned.add((cause[0], cause[1], cause[2]))
         return True

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ratchet._asgi import AsgiScope, HeaderList, Receive, Send
 from ratchet.observe.model_apis import MODEL_IN_PATH, DialectName
 from ratchet.observe.model_apis.bounded_json import decoded
-from ratchet.server.body import SMALL, Content, HeldBody, decompressed, read_body
-from ratchet.server.gateway.relay import Receive
+from ratchet.server.body import SMALL_BODY, Content, HeldBody, decompressed, read_body
 from ratchet.server.gateway.target import GatewayTarget
-from ratchet.server.http_problems import HttpProblem, Send
+from ratchet.server.http_problems import HttpProblem
 
 
 @dataclass(slots=True)
@@ -28,16 +27,16 @@ class GatewayRequest:
     """Path below the provider's version."""
     address: str
     """Base URL that the client itself calls; empty if it calls the gateway."""
-    scope: Mapping[str, Any]
+    scope: AsgiScope
     receive: Receive
     send: Send
     held: HeldBody
     """The memory of its body."""
 
     @property
-    def headers(self) -> list[tuple[bytes, bytes]]:
+    def headers(self) -> HeaderList:
         """The client's headers, with names in lower case."""
-        headers: list[tuple[bytes, bytes]] = self.scope["headers"]
+        headers: HeaderList = self.scope["headers"]
         return headers
 
     @property
@@ -71,7 +70,7 @@ class GatewayRequest:
 
     async def decoded(self, plain: Content) -> dict[str, Any] | None:
         """The body as an object; None for anything else, which the upstream will report."""
-        if len(plain) <= SMALL:
+        if len(plain) <= SMALL_BODY:
             return _decoded(plain)
         await self.held.weigh(plain)
         async with self.held.decoding:

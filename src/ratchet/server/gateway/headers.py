@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from typing import TypeAlias
+from collections.abc import Sequence
 
 from multidict import CIMultiDict
 
+from ratchet._asgi import HeaderList, Headers
 from ratchet.run.model_hosts import UPSTREAM_HEADER
 from ratchet.server.origin import is_of_proxy
 from ratchet.worker.environment import NO_TOKEN
-
-Raw: TypeAlias = Iterable[tuple[bytes, bytes]]
 
 ROLLOUT_HEADER = b"x-ratchet-rollout"
 """Names the attempt that a call belongs to, for services that serve many at once."""
@@ -109,7 +107,9 @@ def _key(key: str, key_header: str) -> str:
     return f"Bearer {key}" if key_header == "Authorization" else key
 
 
-def translated_headers(headers: Raw, key: str, key_header: str, dialect: str) -> CIMultiDict[str]:
+def translated_headers(
+    headers: Headers, key: str, key_header: str, dialect: str
+) -> CIMultiDict[str]:
     """Headers to send to a provider other than the one the client calls.
 
     Nothing of the client's goes there but its name: neither its key nor its organisation.
@@ -151,7 +151,7 @@ def addressed_headers(headers: Sequence[tuple[bytes, bytes]], key: str) -> CIMul
     return sent
 
 
-def brings_key(headers: Raw) -> bool:
+def brings_key(headers: Headers) -> bool:
     """Whether the client sent its own key for the provider."""
     return any(name in _KEYS and value and not is_ours(value) for name, value in headers)
 
@@ -163,7 +163,7 @@ def is_ours(value: bytes) -> bool:
     return credential.startswith((b"rk_", b"ra_")) or credential == NO_TOKEN.encode()
 
 
-def response_headers(headers: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+def response_headers(headers: Sequence[tuple[bytes, bytes]]) -> HeaderList:
     """Headers to return to the client, with names in lower case.
 
     Args:
@@ -194,7 +194,7 @@ def accepted(value: str) -> str:
     return ", ".join(readable) or "identity"
 
 
-def _named_by_connection(headers: Raw) -> frozenset[bytes]:
+def _named_by_connection(headers: Headers) -> frozenset[bytes]:
     """Headers that a Connection header declares hop-by-hop."""
     for name, value in headers:
         if name == b"connection":

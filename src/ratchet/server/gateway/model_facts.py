@@ -16,14 +16,13 @@ from ratchet.observe.model_apis.bounded_json import count, decoded, mapping
 from ratchet.server.gateway.pool import UpstreamEndpoint, UpstreamPool
 from ratchet.server.gateway.upstream import Upstream
 
-ASK_S = 5.0
+ASK_TIMEOUT_S = 5.0
 """Seconds that an upstream has to say how many tokens a model can write."""
 
 SAFE_LIMIT = 8_192
 """Output tokens that every Anthropic model since Claude 3.5 can write."""
 
-MOST = 1_024
-"""Maximum number of models that are remembered."""
+MAX_MODELS = 1_024
 
 _BODY = 262_144
 
@@ -56,7 +55,7 @@ class ModelFacts:
         limit = self._limits.get(key)
         if limit is None:
             try:
-                async with asyncio.timeout(ASK_S):
+                async with asyncio.timeout(ASK_TIMEOUT_S):
                     limit = await self._ask(endpoint, model, headers)
             except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
                 name = endpoint.upstream.name
@@ -95,5 +94,5 @@ Fact = TypeVar("Fact")
 
 def _remember(known: OrderedDict[tuple[str, str], Fact], key: tuple[str, str], fact: Fact) -> None:
     known[key] = fact
-    if len(known) > MOST:
+    if len(known) > MAX_MODELS:
         known.popitem(last=False)

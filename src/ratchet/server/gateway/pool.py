@@ -19,16 +19,16 @@ from ratchet.server.gateway.upstream import BEARER_KEY, Upstream, host_of, provi
 from ratchet.server.http_problems import HttpProblem
 from ratchet.types.wording import counted
 
-CONNECT_S = 10.0
+CONNECT_TIMEOUT_S = 10.0
 """Timeout of connecting to an upstream, in seconds."""
 
-TOTAL_S = 3600.0
+TOTAL_TIMEOUT_S = 3600.0
 """Timeout of a whole call, in seconds."""
 
-WAIT_S = 10.0
+SLOT_TIMEOUT_S = 10.0
 """Seconds that a call waits for a free slot of its upstream."""
 
-QUEUE = 4
+WAITING_RATIO = 4
 """Maximum number of calls waiting for an upstream, as a multiple of its concurrency."""
 
 KEEP_ALIVE_S = 4.0
@@ -82,8 +82,8 @@ class UpstreamEndpoint:
         """Attributes of every span of a call to it."""
         self.sellers = (upstream.base_url, upstream.dialect)
         self.timeout = aiohttp.ClientTimeout(
-            total=max(TOTAL_S, upstream.timeout_s),
-            sock_connect=CONNECT_S,
+            total=max(TOTAL_TIMEOUT_S, upstream.timeout_s),
+            sock_connect=CONNECT_TIMEOUT_S,
             sock_read=upstream.timeout_s,
         )
         self._base = (reached_at or upstream.base_url).rstrip("/")
@@ -116,11 +116,11 @@ class UpstreamEndpoint:
         if not self._free.locked():
             await self._free.acquire()
             return
-        if self._waiting >= QUEUE * self.upstream.concurrency:
+        if self._waiting >= WAITING_RATIO * self.upstream.concurrency:
             raise self._busy()
         self._waiting += 1
         try:
-            async with asyncio.timeout(WAIT_S):
+            async with asyncio.timeout(SLOT_TIMEOUT_S):
                 await self._free.acquire()
         except TimeoutError:
             raise self._busy() from None

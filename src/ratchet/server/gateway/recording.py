@@ -26,7 +26,7 @@ from ratchet.server.gateway.call_tokens import TokenKeeping, engine_of, transiti
 from ratchet.server.gateway.json_lines import JsonLinesParser
 from ratchet.server.gateway.sse import EventStreamParser
 from ratchet.server.gateway.target import GatewayTarget
-from ratchet.store.usage import INPUT, OUTPUT, call_of
+from ratchet.store.usage import INPUT_TOKENS, OUTPUT_TOKENS, call_of
 from ratchet.types import SamplingSettings, Span, SpanRecord, Transition
 from ratchet.types.trace import ARM, BROKEN_OFF
 
@@ -345,7 +345,7 @@ class CallRecording:
 
     def _cost(self) -> float | None:
         attributes = self.attributes
-        if INPUT not in attributes and OUTPUT not in attributes:
+        if INPUT_TOKENS not in attributes and OUTPUT_TOKENS not in attributes:
             return None
         try:
             answered = call_of(attributes)

@@ -53,7 +53,7 @@ MAX_ATTEMPTS = 50_000
 START_BYTES = 500
 """Rough size of a call's start."""
 
-FLUSH_S = 10.0
+FLUSH_TIMEOUT_S = 10.0
 """Timeout of `flush`, in seconds."""
 
 _log = logging.getLogger(__name__)
@@ -158,11 +158,11 @@ class RecordingQueue:
             self._schedule(self._price_and_add(recording, kind, message))
 
     async def flush(self, target: GatewayTarget) -> None:
-        """Wait until the queued spans of an attempt are stored, for at most FLUSH_S seconds."""
+        """Wait until the queued spans of an attempt are stored, for at most FLUSH_TIMEOUT_S."""
         if target not in self._unflushed:
             return
         try:
-            async with asyncio.timeout(FLUSH_S):
+            async with asyncio.timeout(FLUSH_TIMEOUT_S):
                 # The first pass waits for prices, the second for what goes to disk.
                 for _ in range(2):
                     self._post_batch()
@@ -174,7 +174,7 @@ class RecordingQueue:
                 await self._writer.flush()
             self._unflushed.pop(target, None)
         except TimeoutError:
-            _log.warning("The calls of %s are not stored after %g s.", target, FLUSH_S)
+            _log.warning("The calls of %s are not stored after %g s.", target, FLUSH_TIMEOUT_S)
 
     async def close(self, timeout_s: float) -> None:
         """Post everything within a bounded time; the rest waits on disk."""

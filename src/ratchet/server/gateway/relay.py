@@ -4,26 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
 from time import time
-from typing import Any, TypeAlias
+from typing import Any
 
 import aiohttp
 from multidict import CIMultiDict
 from yarl import URL
 
+from ratchet._asgi import HeaderList, Receive, Send
 from ratchet.llm.backoff import requested_delay
 from ratchet.server.body import Content
 from ratchet.server.gateway.adapter_loading import NamedWeights
 from ratchet.server.gateway.headers import response_headers
-from ratchet.server.gateway.pool import CONNECT_S, UpstreamEndpoint, UpstreamPool
+from ratchet.server.gateway.pool import CONNECT_TIMEOUT_S, UpstreamEndpoint, UpstreamPool
 from ratchet.server.gateway.recording import CallRecording
-from ratchet.server.gateway.stripping import Headers, ResponseStripper
+from ratchet.server.gateway.stripping import ResponseStripper
 from ratchet.server.gateway.translating import AnswerTranslator, RefusedSettings
 from ratchet.server.gateway.upstream import Upstream
-from ratchet.server.http_problems import Send
-
-Receive: TypeAlias = Callable[[], Awaitable[Mapping[str, Any]]]
 
 WATCH_AFTER_S = 0.02
 """Seconds after which a call starts to watch for the client's disconnection. Most calls are
@@ -232,7 +229,7 @@ class CallRelay:
         self,
         response: aiohttp.ClientResponse,
         translator: AnswerTranslator,
-        headers: Headers,
+        headers: HeaderList,
         send: Send,
     ) -> None:
         """Relay a response whose API differs from the client's."""
@@ -342,7 +339,9 @@ class CallRelay:
             return error
         if isinstance(error, aiohttp.ConnectionTimeoutError):
             return UpstreamFailure(
-                "connect_error", 504, f"{who} accepted no connection within {CONNECT_S:g} s."
+                "connect_error",
+                504,
+                f"{who} accepted no connection within {CONNECT_TIMEOUT_S:g} s.",
             )
         if isinstance(error, TimeoutError):
             timeout_s = self._outgoing.endpoint.upstream.timeout_s

@@ -24,7 +24,7 @@ from ratchet.bind.recognise import (
     with_whitespace_of,
 )
 from ratchet.observe.model_apis import ModelApi
-from ratchet.observe.model_apis.request_texts import Path
+from ratchet.observe.model_apis.request_texts import TextPath
 from ratchet.server.gateway.loading_cache import LoadingCache
 from ratchet.server.gateway.target import GatewayTarget
 from ratchet.server.gateway.units import CallUnit, unit_of
@@ -78,7 +78,7 @@ class Substitute(Protocol):
         """
 
 
-TTL_S = 2.0
+CACHE_TTL_S = 2.0
 """Lifetime of cached settings, activations and versions, in seconds."""
 
 READ_TIMEOUT_S = 3.0
@@ -87,7 +87,7 @@ READ_TIMEOUT_S = 3.0
 AGENTS = 2_000
 """Maximum number of live agents whose conversations are remembered."""
 
-NEWEST = 100
+MAX_PROMPT_VERSIONS = 100
 """Maximum number of a prompt's versions recognised besides those of a candidate's ancestors."""
 
 MAX_ANCESTORS = 100
@@ -99,13 +99,13 @@ MAX_PROMPTS = 1_000
 MAX_TEXTS = 32
 """Maximum number of texts of a request that are examined."""
 
-LONG = 20_000
+LONG_TEXT = 20_000
 """From this many characters on, recognition runs in a thread, since it may take milliseconds."""
 
-NAME = "ratchet.prompt.name"
+PROMPT_NAME = "ratchet.prompt.name"
 """Span attribute: name of the recognised prompt; a list when a request has several."""
 
-VERSION = "ratchet.prompt.version"
+PROMPT_VERSION = "ratchet.prompt.version"
 """Span attribute: the recognised version."""
 
 CANDIDATE_VERSION = "ratchet.prompt.candidate_version"
@@ -176,10 +176,10 @@ class PromptSubstituter:
             self._read_rollout, ttl_s=math.inf, limit=20_000
         )
         self._agents: LoadingCache[_AgentSettings] = cache(
-            self._read_agent, ttl_s=TTL_S, limit=2_000
+            self._read_agent, ttl_s=CACHE_TTL_S, limit=2_000
         )
         self._replacements_of: LoadingCache[_Replacements] = cache(
-            self._read_replacements, ttl_s=TTL_S, limit=32
+            self._read_replacements, ttl_s=CACHE_TTL_S, limit=32
         )
         self._clock = clock
         self._choosers: OrderedDict[str, tuple[LiveVersions, LiveChooser]] = OrderedDict()
@@ -292,7 +292,9 @@ class PromptSubstituter:
             for name in (self._store.resources.names("prompt") if prompts else ())
             if name not in prompts and _system(name) in systems
         ]
-        limit = min(NEWEST, max(MAX_PROMPTS // max(len(prompts) + len(other_names), 1), 1))
+        limit = min(
+            MAX_PROMPT_VERSIONS, max(MAX_PROMPTS // max(len(prompts) + len(other_names), 1), 1)
+        )
         registered: list[tuple[str, str]] = []
         for name in other_names:
             versions = [version_id for version_id, _ in self._store.resources.versions(name)]
@@ -403,7 +405,7 @@ async def _substituted(
         return None
     recognise = functools.partial(_recognised, replacements, examined)
     length = sum(len(text) for _, text, _ in examined)
-    recognised = recognise() if length < LONG else await asyncio.to_thread(recognise)
+    recognised = recognise() if length < LONG_TEXT else await asyncio.to_thread(recognise)
     replaced = {
         path: new_text
         for (path, text, _), (new_text, _) in zip(examined, recognised, strict=True)
@@ -416,7 +418,7 @@ async def _substituted(
 
 def _recognised(
     replacements: _Replacements,
-    examined: Sequence[tuple[Path, str, Callable[[str], RecognisedPrompt | None]]],
+    examined: Sequence[tuple[TextPath, str, Callable[[str], RecognisedPrompt | None]]],
 ) -> list[tuple[str, list[_RecognisedPrompt]]]:
     """Texts with the candidate's prompts put in, and which prompts these are."""
     return [_replaced_in(replacements, text, find(text), ()) for _, text, find in examined]
@@ -482,8 +484,8 @@ def _attributes(replacements: _Replacements, recognised: list[_RecognisedPrompt]
     ]
     attributes = {
         CANDIDATE: replacements.candidate_id,
-        NAME: _one_or_all(names),
-        VERSION: _one_or_all([prompt.found.version for prompt in recognised]),
+        PROMPT_NAME: _one_or_all(names),
+        PROMPT_VERSION: _one_or_all([prompt.found.version for prompt in recognised]),
         CANDIDATE_VERSION: _one_or_all(placed_versions),
     }
     reasons = [f"{prompt.found.name}: {prompt.reason}" for prompt in recognised if prompt.reason]

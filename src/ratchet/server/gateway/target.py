@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from typing import Literal, NamedTuple, TypeAlias
 from urllib.parse import unquote_to_bytes
 
 import msgspec
 
+from ratchet._asgi import Headers
 from ratchet.server.gateway.headers import ROLLOUT_HEADER
 from ratchet.server.http_problems import HttpProblem
 
@@ -56,9 +57,7 @@ class Addressed(NamedTuple):
     """Its query string, without the parameter that names an attempt."""
 
 
-def addressed(
-    scope: str, headers: Iterable[tuple[bytes, bytes]], query: bytes, read_token: ReadToken
-) -> Addressed:
+def addressed(scope: str, headers: Headers, query: bytes, read_token: ReadToken) -> Addressed:
     """The target of a call: from its path, or, for a service, from its header or query.
 
     Each names an attempt as ROLLOUT_ID@FENCE or by its token; the path may name an agent instead.
@@ -133,7 +132,7 @@ AttemptState: TypeAlias = Literal["running", "over", "unknown"]
 ReadAttemptState: TypeAlias = Callable[[str, int], Awaitable[AttemptState]]
 """Reads the state of an attempt, by rollout id and fence."""
 
-FRESH_S = 2.0
+CACHE_TTL_S = 2.0
 """Lifetime of a cached state, in seconds."""
 
 UNKNOWN_S = 0.25
@@ -186,7 +185,7 @@ class AttemptGuard:
             state = await self._running(*key)
             if len(self._states) >= MAX_STATES:
                 self._states.clear()
-            holds_s = UNKNOWN_S if state == "unknown" else FRESH_S
+            holds_s = UNKNOWN_S if state == "unknown" else CACHE_TTL_S
             cached = self._states[key] = (self._clock() + holds_s, state)
         return cached[1]
 

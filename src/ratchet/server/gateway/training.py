@@ -13,7 +13,7 @@ from typing import Protocol
 from ratchet.server.body import Content
 from ratchet.server.gateway.headers import ROLE_HEADER
 from ratchet.server.gateway.loading_cache import LoadingCache
-from ratchet.server.gateway.substitution import NAME as PROMPT_NAME
+from ratchet.server.gateway.substitution import PROMPT_NAME as PROMPT_NAME
 from ratchet.server.gateway.target import GatewayTarget
 from ratchet.store import Store
 from ratchet.types import InputError, trains

@@ -5,10 +5,10 @@ from __future__ import annotations
 import zlib
 from typing import Any
 
+from ratchet._asgi import HeaderList
 from ratchet.observe.model_apis.bounded_json import decoded, mapping
 from ratchet.server.gateway.recording import ANSWER_LIMIT
 from ratchet.server.gateway.sse import EventStreamParser
-from ratchet.server.gateway.stripping import Headers
 from ratchet.server.gateway.translation import (
     EventTranslator,
     Translation,
@@ -64,7 +64,7 @@ class AnswerTranslator:
         """Whether the answer is a stream, after `begin`; otherwise all of it comes at the end."""
         return self._events is not None
 
-    def begin(self, status: int, headers: Headers) -> Headers:
+    def begin(self, status: int, headers: HeaderList) -> HeaderList:
         """Take the head of the answer; return the headers for the client."""
         self._status = status
         by_name = dict(headers)

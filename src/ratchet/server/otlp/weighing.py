@@ -32,7 +32,7 @@ _TAGS = bytes(number << 3 | _LENGTH_DELIMITED for number in (1, 2, 3, 4, 5, 6, 9
 _SKIPPED = {1: 8, 5: 4}
 """Bytes of a value, by its wire type."""
 
-DEEPEST = 100
+MAX_NESTING = 100
 """How deep messages may be nested; protobuf's own limit."""
 
 
@@ -65,7 +65,7 @@ def too_many(body: Content, limit: int) -> bool:
                         return True
                     if message and length:
                         left.append((at + length, end, inside))
-                        if len(left) > DEEPEST * 2:
+                        if len(left) > MAX_NESTING * 2:
                             raise Malformed("The body is nested too deeply.")
                         end, inside = at + length, message
                         continue

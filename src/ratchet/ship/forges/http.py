@@ -19,13 +19,13 @@ from ratchet.types import ForgeUnavailable, ShipError
 
 T = TypeVar("T")
 
-TRIES = 4
+MAX_TRIES = 4
 """How often a request that may be repeated is sent."""
 
 OUTAGE_S = 60.0
 """Seconds after which to try again, when the forge does not say so."""
 
-SHORT_S = 5.0
+MAX_RETRY_WAIT_S = 5.0
 """Longest wait, in seconds, before a request is repeated here instead of by the caller."""
 
 _CONNECT_S = 10.0
@@ -123,7 +123,7 @@ class ForgeHttp:
             except ForgeUnavailable as error:
                 wait_s = error.retry_at - time.time()
                 outage = isinstance(error, _Outage)
-                if not repeat or tries == TRIES or (not outage and wait_s > SHORT_S):
+                if not repeat or tries == MAX_TRIES or (not outage and wait_s > MAX_RETRY_WAIT_S):
                     raise
                 self.wait(delay(tries, None if outage else wait_s, _jitter))
 
