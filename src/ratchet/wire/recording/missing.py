@@ -362,7 +362,7 @@ def _files(sources: Sources, journals: Journals, output: str) -> Iterator[Missin
 
 
 WEB_PORTS = (80, 443)
-_PROVIDER_HOSTS = {urlsplit(url).hostname for url in PROVIDERS.values()}
+_PROVIDER_HOSTS = {urlsplit(url).hostname or "" for url in PROVIDERS.values()}
 
 
 def _hosts(
