@@ -156,7 +156,7 @@ def test_a_guardrail_takes_one_of_the_two_margins(tmp_path: Path, margins: str) 
     [
         (
             "command = 'ask {question}'",
-            "command has {question}, which is no placeholder. Write {input}",
+            "command has {question}, which is not a placeholder. Write {input}",
         ),
         ("command = 'ask'\nstdin = '{input} {'", "stdin has a single brace beside a placeholder"),
         ("command = 'ask'\noutput = 'first_line'", 'output should be "last_line" or "file:PATH"'),
@@ -169,7 +169,10 @@ def test_a_guardrail_takes_one_of_the_two_margins(tmp_path: Path, margins: str) 
             "serve has {input}, which is no placeh",
         ),
         ("url = 'http://a/b'\nbody = '{input}'", "body should be JSON"),
-        ("url = 'http://a/b'\nbody = '[\"{input} {x}\"]'", "body has {x}, which is no placeholder"),
+        (
+            "url = 'http://a/b'\nbody = '[\"{input} {x}\"]'",
+            "body has {x}, which is not a placeholder",
+        ),
         ("entry = 'a:b'\noutput = 'x'", "output belongs to an agent with command or url"),
         (
             "entry = 'a:b'\n[agent.arguments]\nq = ['{inputs}']",

@@ -218,7 +218,9 @@ def derived(source: str) -> Candidate:
 
 
 def test_a_candidate_with_other_code_is_refused_for_live_agents() -> None:
-    with pytest.raises(InputError, match=r"changes the code of 'rank'.*only code that was merged"):
+    with pytest.raises(
+        InputError, match=r"changes the code of 'rank'.*only run code that was merged"
+    ):
         check_live(derived("def rank(a):\n    return a[::-1]\n"), [SOURCE])
 
 

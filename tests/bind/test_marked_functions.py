@@ -190,9 +190,12 @@ def test_strings_that_speak_of_markers_mark_nothing() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("# EVOLVE-BLOCK-START\nx = 1\n", "line 1: a block begins that has no end"),
-        ("x = 1\n# EVOLVE-BLOCK-END\n", "line 2: a block ends that has not begun"),
-        ("# EVOLVE-BLOCK-START\n# EVOLVE-BLOCK-START\n", "line 2: the block of line 1 has no end"),
+        ("# EVOLVE-BLOCK-START\nx = 1\n", "line 1: a block begins but never ends"),
+        ("x = 1\n# EVOLVE-BLOCK-END\n", "line 2: a block ends that was never begun"),
+        (
+            "# EVOLVE-BLOCK-START\n# EVOLVE-BLOCK-START\n",
+            "line 2: the block of line 1 has not ended yet",
+        ),
     ],
 )
 def test_markers_without_partners_are_named(text: str, said: str) -> None:

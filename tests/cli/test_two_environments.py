@@ -100,7 +100,7 @@ def test_what_is_wrong_with_the_agents_interpreter_is_said_before_anything_runs(
         assert "Traceback" not in done.stderr
         return " ".join(done.stderr.split())
 
-    assert "names 'nowhere/python', where there is no interpreter" in said("nowhere/python")
+    assert "names 'nowhere/python', which is not an interpreter" in said("nowhere/python")
     bare = tmp_path / "bare"
     python = environment_with(bare)
     assert f"{python} lacks Ratchet's SDK" in said(str(python))

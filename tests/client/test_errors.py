@@ -210,6 +210,6 @@ def test_what_has_no_json_form_is_refused_before_it_is_sent(scripted: Scripted, 
     server = scripted(COUNTS)
     for given in (object(), "\ud800", {1: {2: object}}):
         rollout = Rollout(id="a", queue="q", candidate_id="", task_id="t", input=given)
-        with pytest.raises(InputError, match="no JSON form"):
+        with pytest.raises(InputError, match="cannot be converted to JSON"):
             call(server.url, "rollouts.create", [rollout])
     assert not server.seen

@@ -203,7 +203,7 @@ def test_spans_scores_and_feedback_are_stored(server: RunningServer, call: Call)
         SpanRecord(span=span(2, trace_id="b" * 32), agent="live"),
     ]
     assert call(server.url, "spans.put", records) == 1
-    with pytest.raises(InputError, match="belongs to the rollout 'r1', and is no live traffic"):
+    with pytest.raises(InputError, match="belongs to the rollout 'r1', so it is not live traffic"):
         call(server.url, "spans.put", [SpanRecord(span=span(1), rollout_id="r1", fence=1)])
     assert call(server.url, "spans.of", "r1", 1) == []
     assert [each.start_ns for each in call(server.url, "spans.of_trace", "b" * 32)] == [2]

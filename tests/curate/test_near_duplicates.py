@@ -126,3 +126,12 @@ def test_inputs_that_differ_in_a_sign_or_an_operator_are_not_one_group() -> None
             for salt in "pqrstuvwxyz"
         }
         assert any(len(set(splits)) == 2 for splits in found), (one, other)
+
+
+def test_given_splits_stay_and_copies_join_them() -> None:
+    known = [Task(f"k{n}", f"a question about topic number {n}") for n in range(30)]
+    first = split_tasks(known, name="d", fractions=FRACTIONS)
+    moved = dict.fromkeys(first.splits, "val")
+    copies = [Task(f"c{n}", f"Hi! A question about topic number {n}, please") for n in range(30)]
+    both = split_tasks([*copies, *known], name="d", fractions=FRACTIONS, fixed=moved)  # type: ignore[arg-type]
+    assert set(both.splits.values()) == {"val"}

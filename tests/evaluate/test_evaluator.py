@@ -92,8 +92,8 @@ def test_a_judgement_says_why() -> None:
 @pytest.mark.parametrize(
     ("returned", "error"),
     [
-        (1.5, "It returned 1.5; a score must in [0, 1]"),
-        (-0.1, "It returned -0.1; a score must in [0, 1]"),
+        (1.5, "It returned 1.5; a score must be between 0 and 1"),
+        (-0.1, "It returned -0.1; a score must be between 0 and 1"),
         (float("nan"), "It returned nan, which is not finite."),
         (float("inf"), "It returned inf, which is not finite."),
         (10**400, "OverflowError"),

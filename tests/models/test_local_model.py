@@ -176,7 +176,7 @@ def test_an_engine_that_does_not_fit_the_machine_is_told_in_its_own_words(
     require_model()
     (tmp_path / "xllamacpp.py").write_text('raise ImportError("GLIBC_2.99 not found")')
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    expected = r"(?s)ended with exit code 1\..*does not fit this machine: GLIBC_2\.99 not found"
+    expected = r"(?s)ended with exit code 1\..*does not run on this machine: GLIBC_2\.99 not found"
     with (
         pytest.raises(ModelUnavailable, match=expected),
         LocalModel(find_model("smollm2", print)),

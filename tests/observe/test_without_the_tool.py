@@ -368,7 +368,7 @@ def test_records_of_another_version_are_told_and_hold_up_no_others(
     assert handle.flush(60)
     with open_with_agents(url) as store:
         assert names(store) == ["after"]
-    assert "3 records were lost: they are of another version of Ratchet" in caplog.text
+    assert "3 records were lost: another version of Ratchet wrote them" in caplog.text
 
 
 def test_what_a_full_spool_drops_is_told_once(

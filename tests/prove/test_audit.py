@@ -154,7 +154,7 @@ def test_evidence_of_labelled_repetitions_is_verified(tmp_path: Path) -> None:
 
 
 def test_bad_labels_are_refused_by_task() -> None:
-    with pytest.raises(InputError, match=r"'t': the labels .* are not within 0 and 1"):
+    with pytest.raises(InputError, match=r"'t': the labels .* are not between 0 and 1"):
         PairedScore("t", 0.0, 1.0, labels=(0.0, 1.5))
     with pytest.raises(InputError, match="'t': label 'yes' is not a number"):
         PairedScore("t", 0.0, 1.0, labels=("yes", 1.0))  # type: ignore[arg-type]

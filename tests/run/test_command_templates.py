@@ -129,12 +129,12 @@ def test_what_is_missing_is_named_with_its_setting_and_what_there_is() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("{question}", "has {question}, which is no placeholder"),
-        ("x {input} {question}", "has {question}, which is no placeholder"),
-        ("{input.}", "has {input.}, which is no placeholder"),
+        ("{question}", "has {question}, which is not a placeholder"),
+        ("x {input} {question}", "has {question}, which is not a placeholder"),
+        ("{input.}", "has {input.}, which is not a placeholder"),
         ("{input} {", "has a single brace"),
         ('{"a": "{input}"}', "has a single brace"),
-        ("--port={port} {input}", "has {port}, which is no placeholder"),
+        ("--port={port} {input}", "has {port}, which is not a placeholder"),
     ],
 )
 def test_a_wrong_placeholder_is_refused(text: str, said: str) -> None:

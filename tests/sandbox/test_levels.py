@@ -35,7 +35,9 @@ def test_landlock_is_taken_where_bubblewrap_is_absent(bare_machine: pytest.Monke
     bare_machine.setattr(landlock, "version", lambda: 3)
     bare_machine.setattr(seccomp, "available", lambda: True)
     assert best_level() == "landlock"
-    with pytest.raises(SandboxUnavailable, match="no bubblewrap sandbox here: bwrap is not inst"):
+    with pytest.raises(
+        SandboxUnavailable, match="bubblewrap sandbox is not available here: bwrap is not inst"
+    ):
         SandboxPool("module:function", level="bubblewrap")
     bare_machine.setattr(seccomp, "available", lambda: False)
     assert best_level() == "none"

@@ -15,7 +15,7 @@ from tests.serving import RunningServer
 
 pytestmark = pytest.mark.xdist_group("schema")  # what they share is made once
 
-EXAMPLES = 25 if os.environ.get("RATCHET_LONG_FAULTS") else 1
+EXAMPLES = 25 if os.environ.get("RATCHET_LONG_FAULTS") else 2
 """Requests for each route."""
 
 

@@ -198,7 +198,7 @@ def test_nothing_of_a_leader_that_was_replaced_is_written(store: Store) -> None:
             lambda: store.settings.get_or_create("x", lambda: "y"),
         ]
         for write in refused:
-            with pytest.raises(Conflict, match="leads 'autopilot' now"):
+            with pytest.raises(Conflict, match="now leads 'autopilot'"):
                 write()
         with store.leases.guard(new):
             store.cycles.put(learning, move(learning, "capture", 2))

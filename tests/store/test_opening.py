@@ -217,7 +217,9 @@ def test_a_folder_is_refused(tmp_path: Path) -> None:
 
 def test_a_parent_that_is_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(StoreError, match=r"The folder of the store .*ratchet\.db cannot be made"):
+    with pytest.raises(
+        StoreError, match=r"The folder of the store .*ratchet\.db cannot be created"
+    ):
         Store.open(f"sqlite:///{tmp_path}/file/ratchet.db")
 
 

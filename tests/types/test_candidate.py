@@ -46,7 +46,7 @@ def test_deriving_an_unknown_resource_or_another_kind_is_refused() -> None:
 def test_code_is_one_function_of_that_name() -> None:
     assert Code("async def f(a):\n    return a\n", "f").function == "f"
     for source, words in {
-        "def g():\n    pass": "defines 'g' where 'f'",
+        "def g():\n    pass": "defines 'g' instead of 'f'",
         "def f(:": "does not parse",
         "def f(): pass\nimport os": "exactly one function",
         "f = 1": "exactly one function",

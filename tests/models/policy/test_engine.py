@@ -248,7 +248,7 @@ def test_without_memory_only_what_needs_it_ends(
         engine.submit(one)
     engine.run()
     assert isinstance(long.error, ModelUnavailable)
-    assert "memory does not suffice for sequences of 257 tokens" in str(long.error)
+    assert "not enough memory for sequences of 257 tokens" in str(long.error)
     assert isinstance(too_long.error, ModelUnavailable)
     assert len(short.response) == 60
 

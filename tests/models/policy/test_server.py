@@ -153,7 +153,7 @@ def test_adapters_beyond_memory_come_back_from_their_folders(
         ),
         ({"messages": "hi"}, 400, r"The request is malformed: Expected `array`.*messages"),
         ({"messages": [{"role": "user", "content": "x" * 600}]}, 400, r"has 6\d\d tokens, and the"),
-        ({"n": 25}, 429, "0 requests are waiting already"),
+        ({"n": 25}, 429, "0 requests are already waiting"),
     ],
 )
 def test_what_cannot_be_served_is_named(

@@ -63,7 +63,7 @@ class PythonFile:
         return self._starts[node.end_lineno - 1] + node.end_col_offset
 
     def source(self, node: ast.stmt | ast.expr) -> str:
-        """A node's text, with `\n` as line ending."""
+        """A node's text, with LF line endings."""
         text = self.data[self.start(node) : self.end(node)].decode()
         return text.replace("\r\n", "\n").replace("\r", "\n")
 
