@@ -76,9 +76,9 @@ check: .venv/.dev  ## Check format, lint, types and the import contract
 	$(BIN)/lint-imports
 
 # Tests whose short forms `make test` runs.
-FORMS := tests/faults tests/autopilot/cycle tests/sandbox tests/learn/evolve tests/autopilot/test_code_by_itself.py \
-	tests/learn/apo/test_apo.py tests/learn/test_coach_requests.py \
-	tests/cli/test_demo.py tests/cli/test_model.py tests/cli/test_demo_model.py tests/server/test_schema.py tests/examples/test_node_agent.py
+FORMS := tests/faults tests/autopilot/cycle tests/sandbox tests/learn/evolve \
+	tests/learn/apo/test_apo.py \
+	tests/cli/test_demo.py tests/cli/test_model.py tests/server/test_schema.py tests/examples/test_node_agent.py
 
 faults: .venv/.dev  ## Run the long tests: whole runs, crashes, starvation, corruption, properties
 	RATCHET_LONG_FAULTS=1 $(BIN)/python -m pytest -n $(CORES) --dist loadgroup $(FORMS) $(ARGS)

@@ -37,13 +37,13 @@ from sqlalchemy import select  # noqa: E402
 from tests.serving import RunningServer  # noqa: E402
 
 from ratchet.llm import price  # noqa: E402
-from ratchet.server.api.overview import DAY_S  # noqa: E402
 from ratchet.server.dashboard import FOLDER  # noqa: E402
 from ratchet.server.serve import ServeSettings  # noqa: E402
 from ratchet.store import Store  # noqa: E402
 from ratchet.store.keys import NO_ROLLOUT  # noqa: E402
 from ratchet.store.tables import spans  # noqa: E402
 from ratchet.store.usage import cost_of, used_by  # noqa: E402
+from ratchet.types.cycle import DAY_S  # noqa: E402
 
 PAGES = {
     "home": "/v1/overview?hours=168",

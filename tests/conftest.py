@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from ratchet._http import httpx2
 from ratchet.store import Store
@@ -54,8 +54,12 @@ if httpx2.__name__ == "httpx2":
     httpcore2.default_ssl_context = _SharedContext(httpcore2.default_ssl_context)  # type: ignore[assignment]
 
 # The same examples each time, so that nothing fails by chance. `make faults` looks for new ones.
-settings.register_profile("same", derandomize=True, deadline=None, max_examples=30)
-settings.register_profile("new", deadline=None, max_examples=500)
+UNHURRIED = settings(
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+settings.register_profile("same", UNHURRIED, derandomize=True, max_examples=10)
+settings.register_profile("new", UNHURRIED, max_examples=500)
 LONG = bool(os.environ.get("RATCHET_LONG_FAULTS"))
 WEIGHTS = bool(os.environ.get("RATCHET_TEST_WEIGHTS"))
 VERL = bool(os.environ.get("RATCHET_TEST_VERL"))

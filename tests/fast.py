@@ -31,11 +31,7 @@ FOLDERS = frozenset(
 SLOW = frozenset(
     {
         "autopilot/test_reward_hacking.py",
-        "learn/evolve/test_even.py",
         "learn/evolve/test_evolve.py",
-        "learn/evolve/test_hopeless.py",
-        "learn/evolve/test_repository_tests.py",
-        "learn/evolve/test_resume.py",
         "learn/test_tune.py",
         "prove/test_evidence.py",
         "ship/forges/test_gitlab.py",

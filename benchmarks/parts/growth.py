@@ -43,8 +43,8 @@ from queue_over_http import postgres, serving
 from sqlalchemy import text
 
 from ratchet._http import httpx2
-from ratchet.server.retention import LARGEST
-from ratchet.server.span_writer import BATCH
+from ratchet.server.retention import MAX_STEP_ROWS
+from ratchet.server.span_writer import SPANS_PER_TRANSACTION
 from ratchet.store import Store
 from ratchet.store.partitions import period_s
 from ratchet.types import Outcome, Rollout, Score, Span, SpanRecord
@@ -309,10 +309,10 @@ class Filled:
         """Store live spans in the largest batches that a server makes; return their number."""
         for _ in range(10):
             now = time.time()
-            traces = (self._spans(now) for _ in range(BATCH // 5))
+            traces = (self._spans(now) for _ in range(SPANS_PER_TRANSACTION // 5))
             spans = itertools.chain.from_iterable(traces)
             self.store.spans.put([SpanRecord(span=span, agent="agent-0") for span in spans])
-        return 10 * BATCH
+        return 10 * SPANS_PER_TRANSACTION
 
     def run_many(self) -> int:
         """Claim and finish rollouts without spans, in batches; return their number."""
@@ -391,11 +391,11 @@ def pruned(store: Store) -> dict[str, float]:
     rows = 0
     begun = time.perf_counter()
     # As the server's retention does it, without its pauses.
-    while rows < ROW_BY_ROW and (deleted := store.spans.prune(half_ns, LARGEST)):
+    while rows < ROW_BY_ROW and (deleted := store.spans.prune(half_ns, MAX_STEP_ROWS)):
         rows += deleted
     row_by_row_s = (time.perf_counter() - begun) / max(rows, 1) * 1e6
     begun = time.perf_counter()
-    dropped = store.spans.prune(first.end_ns, LARGEST, period_s(DAYS))
+    dropped = store.spans.prune(first.end_ns, MAX_STEP_ROWS, period_s(DAYS))
     drop_s = (time.perf_counter() - begun) / max(dropped, 1) * 1e6
     return {
         "delete_s_per_million": round(row_by_row_s, 1),

@@ -20,10 +20,10 @@ VARIABLE = "RATCHET_TELL"
 INTERRUPTED = 130
 """Exit code of a command that was stopped from outside."""
 
-MOST_LINES = 40
+MAX_LINES = 40
 """Newest lines of progress that a reader keeps."""
 
-MOST_CHARACTERS = 2_000
+MAX_CHARACTERS = 2_000
 """Of a line of progress."""
 
 
@@ -52,7 +52,7 @@ class Teller:
         *lines, self._line = (self._line + text).split("\n")
         for line in lines:
             if line.strip():
-                self._send({"progress": line.strip()[:MOST_CHARACTERS]})
+                self._send({"progress": line.strip()[:MAX_CHARACTERS]})
         return len(text)
 
     def flush(self) -> None:
@@ -83,7 +83,7 @@ class CommandAnswer:
     """The other end: what was told so far."""
 
     def __init__(self) -> None:
-        self.lines: deque[str] = deque(maxlen=MOST_LINES)
+        self.lines: deque[str] = deque(maxlen=MAX_LINES)
         """Newest lines of progress, oldest first."""
         self.count = 0
         """Lines of progress so far."""

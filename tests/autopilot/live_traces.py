@@ -7,7 +7,7 @@ from typing import Any
 
 from ratchet.store import Store
 from ratchet.types import Span, SpanRecord
-from ratchet.types.trace import START
+from ratchet.types.trace import CALL_START
 
 START_S = 1_700_000_000
 
@@ -69,7 +69,7 @@ def begin(store: Store, number: int, *, agent: str = "bot", **attributes: Any) -
         trace_id=trace_id,
         span_id=f"{number + 2**32:016x}",
         parent_id=f"{number:016x}",
-        name=START,
+        name=CALL_START,
         start_ns=start_ns,
         end_ns=start_ns,
         attributes=attributes,

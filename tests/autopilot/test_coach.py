@@ -12,7 +12,7 @@ from tests.llm.endpoint import Endpoint, answer, error
 
 from ratchet.autopilot.coach import coach_identity, open_coach
 from ratchet.autopilot.learning_sections import CoachSection
-from ratchet.llm import STEP, Coach, CoachUnavailable, Message, Reply
+from ratchet.llm import COACH_STEP, Coach, CoachUnavailable, Message, Reply
 from ratchet.observe.redaction import RedactionRules, Redactor
 from ratchet.store import Store
 from ratchet.types import ConfigError
@@ -75,13 +75,13 @@ def opened(
 
 
 async def hello(coach: Coach) -> Reply:
-    STEP.set("round 1")
+    COACH_STEP.set("round 1")
     return await coach.ask([Message("user", "Write to ann@example.com")])
 
 
 def test_an_algorithm_that_needs_a_coach_is_told_that_none_is_named(store: Store) -> None:
     with pytest.raises(
-        CoachUnavailable, match="search needs a coach model, and none is configured"
+        CoachUnavailable, match="search needs a coach LLM, but none is configured"
     ) as told:
         opened(store, Search())
     assert "[coach]" in (told.value.hint or "")

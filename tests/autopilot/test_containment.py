@@ -11,7 +11,7 @@ import pytest
 from ratchet.autopilot.agent_section import AgentSection
 from ratchet.autopilot.config import read_config
 from ratchet.autopilot.containment import (
-    NOT_CONTAINED,
+    NOT_CONTAINED_NOTE,
     allowance,
     check_executor,
     containment_of,
@@ -34,9 +34,9 @@ def made(agent: AgentSection, folder: Path, **sandbox: Any) -> tuple[Any, str]:
 
 def test_a_project_without_the_section_is_told_in_one_line(tmp_path: Path) -> None:
     agent = written(tmp_path, '[agent]\nentry = "m:f"\n')
-    assert made(agent, tmp_path) == (None, NOT_CONTAINED)
-    assert "\n" not in NOT_CONTAINED
-    assert "[agent.allow]" in NOT_CONTAINED
+    assert made(agent, tmp_path) == (None, NOT_CONTAINED_NOTE)
+    assert "\n" not in NOT_CONTAINED_NOTE
+    assert "[agent.allow]" in NOT_CONTAINED_NOTE
 
 
 @pytest.mark.skipif(containment.why_no_supervision() != "", reason="nothing contains here")

@@ -127,7 +127,10 @@ def test_frozen_tasks_are_train_tasks_whatever_split_they_had(frozen: Freeze, lo
     roles = TaskRoles(local, lambda: "p")
     guarded = without_learned(dataset, roles)
     assert guarded.splits == {"a": "train", "b": "train", "c": "test"}
-    assert guarded.reason == "2 tasks of val and test are for train, since a frozen set has them."
+    assert (
+        guarded.reason
+        == "2 tasks of val and test are moved to train, because a frozen set has them."
+    )
     assert roles.of(tasks) == {"a": "train", "b": "train"}
     assert without_learned(dataset, TaskRoles(local, lambda: "another")) == dataset
 

@@ -13,7 +13,6 @@ from ratchet.autopilot.problem_reports import reports
 from ratchet.autopilot.problem_scan import LEASE, scan
 from ratchet.autopilot.problem_states import settle
 from ratchet.store import Store
-from ratchet.store.problems import DAY_S
 from ratchet.types import (
     Conflict,
     Feedback,
@@ -25,6 +24,7 @@ from ratchet.types import (
     Span,
     SpanRecord,
 )
+from ratchet.types.cycle import DAY_S
 from ratchet.types.trace import TraceRecording
 
 from .live_traces import record

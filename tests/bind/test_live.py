@@ -11,7 +11,7 @@ import pytest
 from tests.clocks import Clock
 
 from ratchet.bind import context
-from ratchet.bind.live import CONVERSATIONS, KEPT_S, LiveChooser
+from ratchet.bind.live import CONVERSATION_TTL_S, CONVERSATIONS, LiveChooser
 from ratchet.bind.live_changes import check_live
 from ratchet.types import (
     Candidate,
@@ -177,9 +177,9 @@ def test_a_conversation_is_remembered_for_a_day(chooser: LiveChooser, clock: Clo
     chooser.serve(released("one"))
     system(chooser, "talk")
     chooser.serve(released("two", "one"))
-    clock.now = KEPT_S - 1
+    clock.now = CONVERSATION_TTL_S - 1
     assert system(chooser, "talk") == "one"
-    clock.now = KEPT_S
+    clock.now = CONVERSATION_TTL_S
     assert system(chooser, "talk") == "two"
 
 

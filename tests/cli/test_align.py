@@ -6,12 +6,9 @@ import json
 import time
 from typing import Any
 
-import pytest
-
 from ratchet.store import Store
 from ratchet.types import Feedback, Label, Rollout
 from tests.cli.conftest import INLINE, MakeProject, Project
-from tests.llm.endpoint import Endpoint, Reaction, Request, answer
 from tests.simulator import SimulatorThread
 
 CONFIG = """
@@ -92,7 +89,7 @@ def test_preferences_are_learned_from_corrections_and_doubted_when_few(
     project = make_project(config=CONFIG.format(url="http://127.0.0.1:9/v1") + INLINE, tasks=10)
     nothing = project.ratchet("align", "polite")
     assert nothing.returncode == 2
-    assert "no preferences and no corrections" in nothing.stderr
+    assert "no preferences or corrections" in nothing.stderr
     with store_of(project) as store:
         outputs = {f"r{k}": f"Look it up, {k}." for k in range(12)}
         store.rollouts.create([answered(k, k, v) for k, v in outputs.items()], time.time())
@@ -106,52 +103,6 @@ def test_preferences_are_learned_from_corrections_and_doubted_when_few(
     assert found["accuracy"]["value"] == 1.0
     assert found["doubt"] == "12 pairs are too few to trust; 38 are missing."
     assert "38 are missing" in project.ratchet("align", "polite").stdout
-
-
-def rewording(request: Request) -> Reaction:
-    """A coach that knows what people ask for."""
-    if "Then give the whole new prompt once" in request.said:
-        return answer("````text\nDoes the answer name 'Elm'?\n````")
-    return answer("- The question asks for the wrong room; people ask for Elm.")
-
-
-@pytest.mark.long
-def test_a_judges_question_is_reworded_by_the_coach_and_kept_until_it_is_edited(
-    make_project: MakeProject,
-) -> None:
-    with SimulatorThread() as simulator, Endpoint(rewording) as coach:
-        config = CONFIG.replace("-untaught", "").replace("'Elm'", "'Oak'").format(url=simulator.url)
-        config += INLINE + f'\n[coach]\nmodel = "c"\nbase_url = "{coach.url}"\nkey_env = ""\n'
-        project = make_project(config=config, tasks=10)
-        label_rooms(project)
-        found: dict[str, Any] = project.json("align", "helpful", "--reword", "--coach-calls", "8")
-        wording = {"Does the answer name 'Oak'?": "Does the answer name 'Elm'?"}
-        assert found["alignment"]["wording"] == wording
-        assert found["before"]["kappa"]["value"] < 0.0
-        assert found["after"]["kappa"]["value"] == 1.0
-        asked = len(coach.requests)
-        assert 2 <= asked <= 9  # with the check whether the coach answers
-        again = project.json("align", "helpful", "--reword", "--coach-calls", "8")
-        assert again == found
-        assert len(coach.requests) == asked  # nothing that was paid for is asked again
-
-        aligned = config.replace(
-            'key_env = ""', 'key_env = ""\nalignment = "judges/helpful.json"', 1
-        )
-        project.write("ratchet.toml", aligned)
-        project.write("agent.py", "import ratchet\n\n\ndef answer(number):\n    return 'Elm'\n")
-        assert helpful_mean(project) > 0.8
-        kept = project.json("align", "helpful")
-        assert kept["alignment"]["wording"] == wording
-        project.write("ratchet.toml", aligned.replace("name 'Oak'", "mention 'Oak'"))
-        assert helpful_mean(project) < 0.2  # the project's own new words count
-
-
-def helpful_mean(project: Project) -> float:
-    scored: dict[str, Any] = project.json("eval", "--limit", "1")
-    (candidate,) = scored["candidates"]
-    means = {each["evaluator"]: each["mean"] for each in candidate["evaluators"]}
-    return float(means["helpful"])
 
 
 def test_rewording_needs_a_coach(make_project: MakeProject) -> None:

@@ -204,7 +204,7 @@ def test_a_prompt_that_stands_nowhere_is_released_at_the_gateway_and_rolled_back
     assert [each["state"] for each in listed] == ["rolled_back"]
     again = project.ratchet("rollback")
     assert again.returncode != 0
-    assert "is over already" in again.stderr
+    assert "has already ended" in again.stderr
 
 
 TEMPLATE = """
@@ -411,36 +411,6 @@ def test_a_running_service_is_improved_and_its_calls_are_told_apart_by_a_header(
             serving.communicate(timeout=30)
 
 
-@pytest.mark.long
-def test_a_service_that_answers_for_another_request_fails_its_rollouts(
-    make_agent: MakeAgent,
-) -> None:
-    port = free_port()
-    service = ShopService(f"http://127.0.0.1:{port}/gateway/shop/openai/v1", echo="other@1")
-    project = make_agent(f'url = "{service.url}"', port=port)
-    try:
-        done = project.ratchet("improve")
-    finally:
-        service.close()
-    assert done.returncode != 0
-    assert "The service answered for another task" in done.stderr
-    assert "Traceback" not in done.stderr
-
-
-@pytest.mark.long
-def test_a_service_whose_calls_name_no_rollout_is_told_how(make_agent: MakeAgent) -> None:
-    port = free_port()
-    service = ShopService(f"http://127.0.0.1:{port}/gateway/shop/openai/v1", passes_on=False)
-    project = make_agent(f'url = "{service.url}"', port=port)
-    try:
-        done = project.ratchet("improve")
-    finally:
-        service.close()
-    assert done.returncode != 0
-    assert "No prompt was seen" in done.stderr
-    assert "x-ratchet-rollout" in done.stderr
-
-
 def test_a_service_that_does_not_run_is_named(make_agent: MakeAgent) -> None:
     project = make_agent(f'url = "http://127.0.0.1:{free_port()}/"', port=free_port())
     done = project.ratchet("improve")
@@ -476,7 +446,7 @@ BAD_AGENTS = {
     ),
     "sends no prompt": (
         RESPONSES.replace('"instructions": " ".join(words), ', ""),
-        "sent no text of its source, and no system message that repeats",
+        "sent no text from its source, and no repeated system message",
     ),
 }
 
@@ -493,88 +463,3 @@ def test_a_command_that_cannot_be_improved_is_refused_with_a_sentence(
     assert done.returncode != 0
     assert sentence in " ".join(done.stderr.split())
     assert "Traceback" not in done.stderr
-
-
-@pytest.mark.long
-def test_calls_whose_prompt_was_never_seen_before_are_counted(
-    make_agent: MakeAgent, tmp_path: Path
-) -> None:
-    project = make_agent(PYTHON)
-    calls = tmp_path / "calls"
-    other = (
-        f"with open({str(calls)!r}, 'a+') as file:\n"
-        "    file.write('x')\n"
-        "    file.seek(0)\n"
-        "    if len(file.read()) > 24:\n"
-        "        words = ['Another prompt, about things that have nothing in common.']\n"
-    )
-    before, after = RESPONSES.split("request = ", 1)
-    project.write("agent.py", f"{before}{other}request = {after}")
-    project.commit()
-    done = project.ratchet("improve", "--no-ship")
-    assert "14 of 14 model calls had none of these prompts" in done.stdout
-
-
-TWO_AGENTS = """
-import json, os, sys, urllib.request
-question = json.load(sys.stdin)["input"]
-def ask(instructions, tool, text):
-    tools = [{"type": "function", "function": {"name": tool, "parameters": {}}}]
-    messages = [{"role": "system", "content": instructions}, {"role": "user", "content": text}]
-    request = urllib.request.Request(
-        os.environ["OPENAI_BASE_URL"] + "/chat/completions",
-        json.dumps({"model": "m", "messages": messages, "tools": tools}).encode(),
-        {"content-type": "application/json",
-         "authorization": "Bearer " + os.environ["OPENAI_API_KEY"]},
-    )
-    with urllib.request.urlopen(request) as response:
-        return json.load(response)["choices"][0]["message"]["content"]
-COMMON = "You are part of a system of agents. Hand over with a tool; never mention it. "
-number = question.split()[1]
-ask(COMMON + "You find out what is wanted. The question is number " + number, "hand_over", question)
-print(ask(COMMON + "You are the one who knows the prices of all products.", "look_up", question))
-"""
-
-
-@pytest.mark.long
-def test_each_agent_of_a_system_has_a_prompt_of_its_own(make_agent: MakeAgent) -> None:
-    project = make_agent(PYTHON)
-    project.write("agent.py", TWO_AGENTS)
-    project.commit()
-    found: Any = project.json("improve")
-    assert found["verdict"] == "promote"
-    with Store.open(f"sqlite:///{project.root}/.ratchet/ratchet.db") as store:
-        baseline = store.candidates.get(found["baseline_id"])
-        best = store.candidates.get(found["candidate_id"])
-    assert len(baseline.resources) == 2
-    (changed,) = best.changed_from(baseline)
-    assert "knows the prices" in baseline.resources[changed].text  # type: ignore[union-attr]
-
-
-@pytest.mark.long
-def test_a_command_is_improved_on_the_runners_of_a_server(
-    make_agent: MakeAgent, upstream: StubUpstream, tmp_path: Path
-) -> None:
-    """Prompts are discovered, replaced and proved at the server's gateway; the patch is here."""
-    project = make_agent('command = "sh agent.sh"\nmodel_base_url = "CLAUDE_URL"',
-                         AGENTS / "agent.sh", dialect="anthropic")  # fmt: skip
-    elsewhere = tmp_path / "elsewhere"
-    shutil.copytree(project.root, elsewhere, ignore=shutil.ignore_patterns(".git", ".ratchet"))
-    model = Upstream(name="simulated", dialect="anthropic", base_url=upstream.url)
-    server = RunningServer(
-        f"sqlite:///{tmp_path}/server.db", ServeSettings(port=0, upstreams=(model,))
-    )
-    runner = subprocess.Popen(
-        [sys.executable, "-m", "ratchet", "runner", "--server", server.url],
-        cwd=elsewhere,
-        env=os.environ,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        found = project.json("improve", "--server", server.url)
-    finally:
-        runner.terminate()
-        runner.wait(30)
-        server.stop()
-    assert (found["verdict"], found["baseline"], found["candidate"]) == ("promote", 0.0, 1.0)
-    assert "Output: " in project.git("show", f"{found['branch']}:agent.sh")

@@ -136,7 +136,7 @@ def test_without_traces_of_the_agent_its_status_names_those_there_are(
 def test_a_pause_is_shown_until_it_is_lifted(make_project: MakeProject) -> None:
     project = make_project(config=CONFIG + INLINE)
     paused = project.ratchet("autopilot", "pause", "--by", "ann", "--reason", "Release week.")
-    assert paused.stdout.strip() == "Paused. Releases are watched all the same."
+    assert paused.stdout.strip() == "Paused. Releases are still watched."
     found: Any = project.json("autopilot", "status")
     assert found["waits"] == "ann paused it. It goes on after: ratchet autopilot resume."
     said: Any = project.json("autopilot", "resume", "--by", "bob")
@@ -166,9 +166,9 @@ def test_explain_tells_a_cycle_move_by_move(make_project: MakeProject) -> None:
     assert (empty.returncode, "no decision to explain" in empty.stderr) == (2, True)
     put(project)
     told = project.ratchet("explain").stdout
-    assert told.startswith("Cycle c1c2c3c4\nIt began because of this: 30 of the 100")
+    assert told.startswith("Cycle c1c2c3c4\nIt began for this reason: 30 of the 100")
     assert "learn → approval, by bob: Rule 3." in told
-    assert "Unless something happens, its next state in 3.0 days is dropped." in told
+    assert "If nothing else happens, its next state, in 3.0 days, is dropped." in told
     unknown = project.ratchet("explain", "ffff")
     assert (unknown.returncode, "matches no decision" in unknown.stderr) == (2, True)
 
@@ -210,8 +210,8 @@ LATENCY = GuardrailResult(
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [
-        ({}, "at this rate, about 100 would decide"),
-        ({"e_value": 0.9}, "Nothing speaks for a gain so far"),
+        ({}, "about 100 at the current rate"),
+        ({"e_value": 0.9}, "So far there is no evidence for a gain"),
         ({"verdict": "promote", "e_value": 120.0}, "It may be shipped."),
         ({"verdict": "harm"}, "It is proved worse."),
         ({"verdict": "futile"}, "smaller than min_gain"),
@@ -260,4 +260,4 @@ def test_a_stage_says_why_it_is_undecided() -> None:
         "It is undecided: the evidence is at 3, and 100 are needed.",
     ]
     held = msgspec.structs.replace(found, verdict="inconclusive")
-    assert explain_stage(held)[-1].endswith("what is not proved is not shipped.")
+    assert explain_stage(held)[-1].endswith("A candidate that is not proved is not shipped.")

@@ -92,7 +92,7 @@ def test_traffic_becomes_a_dataset_that_grows(
     traces(sqlite_url, *(f"what do you know about {topic} today" for topic in TOPICS), begin=11)
     code, out, _ = ratchet("capture", "support")
     assert code == 0
-    assert "12 traces read: 4 tasks added, 2 expected answers found for tasks of it" in out
+    assert "12 traces read: 4 tasks added, 2 expected answers found for its tasks" in out
     (listed,) = ratchet_json("list")["datasets"]
     assert (listed["name"], listed["tasks"], listed["versions"]) == ("support", 8, 2)
     assert listed["reason"] == "4 tasks captured and 2 expected answers captured from traces"
@@ -169,7 +169,7 @@ def test_a_file_whose_splits_leak_is_reported_and_a_new_split_mends_it(
     file = tasks(tmp_path / "t.jsonl", *rows)
     code, out, _ = ratchet("import", "d", file)
     assert code == 0
-    assert "A group of tasks that says nearly the same is in several splits" in out
+    assert "A group of tasks that says nearly the same is spread over several splits" in out
     assert "one (train), two (test)" in out
     assert "one (train), two (test)" in ratchet_json("show", "d")["leak"]
     ratchet_json("split", "d", "--split", "0.5,0,0.5")
@@ -209,7 +209,7 @@ def test_a_dataset_is_split_anew_so_that_a_user_is_in_one_split(
         (["capture", "d", "--score", "<=x"], "'<=x' is not a score."),
         (["capture", "d", "--split", "1,2"], "'1,2' are not three shares."),
         (["import", "d", "missing.jsonl"], "missing.jsonl cannot be read"),
-        (["import", "d", "missing.txt"], "The ending of missing.txt names no format."),
+        (["import", "d", "missing.txt"], "The ending of missing.txt does not tell the format."),
     ],
 )
 def test_mistakes_are_one_sentence(ratchet: Ratchet, arguments: list[str], sentence: str) -> None:
@@ -289,7 +289,7 @@ def test_coverage_is_drawn_as_a_map(ratchet: Ratchet, sqlite_url: str, tmp_path:
     assert ratchet("import", "rooms", file)[0] == 0
     code, _, err = ratchet("show", "rooms", "--plot", "map.png")
     assert code == 2
-    assert "There are 0 live inputs, too few for a map: 50 are needed." in err
+    assert "There are 0 live inputs, too few for a map; 50 are needed." in err
     booking, refund = "book a <meeting> room for", "I want my money back, the parcel got lost,"
     traces(sqlite_url, *(f"{booking if n % 2 else refund} {n}" for n in range(60)))
     for name in ("map.png", "maps/map.html"):

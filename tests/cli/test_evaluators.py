@@ -108,7 +108,7 @@ def test_labels_make_an_opinion_decide_and_plot_its_reliability(
     project.json("eval", "--split", "all", "--limit", "80")
     unlabelled = project.ratchet("evaluators", "check", "--plot", "plot.png")
     assert unlabelled.returncode == 2
-    assert "no reliability diagram without labels" in unlabelled.stderr
+    assert "reliability diagram needs labels" in unlabelled.stderr
     label(project, 60)
     cards: Any = project.json("evaluators", "check", "--plot", "plot.png")["cards"]
     assert (cards[0]["verdict"], cards[0]["labels"]) == ("decides", 60)

@@ -81,7 +81,7 @@ def test_an_evaluator_with_a_typo_stops_the_run_before_it_learns(
     assert done.returncode == 2
     assert "The evaluator 'mistyped' failed on " in done.stderr
     assert (
-        "of the baseline's outputs: KeyError 'answr'. It is broken, the agent is not."
+        "of the baseline's outputs: KeyError 'answr'. The evaluator is broken, not the agent."
         in " ".join(done.stderr.split())
     )
     with Store.open(f"sqlite:///{project.root}/.ratchet/ratchet.db") as store:

@@ -105,7 +105,7 @@ def test_the_quickstart_runs_as_it_is_written(tmp_path: Path) -> None:
     assert outputs[0].startswith("unknown\n")
     assert "answer" in outputs[0].partition("\n")[2]
     assert "Proved better" in outputs[1]
-    assert "recompute as stated" in outputs[2]
+    assert "recompute to the stated numbers" in outputs[2]
 
 
 def test_the_agent_of_the_quickstart_with_40_tasks_ends_as_proved_or_not_proved(
@@ -148,7 +148,7 @@ def test_added_tasks_continue_the_comparison_until_it_is_proved(tmp_path: Path) 
     done = project.with_tasks(70).ratchet("improve")
     assert done.returncode == 0, done.stderr
     assert "of candidate" in done.stdout
-    assert "which was not proved, goes on." in done.stdout
+    assert "which was not proved, continues." in done.stdout
     second = project.json("improve")
     assert (second["run"], second["candidate_id"]) == (first["run"], first["candidate_id"])
     assert second["verdict"] == "promote"
@@ -200,7 +200,7 @@ def test_what_learning_has_used_is_never_a_test_task(tmp_path: Path) -> None:
     project.commit()
     done = project.ratchet("improve")
     assert done.returncode == 0, done.stderr
-    assert "of the test split are left out of it, since learning has used them." in done.stdout
+    assert "of the test split are left out, because learning has used them." in done.stdout
     second = splits(project, project.json("improve")["run"])
     assert second.version != first.version
     assert used.isdisjoint(task.id for task in second.split("test"))
@@ -282,7 +282,7 @@ def test_a_draft_request_says_not_proved_and_the_proof_takes_its_place(
     assert [sent.body["draft"] for sent in forge.sent if "draft" in (sent.body or {})] == [True]
     [request] = forge.requests
     assert request.title == "Not proved: change spelling for exact_match"
-    assert "**Not proved.** It looks better on 10 test tasks" in request.body
+    assert "**Not proved.** The candidate looks better on 10 test tasks" in request.body
     assert project.ratchet("ship", "--draft", env=token).returncode == 0
     assert len(forge.requests) == 1
 

@@ -203,11 +203,13 @@ def test_code_of_candidates_runs_in_the_sandbox_of_a_runner_that_has_one(
     without = machines.checkout(project, "without")
     (without / "ratchet.toml").write_text(config + '[sandbox]\nlevel = "none"\n')
     unable = machines.runner(without)
-    assert "It runs no candidates with code: The level 'none'" in unable.until("It holds version")
+    assert "It cannot run candidates with code: The level 'none'" in unable.until(
+        "It holds version"
+    )
     improving = machines.improve(project)
     sentence = improving.until("sandbox")
     assert "which candidates with code need (1 runner without one)" in sentence
-    unable.until("Candidates with code wait for other runners.")
+    unable.until("Candidates with code are left to other runners.")
     machines.runner(machines.checkout(project, "with"))
     found = result(improving)
     assert found["candidate"] > found["baseline"], "code was found, so it ran"

@@ -26,7 +26,7 @@ def frozen(project: Project) -> FrozenSet:
 
 def test_a_project_without_a_fixed_problem_has_no_frozen_set(make_project: MakeProject) -> None:
     project = make_project()
-    assert "No set is frozen" in project.ratchet("frozen", "list").stdout
+    assert "There is no frozen set" in project.ratchet("frozen", "list").stdout
     missing = project.ratchet("frozen", "show", "ab")
     assert missing.returncode == 2
     assert "This project has no frozen set 'ab'" in missing.stderr
@@ -110,6 +110,6 @@ def test_an_improvement_runs_the_frozen_sets_and_the_pull_request_says_what_they
     assert verified["ok"] is True
     releases: Any = project.json("releases")["releases"]
     text = Path(releases[0]["pull_request"]).read_text()
-    assert "### What was fixed before" in text
+    assert "### Problems fixed before" in text
     assert "| `Small numbers` | " in text
     assert "- `Small numbers`: fixed `f" in text

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -40,7 +39,7 @@ def test_prompts_in_code_are_declared_and_reach_the_model_unchanged(
         "changed prompt": True,
         "answer": True,
     }
-    assert "A changed text arrived in 2 of 2 calls" in json.dumps(said["findings"])
+    assert "The changed prompts arrived in 2 of 2 calls" in json.dumps(said["findings"])
     assert "prompts" not in shop.settings["agent"]
     assert shop.settings["run"] == {"import_per_candidate": True}
     source = (shop.root / "support/agent.py").read_text()
@@ -73,43 +72,6 @@ def test_a_prompt_in_a_settings_file_is_declared_there_and_no_code_changes(
     assert git(shop.root, "diff", "--name-only", "main").split() == ["ratchet.toml", "tasks.jsonl"]
 
 
-def test_what_cannot_be_declared_is_named_with_its_line_and_the_rest_is_declared(
-    tmp_path: Path, upstream: StubUpstream
-) -> None:
-    agent = AGENT.replace(
-        'return ask(f"{SYSTEM} Be {tone}.", question)',
-        """match question:
-                case "You are asked nothing at all.":
-                    return ""
-            return ask(f"{SYSTEM} Be {tone}.", question)""",
-    )
-    copy = 'OTHER = "Sort the question into order, refund or other. Say one word."'
-    agent = textwrap.dedent(agent).rstrip() + f"\n\n\n{copy}\n"
-    shop = repository(tmp_path, upstream, {**SHOP, "support/agent.py": agent})
-    said = shop.init("--declare", *COMMAND)
-    assert said["declared"] == ["system"]
-    places = {
-        (left["place"]["path"], left["place"]["line"]): left["why"] for left in said["left_alone"]
-    }
-    last = agent.lstrip().count("\n")
-    assert set(places) == {("support/agent.py", last), ("support/agent.py", 16)}
-    assert f"stands at support/agent.py:{last} too" in places["support/agent.py", 16]
-
-
-def test_a_command_declares_nothing_and_says_why(tmp_path: Path, upstream: StubUpstream) -> None:
-    script = """
-        body=$(printf '{"model":"m","messages":[{"role":"system","content":"You answer for us."},'\\
-        '{"role":"user","content":"%s"}]}' "$2")
-        curl -s "$OPENAI_BASE_URL/chat/completions" -H 'content-type: application/json' -d "$body" |
-        sed 's/.*"content": *"\\([^"]*\\)".*/\\1/'
-    """
-    shop = repository(tmp_path, upstream, {"agent.sh": script})
-    said = shop.init("--declare", "--", "sh", "agent.sh", "--question", "Where is my pan?")
-    assert said["declared"] == []
-    (left,) = said["left_alone"]
-    assert "the gateway replaces them" in left["why"]
-
-
 TESTS = """
     from pathlib import Path
 
@@ -138,20 +100,9 @@ def test_tests_that_the_wiring_breaks_are_reported(tmp_path: Path, upstream: Stu
     said = shop.init(*COMMAND)
     finding = said["findings"][-1]
     assert finding["holds"] is False
-    assert "exit code 1 (1 failed in) where it was 0 (1 passed in)" in finding["said"]
+    assert "exit code 1 (1 failed in) instead of 0 (1 passed in)" in finding["said"]
     shop.ratchet("init", "--undo")
     assert len(shop.init("--no-tests", *COMMAND)["findings"]) == 4
-
-
-def test_an_input_that_reaches_no_model_call_is_told(
-    tmp_path: Path, upstream: StubUpstream
-) -> None:
-    fixed = {"run.py": 'from support.agent import answer\nprint(answer("Where is my pan?"))\n'}
-    shop = repository(tmp_path, upstream, {**SHOP, **fixed})
-    done = shop.ratchet("init", "--yes", "--", sys.executable, "run.py")
-    assert done.returncode == 0, done.stderr
-    assert "every task would run the same" in " ".join(done.stdout.split())
-    assert "Not verified:" in done.stdout
 
 
 def test_an_input_that_was_not_given_is_refused_before_anything_runs(

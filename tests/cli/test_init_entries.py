@@ -42,33 +42,6 @@ PROGRAMS = {
         },
         {"ticker": "NVDA", "date": "2024-05-10"},
     ),
-    "a number is given as the number that the function got": Program(
-        """
-        import sys
-        from support.agent import ask
-        def order(number):
-            return ask("You look up orders.", f"order {number}")
-        if __name__ == "__main__":
-            print(order(int(sys.argv[1])))
-        """,
-        ("4711",),
-        {"entry": "main:order", "arguments": {"number": "{input}"}},
-        4711,
-    ),
-    "the number of what is looked up is the input where nothing else is": Program(
-        """
-        import sys
-        from support.agent import ask
-        TICKETS = {"4711": "My pan is lost."}
-        def answer(number):
-            return ask("You look up orders.", TICKETS[number])
-        if __name__ == "__main__":
-            print(answer(sys.argv[1]))
-        """,
-        ("4711",),
-        {"entry": "main:answer", "arguments": {"number": "{input}"}},
-        "4711",
-    ),
     "an object with the input in a field is the input": Program(
         """
         import sys
@@ -108,21 +81,6 @@ PROGRAMS = {
             "arguments": {"question": "{input}"},
             "construct": {"shop": "Blue"},
         },
-        QUESTION,
-    ),
-    "items of a generator are the output": Program(
-        """
-        import sys
-        from support.agent import ask
-        def answer(question):
-            yield ask("You answer first.", question)
-            yield ask("You answer second.", question)
-        if __name__ == "__main__":
-            for part in answer(sys.argv[1]):
-                print(part)
-        """,
-        (QUESTION,),
-        {"entry": "main:answer", "arguments": {"question": "{input}"}},
         QUESTION,
     ),
     "a function that prints and returns nothing is no entry, the one inside is": Program(

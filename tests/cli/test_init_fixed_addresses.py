@@ -181,35 +181,6 @@ def test_a_client_that_is_made_at_import_with_an_address_in_code_is_led_and_lear
     assert any(LEARNED.search(text) for text in sent)
 
 
-def test_a_command_with_an_async_client_of_openais_own_library(
-    tmp_path: Path, provider: StubUpstream
-) -> None:
-    shop = wired(
-        tmp_path,
-        {
-            "main.py": """
-                import asyncio, os, sys
-                from openai import AsyncOpenAI
-
-                async def main():
-                    client = AsyncOpenAI(base_url="GROQ/v1", api_key=os.environ["SHOP_KEY"])
-                    done = await client.chat.completions.create(model="deepseek-chat", messages=[
-                        {"role": "system", "content": "You answer for the shop."},
-                        {"role": "user", "content": sys.argv[1]}])
-                    print(done.choices[0].message.content)
-
-                asyncio.run(main())
-            """
-        },
-        GROQ=provider,
-    )
-    said = shop.init("--", sys.executable, "main.py", "Sell cup")
-    assert (said["mode"], said["agent"]["model_hosts"]) == ("command", [host(provider)])
-    assert holds(said) == ALL_VERIFIED
-    assert output_of(shop, "Sell mug") == "mug"
-    assert provider.seen[-1].header("authorization") == f"Bearer {OWN_KEY}"
-
-
 def test_each_of_two_hosts_gets_its_own_calls(
     tmp_path: Path, provider: StubUpstream, other_provider: StubUpstream
 ) -> None:
@@ -317,26 +288,6 @@ def test_an_agent_that_speaks_geminis_protocol_streams_and_learns(
     }
 
 
-def test_a_client_of_gemini_that_reads_its_variable_is_verified_without_a_call_of_the_model(
-    tmp_path: Path, provider: StubUpstream
-) -> None:
-    script = """
-        url="$GOOGLE_GEMINI_BASE_URL/v1beta/models/g:streamGenerateContent?alt=sse"
-        body=$(printf '{"systemInstruction":{"parts":[{"text":"You answer for the shop."}]},'\\
-        '"contents":[{"role":"user","parts":[{"text":"%s"}]}]}' "$1")
-        curl -s "$url" -H "x-goog-api-key: $GEMINI_API_KEY" -d "$body"
-    """
-    shop = wired(tmp_path, {"agent.sh": script}, NOWHERE=provider)
-    place = f"http://127.0.0.1:{provider.port}"
-    shop.environ |= {"GOOGLE_GEMINI_BASE_URL": place, "GEMINI_API_KEY": "g-of-the-owner"}
-    said = shop.init("--", "sh", "agent.sh", "Sell cup")
-    assert holds(said) == ALL_VERIFIED
-    assert len(provider.seen) == 1
-    output_of(shop, "Sell mug")
-    assert len(provider.seen) == 2
-    assert provider.seen[-1].header("x-goog-api-key") == "g-of-the-owner"
-
-
 def test_another_protocol_reaches_its_host_and_is_said_to_be_none_of_the_gateways(
     tmp_path: Path, provider: StubUpstream
 ) -> None:
@@ -360,20 +311,6 @@ def test_another_protocol_reaches_its_host_and_is_said_to_be_none_of_the_gateway
     assert "Bedrock's protocol" in why
     assert output_of(shop, "Sell mug") == "mug"
     assert provider.seen[-1].header("authorization") == "Bearer b"
-
-
-def test_the_owners_openai_key_stands_in_the_place_of_the_gateways(
-    tmp_path: Path, provider: StubUpstream
-) -> None:
-    files = {
-        **AT_IMPORT,
-        "shop.py": AT_IMPORT["shop.py"].replace("SHOP_KEY", "OPENAI_API_KEY"),
-    }
-    shop = wired(tmp_path, files, GROQ=provider)
-    shop.environ["OPENAI_API_KEY"] = "sk-of-the-owner"
-    shop.init("--", sys.executable, "main.py", "Sell cup")
-    assert output_of(shop, "Sell mug") == "mug"
-    assert provider.seen[-1].header("authorization") == "Bearer sk-of-the-owner"
 
 
 def test_a_contained_agent_reaches_no_other_host_and_sends_nothing_else_by_the_relay(

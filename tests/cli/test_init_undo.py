@@ -71,7 +71,7 @@ def test_doctor_says_that_all_is_there_and_reads_only(
     root = _project(tmp_path / "made")
     before = state_of(root)
     assert run(["doctor", str(root)]) == 0
-    assert "What the settings name is there." in capsys.readouterr().out
+    assert "Everything that the settings name exists." in capsys.readouterr().out
     assert state_of(root) == before
 
 

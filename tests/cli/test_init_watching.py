@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from tests import interpreters
 from tests.cli.simulated_model import simulated_model
 from tests.free_ports import free_port
 from tests.repositories import committed, git
@@ -69,14 +70,8 @@ class Wired:
         }
 
     def ratchet(self, *words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "ratchet", *words],
-            cwd=self.root,
-            env=self.environ,
-            capture_output=True,
-            text=True,
-            timeout=240,
-        )
+        command = [sys.executable, "-m", "ratchet", *words]
+        return interpreters.run(command, cwd=self.root, env=self.environ)
 
     def init(self, *words: str) -> dict[str, Any]:
         done = self.ratchet("init", "--json", *words)
@@ -131,6 +126,8 @@ def test_a_command_is_wired_by_its_outermost_function_with_the_input(
     done = shop.ratchet("run", "Where is my cup?", "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["rollouts"][0]["output"] == "cup?"
+    again = shop.ratchet("init", "--yes", "--", sys.executable, "-m", "support", "Where is my pan?")
+    assert (again.returncode, "ratchet init --undo" in again.stderr) == (2, True)
     assert shop.ratchet("init", "--undo").returncode == 0
     assert shop.branch == "main"
     assert git(shop.root, "rev-parse", "HEAD^{tree}") == before
@@ -160,7 +157,8 @@ def test_what_is_wired_learns_with_ten_answered_tasks_and_declares_nothing(
     assert "Output: " in shop.ratchet("diff", "source", "best").stdout
     undone = " ".join(shop.ratchet("init", "--undo").stdout.split())
     assert (
-        "The recorded run created last.txt, which stays. To remove it: rm -r -- last.txt" in undone
+        "The recorded run created last.txt, which is left there. To remove it: rm -r -- last.txt"
+        in undone
     )
     assert (shop.root / "last.txt").exists()
 
@@ -303,17 +301,16 @@ def test_a_variable_of_ones_own_that_names_the_models_host_without_a_version_is_
     assert upstream.seen[-1].target == "/v1/chat/completions"
 
 
-@pytest.mark.parametrize(("place", "absent"), [(".", ".answers"), ("$HOME", "~/.answers/last")])
 def test_rollouts_begin_without_the_answers_that_the_recorded_run_kept(
-    tmp_path: Path, upstream: StubUpstream, place: str, absent: str
+    tmp_path: Path, upstream: StubUpstream
 ) -> None:
-    script = f"""
-        cd "{place}"
+    script = """
+        cd "$HOME"
         mkdir -p .answers
-        [ -s .answers/last ] && {{ cat .answers/last; exit; }}
-        message="{{\\"role\\":\\"user\\",\\"content\\":\\"$1\\"}}"
+        [ -s .answers/last ] && { cat .answers/last; exit; }
+        message="{\\"role\\":\\"user\\",\\"content\\":\\"$1\\"}"
         curl -s "$OPENAI_BASE_URL/chat/completions" -H 'content-type: application/json' \\
-        -d "{{\\"model\\":\\"m\\",\\"messages\\":[$message]}}" > .answers/last
+        -d "{\\"model\\":\\"m\\",\\"messages\\":[$message]}" > .answers/last
         cat .answers/last
     """
     shop = repository(tmp_path, upstream, {"agent.sh": script})
@@ -321,42 +318,17 @@ def test_rollouts_begin_without_the_answers_that_the_recorded_run_kept(
     home.mkdir()
     shop.environ["HOME"] = str(home)
     shop.init("--", "sh", "agent.sh", "Where is my pan?")
-    assert shop.settings["agent"]["allow"]["absent"] == [absent]
+    assert shop.settings["agent"]["allow"]["absent"] == ["~/.answers/last"]
     for _ in range(2):
         before = len(upstream.seen)
         done = shop.ratchet("run", "Where is my pan?", "--json")
         assert done.returncode == 0, done.stderr
         assert len(upstream.seen) == before + 1
-    answers = (home if "HOME" in place else shop.root) / ".answers"
-    assert (answers / "last").exists()
+    assert (home / ".answers" / "last").exists()
     assert shop.ratchet("init", "--undo").returncode == 0
     again = shop.ratchet("init", "--yes", "--", "sh", "agent.sh", "Where is my pan?")
     assert again.returncode == 3
-    assert "clear the answers that it keeps" in " ".join(again.stderr.split())
-
-
-def test_a_program_that_mends_its_own_input_is_told_to_be_recorded_on_copies(
-    tmp_path: Path, upstream: StubUpstream
-) -> None:
-    script = """
-        grep -q broken "$1" || exit 0
-        message="{\\"role\\":\\"user\\",\\"content\\":\\"$(cat $1)\\"}"
-        body="{\\"model\\":\\"m\\",\\"messages\\":[$message]}"
-        curl -s "$OPENAI_BASE_URL/chat/completions" -H 'content-type: application/json' -d "$body"
-        echo mended > "$1"
-    """
-    files = {"mend.sh": script, "pan.txt": "The pan is broken."}
-    shop = repository(tmp_path, upstream, files)
-    done = shop.ratchet("init", "--yes", "--", "sh", "mend.sh", "pan.txt")
-    said = " ".join(done.stderr.split())
-    assert done.returncode == 3
-    assert "The recorded run changed pan.txt" in said
-    git(shop.root, "checkout", "pan.txt")
-    shop.init("--simulated", "--", "sh", "mend.sh", "pan.txt")
-    agent = shop.settings["agent"]
-    assert agent["command"] == "sh mend.sh {input}"
-    assert set(agent["allow"]["programs"]) == {"grep", "cat", "curl"}
-    assert (shop.root / "pan.txt").read_text() == "The pan is broken."
+    assert "clear any cached answers" in " ".join(again.stderr.split())
 
 
 def test_settings_that_rollouts_do_not_see_are_named_with_what_allows_them(
@@ -408,7 +380,7 @@ def test_an_agent_without_an_input_is_told_where_its_question_is_written(
         file.write('\n[[evaluators]]\nuse = "exact_match"\n')
     done = shop.ratchet("eval", "--split", "all")
     page = " ".join(done.stdout.split())
-    assert "All 10 tasks run the same: nothing in [agent] has a place for their input." in page
+    assert "All 10 tasks run the same: nothing in [agent] takes their input." in page
     for prompt in learned:
         assert prompt.removesuffix(")") in page
 
@@ -430,7 +402,7 @@ def test_what_an_agent_reports_to_others_need_not_be_allowed(
     metrics.close()
     said = " ".join(page.split())
     assert f"It tried localhost:{metrics.port}; denied." in said
-    assert "Without, it sent its model the same: rollouts need none of that." in said
+    assert "Without it, the agent sent its model the same, so rollouts do not need it." in said
     assert shop.settings["agent"]["allow"]["hosts"] == []
     ended = " ".join(shop.ratchet("run", "Where is my cup?").stdout.split())
     assert "It answered without it; if its answer lacks it, allow it with hosts" in ended
@@ -442,7 +414,7 @@ def test_a_websocket_is_refused_with_what_can_be_wired_instead(
     shop = repository(tmp_path, upstream, SHOP)
     done = shop.ratchet("init", "--url", "ws://127.0.0.1:8000/ws", "--data", '"Where is my pan?"')
     assert done.returncode == 2
-    assert "a task is sent by HTTP" in done.stderr
+    assert "tasks are sent over HTTP" in done.stderr
     assert "ratchet init -- COMMAND" in done.stderr
 
 
@@ -466,26 +438,6 @@ def test_a_branch_that_exists_is_refused_before_anything_runs(
     done = shop.ratchet("init", "--", "sh", "agent.sh", "Where is my pan?")
     assert "The branch ratchet/init exists" in done.stderr
     assert not (shop.root / "ran").exists()
-
-
-def test_a_second_wiring_is_refused_with_the_way_back(
-    tmp_path: Path, upstream: StubUpstream
-) -> None:
-    shop = repository(tmp_path, upstream, SHOP)
-    words = ("--", sys.executable, "-m", "support", "Where is my pan?")
-    shop.init(*words)
-    done = shop.ratchet("init", "--yes", *words)
-    assert done.returncode == 2
-    assert "ratchet init --undo" in done.stderr
-
-
-def test_a_dry_run_shows_the_files_and_writes_none(tmp_path: Path, upstream: StubUpstream) -> None:
-    shop = repository(tmp_path, upstream, SHOP)
-    words = ("--", sys.executable, "-m", "support", "Where is my pan?")
-    done = shop.ratchet("init", "--dry-run", *words)
-    assert done.returncode == 0, done.stderr
-    assert '+entry = "support.agent:answer"' in done.stdout
-    assert shop.is_clean
 
 
 def test_outside_of_git_the_files_are_written_in_place_and_taken_back(
@@ -527,9 +479,8 @@ def test_a_secret_in_the_command_is_written_nowhere(tmp_path: Path, upstream: St
     assert shop.is_clean
 
 
-@pytest.mark.parametrize("place", ["the environment", ".env"])
 def test_a_variable_with_the_whole_address_of_a_call_leads_to_the_gateway(
-    tmp_path: Path, upstream: StubUpstream, place: str
+    tmp_path: Path, upstream: StubUpstream
 ) -> None:
     script = """
         [ -n "$SHOP_ENDPOINT" ] || . ./.env
@@ -540,10 +491,7 @@ def test_a_variable_with_the_whole_address_of_a_call_leads_to_the_gateway(
     """
     shop = repository(tmp_path, upstream, {"agent.sh": script})
     address = f"{shop.environ.pop('OPENAI_BASE_URL')}/chat/completions"
-    if place == ".env":
-        (shop.root / ".env").write_text(f"SHOP_ENDPOINT={address}\n")
-    else:
-        shop.environ["SHOP_ENDPOINT"] = address
+    (shop.root / ".env").write_text(f"SHOP_ENDPOINT={address}\n")
     said = shop.init("--", "sh", "agent.sh", "Where is my pan?")
     assert shop.settings["agent"]["model_base_url"] == ["SHOP_ENDPOINT"]
     assert all(finding["holds"] for finding in said["findings"])

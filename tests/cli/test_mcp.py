@@ -11,6 +11,7 @@ from pathlib import Path
 from mcp.client import Client
 
 from ratchet._http import httpx2
+from tests import interpreters
 from tests.cli.conftest import CONFIG, INLINE, MakeProject
 from tests.cli.mcp_client import ask, given, refused
 from tests.cli.simulated_model import simulated_model
@@ -130,7 +131,7 @@ def test_the_entry_is_added_and_removed_and_nothing_else(make_project: MakeProje
     project.ratchet("mcp", "--uninstall")
     assert json.loads(file.read_text()) == others
     file.write_text('{"mcpServers": {"ratchet": {"command": "mine"}}}')
-    assert "another entry" in project.ratchet("mcp", "--install").stderr
+    assert "a different entry" in project.ratchet("mcp", "--install").stderr
     file.write_text("{")
     assert "cannot be read" in project.ratchet("mcp", "--install").stderr
 
@@ -206,7 +207,7 @@ def test_a_wiring_is_stopped_and_nothing_is_written(tmp_path: Path) -> None:
 def test_over_http_the_address_holds_a_secret_and_other_origins_are_refused(tmp_path: Path) -> None:
     root = library(tmp_path / "library")
     command = [sys.executable, "-m", "ratchet", "mcp", "--http", "0"]
-    with subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, text=True) as server:
+    with interpreters.Interpreter(command, cwd=root, stdout=subprocess.PIPE) as server:
         try:
             assert server.stdout is not None
             address = server.stdout.readline().strip()
@@ -223,9 +224,7 @@ def test_over_http_the_address_holds_a_secret_and_other_origins_are_refused(tmp_
             for headers in ({"Origin": "https://example.com"}, {"Host": "example.com"}):
                 assert httpx2.post(address, json={}, headers=headers).status_code in (403, 421)
             port = address.split(":")[2].partition("/")[0]
-            taken = subprocess.run(
-                [*command[:-1], port], cwd=root, capture_output=True, text=True, check=False
-            )
+            taken = interpreters.run([*command[:-1], port], cwd=root)
             assert f"Port {port} cannot be used" in taken.stderr
         finally:
             server.terminate()

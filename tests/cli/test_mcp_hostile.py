@@ -77,7 +77,7 @@ def test_what_the_project_prints_is_neither_the_answer_nor_the_error(
 
         project.write("agent.py", LOUD + "os._exit(0)\n")
         said = (await called(client, "diff", after="source"))[1].content[0].text
-        assert "ended with code 0, and gave no answer" in said
+        assert "ended with code 0 without an answer" in said
 
     ask(project.root, conversation)
 
@@ -321,7 +321,7 @@ TOOLS = {tool.name: tool.parameters for tool in Tools(Path(os.curdir)).all}
         ("List them: ratchet releases.", "List them: releases."),
         ("ratchet run --split all --limit 1", 'run {"split": "all", "limit": 1}'),
         ("ratchet traces --rollouts, then", 'traces {"rollouts": true}, then'),
-        ("Go on with `ratchet ship`.", "Go on with ship."),
+        ("Continue with `ratchet ship`.", "Continue with ship."),
         ("Label: ratchet label --experiment 1a2b.", "Label: ratchet label --experiment 1a2b."),
         ("Set it: ratchet improve --unsafe-no-sandbox", None),
         ("pip install 'agent-ratchet[mcp]'", None),

@@ -181,7 +181,7 @@ def test_a_job_that_does_not_heed_an_interrupt_is_ended_by_force(
 ) -> None:
     from ratchet.cli import mcp_jobs
 
-    monkeypatch.setattr(mcp_jobs, "STOP_S", 0.5)
+    monkeypatch.setattr(mcp_jobs, "STOP_TIMEOUT_S", 0.5)
     deaf = "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n"
     deaf += "open('deaf', 'w').close()\nwhile True:\n    pass\n"
     project = make_project(agent=deaf)

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from ratchet.cli.app import run
-from ratchet.observe.model_apis import DIALECTS
+from ratchet.observe.model_apis import MODEL_APIS
 from ratchet.store import Store
 from ratchet.types import (
     Activation,
@@ -28,7 +28,7 @@ from ratchet.types import (
 
 SYSTEM = "You are the assistant of {company}.\nToday is {date}.\nNever promise a refund."
 NAMING = "You name conversations in at most five words."
-CHAT = DIALECTS["openai", "chat/completions"]
+CHAT = MODEL_APIS["openai", "chat/completions"]
 
 Ratchet = Callable[..., tuple[int, str, str]]
 
@@ -237,7 +237,7 @@ def test_an_agent_that_nothing_is_known_of_is_told_how_to_become_known(
 ) -> None:
     code, out, _ = ratchet("discover", "--agent", "nobody")
     assert code == 0
-    assert "No call of nobody with a system prompt is recorded" in out
+    assert "There is no recorded call of nobody with a system prompt" in out
     assert "/gateway/nobody/openai/v1" in out
 
 
@@ -308,7 +308,7 @@ def test_switching_on_says_what_will_happen(ratchet: Ratchet, disk: Store) -> No
     code, out, _ = ratchet("on", "support")
     assert code == 0
     assert disk.agents.settings("support").substitute
-    assert "no candidate is active, so nothing is replaced until one is" in out
+    assert "nothing is replaced until a candidate is active" in out
     assert "ratchet prompts discover --agent support --register" in out
     disk.resources.put("support.short", PromptTemplate("Only {x}"))
     active = Candidate.of({"support.system": PromptTemplate("You are kind to everybody.")})

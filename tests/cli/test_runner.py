@@ -284,7 +284,7 @@ def here(place: Place, monkeypatch: pytest.MonkeyPatch) -> Place:
     ("arguments", "said"),
     [
         (("--agent", "a:b", "--command", "c"), "give --agent or --command"),
-        (("--command", "c", "--ray", "local"), "--ray is for agents in Python"),
+        (("--command", "c", "--ray", "local"), "--ray is for Python agents"),
         (("--command", "c", "--path", "src"), "--path is for agents in Python"),
         (("--command", "'"), "cannot be read"),
         (("--path", "src"), "--path needs --agent"),

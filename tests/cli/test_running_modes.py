@@ -6,22 +6,17 @@ The model is a simulator; the programs, the gateway and their processes are real
 from __future__ import annotations
 
 import json
-import shutil
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.cli.conftest import Project
-from tests.cli.test_any_language import MakeAgent, settings_of
+from tests.cli.test_any_language import MakeAgent
 from tests.cli.test_any_language import make_agent as make_agent
 from tests.cli.test_any_language import upstream as upstream
 from tests.free_ports import free_port
 from tests.node_packages import node
 from tests.server.gateway.upstreams import StubUpstream
-from tests.serving import RunningServer
 
 ASKS = """
 import json, os, sys, urllib.request
@@ -116,48 +111,6 @@ def test_a_service_in_node_is_started_and_asked(make_agent: MakeAgent, place: st
     assert ("one at a time: the service always listens on port" in said) == (
         place == "a fixed port"
     )
-
-
-@pytest.mark.long
-def test_a_started_service_is_improved_and_its_literal_is_patched(make_agent: MakeAgent) -> None:
-    project = make_agent(
-        f'url = "http://127.0.0.1:{free_port()}/chat"\nserve = "{node()} service.mjs"\n'
-        """body = '{"question": "{input}", "session": "s1"}'\noutput = "data.0.answer\""""
-    )
-    project.write("service.mjs", SERVICE)
-    project.commit()
-    found = project.json("improve")
-    assert (found["verdict"], found["baseline"], found["candidate"]) == ("promote", 0.0, 1.0)
-    patched = project.git("show", f"{found['branch']}:service.mjs")
-    assert "You answer for the shop." in patched
-    assert "Output: " in patched
-
-
-@pytest.mark.long
-def test_a_started_service_is_improved_on_the_runners_of_a_server(
-    make_agent: MakeAgent, upstream: StubUpstream, tmp_path: Path
-) -> None:
-    project = make_agent(
-        f'url = "http://127.0.0.1:{free_port()}/chat"\nserve = "{node()} service.mjs"\n'
-        """body = '{"question": "{input}", "session": "s1"}'\noutput = "data.0.answer\""""
-    )
-    project.write("service.mjs", SERVICE)
-    project.commit()
-    elsewhere = tmp_path / "elsewhere"
-    shutil.copytree(project.root, elsewhere, ignore=shutil.ignore_patterns(".git", ".ratchet"))
-    server = RunningServer(f"sqlite:///{tmp_path}/server.db", settings_of(upstream))
-    runner = subprocess.Popen(
-        [sys.executable, "-m", "ratchet", "runner", "--server", server.url],
-        cwd=elsewhere,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        found = project.json("improve", "--server", server.url)
-    finally:
-        runner.terminate()
-        runner.wait(30)
-        server.stop()
-    assert (found["verdict"], found["baseline"], found["candidate"]) == ("promote", 0.0, 1.0)
 
 
 def test_an_entry_with_arguments_runs(make_agent: MakeAgent, upstream: StubUpstream) -> None:

@@ -167,7 +167,7 @@ def test_improve_opens_the_request_and_rollback_closes_it(
     done = project.ratchet("rollback", env=token)
     assert done.returncode == 0, done.stderr
     assert request.state == "closed"
-    assert "takes back release" in request.comments[0]
+    assert "reverts release" in request.comments[0]
     assert _releases(project, token)[0]["state"] == "rolled_back"
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ratchet.cli import traces as listing
@@ -155,7 +155,6 @@ def test_parents_that_make_no_sense_lose_no_span(
     parents=st.lists(st.tuples(st.integers(0, 9), st.integers(-1, 12)), max_size=30),
     folded=st.booleans(),
 )
-@settings(max_examples=50, deadline=None)
 def test_every_span_is_shown_once_or_counted(parents: list[tuple[int, int]], folded: bool) -> None:
     spans = [
         span(str(id), None if parent < 0 else str(parent), name=f"n{id % 2}")
@@ -233,7 +232,9 @@ def test_traces_are_listed_and_filtered(capsys: Output, url: str) -> None:
 def test_an_order_goes_over_all_pages_and_says_how_far_it_looked_when_there_are_more(
     capsys: Output, sqlite_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stored_traces, "LOOK_BACK", 200)  # as many as are summed up at once
+    monkeypatch.setattr(
+        stored_traces, "MAX_TRACES_EXAMINED", 200
+    )  # as many as are summed up at once
     took = {f"{n:032x}": (900 if n == 0 else n * 7 % 500) for n in range(900)}
     with Store.open(sqlite_url) as store:
         store.spans.put(

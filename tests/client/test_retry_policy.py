@@ -2,86 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from ratchet.client.call import ApiRequest, ApiResponse, Steps, batches, get
+from ratchet.client.call import ApiRequest, Steps, batches, get
 from ratchet.client.events import EventStream
 from ratchet.client.failures import RequestRefused, ServerUnreachable
-from ratchet.client.retry_policy import LONGEST_PAUSE_S, RetryPause, with_retries
-from ratchet.types import InputError, RatchetError, StoreError
+from ratchet.types import InputError, StoreError
 
 AWAY = ServerUnreachable(reason="refused", place="http://server")
 BUSY = RequestRefused(status=503, detail="busy")
 WRONG = RequestRefused(status=422, detail="wrong")
-GOOD = ApiResponse(status=200, headers={}, body=b"1", place="http://server")
 
 
 def once() -> Steps[int]:
     answer = yield get("a")
     return answer.read(int)
-
-
-def go(
-    steps: Steps[Any], came: Sequence[Any], patience_s: float, luck: float = 1.0
-) -> tuple[Any, float, int]:
-    """Go through a call against scripted answers: its result, the time it took, requests sent."""
-    now, sent, script = 0.0, 0, list(came)
-    course = with_retries(steps, patience_s, clock=lambda: now, jitter=lambda: luck)
-    answer: Any = None
-    try:
-        while True:
-            wanted = course.send(answer)
-            if isinstance(wanted, RetryPause):
-                now += wanted.seconds
-                answer = None
-            else:
-                sent += 1
-                answer = script.pop(0) if len(script) > 1 else script[0]
-    except StopIteration as end:
-        return end.value, now, sent
-    except RatchetError as error:
-        return error, now, sent
-
-
-def test_it_waits_longer_each_time_and_gives_up_in_time() -> None:
-    error, took, sent = go(once(), [AWAY], 30.0)
-    assert isinstance(error, StoreError)
-    assert took == pytest.approx(0.1 + 0.2 + 0.4 + 0.8 + 1.6 + 3.2 + 4 * LONGEST_PAUSE_S, abs=4.0)
-    assert took <= 30.0
-    assert sent == 11
-
-
-def test_patience_begins_anew_with_each_request_of_a_call() -> None:
-    def twice() -> Steps[int]:
-        first = yield get("a")
-        second = yield get("b")
-        return first.read(int) + second.read(int)
-
-    result, took, sent = go(twice(), [AWAY, AWAY, AWAY, GOOD, AWAY, AWAY, AWAY, GOOD], 1.0)
-    assert (result, sent) == (2, 8)
-    assert took == pytest.approx(1.4)
-
-
-def test_what_cannot_pass_is_told_at_once() -> None:
-    for failure in (WRONG, ServerUnreachable(reason="certificate", final=True)):
-        error, took, sent = go(once(), [failure], 30.0)
-        assert isinstance(error, RatchetError)
-        assert (took, sent) == (0.0, 1)
-
-
-def test_a_call_may_go_on_after_an_error() -> None:
-    def either() -> Steps[str]:
-        try:
-            yield get("a")
-        except InputError:
-            answer = yield get("b")
-            return str(answer.read(int))
-        return "a"
-
-    assert go(either(), [WRONG, GOOD], 1.0)[0] == "1"
 
 
 def test_items_are_sent_in_parts_that_fit(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ratchet.curate.files import FORMATS, read_dataset_file, write_dataset_file
@@ -52,7 +52,6 @@ def path_of(folder: Path, format: str) -> Path:
 
 
 @pytest.mark.parametrize("format", FORMATS)
-@settings(deadline=None, max_examples=25)
 @given(dataset=datasets())
 def test_what_is_written_is_read_back_equal(
     format: str, dataset: Dataset, tmp_path_factory: pytest.TempPathFactory
@@ -104,21 +103,6 @@ def test_bad_records_are_named_by_line_and_the_others_read(tmp_path: Path) -> No
         assert why in read.bad[at]
 
 
-def test_a_field_of_ten_megabytes_is_read_and_a_longer_line_named(tmp_path: Path) -> None:
-    long = "x" * (10 * 1024 * 1024)
-    path = lines(
-        tmp_path / "d.jsonl",
-        {"id": "a", "input": long},
-        {"id": "b", "input": long * 2},
-        {"id": "c", "input": "y"},
-    )
-    read = read_dataset_file(path)
-    assert [task.id for task in read.tasks] == ["a", "c"]
-    assert read.tasks[0].input == long
-    assert len(read.bad) == 1
-    assert read.bad[0].startswith(f"{path}:2: the line has more than")
-
-
 def test_rows_of_csv_from_elsewhere_are_tasks_of_text(tmp_path: Path) -> None:
     path = tmp_path / "faq.csv"
     with path.open("w", newline="", encoding="utf-8") as file:
@@ -133,7 +117,7 @@ def test_rows_of_csv_from_elsewhere_are_tasks_of_text(tmp_path: Path) -> None:
         ("Où?", None, {}),
     ]
     assert read.bad == (
-        f"{path}:5: the row has 1 cells, and the header 3 (separated by commas).",
+        f"{path}:5: the row has 1 cell, but the header has 3 (separated by commas).",
         f"{path}:6: the row contains bytes that are not text in the file's encoding.",
     )
 
@@ -207,7 +191,7 @@ def test_a_failed_export_leaves_the_file_that_was_there(tmp_path: Path) -> None:
 
 
 def test_an_unknown_ending_and_an_unknown_format_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="names no format"):
+    with pytest.raises(InputError, match="does not tell the format"):
         read_dataset_file(tmp_path / "d.xyz")
     with pytest.raises(InputError, match="no format 'excel'"):
         read_dataset_file(tmp_path / "d.xyz", "excel")

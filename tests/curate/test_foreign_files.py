@@ -93,7 +93,7 @@ def test_labels_are_read_in_the_encoding_of_their_file(tmp_path: Path) -> None:
         tmp_path, "l.jsonl", '{"trace_id": "t", "value": 1, "comment": "très bien"}\n', "utf-16"
     )
     (label,) = read_labels(path, "ann", said.append)
-    assert (label.comment, said) == ("très bien", ["It is read as UTF-16-LE."])
+    assert (label.comment, said) == ("très bien", ["The file is read as UTF-16-LE."])
 
 
 def test_a_broken_byte_costs_its_line_and_is_never_replaced(tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ def test_columns_may_be_separated_otherwise_and_it_is_said(
         ('"a"b,x', "at column 4 text follows a closing quote"),
         ('"a" ,x', "at column 4 text follows a closing quote"),
         ('x,"two\nlines" more', "at line 4, column 7 text follows a closing quote"),
-        ("x,y,z", "3 cells, and the header 2 (separated by commas)"),
+        ("x,y,z", "3 cells, but the header has 2 (separated by commas)"),
     ],
 )
 def test_a_row_that_reading_would_alter_is_refused_with_its_place(
@@ -171,7 +171,7 @@ def test_a_quote_that_is_never_closed_is_named_where_it_opens(tmp_path: Path) ->
     path = written(tmp_path, "d.csv", 'input,expected\na,b\nc,"d\ne,f\n')
     read = read_dataset_file(path)
     assert [task.input for task in read.tasks] == ["a"]
-    assert read.bad == (f"{path}:3: not CSV: at column 3 a quote is opened that is never closed.",)
+    assert read.bad == (f"{path}:3: not CSV: at column 3 a quote is opened but never closed.",)
 
 
 def test_columns_of_one_name_are_refused_and_those_without_are_named_by_place(
@@ -204,7 +204,7 @@ def test_a_key_that_is_there_twice_is_refused_with_its_place(
     assert [task.input for task in read.tasks] == ([0] if name == "d.jsonl" else [0, 4])
     assert len(read.bad) == 1
     assert read.bad[0].startswith(f"{path}:{line}: the key ")
-    assert f"is there again at {place}" in read.bad[0]
+    assert f"occurs again at {place}" in read.bad[0]
     assert [unit.line for unit in read_values(path) if unit.error] == [line]
 
 

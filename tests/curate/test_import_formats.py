@@ -17,7 +17,7 @@ from ratchet.curate.importing import (
     format_of,
 )
 from ratchet.curate.importing.cell_values import structured
-from ratchet.curate.importing.records import span_id_of, trace_id_of, unix_ns
+from ratchet.curate.importing.records import trace_id_of, unix_ns
 from ratchet.observe.dialects import names
 from ratchet.store.usage import call_of
 from ratchet.types import Span
@@ -104,19 +104,6 @@ def test_a_conversation_is_a_trace_with_its_calls_and_tools(value: Any, format: 
     assert agent.attributes["ratchet.import.time"] == "made up"
 
 
-def test_ids_follow_from_the_content_and_from_what_the_source_says() -> None:
-    named = {**OPENAI, "conversation_id": "c-17", "agent": "Help Desk"}
-    one = read(named)
-    assert one == read(json.loads(json.dumps(named)))
-    assert one.spans[0].span.attributes["gen_ai.conversation.id"] == "c-17"
-    assert one.spans[0].agent == "Help-Desk"
-    assert read(OPENAI).spans[0].span.trace_id != one.spans[0].span.trace_id
-    later = ImportContext(at_ns=CONTEXT.at_ns + 10**15)
-    assert [r.span.span_id for r in read(named, None, later).spans] == [
-        r.span.span_id for r in one.spans
-    ]
-
-
 def test_other_tools_names_for_roles_and_times_of_messages_are_understood() -> None:
     talk = {
         "conversations": [
@@ -155,21 +142,6 @@ def test_a_long_conversation_does_not_take_space_with_the_square_of_its_length()
 def test_what_is_no_conversation_is_told_of(value: Any, why: str) -> None:
     with pytest.raises(FormatMismatch, match=why):
         FORMATS["openai"].read(value, CONTEXT)
-
-
-def test_a_trajectory_is_a_rollout_that_ended_with_a_score() -> None:
-    value = {**OPENAI, "reward": 0.75, "rewards": {"style": 3}, "task_id": "t9"}
-    assert format_of(value) == "trajectories"
-    found = read(value, None, ImportContext(agent="solver", at_ns=CONTEXT.at_ns))
-    (rollout,) = found.rollouts
-    assert (rollout.status, rollout.queue, rollout.task_id) == ("succeeded", "solver", "t9")
-    assert (rollout.input, rollout.output) == ("What is 6 times 7?", "It is 42.")
-    assert {(score.evaluator, score.value, score.unit) for _, score in found.scores} == {
-        ("reward", 0.75, ""),
-        ("style", 3.0, "points"),
-    }
-    assert {record.rollout_id for record in found.spans} == {rollout.id}
-    assert {id for id, _ in found.scores} == {rollout.id}
 
 
 def test_equal_trajectories_of_a_group_are_as_many_rollouts() -> None:
@@ -373,18 +345,6 @@ PHOENIX = {
 }
 
 
-def test_a_span_of_phoenix_has_its_own_ids_and_the_names_of_the_span_model() -> None:
-    assert format_of(PHOENIX) == "phoenix"
-    (span,) = spans(PHOENIX)
-    assert (span.trace_id, span.span_id) == tuple(PHOENIX["context"].values())  # type: ignore[attr-defined]
-    assert span.parent_id == "00f067aa0ba902b7"
-    assert span.start_ns == 1_777_716_000_000_001_000
-    assert span.attributes["gen_ai.operation.name"] == "chat"
-    assert span.attributes["gen_ai.conversation.id"] == "s2"
-    assert json.loads(span.attributes["gen_ai.input.messages"])[0]["parts"][0]["content"] == "q"
-    assert span.events[0].name == "exception"
-
-
 def test_rows_of_phoenix_data_frames_are_the_same_spans() -> None:
     row = {
         "name": "ChatCompletion",
@@ -423,29 +383,6 @@ TOOL = {
     "attributes.tool.parameters": {"city": {"type": "string"}},
     "attributes.metadata": {"user": {"tier": 1}},
 }
-
-
-def test_attributes_of_phoenix_that_are_json_stay_whole() -> None:
-    nested = {
-        **{key: value for key, value in TOOL.items() if not key.startswith("attributes.")},
-        "attributes": {
-            "input": {"value": TOOL["attributes.input.value"], "mime_type": "application/json"},
-            "output": {"value": TOOL["attributes.output.value"]},
-            "tool": {"name": "weather", "parameters": TOOL["attributes.tool.parameters"]},
-            "metadata": TOOL["attributes.metadata"],
-        },
-    }
-    printed = {  # as pandas writes CSV
-        key: repr(value) if isinstance(value, dict) else value for key, value in TOOL.items()
-    }
-    for row in (TOOL, nested, printed):
-        (span,) = spans(row)
-        assert span.attributes["input.value"] == TOOL["attributes.input.value"]
-        assert span.attributes["output.value"] == TOOL["attributes.output.value"]
-        assert json.loads(span.attributes["tool.parameters"]) == {"city": {"type": "string"}}
-        assert json.loads(span.attributes["metadata"]) == {"user": {"tier": 1}}
-        arguments = json.loads(span.attributes["gen_ai.tool.call.arguments"])
-        assert arguments == {"city": "Paris", "days": [{"n": 1}]}
 
 
 def test_rows_of_phoenix_are_the_same_spans_as_pandas_and_numpy_print_them() -> None:
@@ -583,26 +520,6 @@ def mlflow(**changes: Any) -> dict[str, Any]:
     return {"info": info, "data": {"spans": [first, second, {"name": "bare"}]}, **changes}
 
 
-def test_a_trace_of_mlflow_is_read_with_its_assessments() -> None:
-    assert format_of(mlflow()) == "mlflow"
-    found = read(mlflow())
-    agent, call = (record.span for record in found.spans)
-    assert agent.trace_id == call.trace_id == "b4753ad13611ef26ccaaf0bfc58a39db"
-    assert (agent.span_id, agent.parent_id) == ("29f6371fadb865cb", None)
-    assert call.parent_id == agent.span_id
-    assert agent.attributes["gen_ai.operation.name"] == "invoke_agent"
-    assert json.loads(agent.attributes["ratchet.input"]) == {"q": "hello"}
-    assert call.attributes["gen_ai.request.model"] == "m1"
-    assert call.attributes["gen_ai.usage.output_tokens"] == 1
-    assert call.attributes["gen_ai.conversation.id"] == "s3"
-    assert call.attributes["gen_ai.response.finish_reasons"] == ["stop"]
-    assert (call.status, call.message) == ("error", "ValueError: no")
-    assert call.events[0].time_ns == 1795264273782850560
-    (thumb,) = found.feedback
-    assert (thumb.kind, thumb.value, thumb.span_id) == ("thumbs", 1.0, call.span_id)
-    assert found.skipped == ("span 3: it has no span_id",)
-
-
 def test_rows_and_the_older_form_of_mlflow_are_read_too() -> None:
     whole = mlflow()
     ids = [record.span.span_id for record in read(whole).spans]
@@ -655,15 +572,6 @@ def test_rows_and_the_older_form_of_mlflow_are_read_too() -> None:
 )
 def test_moments_are_understood_in_every_unit(given: Any, found: int | None) -> None:
     assert unix_ns(given) == found
-
-
-def test_ids_of_opentelemetry_are_kept_and_others_are_made_into_such() -> None:
-    assert (
-        trace_id_of("x", "0AF7651916cd43dd8448eb211c80319c") == "0af7651916cd43dd8448eb211c80319c"
-    )
-    assert len(trace_id_of("x", "mine")) == 32
-    assert trace_id_of("x", "0" * 32) != "0" * 32
-    assert len(span_id_of("x", 17)) == 16
 
 
 NAMES = (
@@ -756,16 +664,3 @@ def test_rows_of_others_are_not_taken_for_langfuses() -> None:
     assert format_of(row) == "mlflow"
     assert format_of({**BLOB, "messages": OPENAI["messages"]}) == "langfuse"
     assert format_of({"id": 1, "user_id": "u", **OPENAI}) == "openai"
-
-
-def test_a_trajectory_without_a_reward_is_a_conversation() -> None:
-    for key in ("reward", "scores"):
-        value = {**OPENAI, key: None}
-        assert format_of(value) == "openai"
-        assert len(read(value).spans) == 4
-
-
-def test_a_prompt_and_its_completion_are_a_conversation() -> None:
-    value = {"prompt": "hi", "completion": "hello"}
-    assert format_of(value) == "openai"
-    assert spans(value)[0].attributes["ratchet.output"] == '"hello"'

@@ -7,12 +7,11 @@ from collections.abc import Sequence
 
 import pytest
 from benchmarks.parts.datasets.made_texts import made_texts
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ratchet.curate import near_duplicate_groups, split_tasks
-from ratchet.curate.near_duplicates import TEMPLATE
-from ratchet.types import Dataset, Split, Task
+from ratchet.types import Split, Task
 
 FRACTIONS: dict[Split, float] = {"train": 0.4, "val": 0.2, "test": 0.4}
 
@@ -88,37 +87,6 @@ def test_a_text_between_two_does_not_join_those_that_differ_in_a_name() -> None:
     assert groups[3] != groups[0]
 
 
-def test_the_values_of_a_template_stay_apart() -> None:
-    words = [
-        "apple",
-        "bridge",
-        "candle",
-        "dolphin",
-        "engine",
-        "forest",
-        "garden",
-        "hammer",
-        "island",
-        "jacket",
-    ]
-    frame = "Decide whether the following term is used in formal letters of our company: {}"
-    groups = near_duplicate_groups([frame.format(word) for word in words])
-    assert groups == list(range(len(words)))
-    few = near_duplicate_groups([frame.format(word) for word in words[: TEMPLATE - 1]])
-    assert set(few) == {0}, "a few are taken for rewordings of one text"
-
-
-def test_copies_of_a_templates_value_are_found_among_the_others() -> None:
-    rng = random.Random(1)
-    values = ["".join(rng.choices("bcdfghklmnprstvwz", k=9)) for _ in range(400)]
-    frame = "Decide whether the following term is used in formal letters of our company: {}"
-    texts = [frame.format(value) for value in values]
-    copies = [f"Hello! {texts[n].lower()} Thank you" for n in range(0, 400, 40)]
-    groups = near_duplicate_groups([*texts, *copies])
-    assert groups[:400] == list(range(400))
-    assert groups[400:] == list(range(0, 400, 40))
-
-
 def test_planted_copies_are_never_in_two_splits() -> None:
     made = made_texts(40, random.Random(5))
     tasks = [Task(str(n), {"message": one.text}) for n, one in enumerate(made)]
@@ -134,7 +102,6 @@ def test_planted_copies_are_never_in_two_splits() -> None:
     assert [found for found in merged.values() if len(found) > 1] == []
 
 
-@settings(deadline=None)
 @given(st.lists(st.text(max_size=30), max_size=12))
 def test_any_text_can_be_grouped_and_leads_or_follows_one_before_it(texts: Sequence[str]) -> None:
     groups = near_duplicate_groups(texts)
@@ -142,29 +109,6 @@ def test_any_text_can_be_grouped_and_leads_or_follows_one_before_it(texts: Seque
     assert all(groups[leader] == leader for leader in groups)
     twice = near_duplicate_groups([*texts, *texts])
     assert twice[len(texts) :] == twice[: len(texts)]
-
-
-def test_given_splits_stay_and_copies_join_them() -> None:
-    known = [Task(f"k{n}", f"a question about topic number {n}") for n in range(30)]
-    first: Dataset = split_tasks(known, name="d", fractions=FRACTIONS)
-    moved = dict.fromkeys(first.splits, "val")
-    copies = [Task(f"c{n}", f"Hi! A question about topic number {n}, please") for n in range(30)]
-    both = split_tasks([*copies, *known], name="d", fractions=FRACTIONS, fixed=moved)  # type: ignore[arg-type]
-    assert set(both.splits.values()) == {"val"}
-
-
-def test_a_conversation_and_a_user_are_never_in_two_splits() -> None:
-    tasks = [
-        Task(f"{n}", f"something else {n}", metadata={"user": f"u{n % 7}"} if n % 2 else {})
-        for n in range(140)
-    ]
-    splits = split_tasks(tasks, name="d", fractions=FRACTIONS, group_by="user").splits
-    by_user: dict[str, set[str]] = {}
-    for task in tasks:
-        if task.metadata:
-            by_user.setdefault(task.metadata["user"], set()).add(splits[task.id])
-    assert all(len(found) == 1 for found in by_user.values())
-    assert set(splits.values()) == {"train", "val", "test"}
 
 
 def test_inputs_that_differ_in_a_sign_or_an_operator_are_not_one_group() -> None:
@@ -182,3 +126,12 @@ def test_inputs_that_differ_in_a_sign_or_an_operator_are_not_one_group() -> None
             for salt in "pqrstuvwxyz"
         }
         assert any(len(set(splits)) == 2 for splits in found), (one, other)
+
+
+def test_given_splits_stay_and_copies_join_them() -> None:
+    known = [Task(f"k{n}", f"a question about topic number {n}") for n in range(30)]
+    first = split_tasks(known, name="d", fractions=FRACTIONS)
+    moved = dict.fromkeys(first.splits, "val")
+    copies = [Task(f"c{n}", f"Hi! A question about topic number {n}, please") for n in range(30)]
+    both = split_tasks([*copies, *known], name="d", fractions=FRACTIONS, fixed=moved)  # type: ignore[arg-type]
+    assert set(both.splits.values()) == {"val"}

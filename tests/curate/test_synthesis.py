@@ -14,7 +14,7 @@ from ratchet.curate.synthesis import CoachSolver, Oracle, SolverAgreement, Synth
 from ratchet.curate.synthesis.boundary import BoundaryValues
 from ratchet.curate.synthesis.input_schema import infer_schema, loosened
 from ratchet.curate.synthesis.sample import Sample
-from ratchet.curate.synthesis.slots import RecombinedSlots, find_templates
+from ratchet.curate.synthesis.slots import find_templates
 from ratchet.types import Dataset, InputError, Split, Task
 
 CITIES = ("Paris", "New York", "Rome", "Oslo", "Bern", "Lima")
@@ -39,13 +39,6 @@ def weather(count: int = 6) -> list[Task]:
 
 def made(tasks: list[Task], count: int, **options: Any) -> Synthesis:
     return asyncio.run(synthesize(dataset_of(tasks), count, **options))
-
-
-def test_templates_are_found_with_their_slots() -> None:
-    (template,) = find_templates(weather())
-    assert template.parts == ("What is the weather in ", " on ", "?")
-    assert ("New York", "Friday") in template.values
-    assert template.fill(("Rome", "Sunday")) == "What is the weather in Rome on Sunday?"
 
 
 def test_texts_without_a_common_form_have_no_template() -> None:
@@ -248,10 +241,3 @@ def test_an_inferred_schema_fits_its_examples_and_knows_bounds_and_choices() -> 
     assert all(Draft202012Validator(schema).is_valid(value) for value in values)
     assert Draft202012Validator(loosened(schema)).is_valid({"n": 99, "kind": "new"})
     assert not Draft202012Validator(loosened(schema)).is_valid({"n": "text", "kind": "a"})
-
-
-def test_slots_end_when_every_combination_is_made() -> None:
-    drawn = RecombinedSlots(weather(3), random.Random(0))
-    first = asyncio.run(drawn.draw(100))
-    assert len(first) == 6  # three cities and days make nine, and three are there
-    assert asyncio.run(drawn.draw(100)) == []

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from ratchet.curate.split import split_tasks
-from ratchet.curate.usual_split import SHARES, usual_split
+from ratchet.curate.usual_split import LARGE_FILE_SHARES, usual_split
 from ratchet.types import InputError, Split, Task
 
 
@@ -20,19 +20,11 @@ def counts(tasks: list[Task], roles: dict[str, Split] | None = None) -> dict[str
     return dict(Counter(dataset.splits.values()))
 
 
-@pytest.mark.parametrize(
-    ("count", "train", "val", "test"),
-    [(3, 1, 1, 1), (5, 2, 1, 2), (10, 4, 1, 5), (40, 16, 4, 20), (80, 32, 8, 40)],
-)
-def test_half_of_a_small_file_is_for_test(count: int, train: int, val: int, test: int) -> None:
-    assert counts(made(count)) == {"train": train, "val": val, "test": test}
-
-
 def test_the_share_of_test_falls_without_a_step_to_that_of_a_large_file() -> None:
     assert [counts(made(count))["test"] for count in (100, 110, 124)] == [50, 50, 50]
     tasks = made(125)
     large = usual_split(tasks, name="d", enough=365, near_duplicates=False)
-    usual = split_tasks(tasks, name="d", fractions=SHARES, near_duplicates=False)
+    usual = split_tasks(tasks, name="d", fractions=LARGE_FILE_SHARES, near_duplicates=False)
     assert large.splits == usual.splits
 
 
@@ -57,13 +49,6 @@ def test_new_tasks_are_for_test_until_there_are_enough_and_the_others_keep_their
     assert new[:10] == ["test"] * 10
     assert set(new[10:]) == {"train", "val", "test"}
     assert more.reason.startswith("10 new ones are for test")
-
-
-def test_learning_keeps_a_quarter() -> None:
-    first = usual_split(made(5), name="d", enough=365, near_duplicates=False)
-    many = counts(made(105), first.splits)
-    assert many["test"] < 95
-    assert many["train"] > 5
 
 
 def test_what_resembles_a_task_of_learning_is_not_for_test() -> None:

@@ -92,7 +92,7 @@ def test_a_candidate_is_approved_and_the_autopilot_is_told(
 ) -> None:
     server = serve(project)
     page = opened(server.url)
-    page.get_by_text("a proved candidate waits for your approval").click()
+    page.get_by_text("a proved candidate is waiting for your approval").click()
     page.get_by_role("button", name="Approve …").click()
     dialog = page.get_by_role("alertdialog")
     dialog.get_by_text("Worse for “refunds”").wait_for()  # the harm, the change and who does it

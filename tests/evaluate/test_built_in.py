@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ratchet.evaluate import (
@@ -182,13 +182,11 @@ def test_numeric_tolerance(options: Any, output: Any, expected: Any, score: floa
 
 
 @given(st.integers(-(10**12), 10**12), st.sampled_from(["{:,}", "{}", "a {:,} b", "= {:.1f}"]))
-@settings(deadline=None)
 def test_numeric_reads_what_python_writes(number: int, form: str) -> None:
     assert value(numeric(), form.format(number), number) == 1
 
 
 @given(st.text("0123456789,.-+eE ", max_size=60))
-@settings(deadline=None)
 def test_numeric_reads_any_text(text: str) -> None:
     assert value(numeric(), text, 1) in (0, 1)
 

@@ -82,8 +82,8 @@ def test_without_a_sandbox_there_is_no_score(monkeypatch: pytest.MonkeyPatch) ->
     [
         (None, "no tests"),
         ([], "no tests"),
-        ([3], "neither source nor an object"),
-        ([{"args": [1]}], "neither source nor an object"),
+        ([3], "must be source code, or an object"),
+        ([{"args": [1]}], "must be source code, or an object"),
         (CASES, "need the option `function`"),
         (["assert True"] * 101, "more than 100 tests"),
     ],

@@ -91,7 +91,7 @@ def test_expected_calls_may_be_in_the_metadata() -> None:
     assert got.value == 1
     assert "no expected tool calls" in judged(tool_calls(), BOOKED).error
     for wrong in ([3], "Booked!", [{"tool": "search"}]):
-        assert "no list of names or objects" in judged(tool_calls(), BOOKED, wrong).error
+        assert "not a list of names or of objects" in judged(tool_calls(), BOOKED, wrong).error
 
 
 def test_without_spans_there_is_no_score() -> None:

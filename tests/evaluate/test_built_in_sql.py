@@ -123,7 +123,7 @@ def test_what_gives_nothing_anywhere_is_unknown_and_not_equal() -> None:
     one = "SELECT name FROM customers WHERE age < -5"  # the schema forbids such an age
     score = judged("SELECT city FROM customers WHERE age < -5", one)
     assert score.value is None
-    assert "unknown: the expected query gives nothing on generated databases" in score.error
+    assert "unknown: the expected query returns nothing on generated databases" in score.error
     again = judged("select NAME from customers where (-5 > age)", one)
     assert (again.value, again.rationale) == (1, "the same query in another notation")
 
@@ -223,7 +223,7 @@ def test_other_dialects_are_translated() -> None:
     same = "SELECT c.name FROM customers AS c WHERE LOWER(c.name) LIKE 'a%' LIMIT 10"
     assert judged(same, one, dialect="postgres").value == 1
     unreadable = judged("SELEC name", one, dialect="postgres")
-    assert "it is no query in postgres" in unreadable.error
+    assert "it is not a query in postgres" in unreadable.error
 
 
 @pytest.mark.parametrize(
@@ -249,7 +249,7 @@ def test_wrong_options_are_named(options: Any, error: Any, words: str) -> None:
         ({"database": __file__}, "SELECT 1", "cannot be read: file is not a database"),
         ({"schema": "CREATE TABLE (a)"}, "SELECT 1", "The schema is not valid"),
         ({"schema": "-- (nothing)"}, "SELECT 1", "declares no table"),
-        ({}, "no query", "is no query in sqlite"),
+        ({}, "no query", "is not a query in sqlite"),
         ({}, "SELECT x FROM customers", "The expected query cannot be run"),
         ({}, {"answer": 1}, "is no query"),
     ],

@@ -10,7 +10,7 @@ import pytest
 
 from ratchet.evaluate.corruptions import (
     DAMAGES,
-    HARMLESS,
+    HARMLESS_EDITS,
     STEP_DAMAGES,
     Material,
     expected_output,
@@ -98,10 +98,10 @@ def test_a_query_gets_a_mutant_of_one_operator() -> None:
     )
 
 
-@pytest.mark.parametrize("name", sorted(HARMLESS))
+@pytest.mark.parametrize("name", sorted(HARMLESS_EDITS))
 def test_harmless_edits_keep_what_an_output_says(name: str) -> None:
     for output in ("The total is 12500 EUR.", json.dumps(RECORD), RECORD):
-        changed = made(HARMLESS[name], Material(output), random.Random(1))
+        changed = made(HARMLESS_EDITS[name], Material(output), random.Random(1))
         if changed is None:
             continue
         if isinstance(output, str) and output[:1] != "{":

@@ -59,7 +59,7 @@ def test_noise_is_not_trusted() -> None:
 def test_few_pairs_are_too_few_to_trust_however_clear_they_are() -> None:
     model = fit(polite(random.Random(3), 12))
     assert model.doubt == "12 pairs are too few to trust; 38 are missing."
-    with pytest.raises(InputError, match="no preferences and no corrections"):
+    with pytest.raises(InputError, match="no preferences or corrections"):
         fit([])
 
 
@@ -96,7 +96,7 @@ def test_the_evaluator_reads_its_model_and_says_its_doubt(tmp_path: Path) -> Non
     assert trained.version != untrained.version
     assert msgspec.json.decode(msgspec.json.encode(model), type=PreferenceModel) == model
     (tmp_path / "polite.json").write_text("[1]")
-    with pytest.raises(ConfigError, match="is no model of preferences"):
+    with pytest.raises(ConfigError, match="is not a model of preferences"):
         make_evaluator("preference", options)
 
 
@@ -151,7 +151,7 @@ def test_the_evaluator_embeds_by_a_function_of_the_project(
     assert liked > other
     plain = make_evaluator("preference", {"file": "m.json", "folder": str(tmp_path)})
     refused = verdict(plain, ended("Elm")).error
-    assert "fitted with an embedding of 2 numbers, and now there is no embedding" in refused
+    assert "fitted with an embedding of 2 numbers, but now there is no embedding" in refused
     with pytest.raises(ConfigError, match="The embedding 'vectors_of_mine:gone' cannot be loaded"):
         make_evaluator("preference", {**options, "embed": "vectors_of_mine:gone"})
 

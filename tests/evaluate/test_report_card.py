@@ -377,7 +377,7 @@ def test_few_copies_are_not_enough_to_say() -> None:
     assert few.high is not None
     assert few.low < DAMAGE_KIND < few.high
     assert few.verdict == "insufficient"
-    assert "not enough to say" in few.detail
+    assert "too few to conclude" in few.detail
 
 
 def test_few_copies_never_block_a_comparison_with_a_benchmark_of_its_own() -> None:

@@ -178,13 +178,9 @@ def test_a_runner_runs_it_in_rollouts_and_its_spans_are_the_attempts(site: Site)
     command = [sys.executable, "-m", "ratchet", "runner", "--server", site.ratchet]
     command += ["--queue", "rooms", "--max-idle", "2", "--json"]
     environ = {k: v for k, v in os.environ.items() if not k.startswith(("RATCHET_", "OTEL_"))}
-    done = subprocess.run(
+    done = interpreters.run(
         [*command, "--command", shlex.join([node(), str(site.program / "rollout.js")])],
         env={**environ, "RATCHET_KEY": site.runner_key},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
     )
     assert done.returncode == 0, done.stderr
     found = site.store.rollouts.get(["r1"])["r1"]

@@ -11,11 +11,10 @@ from pathlib import Path
 import pytest
 
 from ratchet.types import Span
-from tests.frameworks.matrix import markdown, write_into
 from tests.frameworks.model_simulator import ANSWERING, ASKING
-from tests.frameworks.running import Outcome, try_framework
+from tests.frameworks.running import try_framework
 from tests.frameworks.table import FRAMEWORKS, Framework
-from tests.frameworks.tree import COLUMNS, in_one_trace, look
+from tests.frameworks.tree import in_one_trace, look
 
 FAST = [each for each in FRAMEWORKS if each.fast]
 
@@ -78,48 +77,3 @@ CALLS = [ASKING, ANSWERING]
 def test_a_whole_run_lacks_nothing() -> None:
     assert not any(look(WHOLE, CALLS).values())
     assert in_one_trace(WHOLE)
-
-
-@pytest.mark.parametrize(
-    ("spans", "columns"),
-    [
-        ([], {*COLUMNS}),
-        ([FIRST, CALL, LAST], {"agent"}),
-        ([AGENT, CALL, LAST], {"LLM call", "tokens", "messages"}),
-        ([*WHOLE, LAST], {"LLM call", "tokens"}),
-        ([AGENT, FIRST, LAST], {"tool arguments", "tool result"}),
-        ([*WHOLE, CALL], {"tool arguments", "tool result"}),
-    ],
-    ids=["nothing", "no agent", "no first call", "told twice", "no tool", "tool told twice"],
-)
-def test_what_is_missing_is_found(spans: list[Span], columns: set[str]) -> None:
-    assert {column for column, what in look(spans, CALLS).items() if what} == columns
-
-
-def test_spans_that_hang_loose_are_not_one_trace() -> None:
-    assert not in_one_trace([*WHOLE, _span(9, "chat", 77)])
-
-
-def test_the_matrix_says_what_is_missing_and_what_failed(tmp_path: Path) -> None:
-    openai = next(each for each in FRAMEWORKS if each.name == "openai")
-    crewai = next(each for each in FRAMEWORKS if each.name == "crewai")
-    outcomes = [
-        Outcome(openai, "3.54.0", 1.0, {"tokens": "too few"}),
-        Outcome(crewai, "1.15", 1.0, {}, "exit 1"),
-    ]
-    lines = markdown(outcomes).splitlines()
-    assert lines[2] == (
-        "| OpenAI SDK | 3.54.0 | OpenInference | decorator | yes | yes | yes | no | decorator |"
-        " decorator | yes |"
-    )
-    assert lines[3].count("failed") == len(COLUMNS) + 1
-    page = tmp_path / "page.md"
-    page.write_text("before\n<!-- matrix -->\nof yesterday\n<!-- end of the matrix -->\nafter\n")
-    write_into(page, outcomes)
-    written = page.read_text()
-    assert written.startswith("before\n<!-- matrix -->\n| framework")
-    assert written.endswith("|\n<!-- end of the matrix -->\nafter\n")
-    assert "yesterday" not in written
-    page.write_text("no marks")
-    with pytest.raises(ValueError, match="has no <!-- matrix -->"):
-        write_into(page, outcomes)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import secrets
 import shlex
-import subprocess
 import sys
 import time
 import uuid
@@ -19,6 +18,7 @@ from ratchet.types import Candidate, Params, PromptTemplate, Rollout, TrafficSpl
 from ratchet.types.knobs import Int
 from ratchet.types.resource import short_version
 from ratchet.types.template import Engine
+from tests import interpreters
 from tests.javascript.built import environment, ran
 from tests.javascript.conftest import Site
 from tests.node_packages import node
@@ -198,15 +198,8 @@ def in_rollout(site: Site, folder: Path, rest: str, **fields: Any) -> Rollout:
     path.write_text(program(folder, rest))
     command = [sys.executable, "-m", "ratchet", "runner", "--server", site.url, "--queue", queue]
     command += ["--max-idle", "1", "--json", "--command", shlex.join([node(), str(path)])]
-    done = subprocess.run(
-        command,
-        env=environment(RATCHET_KEY=site.runner_key),
-        cwd=folder.parent,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    environ = environment(RATCHET_KEY=site.runner_key)
+    done = interpreters.run(command, env=environ, cwd=folder.parent)
     assert done.returncode == 0, done.stderr
     return site.store.rollouts.get([rollout.id])[rollout.id]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ratchet.observe.model_apis import DIALECTS, ModelApi
+from ratchet.observe.model_apis import MODEL_APIS, ModelApi
 from tests.javascript.built import environment
 from tests.node_packages import node
 from tests.observe import test_streams, test_usage
@@ -42,7 +42,7 @@ for await (const line of createInterface({ input: process.stdin })) {
 
 _PATHS = {
     id(api): place
-    for place, api in reversed(DIALECTS.items())
+    for place, api in reversed(MODEL_APIS.items())
     if place[0] in ("openai", "anthropic")
 }  # a server of Ollama speaks OpenAI's protocol too
 

@@ -358,7 +358,7 @@ def test_a_small_budget_buys_a_shorter_look_and_fewer_slices(
     _, lab = lab_of(make_store, budget=Budget(rollouts=rollouts), val=8)
     finding = learn(lab)
     assert seen
-    assert all(share >= auto.LEAST_LEFT for _, _, share in seen[:1])
+    assert all(share >= auto.MIN_LAST_SLICE_ROLLOUTS for _, _, share in seen[:1])
     assert finding.best_val > finding.baseline_val
     assert lab.spent.rollouts <= rollouts
 

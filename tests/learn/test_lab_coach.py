@@ -75,7 +75,7 @@ def test_an_answer_that_nobody_waits_for_any_more_is_kept_and_paid_for(
 def test_an_answer_that_does_not_come_is_not_waited_for_for_ever(
     make_store: MakeStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ratchet.learn.coach_calls.LATE_S", 0.01)
+    monkeypatch.setattr("ratchet.learn.coach_calls.LATE_ANSWERS_TIMEOUT_S", 0.01)
 
     class Silent(StandIn):
         async def ask(self, messages: Sequence[Message], **options: Any) -> Reply:

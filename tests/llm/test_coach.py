@@ -327,7 +327,7 @@ def test_a_hang_ends_at_the_time_out_and_is_tried_again(serve: Serve) -> None:
 
 
 def test_an_answer_without_end_is_cut_off(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ratchet.llm.transport.MOST_BYTES", 2**20)
+    monkeypatch.setattr("ratchet.llm.transport.MAX_BYTES", 2**20)
     endpoint = serve([Reaction(how=ENDLESS), answer("Be brief.")])
     (reply,) = ask(endpoint)
     assert reply.text == "Be brief."

@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ratchet.llm import lenient_json
@@ -107,7 +107,6 @@ json_values = st.recursive(
 )
 
 
-@settings(max_examples=50)
 @given(st.dictionaries(st.text(), json_values, min_size=1))
 def test_every_json_object_is_read_as_it_is(value: dict[str, Any]) -> None:
     assert list(values_in(json.dumps(value))) == [value]

@@ -16,7 +16,7 @@ import pytest
 import ratchet
 from ratchet.autopilot.live_outcomes import LiveOutcomes
 from ratchet.bind import forget
-from ratchet.observe.call_starts import ENROLLED_S, MOST, CallStarts
+from ratchet.observe.call_starts import ENROLLED_S, MAX_CALLS_UNDER_WAY, CallStarts
 from ratchet.observe.destination import meeting_place, spool_folder
 from ratchet.observe.spool import Spool, waits
 from ratchet.store import Store
@@ -29,7 +29,7 @@ from ratchet.types import (
     TrafficSplit,
     unit_digest,
 )
-from ratchet.types.trace import EXPERIMENT, START
+from ratchet.types.trace import CALL_START, EXPERIMENT
 from tests.observe.conftest import Start
 
 SOURCE = Candidate.of({"system": PromptTemplate("source")})
@@ -194,7 +194,11 @@ def test_only_starts_of_calls_that_have_not_ended_soon_are_sent(starts: CallStar
     assert starts.due(ENROLLED_S) == {}
     due = starts.due(1.0)
     (record,) = due.values()
-    assert (record.span.name, record.span.parent_id, record.agent) == (START, f"{2:016x}", "bot")
+    assert (record.span.name, record.span.parent_id, record.agent) == (
+        CALL_START,
+        f"{2:016x}",
+        "bot",
+    )
     assert starts.due(1.0) == due, "until it is handed over"
     starts.sent(due)
     assert (starts.due(2.0), starts.due_s(9.0)) == ({}, None)
@@ -223,6 +227,6 @@ def test_the_file_of_starts_does_not_grow_with_the_calls(
 
 
 def test_the_number_of_starts_is_bounded(starts: CallStarts) -> None:
-    for number in range(MOST + 5):
+    for number in range(MAX_CALLS_UNDER_WAY + 5):
         starts.begin(Began(number), Call(), "bot", 0.0)
-    assert len(starts.due(1_000.0)) == MOST
+    assert len(starts.due(1_000.0)) == MAX_CALLS_UNDER_WAY

@@ -254,7 +254,7 @@ class Taker:
 @pytest.fixture
 def taker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Taker]:
     monkeypatch.setattr(live_module, "REOPEN_S", 0.001)
-    monkeypatch.setattr(delivery_module, "PAUSES_S", (0.001, 0.01))
+    monkeypatch.setattr(delivery_module, "BACK_OFF_S", (0.001, 0.01))
     return Taker()
 
 

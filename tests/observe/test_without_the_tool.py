@@ -237,7 +237,7 @@ from ratchet.observe import spool
 from ratchet.store import Store
 from ratchet.store.local_agents import LocalAgents
 
-spool.CHECK_S = 0.0  # it is at it all the time
+spool.LEFTOVER_CHECK_INTERVAL_S = 0.0  # it is at it all the time
 store = Store.open(sys.argv[1])
 agents = LocalAgents(store, sys.argv[1])
 os.write(1, b"begun\\n")

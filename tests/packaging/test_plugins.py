@@ -141,7 +141,7 @@ def test_the_curves_of_a_training_go_to_the_tracker_of_another_package(
     assert "one is in curves.txt" in done.stdout
     assert (project.root / "curves.txt").read_text() == "1 {'loss': 0.5}\n"
     done = ratchet(python, project, "train", "runs", "--send", "lines")
-    assert (done.returncode, "--send 'lines' names no tracker" in done.stderr) == (2, True)
+    assert (done.returncode, "--send 'lines' does not name a tracker" in done.stderr) == (2, True)
 
 
 def test_a_model_is_trained_at_the_provider_of_another_package(
@@ -170,7 +170,7 @@ def refusal(python: Path, project: Project) -> str:
     [
         ("broken", "", "cannot be loaded from ratchet-aims 1.2: AttributeError: module"),
         ("number", "", "NUMBER of ratchet-aims 1.2, which cannot be used as one of the group"),
-        ("shapeless", "", "'shapeless' is no algorithm: it lacks name or learn."),
+        ("shapeless", "", "'shapeless' is not an algorithm: it lacks name or learn."),
         ("fixed", "goal = 1", "fixed has no such option; it has aim."),
         (
             "fixd",

@@ -279,6 +279,11 @@ def test_a_group_that_is_harmed_is_flagged_though_the_candidate_passes() -> None
             break
     assert test.verdict == "pass"
     assert test.decision().harmed_groups == ("refunds",)
+    harmed = next(each for each in test.decision().subgroups if each.group == "refunds")
+    assert (harmed.baseline, harmed.candidate) == (
+        pytest.approx(0.7, abs=0.1),
+        pytest.approx(0.2, abs=0.1),
+    )
 
 
 def test_a_killed_canary_goes_on_with_the_same_bits() -> None:

@@ -7,7 +7,7 @@ import random
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ratchet.prove import Comparison, ExperimentPlan, Guardrail, PairedScore, decision
@@ -160,6 +160,13 @@ def test_a_candidate_whose_worst_answers_cannot_be_scored_is_not_promoted() -> N
     assert after < before
 
 
+def test_by_the_rule_of_older_evidence_nothing_is_promoted_while_many_scores_are_missing() -> None:
+    plan = ExperimentPlan(max_pairs=200, missing="skip")
+    few, many = (unscored("candidate", every, pairs(0.3, 200)) for every in (100, 2))
+    assert replay(plan, few).verdict == "promote"
+    assert replay(plan, many).verdict != "promote"
+
+
 def test_a_missing_score_speaks_neither_for_harm_nor_for_futility() -> None:
     equal = [PairedScore(str(number), 0.5, 0.5) for number in range(200)]
     for side in ("baseline", "candidate"):
@@ -271,7 +278,6 @@ def test_a_failed_rollout_counts_as_zero_only_when_the_caller_says_so() -> None:
         PairedScore("q", 0.3, 0.5, failed=("baseline",))
 
 
-@settings(deadline=None)
 @given(st.lists(PAIR, max_size=40))
 def test_looking_never_changes_the_path(observed: list[PairedScore]) -> None:
     plan = ExperimentPlan(max_pairs=40, guardrails=(Guardrail("cost", 0.5, 3.0),))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ratchet.prove import (
@@ -138,11 +138,7 @@ def test_evidence_of_every_outcome_verifies(tmp_path: Path, gain: float, verdict
     assert verify(tmp_path / "e.json").ok
 
 
-@settings(
-    max_examples=300 if LONG else 50,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+@settings(max_examples=300 if LONG else 10)
 @given(data=st.data())
 def test_any_single_altered_value_is_caught(
     written: dict[str, Any], tmp_path: Path, data: st.DataObject
@@ -166,11 +162,7 @@ def test_any_single_altered_value_is_caught(
     assert caught(path), f"{at}: {old!r} -> {new!r} went unnoticed"
 
 
-@settings(
-    max_examples=150 if LONG else 30,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+@settings(max_examples=150 if LONG else 10)
 @given(data=st.data())
 def test_an_altered_number_is_caught_even_with_a_fresh_digest(
     written: dict[str, Any], tmp_path: Path, data: st.DataObject
@@ -264,11 +256,7 @@ def test_the_level_must_follow_from_the_budget_and_its_history(
         )
 
 
-@settings(
-    max_examples=150 if LONG else 30,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+@settings(max_examples=150 if LONG else 10)
 @given(
     content=st.one_of(
         st.binary(max_size=200),
@@ -291,11 +279,7 @@ def test_whatever_a_file_holds_it_is_refused_in_a_sentence(tmp_path: Path, conte
         verify(path)
 
 
-@settings(
-    max_examples=200 if LONG else 50,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+@settings(max_examples=200 if LONG else 10)
 @given(data=st.data())
 def test_a_part_replaced_by_anything_is_refused_in_a_sentence(
     written: dict[str, Any], tmp_path: Path, data: st.DataObject
@@ -340,7 +324,7 @@ def test_hostile_files_are_refused_in_a_sentence(tmp_path: Path, text: str) -> N
 
 
 def test_a_huge_file_is_refused_unread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verification_module, "LARGEST_FILE", 10)
+    monkeypatch.setattr(verification_module, "MAX_FILE_BYTES", 10)
     path = tmp_path / "huge.json"
     path.write_text(" " * 11)
     with pytest.raises(VerificationError, match="11 bytes"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ratchet.prove.interval import interval
@@ -19,7 +19,6 @@ def draws(seed: int, mean: float, count: int) -> list[float]:
     return [max(-1.0, min(1.0, rng.gauss(mean, 0.18))) for _ in range(count)]
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.lists(st.one_of(st.none(), st.floats(-1.0, 1.0)), max_size=60))
 def test_gains_of_zero_or_less_are_excluded_exactly_when_the_candidate_is_proved_better(
     differences: list[float | None],
@@ -38,7 +37,6 @@ def test_gains_of_zero_or_less_are_excluded_exactly_when_the_candidate_is_proved
         assert low <= 0.0 <= high
 
 
-@settings(max_examples=30, deadline=None)
 @given(
     st.lists(st.one_of(st.none(), st.floats(-0.2, 0.4)), max_size=60),
     st.sampled_from([-0.1, -0.02, 0.05]),

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.prove.test_evidence import caught, get, leaves, put
 
@@ -92,9 +92,6 @@ def test_a_malformed_repetition_is_refused_in_a_sentence(
         verify(altered(tmp_path / "e.json", changed))
 
 
-@settings(
-    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
 @given(data=st.data())
 def test_any_single_altered_number_is_caught(
     repeated: dict[str, Any], tmp_path: Path, data: st.DataObject

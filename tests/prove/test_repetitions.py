@@ -53,13 +53,13 @@ def pilot(seed: int, chance: Chance, tasks: int = 20) -> list[PilotTask]:
     return found
 
 
-def promoted(chance: Chance, runs: int | None, experiments: int = 100) -> float:
-    """Share of promotions; `runs` None chooses them, by one of twenty pilots."""
-    chosen = [runs or choose_repetitions(PLAN, pilot(seed, chance), 25).count for seed in range(20)]
+def promoted(chance: Chance, runs: int | None, experiments: int = 40) -> float:
+    """Share of promotions; `runs` None chooses them, by one of five pilots."""
+    chosen = [runs or choose_repetitions(PLAN, pilot(seed, chance), 25).count for seed in range(5)]
     count = 0
     for seed in range(experiments):
         rng = random.Random(seed)
-        times = chosen[seed % 20]
+        times = chosen[seed % 5]
         plan = ExperimentPlan(max_pairs=40, repetitions=times)
         pairs = (pair(rng, str(t), chance(rng), times) for t in range(40))
         count += replay(plan, pairs).verdict == "promote"

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from ratchet.prove import (
@@ -321,11 +321,7 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[dict[str, 
     return found
 
 
-@settings(
-    max_examples=300 if LONG else 40,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+@settings(max_examples=300 if LONG else 10)
 @given(data=st.data())
 def test_a_part_replaced_by_anything_is_found_or_refused_in_a_sentence(
     documents: list[tuple[dict[str, Any], list[Any]]], tmp_path: Path, data: st.DataObject

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from ratchet.prove.subgroups import MOST_GROUPS, OTHERS, Subgroups
+from ratchet.prove.subgroups import MAX_GROUPS, OTHER_GROUPS, Subgroups
 
 
 def _seen(gains: dict[str, float], count: int, seed: int = 1) -> Subgroups:
@@ -50,8 +50,8 @@ def test_among_groups_without_harm_one_is_seldom_called_harmed() -> None:
 
 def test_late_groups_are_counted_together() -> None:
     subgroups = Subgroups(alpha=0.05, horizon=100)
-    for number in range(MOST_GROUPS + 30):
+    for number in range(MAX_GROUPS + 30):
         subgroups.observe(subgroups.name_of(f"g{number}"), 0.1, 0.5, 0.6)
-    assert len(subgroups.groups) == MOST_GROUPS + 1
-    assert subgroups.groups[OTHERS].baseline.count == 30
+    assert len(subgroups.groups) == MAX_GROUPS + 1
+    assert subgroups.groups[OTHER_GROUPS].baseline.count == 30
     assert subgroups.name_of("g5") == "g5"

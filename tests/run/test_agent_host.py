@@ -107,7 +107,7 @@ def test_what_cannot_be_read_is_told_at_once(does: str, said: str, tmp_path: Pat
 def test_a_process_that_reads_nothing_is_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(agent_host, "SEND_S", 1)
+    monkeypatch.setattr(agent_host, "SEND_TIMEOUT_S", 1)
     host = AgentHost(interpreter_that("time.sleep(600)", tmp_path))
     with pytest.raises(AgentError, match="has read nothing for 1 s"):
         host.ask(judge(AgentSpec(entry="a:b", root="."), "x" * 10_000_000), Judged)
@@ -119,7 +119,7 @@ def test_a_late_reply_is_not_waited_for_where_nothing_is_read(tmp_path: Path) ->
     begun = time.monotonic()
     with pytest.raises(TimeoutError):
         asyncio.run(host.ask_async(request, timeout_s=0.5))
-    assert time.monotonic() - begun < agent_host.SEND_S / 2
+    assert time.monotonic() - begun < agent_host.SEND_TIMEOUT_S / 2
 
 
 def test_a_request_of_another_build_ends_the_process_with_a_sentence(

@@ -316,5 +316,5 @@ def test_arguments_reach_worker_processes_and_the_agents_own_interpreter(
         host.close()
     assert failed.value.message == (
         "Task 't2' cannot be run: [agent.arguments] question names {input.text}, and the task's"
-        " input has no field 'text'; it has 'tex'. Nor can 1 of the others."
+        " input has no field 'text'; it has 'tex'. 1 other task cannot be run either."
     )

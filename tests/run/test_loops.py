@@ -221,7 +221,7 @@ def test_a_loop_that_an_agent_blocks_times_that_agent_out_alone(
     candidate: Candidate,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("ratchet.run.worker_pool.SILENCE_S", 0.2)
+    monkeypatch.setattr("ratchet.run.worker_pool.ANSWER_GRACE_S", 0.2)
     agent = write_agent(AGENT)
     executor = loops(agent, timeout_s=0.5)
     outcomes = execute(executor, claims("a", "block", "b", "c"), candidate)

@@ -149,7 +149,7 @@ def test_leaving_in_the_middle_gives_rollouts_back_uncounted(
     candidate: Candidate,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(runner_module, "DRAIN_S", 0.05)
+    monkeypatch.setattr(runner_module, "DRAIN_TIMEOUT_S", 0.05)
     wanted = rollouts("a", *["waits"] * 20)
 
     async def main() -> None:
@@ -272,7 +272,7 @@ def test_a_failing_store_is_an_error_and_no_hang(
     method: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(runner_module, "DRAIN_S", 0.05)
+    monkeypatch.setattr(runner_module, "DRAIN_TIMEOUT_S", 0.05)
 
     works = getattr(known.rollouts, method)
 
@@ -305,7 +305,7 @@ def test_leaving_the_block_leaves_no_child_process(
 ) -> None:
     import psutil
 
-    monkeypatch.setattr(runner_module, "DRAIN_S", 0.05)
+    monkeypatch.setattr(runner_module, "DRAIN_TIMEOUT_S", 0.05)
     spec = write_agent("""
         from pathlib import Path
         def run(x):

@@ -323,7 +323,7 @@ def test_a_service_that_does_not_start_is_an_error_with_its_last_output(
     source: str,
     said: str,
 ) -> None:
-    monkeypatch.setattr(served_process, "START_S", 1.0)
+    monkeypatch.setattr(served_process, "START_TIMEOUT_S", 1.0)
     with pytest.raises(AgentError) as failed:
         run(service(source, timeout_s=1.0), claims("a"))
     assert said in failed.value.message
@@ -332,7 +332,7 @@ def test_a_service_that_does_not_start_is_an_error_with_its_last_output(
 def test_a_service_may_take_as_long_to_start_as_an_attempt(
     service: MakeService, claims: Claims, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(served_process, "START_S", 0.01)
+    monkeypatch.setattr(served_process, "START_TIMEOUT_S", 0.01)
     (outcome,) = run(
         service("ANSWER = str\ntime.sleep(0.5)\nserve(os.environ['PORT'])"), claims("a")
     )

@@ -70,7 +70,7 @@ def test_poetry_is_asked_where_the_project_has_its_lock_file(tmp_path: Path) -> 
 def test_a_poetry_that_hangs_is_ended_with_its_children(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(interpreter, "ANSWER_S", 0.5)
+    monkeypatch.setattr(interpreter, "START_TIMEOUT_S", 0.5)
     program = tmp_path / "bin" / "poetry"
     program.parent.mkdir()
     program.write_text(f"#!/bin/sh\nsleep 600 & echo $! > {tmp_path}/child\nwait\n")

@@ -22,7 +22,7 @@ from ratchet.server.limits import ServerLimits
 from ratchet.server.origin import granted_headers
 from ratchet.server.serve import ServeSettings, make_app
 from ratchet.store import Store
-from ratchet.types import SCOPES, ConfigError, Key, Scope, StoreError
+from ratchet.types import SCOPES, ConfigError, Key, KeyScope, StoreError
 from tests.serving import RunningServer
 
 ALL = frozenset(SCOPES)
@@ -67,7 +67,7 @@ async def refusal(admitted: Awaitable[Caller]) -> HttpProblem:
     return raised.value
 
 
-def made(store: Store, *scopes: Scope, **options: Any) -> tuple[Key, str]:
+def made(store: Store, *scopes: KeyScope, **options: Any) -> tuple[Key, str]:
     return store.keys.create("k", scopes or ("runner",), now=0.0, **options)
 
 
@@ -149,7 +149,7 @@ def test_an_open_server_whose_store_has_keys_says_at_its_start_that_it_asks_for_
     with Store.open(sqlite_url) as store:
         assert log_of_start(ServeSettings()) == ""
         key, _ = made(store, "admin")
-        assert "The store has keys, but on 127.0.0.1 requests need none" in log_of_start(
+        assert "The store has keys, but requests to 127.0.0.1 need none" in log_of_start(
             ServeSettings()
         )
         assert "require_key = true" in caplog.text
@@ -430,7 +430,7 @@ def test_an_attempts_token_opens_its_attempt_on_every_server_of_the_store(
                     with pytest.raises(HttpProblem) as raised:
                         check_attempt(caller, *other, "other")
                     assert raised.value.status == 403
-                for scopes in (frozenset[Scope](("runner",)), ALL, frozenset[Scope]()):
+                for scopes in (frozenset[KeyScope](("runner",)), ALL, frozenset[KeyScope]()):
                     with pytest.raises(HttpProblem, match="nothing else"):
                         two.allow(caller, scopes)
                 check_attempt(Caller(key_id="k", scopes=frozenset(("runner",))), "any", 1, "any@1")

@@ -35,20 +35,6 @@ def test_rows_that_are_being_written_when_it_closes_are_stored(store: Store) -> 
     assert sorted(row.action for row in rows) == ["GET list_keys", "POST create_key"]
 
 
-def test_it_closes_where_it_was_never_started(store: Store) -> None:
-    async def main() -> None:
-        async def directly(work: Callable[..., Any], *arguments: Any) -> Any:
-            return work(*arguments)
-
-        log = ActivityLog(store, directly)
-        log.audit(None, {"method": "POST", "path": "/v1/keys"}, "create_key", 201)
-        await log.close()
-
-    asyncio.run(main())
-
-    assert [row.action for row in store.audit.list()[0]] == ["POST create_key"]
-
-
 def test_event_streams_that_end_while_they_wait_hold_up_nothing(store: Store) -> None:
     async def main() -> None:
         async def directly(work: Callable[..., Any], *arguments: Any) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -18,11 +17,10 @@ from ratchet.store import Store
 from ratchet.types import (
     AgentSettings,
     Candidate,
-    InputError,
+    KeyScope,
     Problem,
     PromptTemplate,
     Rollout,
-    Scope,
     Span,
     SpanRecord,
 )
@@ -95,7 +93,7 @@ class Site:
         for agent, trace_id in self.traces.items():
             seed(store, agent, trace_id)
 
-    def key(self, *scopes: Scope, agent: str = "shop") -> str:
+    def key(self, *scopes: KeyScope, agent: str = "shop") -> str:
         return self.store.keys.create("limited", scopes, 1.0, agent=agent)[1]
 
     def ask(self, route: ApiRoute, agent: str, key: str) -> httpx2.Response:
@@ -230,19 +228,13 @@ def test_a_limited_key_sends_live_traffic_of_its_agent_alone(site: Site) -> None
         answer = http.post("/v1/traces", content=encoded(made, PROTOBUF), headers=headers)
         count, why = rejected(answer.content, PROTOBUF)
         assert (answer.status_code, count) == (200, 2)
-        assert "belong to another agent than the key is limited to" in why
+        assert "belong to an agent other than the one that the key is limited to" in why
         assert len(site.store.spans.live("my-shop")[0]) == 1
         assert len(site.store.spans.live("other")[0]) == 1
         call = {"model": "m", "messages": []}
         for agent, status in (("other", 403), ("my-shop", 502)):
             path = f"/gateway/{agent}/openai/v1/chat/completions"
             assert http.post(path, json=call).status_code == status
-
-
-def test_feedback_on_what_is_not_stored_yet_is_taken(site: Site) -> None:
-    with site.server.client(site.key("feedback")) as http:
-        item = {"id": "f", "kind": "thumbs", "value": 1.0, "trace_id": "d" * 32}
-        assert http.post("/v1/feedback", json={"feedback": [item]}).status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -256,17 +248,3 @@ def test_feedback_on_what_is_not_stored_yet_is_taken(site: Site) -> None:
 )
 def test_a_queue_belongs_to_the_agent_that_its_name_begins_with(queue: str, agent: str) -> None:
     assert agent_of_queue(queue) == agent
-
-
-def test_the_scope_that_was_split_says_what_to_make_instead(site: Site) -> None:
-    with pytest.raises(InputError, match="runner claims and reports rollouts, develop creates"):
-        site.store.keys.create("k", ["run"], time.time())
-    key, secret = site.store.keys.create("k", ["runner"], time.time())
-    site.store._database.write(
-        lambda c: c.exec_driver_sql(f"UPDATE keys SET scopes = '[\"run\"]' WHERE id = '{key.id}'")
-    )
-    with site.server.client(secret) as http:
-        answer = http.post("/v1/rollouts/claim", json={"worker": "w"})
-    assert answer.status_code == 403
-    assert "run is two: runner claims and reports rollouts" in answer.json()["detail"]
-    assert "ratchet keys create NAME --scope runner" in answer.json()["detail"]

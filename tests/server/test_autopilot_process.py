@@ -59,7 +59,7 @@ def test_it_stops_in_order_with_the_server(tmp_path: Path) -> None:
 
 
 def test_it_is_started_again_when_it_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(autopilot_process, "FIRST_S", 0.01)
+    monkeypatch.setattr(autopilot_process, "MIN_RESTART_PAUSE_S", 0.01)
     told = tmp_path / "told"
 
     async def work() -> None:

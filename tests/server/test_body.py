@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-import random
 import socket
 from collections.abc import Mapping
 from typing import Any
@@ -12,7 +11,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from ratchet.server.body import MAX_VALUES, SMALL, BodyBudget, decompressed, read_body
+from ratchet.server.body import MAX_VALUES, SMALL_BODY, BodyBudget, read_body
 from ratchet.server.http_problems import HttpProblem
 from ratchet.server.serve import ServeSettings
 from ratchet.store import Store
@@ -31,7 +30,7 @@ def many(value: bytes) -> bytes:
     return b'{"rollouts":[' + b",".join([value] * (32_000_000 // (len(value) + 1))) + b"]}"
 
 
-@pytest.mark.parametrize("value", [b"[]", b'{"":{}}', b"0", b'""', b'{"a":[0]}'])
+@pytest.mark.parametrize("value", [b"[]", b'{"a":[0]}'])
 @pytest.mark.parametrize("path", [ROUTES[0], ROUTES[2]])
 def test_a_body_that_would_fill_the_memory_once_decoded_is_refused_before(
     server: RunningServer, path: str, value: bytes
@@ -41,16 +40,6 @@ def test_a_body_that_would_fill_the_memory_once_decoded_is_refused_before(
         answer = http.post(path, content=gzip.compress(many(value), 1), headers=headers)
     assert answer.status_code == 413
     assert f"more than {MAX_VALUES} values" in answer.json()["detail"]
-
-
-def test_a_long_text_of_commas_and_brackets_is_one_value(server: RunningServer) -> None:
-    text = b'[{\\",' * 1_000_000
-    body = b'{"rollouts":[{"id":"long","input":"%s"}]}' % text
-    with server.client() as http:
-        answer = http.post(
-            "/v1/rollouts", content=body, headers={"content-type": "application/json"}
-        )
-    assert answer.json()["created"] == 1
 
 
 @pytest.mark.parametrize("path", ROUTES)
@@ -85,17 +74,17 @@ def arriving(pieces: int, size: int) -> Any:
     return receive
 
 
-@pytest.mark.parametrize("length", [0, 8 * SMALL])
+@pytest.mark.parametrize("length", [0, 8 * SMALL_BODY])
 def test_many_unfinished_bodies_stay_within_the_budget(length: int) -> None:
     async def main() -> None:
-        budget = BodyBudget(10 * SMALL, room_s=0.1)
+        budget = BodyBudget(10 * SMALL_BODY, room_s=0.1)
         held_at_ends: list[int] = []
 
         async def upload() -> int:
             with budget.hold() as held:
-                receive = arriving(8, SMALL)
+                receive = arriving(8, SMALL_BODY)
                 try:
-                    await read_body(receive, 9 * SMALL, held, length=length, arrive_s=0.5)
+                    await read_body(receive, 9 * SMALL_BODY, held, length=length, arrive_s=0.5)
                 except HttpProblem as problem:
                     held_at_ends.append(budget.held)
                     return problem.status
@@ -103,7 +92,7 @@ def test_many_unfinished_bodies_stay_within_the_budget(length: int) -> None:
 
         statuses = await asyncio.gather(*(upload() for _ in range(40)))
         assert statuses.count(429) >= 39  # one was read as far as its client sent it
-        assert 8 * SMALL <= max(held_at_ends) <= 10 * SMALL
+        assert 8 * SMALL_BODY <= max(held_at_ends) <= 10 * SMALL_BODY
         assert budget.held == 0
 
     asyncio.run(main())
@@ -111,7 +100,7 @@ def test_many_unfinished_bodies_stay_within_the_budget(length: int) -> None:
 
 def test_a_body_waits_for_room_in_turn_and_gets_what_another_gives_back() -> None:
     async def main() -> None:
-        budget = BodyBudget(10 * SMALL)
+        budget = BodyBudget(10 * SMALL_BODY)
         order: list[str] = []
 
         async def take(name: str, size: int) -> None:
@@ -120,11 +109,11 @@ def test_a_body_waits_for_room_in_turn_and_gets_what_another_gives_back() -> Non
                 order.append(name)
 
         with budget.hold() as first:
-            await first.grow(9 * SMALL)
+            await first.grow(9 * SMALL_BODY)
             waiting = [
-                asyncio.create_task(take("large", 8 * SMALL)),
-                asyncio.create_task(take("larger than all", 20 * SMALL)),
-                asyncio.create_task(take("medium", 2 * SMALL)),
+                asyncio.create_task(take("large", 8 * SMALL_BODY)),
+                asyncio.create_task(take("larger than all", 20 * SMALL_BODY)),
+                asyncio.create_task(take("medium", 2 * SMALL_BODY)),
             ]
             await asyncio.sleep(0)
             async with asyncio.timeout(5):
@@ -133,31 +122,5 @@ def test_a_body_waits_for_room_in_turn_and_gets_what_another_gives_back() -> Non
         await asyncio.wait(waiting)
         assert order == ["small", "large", "medium"]
         assert budget.held == 0
-
-    asyncio.run(main())
-
-
-def test_a_body_is_decompressed_in_pieces_that_count() -> None:
-    plain = random.Random(5).randbytes(1_000) * 3_000
-
-    async def main() -> None:
-        budget = BodyBudget()
-        with budget.hold() as held:
-            turns = 0
-
-            async def others() -> None:
-                nonlocal turns
-                while True:
-                    turns += 1
-                    await asyncio.sleep(0)
-
-            counting = asyncio.create_task(others())
-            body = gzip.compress(plain)
-            assert await decompressed(body, "gzip", len(plain), held) == plain
-            assert budget.held == len(plain)
-            assert turns >= 10
-            counting.cancel()
-            with pytest.raises(HttpProblem, match="limit"):
-                await decompressed(body, "gzip", len(plain) - 1, held)
 
     asyncio.run(main())

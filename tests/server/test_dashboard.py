@@ -237,16 +237,3 @@ def test_under_a_path_of_a_proxy_the_page_says_so_and_the_api_answers_with_and_w
             assert http.get(path).status_code == 200
         assert http.get("/tools/ratchetx/healthz").status_code == 404
         assert http.get("/tools/ratchet", headers={"accept": "text/html"}).status_code == 200
-
-
-def test_the_files_of_a_page_are_found_below_the_path_of_a_proxy(tmp_path: Path) -> None:
-    (tmp_path / "index.html").write_text(
-        '<meta name="ratchet-root" content="" /><script src="./assets/a.js" nonce="RATCHET_NONCE">'
-    )
-    page = Dashboard(tmp_path, root_path="/tools").find(asked("/runs/a/b"))
-    assert page is not None
-    assert b'src="/tools/assets/a.js"' in page.content
-    assert b'content="/tools"' in page.content
-    page = Dashboard(tmp_path).find(asked("/runs/a/b"))
-    assert page is not None
-    assert b'src="/assets/a.js"' in page.content

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +13,6 @@ import pytest
 from ratchet._http import httpx2
 from ratchet._waiting import LongWait
 from ratchet.server.api import overview, runs
-from ratchet.server.api.training import training_steps
 from ratchet.server.serve import ServeSettings
 from ratchet.store import Store
 from ratchet.types import (
@@ -365,12 +363,6 @@ def test_anything_is_found_by_the_first_digits_of_its_id(
     assert kind in [each["kind"] for each in found]
 
 
-@pytest.mark.parametrize("query", ["%%%", "___", "'\"; --", "🦆🦆🦆"])
-def test_what_is_no_id_finds_nothing(http: httpx2.Client, query: str) -> None:
-    assert http.get("/v1/find", params={"q": query}).json() == {"found": []}
-    assert http.get("/v1/find", params={"q": "ab"}).status_code == 422
-
-
 def test_an_experiment_without_a_decision_is_explained_and_has_no_evidence(
     http: httpx2.Client,
 ) -> None:
@@ -394,48 +386,6 @@ def test_a_release_in_a_repository_needs_a_server_in_its_project(http: httpx2.Cl
     refused = http.post(f"/v1/releases/{'99' * 16}/rollback", json={"reason": "No."})
     assert refused.status_code == 409
     assert "ratchet rollback 999999999999" in refused.json()["detail"]
-
-
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/v1/runs/none",
-        "/v1/runs/none/tasks?candidate=a&other=b",
-        "/v1/runs/none/front",
-        "/v1/candidates/none/changes",
-        "/v1/experiments/none/evidence",
-        "/v1/experiments/none/explanation",
-        "/v1/report-cards/none",
-        "/v1/training-runs/none",
-        "/v1/cycles/none/calls",
-        "/v1/traces/none/skeleton",
-    ],
-)
-def test_what_is_not_there_is_a_sentence(http: httpx2.Client, path: str) -> None:
-    answer = http.get(path)
-    assert answer.status_code == 404
-    assert re.search(r"(There is|has) no ", answer.json()["detail"])
-
-
-def test_the_steps_of_a_training_join_what_was_recorded_of_each() -> None:
-    records = [
-        {"step": 0, "val": {"value": 0.2, "low": 0.1, "high": 0.3, "count": 9, "candidate": "c0"}},
-        {"step": 1, "reward": 0.5, "kl": None, "taught": True, "purpose": "train/r/train-00000"},
-        {"step": 2, "reward": float("nan"), "loss": 0.1, "purpose": "train/r/train-00001"},
-        {"step": 2, "val": {"value": 0.4, "low": None, "high": None, "count": 1}},
-    ]
-    steps = training_steps(records)
-    assert [step.metrics for step in steps] == [
-        {"val": 0.2},
-        {"reward": 0.5},
-        {"loss": 0.1, "val": 0.4},
-    ]
-    assert [step.purpose for step in steps] == ["", "train/r/train-00000", "train/r/train-00001"]
-    assert [(step.val_count, step.val_low, step.val_candidate) for step in steps] == [
-        (9, 0.1, "c0"),
-        (0, None, ""),
-        (1, None, ""),
-    ]
 
 
 def test_a_training_is_listed_with_the_last_value_of_each_metric_and_the_run_it_is_part_of(

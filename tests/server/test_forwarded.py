@@ -77,7 +77,7 @@ def test_the_standard_header_is_read_too(forwarded: str, address: str) -> None:
 
 @pytest.mark.parametrize("text", ["*", "proxy.internal", "10.0.0.0/33", "10.0.0.1/8", ""])
 def test_what_is_no_network_is_named(text: str) -> None:
-    with pytest.raises(ConfigError, match="no address or network"):
+    with pytest.raises(ConfigError, match="not an address or network"):
         networks_of([text])
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 from prometheus_client.parser import text_string_to_metric_families as parse
 
 from ratchet.server.metrics import Metrics
@@ -72,17 +70,3 @@ def test_calls_of_models_are_counted_with_their_first_token() -> None:
     assert found[f"ratchet_gateway_seconds_sum {of}"] == 13.0
     assert found[f"ratchet_gateway_first_token_seconds_count {of}"] == 1
     assert found[f"ratchet_gateway_first_token_seconds_sum {of}"] == 0.3
-
-
-def test_watched_numbers_are_read_when_asked_for() -> None:
-    metrics, pending = Metrics(), [3]
-    metrics.watch("pending_spans", "Spans that wait.", lambda: pending[0])
-    assert samples(metrics)["ratchet_pending_spans"] == 3
-    pending[0] = 8
-    assert samples(metrics)["ratchet_pending_spans"] == 8
-
-
-def test_the_memory_of_the_process_is_told() -> None:
-    found = samples(Metrics())
-    if os.path.exists("/proc/self/stat"):
-        assert found["process_resident_memory_bytes"] > 1e6

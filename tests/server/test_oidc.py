@@ -16,11 +16,11 @@ from ratchet._http import httpx2
 from ratchet.server.oidc import OidcLogin, OidcSettings, Person
 from ratchet.server.serve import ServeSettings
 from ratchet.store import Store
-from ratchet.types import ConfigError, Scope
+from ratchet.types import ConfigError, KeyScope
 from tests.server.oidc_provider import CLIENT, SECRET, Provider
 from tests.serving import RunningServer
 
-ALLOW: dict[Scope, tuple[str, ...]] = {
+ALLOW: dict[KeyScope, tuple[str, ...]] = {
     "admin": ("group:ops",),
     "read": ("@example.com", "sub:99"),
     "develop": ("ann@example.com",),

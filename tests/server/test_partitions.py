@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,36 +11,13 @@ import pytest
 
 from ratchet.server import partitions
 from ratchet.server.partitions import PartitionKeeper
-from ratchet.server.retention import Retention
-from ratchet.server.serve import ServeSettings
-from ratchet.store import Store
-from ratchet.store.partitions import AHEAD
 from ratchet.types import StoreError
-from tests.serving import RunningServer
-
-
-def test_servers_on_one_postgres_have_partitions_when_they_answer(
-    serving: Callable[..., RunningServer], postgres_url: str
-) -> None:
-    settings = ServeSettings(port=0, retention=Retention(spans_days=8))
-    with ThreadPoolExecutor(2) as pool:
-        servers = list(pool.map(lambda _: serving(postgres_url, settings), range(2)))
-    for server in servers:
-        with server.client() as client:
-            assert client.get("/v1/traces").json()["traces"] == []
-    with Store.open(postgres_url) as store:
-        found = store.partitions.existing()
-    assert len(found) == 2 + AHEAD
-    current = found[1]
-    assert current.begin_ns is not None
-    assert current.end_ns - current.begin_ns == 86_400 * 10**9
-    assert current.begin_ns <= time.time_ns() < found[2].end_ns
 
 
 def test_partitions_are_made_again_and_again_and_a_failure_ends_nothing(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(partitions, "EVERY_S", 0.0)
+    monkeypatch.setattr(partitions, "CHECK_INTERVAL_S", 0.0)
     answers: list[Any] = [StoreError("It is locked."), ["spans_later"], []]
     asked: list[float] = []
 
@@ -70,5 +44,5 @@ def test_partitions_are_made_again_and_again_and_a_failure_ends_nothing(
 
     asyncio.run(main())
     assert asked[:3] == [60.0] * 3
-    assert "not made, which is tried again: It is locked." in caplog.text
+    assert "could not be made, and will be retried: It is locked." in caplog.text
     assert "Made partitions of spans: spans_later." in caplog.text

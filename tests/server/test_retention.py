@@ -9,13 +9,11 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from sqlalchemy import text
 
 from ratchet.server import background_loop, retention
 from ratchet.server.metrics import Metrics
-from ratchet.server.retention import DAY_S, LARGEST, SMALLEST, Pruner, Retention, next_limit
+from ratchet.server.retention import MIN_STEP_ROWS, Pruner, Retention
 from ratchet.store import Store
 from ratchet.store.audit import AuditRow
 from ratchet.store.partitions import period_s
@@ -35,6 +33,7 @@ from ratchet.types import (
     Stage,
     StoreError,
 )
+from ratchet.types.cycle import DAY_S
 
 NOW = 1_000 * DAY_S
 DAYS_30 = Retention(
@@ -65,7 +64,7 @@ def sweep(store: Store, kept: Retention = DAYS_30, **options: Any) -> dict[str, 
 
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retention, "PAUSES_S", (0.0, 0.0))
+    monkeypatch.setattr(retention, "STEP_PAUSES_S", (0.0, 0.0))
 
 
 def rows_of(store: Store, table: str) -> int:
@@ -259,37 +258,6 @@ def test_the_newest_row_stays_so_that_no_number_is_given_twice(store: Store) -> 
     assert [event.seq > newest for event in store.events.after(newest)] == [True]
 
 
-def test_many_rows_go_in_many_small_transactions(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store.rollouts.create([over(f"r{n}", 50) for n in range(130)], now=NOW)
-    store.rollouts.create([rollout("newest")], now=NOW)
-    for id in ("r3", "r70"):
-        store.spans.add(id, 0, [span(n) for n in range(700)])
-    sizes: list[int] = []
-    rollouts = store.pruning.rollouts
-
-    def step(before: float, after: int, limit: int) -> PruningStep:
-        held = {table: rows_of(store, table) for table in ("rollouts", "spans")}
-        done = rollouts(before, after, limit)
-        sizes.extend(held[table] - rows_of(store, table) for table in held)
-        return done
-
-    monkeypatch.setattr(store.pruning, "rollouts", step)
-    assert sweep(store)["rollouts"] == 130 + 1400
-    assert max(sizes) <= LARGEST
-    assert left(store) == {"newest"}
-    assert rows_of(store, "spans") == 0
-
-
-@given(st.integers(SMALLEST, LARGEST), st.floats(0.0, 100.0))
-def test_a_step_that_took_long_is_followed_by_a_smaller_one(limit: int, took_s: float) -> None:
-    following = next_limit(limit, took_s)
-    assert SMALLEST <= following <= LARGEST
-    assert following <= limit or took_s < 0.05
-    assert following < limit or took_s <= 0.05 or limit == SMALLEST
-
-
 def test_two_servers_of_one_postgres_step_aside_for_one_another(postgres_url: str) -> None:
     with Store.open(postgres_url) as here, Store.open(postgres_url) as there:
         here.events.add([("k", n) for n in range(5)], now=days_ago(99))
@@ -357,19 +325,11 @@ def test_keys_of_logins_go_once_they_have_expired_and_other_keys_stay(store: Sto
     assert [key.name for key in store.keys.list()] == ["login:bob", "runners", "login: by hand"]
 
 
-def test_deleted_rows_are_counted(sqlite_url: str) -> None:
-    metrics = Metrics()
-    with Store.open(sqlite_url) as store:
-        store.events.add([("k", n) for n in range(3)], now=1.0)
-        sweep(store, metrics=metrics)
-    assert b'ratchet_pruned_rows_total{noun="events"} 2.0' in metrics.render()[1]
-
-
 def test_it_runs_in_the_background_again_and_again_and_survives_a_failing_store(
     sqlite_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(retention, "FIRST_S", 0.0)
-    monkeypatch.setattr(retention, "EVERY_S", 0.0)
+    monkeypatch.setattr(retention, "FIRST_SWEEP_S", 0.0)
+    monkeypatch.setattr(retention, "SWEEP_INTERVAL_S", 0.0)
     answers: list[PruningStep | Exception] = [
         StoreError("away"),
         ValueError("odd"),
@@ -406,10 +366,10 @@ def test_it_runs_in_the_background_again_and_again_and_survives_a_failing_store(
 def test_it_ends_at_once_between_steps_and_does_not_wait_for_one_that_hangs(
     sqlite_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retention, "FIRST_S", 0.0)
-    monkeypatch.setattr(retention, "PAUSES_S", (3600.0, 3600.0))
-    monkeypatch.setattr(retention, "LARGEST", SMALLEST)
-    monkeypatch.setattr(background_loop, "CLOSE_S", 0.01)
+    monkeypatch.setattr(retention, "FIRST_SWEEP_S", 0.0)
+    monkeypatch.setattr(retention, "STEP_PAUSES_S", (3600.0, 3600.0))
+    monkeypatch.setattr(retention, "MAX_STEP_ROWS", MIN_STEP_ROWS)
+    monkeypatch.setattr(background_loop, "CLOSE_TIMEOUT_S", 0.01)
     with Store.open(sqlite_url) as store:
         store.events.add([("k", n) for n in range(1_000)], now=1.0)
 
@@ -419,7 +379,7 @@ def test_it_ends_at_once_between_steps_and_does_not_wait_for_one_that_hangs(
             while rows_of(store, "events") == 1_000:
                 await asyncio.sleep(0)
             await pruner.close()
-            assert rows_of(store, "events") == 1_000 - SMALLEST
+            assert rows_of(store, "events") == 1_000 - MIN_STEP_ROWS
 
         run(between)
         go_on, hangs = threading.Event(), threading.Event()

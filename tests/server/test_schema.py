@@ -15,7 +15,7 @@ from tests.serving import RunningServer
 
 pytestmark = pytest.mark.xdist_group("schema")  # what they share is made once
 
-EXAMPLES = 25 if os.environ.get("RATCHET_LONG_FAULTS") else 3
+EXAMPLES = 25 if os.environ.get("RATCHET_LONG_FAULTS") else 2
 """Requests for each route."""
 
 
@@ -93,13 +93,10 @@ TAKES_NOTHING = (
 """Nothing can be wrong with a request that takes nothing."""
 
 
-@pytest.mark.parametrize("query", ["", "purpose=" + "0" * 5_000])
-def test_other_methods_are_refused_with_those_that_are_described(
-    server: RunningServer, query: str
-) -> None:
+def test_other_methods_are_refused_with_those_that_are_described(server: RunningServer) -> None:
     with server.client() as http:
         paths = http.get("/openapi.json").json()["paths"]
         for path, methods in paths.items():
-            answer = http.request("OPTIONS", f"{path.replace('{', '').replace('}', '')}?{query}")
+            answer = http.request("OPTIONS", path.replace("{", "").replace("}", ""))
             allowed = answer.headers.get("allow", "").lower().split(", ")
             assert (path, answer.status_code, set(allowed)) == (path, 405, set(methods))

@@ -15,11 +15,11 @@ from ratchet.server.limits import ServerLimits
 from ratchet.server.routes import INGEST, ApiRoute
 from ratchet.server.serve import ServeSettings
 from ratchet.store import Store
-from ratchet.types import SCOPES, Scope
+from ratchet.types import SCOPES, KeyScope
 from tests.serving import RunningServer
 
 ROUTES = [route for group in GROUPS for route in group.routes]
-RAW: list[tuple[str, str, frozenset[Scope]]] = [
+RAW: list[tuple[str, str, frozenset[KeyScope]]] = [
     ("POST", "/v1/traces", INGEST),
     ("POST", "/gateway/agent/openai/v1/chat/completions", INGEST),
     ("POST", "/gateway/agent/openai/v1/responses", INGEST),
@@ -29,7 +29,7 @@ RAW: list[tuple[str, str, frozenset[Scope]]] = [
 ]
 ALL = [(route.method, route.path, route.scopes) for route in ROUTES] + RAW
 
-EXPECTED: dict[str, set[Scope]] = {
+EXPECTED: dict[str, set[KeyScope]] = {
     "POST /v1/rollouts": {"develop"},
     "GET /v1/rollouts": {"read", "develop"},
     "POST /v1/rollouts/lookup": {"read", "develop", "runner"},
@@ -149,7 +149,7 @@ OPEN = {
 
 
 def test_the_table_grants_what_is_meant_to_be_granted() -> None:
-    def granted(route: ApiRoute) -> set[Scope]:
+    def granted(route: ApiRoute) -> set[KeyScope]:
         return set(route.scopes)
 
     assert {f"{r.method} {r.path}": granted(r) for r in ROUTES} == EXPECTED
@@ -197,7 +197,7 @@ def test_a_route_opens_to_its_scopes_alone(
     guarded: tuple[RunningServer, dict[str, str]],
     method: str,
     path: str,
-    scopes: frozenset[Scope],
+    scopes: frozenset[KeyScope],
 ) -> None:
     server, keys = guarded
     if not scopes:

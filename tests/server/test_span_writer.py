@@ -17,7 +17,7 @@ from ratchet.server.metrics import Metrics
 from ratchet.server.span_writer import SpanWriter
 from ratchet.store import Store
 from ratchet.store.spans import ReceivedSpans
-from ratchet.types import InputError, Span, SpanRecord, StoreError
+from ratchet.types import Span, SpanRecord, StoreError
 
 _numbers = itertools.count(1)
 
@@ -115,17 +115,6 @@ def test_what_was_written_is_stored_and_those_who_wait_share_a_transaction(
         assert watched.count() == 101
         await writer.write([])
         assert len(watched.sizes) == 2
-
-    run(watched, work)
-
-
-def test_a_transaction_is_bounded(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(span_writer, "BATCH", 10)
-
-    async def work(writer: SpanWriter) -> None:
-        await writer.write(records(25))
-        assert watched.sizes == [10, 10, 5]
-        assert watched.count() == 25
 
     run(watched, work)
 
@@ -265,7 +254,7 @@ def test_spans_of_a_writer_that_goes_away_are_stored(watched: Watched) -> None:
 def test_a_store_that_does_not_answer_keeps_no_writer(
     watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(span_writer, "ANSWER_S", 0.01)
+    monkeypatch.setattr(span_writer, "WRITE_TIMEOUT_S", 0.01)
 
     async def work(writer: SpanWriter) -> None:
         watched.open.clear()
@@ -302,7 +291,7 @@ def test_closing_stores_what_is_pending_and_takes_nothing_more(watched: Watched)
 def test_closing_does_not_wait_for_a_store_that_is_away(
     watched: Watched, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(span_writer, "DRAIN_S", 0.05)
+    monkeypatch.setattr(span_writer, "DRAIN_TIMEOUT_S", 0.05)
 
     async def work(writer: SpanWriter) -> None:
         watched.fails = lambda _: StoreError("The store is away.")
@@ -310,8 +299,3 @@ def test_closing_does_not_wait_for_a_store_that_is_away(
 
     run(watched, work)
     assert "2 spans could not be stored before the server stopped" in caplog.text
-
-
-def test_input_errors_are_those_of_the_store(sqlite_url: str) -> None:
-    with Store.open(sqlite_url) as store, pytest.raises(InputError):
-        store.spans.put(records(1, "a" * 300))

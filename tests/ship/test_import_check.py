@@ -43,7 +43,7 @@ def test_what_the_program_keeps_is_released(make: Make) -> None:
 def test_what_the_program_would_change_is_not(make: Make) -> None:
     project = make('" ".join(LINES)', "You plan walks.")
     before = project.state()
-    with pytest.raises(ShipError, match=r"agent does not declare p as the candidate has it"):
+    with pytest.raises(ShipError, match=r"agent does not declare p with the candidate's values"):
         project.ship(project.candidate(p="You plan walks.\nFar ones."))
     assert project.state() == before
     assert project.branches() == []
@@ -66,7 +66,7 @@ def test_an_agent_that_cannot_be_imported_anyway_is_called_so(
     release = project.ship(project.candidate(p="You plan long walks."))
     text = Path(release.pull_request).read_text()
     assert (
-        "was not checked: importing it fails without the change too (AssertionError: no AGENTKEY)"
+        "was not checked: importing it fails even without the change (AssertionError: no AGENTKEY)"
         in text
     )
     assert project.branches() == [release.branch]

@@ -172,7 +172,7 @@ def test_a_branch_of_that_name_with_another_text_is_refused(agent: Agent) -> Non
     agent.write("agent.js", agent.read("agent.js").replace(b"two sentences", b"ten sentences"))
     agent.git("commit", "--quiet", "--all", "--amend", "--no-edit")
     agent.git("switch", "--quiet", "main")
-    with pytest.raises(ShipError, match="exists with other content"):
+    with pytest.raises(ShipError, match="exists with different content"):
         agent.release()
 
 

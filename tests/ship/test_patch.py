@@ -328,7 +328,7 @@ def test_candidates_that_are_no_patch_are_refused(project: Any) -> None:
     comment = Code("def rank(query, docs):\n    return docs[0]  # !", "rank")
     assert "comments or layout" in refused(baseline.derive({"rank": comment}, algorithm="x"))
     only = Candidate.of({"retrieval": baseline.resources["retrieval"]})
-    assert "not of one kind in both" in refused(only)
+    assert "different kinds in baseline" in refused(only)
 
 
 def test_two_resources_in_one_place_are_refused(make_project: Make) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ratchet.bind import registry
@@ -30,12 +30,7 @@ NASTY = st.text(
     ),
     max_size=40,
 )
-QUIET = settings(
-    max_examples=300 if LONG else 15,
-    deadline=None,
-    database=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+QUIET = settings(max_examples=300 if LONG else 10)
 
 FORMS = [
     'ratchet.prompt("p", "ä")',
@@ -265,7 +260,7 @@ LOADS = {"yaml": "yaml.safe_load", "toml": "tomllib.loads", "json": "json.loads"
 
 
 @pytest.mark.parametrize("form", KNOB_FILES)
-@settings(QUIET, max_examples=12)
+@QUIET
 @given(
     k=st.integers(-(2**63), 2**63 - 1),
     w=st.floats(allow_nan=False, allow_infinity=False),

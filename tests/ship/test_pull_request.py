@@ -12,7 +12,7 @@ from msgspec import structs
 
 from ratchet.ship.evidence_text import e_value_plot, improved_tasks, read_evidence
 from ratchet.ship.pull_request import (
-    MOST_BODY,
+    BODY_LIMIT,
     code,
     fence,
     plain,
@@ -81,12 +81,12 @@ def test_it_lists_frozen_tasks_broken_and_fixed_by_the_problems_title(project: A
         "| `Dates \\| American` | 0.9 | 0.8 | 0.36 | 31 | 70.5 | holds |",
         "| `Tools` | 0 | 0 | 0.36 | 31 | 70.5 | nothing to lose |",
         "- `Dates \\| American`: broken `t1`, `t2`\n- `Dates \\| American`: fixed `t3`\n",
-        "A task is broken if the baseline got it right in the mean of its draws, from 0.5 on",
+        "A task is broken if the baseline was right (mean of its draws at least 0.5)",
     ]:
         assert part in text
     assert "`Tools`: " not in text
     unchanged = structs.replace(DECIDED, frozen=(tools,))
-    assert "no frozen task was broken, and none was fixed" in "\n".join(proof_section(unchanged))
+    assert "no frozen task was broken or fixed" in "\n".join(proof_section(unchanged))
     assert "fixed before" not in "\n".join(proof_section(DECIDED))
 
 
@@ -197,10 +197,10 @@ def test_what_is_no_evidence_is_refused(tmp_path: Path) -> None:
 def test_a_body_that_is_too_long_for_the_forge_loses_its_patch_first(project: Any) -> None:
     candidate = project.candidate(system="word " * 20_000 + "{policy}")
     text = Path(project.ship(candidate, notes=["kept"]).pull_request).read_text()
-    assert len(text) > MOST_BODY
+    assert len(text) > BODY_LIMIT
     title, body = request_text(text)
     assert title == "Improve system: exact_match +0.0750"
-    assert len(body) < MOST_BODY
+    assert len(body) < BODY_LIMIT
     assert "The patch is too long for this page" in body
     assert "- kept" in body
-    assert len(request_text("# t\n" + "line\n\n" * 20_000)[1]) <= MOST_BODY
+    assert len(request_text("# t\n" + "line\n\n" * 20_000)[1]) <= BODY_LIMIT

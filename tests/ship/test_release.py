@@ -69,7 +69,7 @@ def test_a_branch_of_that_name_with_another_content_is_refused(project: Any) -> 
     project.write("agent.py", project.source.replace(b"Int(7", b"Int(8"))
     project.git("commit", "--quiet", "--all", "--message", "mine")
     project.git("switch", "--quiet", "main")
-    with pytest.raises(ShipError, match=r"exists with other content .*git branch -m"):
+    with pytest.raises(ShipError, match=r"exists with different content .*git branch -m"):
         project.ship()
     project.git("branch", "--force", release.branch, release.commit)
     assert project.ship() == release
@@ -78,7 +78,7 @@ def test_a_branch_of_that_name_with_another_content_is_refused(project: Any) -> 
     project.write("agent.py", project.source.replace(b"Int(7", b"Int(8"))
     project.git("commit", "--quiet", "--all", "--amend", "--no-edit")
     project.git("switch", "--quiet", "main")
-    with pytest.raises(ShipError, match="exists with other content"):
+    with pytest.raises(ShipError, match="exists with different content"):
         project.ship()
 
 

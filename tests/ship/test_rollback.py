@@ -132,7 +132,7 @@ def test_a_rollback_branch_with_another_content_is_refused(project: Any) -> None
     release = project.ship()
     merge(project, release)
     project.git("branch", f"ratchet/rollback-{release.id[:8]}")
-    with pytest.raises(ShipError, match=r"exists with other content.*git branch -m"):
+    with pytest.raises(ShipError, match=r"exists with different content.*git branch -m"):
         rollback(release, project.root, NOW)
 
 

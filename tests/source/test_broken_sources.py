@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ratchet.source.literals.languages import LANGUAGES
@@ -25,7 +25,6 @@ PIECES = st.lists(
 
 
 @pytest.mark.parametrize("ending", [*LANGUAGES, "md"])
-@settings(max_examples=25, deadline=None, database=None)
 @given(text=PIECES)
 def test_any_text_is_read(ending: str, text: str) -> None:
     for literal in read_file(text, f"a.{ending}").literals:

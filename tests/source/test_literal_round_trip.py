@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ratchet.source.literals.literal import Inexpressible
@@ -20,12 +20,6 @@ from ratchet.types import PromptTemplate
 
 from .rewriting import rewrite
 
-QUIET = settings(
-    max_examples=15,
-    deadline=None,
-    database=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
 NASTY = st.lists(
     st.one_of(
         st.sampled_from(
@@ -163,7 +157,7 @@ def with_slots(test: Callable[..., None]) -> Callable[..., None]:
     decorated = example(a="$", b="{", x="`${date}", y="$", z="\\")(decorated)
     decorated = example(a="", b="\n", x="a\n", y="\n\nb\n", z='"\n')(decorated)
     decorated = example(a="\n", b="\r\n", x="\nindented\n  more", y="'", z='"""')(decorated)
-    return QUIET(decorated)
+    return decorated
 
 
 def templates(a: str, b: str, x: str, y: str, z: str) -> tuple[list[str], str, str]:
@@ -211,7 +205,7 @@ def fixed(test: Callable[..., None]) -> Callable[..., None]:
     decorated = example(a="\n", x="\n")(decorated)
     decorated = example(a="\nb\n\n  c\n", x=" b\n\n\n  c \n# d: e")(decorated)
     decorated = example(a="é", x="- x: 'y' # z")(decorated)
-    return QUIET(decorated)
+    return decorated
 
 
 STRINGS = {

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ratchet.stats.eprocess import CEILING, EProcess
+from ratchet.stats.eprocess import MAX_WEALTH, EProcess
 from ratchet.types import InputError
 
 OBSERVATION = st.floats(-1.0, 1.0)
@@ -80,10 +80,10 @@ def test_the_bettor_rests_once_the_threshold_is_reached() -> None:
 
 
 def test_wealth_stops_at_the_ceiling_instead_of_overflowing() -> None:
-    process = EProcess(threshold=CEILING, horizon=10)
+    process = EProcess(threshold=MAX_WEALTH, horizon=10)
     for _ in range(5000):
         process.settle(1.0, process.bets())
-    assert CEILING <= process.value <= 10 * CEILING
+    assert MAX_WEALTH <= process.value <= 10 * MAX_WEALTH
 
 
 def test_recorded_bits_of_a_known_sequence() -> None:

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ratchet.store import Store
@@ -282,7 +282,6 @@ def test_no_attribute_breaks_a_log(odd: Any) -> None:
     window=st.integers(2, 8),
     words=st.lists(st.sampled_from(["a", "b", "c"]), min_size=30, max_size=30),
 )
-@settings(max_examples=30, deadline=None)
 def test_no_message_is_lost_whatever_is_resent(
     sizes: list[int], window: int, words: list[str]
 ) -> None:

@@ -19,7 +19,7 @@ from sqlalchemy import event, select, text
 from tests import interpreters
 
 from ratchet.store import Store, engine
-from ratchet.store.statements import OLDEST, QUEUE_OF_ATTEMPT
+from ratchet.store.statements import OLDEST_QUEUED, QUEUE_OF_ATTEMPT
 from ratchet.store.tables import RUNNING, attempts, rollouts, scores
 from ratchet.types import Outcome, Rollout, StoreError
 
@@ -278,7 +278,7 @@ def test_a_finish_whose_answer_was_lost_is_not_taken_for_a_refusal(postgres_url:
 @pytest.mark.parametrize(
     ("query", "index"),
     [
-        (OLDEST.params(of_queue="q", how_many=1), "ix_rollouts_queued"),
+        (OLDEST_QUEUED.params(of_queue="q", how_many=1), "ix_rollouts_queued"),
         (
             select(attempts.c.rollout_seq).where(RUNNING).where(QUEUE_OF_ATTEMPT.in_(["q"])),
             "ix_attempts_running",

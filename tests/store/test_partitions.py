@@ -13,11 +13,11 @@ from sqlalchemy import event, text
 
 from ratchet.store import Store, partitions
 from ratchet.store.partitions import (
-    AHEAD,
-    DEFAULT,
-    EARLIER,
-    LONGEST_S,
-    SHORTEST_S,
+    DEFAULT_PARTITION,
+    EARLIER_PARTITION,
+    MAX_PERIOD_S,
+    MIN_PERIOD_S,
+    PERIODS_AHEAD,
     period_s,
 )
 from ratchet.types import Rollout, Span, SpanRecord, StoreError
@@ -71,7 +71,13 @@ def store(postgres_url: str) -> Iterator[Store]:
 
 @pytest.mark.parametrize(
     ("days", "seconds"),
-    [(None, LONGEST_S), (10_000, LONGEST_S), (32, 4 * DAY), (1, 3 * HOUR), (0.01, SHORTEST_S)],
+    [
+        (None, MAX_PERIOD_S),
+        (10_000, MAX_PERIOD_S),
+        (32, 4 * DAY),
+        (1, 3 * HOUR),
+        (0.01, MIN_PERIOD_S),
+    ],
 )
 def test_a_period_is_an_eighth_of_the_retention(days: float | None, seconds: float) -> None:
     assert period_s(days) == seconds
@@ -98,7 +104,7 @@ def test_a_shorter_retention_makes_shorter_periods_from_then_on(store: Store) ->
     store.partitions.ahead(30 * DAY, NOW)
     last = store.partitions.existing()[-1].end_ns
     later = last / 1e9 + HOUR
-    assert len(store.partitions.ahead(DAY, later)) == 1 + AHEAD
+    assert len(store.partitions.ahead(DAY, later)) == 1 + PERIODS_AHEAD
     assert [p.end_ns - p.begin_ns for p in store.partitions.existing() if p.begin_ns == last] == [
         int(DAY * 1e9)
     ]
@@ -123,14 +129,14 @@ def test_spans_of_any_clock_are_stored_once_and_found(store: Store, is_partition
     future = store.traces.list(TraceFilter(since_ns=int((NOW + 100 * DAY) * 1e9)))[0]
     assert len(future) == 2
     assert len(store.traces.list(TraceFilter(until_ns=int(NOW * 1e9)))[0]) == 3
-    assert rows_of(store, DEFAULT) == (2 if is_partitioned else len(starts))
+    assert rows_of(store, DEFAULT_PARTITION) == (2 if is_partitioned else len(starts))
 
 
 def test_spans_stored_before_their_partition_move_to_it_and_stay_single(store: Store) -> None:
     early = [live(NOW + n * HOUR) for n in range(30)]
     store.spans.put(early)
     store.partitions.ahead(DAY, NOW)
-    assert rows_of(store, DEFAULT) == 0
+    assert rows_of(store, DEFAULT_PARTITION) == 0
     assert store.spans.put(early) == 0
     assert stored(store) == ids(early)
 
@@ -142,16 +148,16 @@ def test_a_store_that_grew_without_a_server_keeps_its_table_as_a_partition(
     grown = [live(NOW - n * DAY) for n in range(10)]
     ahead = [live(NOW + 1.5 * DAY), live(NOW + YEAR)]
     store.spans.put([*grown, *ahead])
-    assert store.partitions.ahead(DAY, NOW)[0] == EARLIER
+    assert store.partitions.ahead(DAY, NOW)[0] == EARLIER_PARTITION
     assert [rows_of(store, name) for name in names(store)] == [10, 1, 0]
-    assert rows_of(store, DEFAULT) == 1
+    assert rows_of(store, DEFAULT_PARTITION) == 1
     assert store.spans.put([*grown, *ahead]) == 0
     assert stored(store) == ids([*grown, *ahead])
     # And again, after a time in which the servers did not run.
     later = [live(NOW + n * DAY) for n in range(10, 20)]
     store.spans.put(later)
-    assert len(store.partitions.ahead(DAY, NOW + 20 * DAY)) == 1 + AHEAD
-    assert rows_of(store, DEFAULT) == 1
+    assert len(store.partitions.ahead(DAY, NOW + 20 * DAY)) == 1 + PERIODS_AHEAD
+    assert rows_of(store, DEFAULT_PARTITION) == 1
     assert stored(store) == ids([*grown, *ahead, *later])
 
 

@@ -243,7 +243,6 @@ def test_any_sequence_of_calls_agrees_with_the_model_and_ends_each_rollout_once(
         settings=settings(
             max_examples=30 if os.environ.get("RATCHET_LONG_FAULTS") else 6,
             stateful_step_count=25,
-            deadline=None,
             report_multiple_bugs=False,
             suppress_health_check=list(HealthCheck),
         ),

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import event
 
@@ -205,7 +205,6 @@ def test_an_index_answers_every_question(sqlite_store: Store) -> None:
     raw.close()
 
 
-@settings(max_examples=25)
 @given(
     st.lists(
         st.lists(

@@ -203,7 +203,7 @@ def test_pages_of_a_search_hold_each_trace_once(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "WINDOW", 4)
-    monkeypatch.setattr(module, "LOOKED_AT", 8)
+    monkeypatch.setattr(module, "MAX_TRACES_SEARCHED", 8)
     # Several begin at the same nanosecond.
     put(
         store,
@@ -301,7 +301,7 @@ def test_sums_are_exact(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     put(store, *(trace(f"t{n}", start=180 * n, usd=dollars[n]) for n in range(300)))
     put(store, trace("judged", start=5, usd=100.0), agent="judge")
     put(store, trace("free", start=18_000, usd=None, failed="no"), agent="other")
-    monkeypatch.setattr(module, "BATCH", 64)
+    monkeypatch.setattr(module, "TRACES_PER_STEP", 64)
     store.trace_index.complete()
     by_step = {(each.agent, each.step): each for each in store.trace_index.figures(0, 5)}
     assert set(by_step) == {("bot", 0), ("bot", 1), ("bot", 2), ("other", 1)}

@@ -6,7 +6,7 @@ import itertools
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import text
 
@@ -112,7 +112,6 @@ def _fields(item: Span) -> dict[str, Any]:
 
 
 @given(data=st.data())
-@settings(max_examples=25, deadline=None)
 def test_every_trace_is_listed_once_however_its_spans_come(
     sqlite_template_store: Store, data: Any
 ) -> None:
@@ -250,7 +249,7 @@ def test_the_slowest_and_the_costliest(store: Store) -> None:
 def test_pages_of_the_slowest_laid_together_are_the_slowest_of_all(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "LOOK_BACK", 10)
+    monkeypatch.setattr(module, "MAX_TRACES_EXAMINED", 10)
     monkeypatch.setattr(module, "_WINDOW", 5)
     # The slowest began first: no page of the newest has it.
     took = {f"t{n:02}": (n * 7) % 35 + (100 if n == 0 else 0) for n in range(35)}
@@ -279,7 +278,7 @@ def test_pages_of_the_slowest_laid_together_are_the_slowest_of_all(
 def test_a_search_for_what_is_rare_is_bounded_and_goes_on(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "LOOK_BACK", 10)
+    monkeypatch.setattr(module, "MAX_TRACES_EXAMINED", 10)
     monkeypatch.setattr(module, "_WINDOW", 5)
     put(store, *(span(f"t{n:02}", start=n, status="error" if n == 3 else "ok") for n in range(35)))
     found: list[str] = []

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ratchet.types import (
@@ -168,7 +168,6 @@ NOUNS: dict[Any, st.SearchStrategy[Any]] = {
 
 @pytest.mark.parametrize("noun", list(NOUNS), ids=lambda n: getattr(n, "__name__", str(n))[:20])
 @given(data=st.data())
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_a_noun_survives_json_and_message_pack(noun: Any, data: st.DataObject) -> None:
     thing = data.draw(NOUNS[noun])
     packed = msgspec.msgpack.decode(msgspec.msgpack.encode(thing), type=noun)
@@ -179,7 +178,6 @@ def test_a_noun_survives_json_and_message_pack(noun: Any, data: st.DataObject) -
 
 
 @given(RESOURCE)
-@settings(deadline=None)
 def test_a_resource_keeps_its_version_when_it_is_stored(resource: Resource) -> None:
     read: Any = msgspec.json.decode(msgspec.json.encode(resource), type=Resource)
     assert version_of(read) == version_of(resource)
@@ -187,7 +185,6 @@ def test_a_resource_keeps_its_version_when_it_is_stored(resource: Resource) -> N
 
 
 @given(PARAMS)
-@settings(deadline=None)
 def test_a_stored_value_keeps_its_type(params: Params) -> None:
     read = msgspec.json.decode(msgspec.json.encode(params), type=Params)
     assert [type(v) for v in read.values.values()] == [type(v) for v in params.values.values()]

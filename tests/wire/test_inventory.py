@@ -304,7 +304,7 @@ def test_the_page_says_that_it_is_a_look_and_json_has_the_same(tmp_path: Path) -
     (tmp_path / "main.py").write_text(AGENT)
     committed(tmp_path)
     page = _run("init", "--look", str(tmp_path))
-    assert "This is a look: files were read, nothing was run." in page
+    assert "Files were read; nothing was run." in page
     for part in ("openai-agents", "python main.py", "main.py:5", "SYSTEM_PROMPT", "No tests."):
         assert part in page
     assert "What is your question" not in page

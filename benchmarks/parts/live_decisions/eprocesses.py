@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from ratchet.stats.eprocess import (
     CAP,
-    CEILING,
     HEDGE,
-    LARGE,
+    LARGE_GAIN,
+    MAX_WEALTH,
     PRIOR_SQUARE,
     PRIOR_WEIGHT,
-    SMALL,
+    SMALL_GAIN,
     STEADY,
 )
 
@@ -57,8 +57,8 @@ class EProcesses:
             with np.errstate(divide="ignore", invalid="ignore"):
                 share = np.where(goal > self._hedge, self._hedge / goal, 1.0)
             hedge = np.minimum(np.sqrt(_urgency(share) / left) / deviation, cap)
-        small = np.minimum(SMALL / deviation, cap)
-        large = np.minimum(LARGE / deviation, cap)
+        small = np.minimum(SMALL_GAIN / deviation, cap)
+        large = np.minimum(LARGE_GAIN / deviation, cap)
         excess = observations - self._null
         self._squares = np.where(betting, self._squares + excess * excess, self._squares)
         self._seen += betting
@@ -70,7 +70,7 @@ class EProcesses:
         self.peak = np.maximum(self.peak, value)
         self.reached |= value >= self.threshold
         for name in ("_hedge", "_small", "_large"):
-            setattr(self, name, np.minimum(getattr(self, name), CEILING))
+            setattr(self, name, np.minimum(getattr(self, name), MAX_WEALTH))
 
 
 def _urgency(share: Floats) -> Floats:

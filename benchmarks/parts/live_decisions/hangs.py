@@ -19,7 +19,7 @@ from ratchet.evaluate import evaluator
 from ratchet.prove import CanaryPlan, CanaryTest
 from ratchet.store import Store
 from ratchet.types import LiveOutcome, Span, SpanRecord
-from ratchet.types.trace import ARM, EXPERIMENT, START, UNIT
+from ratchet.types.trace import ARM, CALL_START, EXPERIMENT, UNIT
 
 from .stages import PASS, Canaries
 
@@ -121,7 +121,7 @@ def _call(number: int, treated: bool, hangs: bool, is_right: bool) -> SpanRecord
             trace_id=_trace(number),
             span_id=f"{number + 2**40:016x}",
             parent_id=span_id,
-            name=START,
+            name=CALL_START,
             start_ns=start_ns,
             end_ns=start_ns,
             attributes=arm,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ratchet.prove import CanaryPlan, ShadowPlan, WatchPlan
-from ratchet.prove.canary import ENOUGH, TUNED_FOR
+from ratchet.prove.canary import MIN_OUTCOMES, TUNED_FOR
 from ratchet.stats.change import BETS
 from ratchet.stats.sample_ratio import CONCENTRATION
 from ratchet.stats.weighted_effect import GROUP_WEIGHT, MEAN, MEAN_WEIGHT, RIDGE
@@ -198,7 +198,7 @@ class Canaries:
     def interval(self) -> tuple[Floats, Floats, Flags]:
         """Lower and upper ends of the shown interval, and in which runs it is shown."""
         counts, totals = self.arms[:, 0], self.arms[:, 1]
-        shown = (np.minimum(totals, counts - totals) >= ENOUGH).all(axis=0)
+        shown = (np.minimum(totals, counts - totals) >= MIN_OUTCOMES).all(axis=0)
         mean = self.sums[0] / self.count
         variance = np.maximum(self.sums[1] / self.count - mean * mean, 0.0)
         goal = -2.0 * np.log(self.plan.alpha)

@@ -12,7 +12,7 @@ from ratchet.weights.whole_folder import write_folder
 
 
 class AdapterFolder:
-    """Keeps adapters, for as long as a release or a proof may ask for them.
+    """Keeps adapters for as long as a release or a proof may need them.
 
     Args:
         folder: Their folder; it is created with the first one.
@@ -22,7 +22,7 @@ class AdapterFolder:
         self._folder = folder
 
     def keep(self, source: Path) -> str:
-        """Copy an adapter, whole or not at all; return its content hash.
+        """Copy an adapter atomically; return its content hash.
 
         Raises:
             ModelUnavailable: It cannot be read.
@@ -45,7 +45,7 @@ class AdapterFolder:
         return self._folder / hash
 
     def verified(self, adapter: Adapter) -> Path:
-        """The folder of an adapter, whose content is what its name says.
+        """The folder of an adapter, after checking its content against its name.
 
         Raises:
             InputError: It is missing or was changed.
@@ -60,7 +60,7 @@ class AdapterFolder:
             )
         if adapter_hash(path) != adapter.hash:
             raise InputError(
-                f"The adapter in {path} is not the one that it is named after.",
+                f"The adapter in {path} does not have the content that its name states.",
                 hint="Copy it again from where it was trained.",
             )
         return path
@@ -74,7 +74,7 @@ class AdapterFolder:
 
 
 def adapters_of_base(folder: Path, fingerprint: str) -> Iterator[tuple[str, Path]]:
-    """Served name and folder of each adapter of a base model that is what its folder's name says.
+    """Served name and folder of each intact adapter of a base model.
 
     Args:
         folder: The adapters, each in a folder named by its content hash.
@@ -95,5 +95,5 @@ def adapters_of_base(folder: Path, fingerprint: str) -> Iterator[tuple[str, Path
 
 
 def served_name(hash: str) -> str:
-    """The name that an adapter answers to. As every local model, it costs nothing."""
+    """The name that an adapter is served under. Like every local model, it costs nothing."""
     return f"{LOCAL_MODELS}{hash[:32]}"

@@ -1,4 +1,4 @@
-"""The local models that an agent calls: started for a command, and stopped after it."""
+"""Starts the local models that an agent calls for the duration of a command."""
 
 from __future__ import annotations
 

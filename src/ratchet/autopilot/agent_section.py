@@ -54,7 +54,7 @@ def _one_or_more(value: Any) -> Any:
 
 
 class AgentAllowSection(Section):
-    """[agent.allow]: what rollouts may do outside of themselves."""
+    """[agent.allow]: what rollouts may do outside the project."""
 
     hosts: Several[AllowedHost] = ()
     programs: Several[Annotated[str, Field(min_length=1)]] = ()
@@ -63,7 +63,7 @@ class AgentAllowSection(Section):
 
 
 class AgentModelSection(Section):
-    """[[agent.models]]: a model that the agent's calls name, and what may take its place."""
+    """[[agent.models]]: a model that the agent calls, and the models that may replace it."""
 
     name: Name = "model"
     model: Annotated[str, Field(min_length=1)]
@@ -102,7 +102,7 @@ class AgentSection(Section):
     def _local(cls, name: str | None) -> str | None:
         if name is not None and name != "local" and not name.startswith("local:"):
             raise ValueError(
-                'should be "local" or "local:NAME"; a model elsewhere is named in the agent'
+                'should be "local" or "local:NAME"; the agent itself names any other model'
             )
         return name
 
@@ -116,7 +116,7 @@ class AgentSection(Section):
                 f" (a running service){excess}"
             )
         if self.entry is None and self.python is not None:
-            raise ValueError("python is the interpreter of an entry; a command names its own")
+            raise ValueError("python is only for an entry; a command names its own interpreter")
         started = self.command is not None or self.serve is not None
         if not started and (self.model_base_url or self.model_key):
             raise ValueError(
@@ -163,25 +163,25 @@ class AgentSection(Section):
 
     @property
     def runs_already(self) -> bool:
-        """Whether it is a service that somebody else starts."""
+        """Whether the agent is a service that is started elsewhere."""
         return self.url is not None and self.serve is None
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """What an entry and the class of its method get, as JSON data by `AgentSpec`'s names."""
+        """Arguments of an entry and of its method's class, as JSON data by `AgentSpec`'s names."""
         arguments = None if self.arguments is None else msgspec.to_builtins(self.arguments)
         return {"arguments": arguments, "construct": msgspec.to_builtins(self.constructing or {})}
 
     @property
     def serving(self) -> tuple[str, ...]:
-        """Program and arguments that start a service; none where it runs already."""
+        """Program and arguments that start a service; empty if it is already running."""
         from ratchet.run.handover import parse_command
 
         return () if self.serve is None else parse_command(self.serve)
 
     @property
     def handover(self) -> Handover:
-        """What a command or a service is given of a task, and where its answer is.
+        """What a command or a service gets from a task, and where its answer is.
 
         Raises:
             ConfigError: The command or the body cannot be read.

@@ -25,13 +25,13 @@ from ratchet.learn.shorten import Shorten
 from ratchet.types import ConfigError, Model, Resource, Task
 
 SFT = functools.partial(FineTuning, "sft")
-"""Learns answers to imitate; see `FineTuning`."""
+"""Learns to imitate answers; see `FineTuning`."""
 DPO = functools.partial(FineTuning, "dpo")
 """Learns the better of two answers; see `FineTuning`."""
 GRPO = functools.partial(PolicyLearning, "grpo")
-"""Learns from rollouts, compared within a task; see `PolicyLearning`."""
+"""Learns from rollouts compared within a task; see `PolicyLearning`."""
 PPO = functools.partial(PolicyLearning, "ppo")
-"""Learns from rollouts, compared with a critic's estimate; see `PolicyLearning`."""
+"""Learns from rollouts compared with a critic's estimate; see `PolicyLearning`."""
 
 ALGORITHMS: dict[str, Callable[..., Algorithm]] = {
     "auto": Auto,
@@ -50,7 +50,7 @@ ALGORITHMS: dict[str, Callable[..., Algorithm]] = {
 """Algorithm by name; each is called with its options."""
 
 PLUGINS = "ratchet.algorithms"
-"""Group of the entry points by which packages add algorithms."""
+"""Entry-point group with which packages add algorithms."""
 
 
 def make_algorithm(name: str, options: Mapping[str, Any]) -> Algorithm:
@@ -78,7 +78,9 @@ def make_algorithm(name: str, options: Mapping[str, Any]) -> Algorithm:
     except (TypeError, ValueError) as error:
         raise ConfigError(f"improve.options of {name} are invalid: {error}.") from None
     if not isinstance(algorithm, Algorithm):
-        raise ConfigError(f"improve.algorithm = {name!r} is no algorithm: it lacks name or learn.")
+        raise ConfigError(
+            f"improve.algorithm = {name!r} is not an algorithm: it lacks name or learn."
+        )
     if isinstance(algorithm, LearnsPrompts) and algorithm.learn_by:
         algorithm.inner = functools.partial(
             make_algorithm, algorithm.learn_by, algorithm.learn_options
@@ -121,11 +123,11 @@ def _is_model(resource: Resource) -> bool:
 
 
 def _one_rollout_each(lab: Lab, rollouts: int) -> tuple[Sequence[Task], Sequence[Task]]:
-    """A rollout of each train task, and two comparisons on val."""
+    """Rollouts needed: one of each train task, and two comparisons on val."""
     val = lab.val[: max(4, rollouts // 8)]
     return lab.train[: max(1, rollouts - 2 * len(val))], val
 
 
 def _many_batches(lab: Lab, rollouts: int) -> tuple[Sequence[Task], Sequence[Task]]:
-    """All train tasks, and few to compare on: every tenth batch is followed by a comparison."""
+    """All train tasks, and few val tasks: a comparison follows every tenth batch."""
     return lab.train, lab.val[: max(4, rollouts // 32)]

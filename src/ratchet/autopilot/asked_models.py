@@ -1,4 +1,4 @@
-"""Finds the models that an agent's calls name, by running it on a few tasks."""
+"""Finds the models that an agent calls, by running it on a few tasks."""
 
 from __future__ import annotations
 
@@ -15,14 +15,13 @@ from ratchet.store import Store
 from ratchet.types import AgentError, Dataset, InputError, Span, content_hash
 from ratchet.types.wording import counted
 
-TASKS = 3
-"""Most tasks that the agent is run on."""
+MAX_TASKS_RUN = 3
 
 
 async def asked_models(
     project: Project, store: Store, agent: AnyAgent, dataset: Dataset, say: Say
 ) -> Counter[str]:
-    """Number of calls by the model that they name, over a few train tasks; embeddings left out.
+    """Number of calls to each model over a few train tasks, without embeddings.
 
     Args:
         project: The project.
@@ -34,8 +33,8 @@ async def asked_models(
     Raises:
         AgentError: The agent fails on all of these tasks, or calls no model through the gateway.
     """
-    tasks = dataset.split("train")[:TASKS]
-    say(f"Running the agent on {counted(len(tasks), 'train task')}, to see its model…")
+    tasks = dataset.split("train")[:MAX_TASKS_RUN]
+    say(f"Running the agent on {counted(len(tasks), 'train task')}, to see which models it calls…")
     # Each time anew: the model may be named by a variable, so the same source may name another.
     identity = content_hash(["models", agent.spec.entry, agent.source_version(), time.time()])
     ended = await run_unchanged(
@@ -56,7 +55,7 @@ async def asked_models(
 
 
 def only_model(models: Counter[str]) -> str:
-    """The model that all calls name.
+    """The model that all calls use.
 
     Raises:
         InputError: They name several.
@@ -73,7 +72,7 @@ def only_model(models: Counter[str]) -> str:
 
 
 def _asked_model(span: Span) -> str:
-    """The model that a call's request names; empty for other spans."""
+    """The model named in a call's request; empty for other spans."""
     attributes: dict[str, Any] = span.attributes
     if attributes.get("gen_ai.operation.name") == "embeddings":
         return ""

@@ -1,4 +1,4 @@
-"""The stage baseline: the agent as it is on the val tasks, and whether its objective may decide."""
+"""The baseline stage: runs the unchanged agent on the val tasks, and checks the objective."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ratchet.autopilot.chosen_candidate import level_sentence
 from ratchet.autopilot.earlier_runs import earlier_runs
 from ratchet.autopilot.experiment import next_level, reach
 from ratchet.autopilot.failed_rollout import require_success
-from ratchet.autopilot.improve_run import MARGIN, ImproveRun
+from ratchet.autopilot.improve_run import MARGIN_KEY, ImproveRun
 from ratchet.autopilot.prompt_discovery import unrecognised
 from ratchet.autopilot.proof_outlook import proof_outlook, variance
 from ratchet.autopilot.report_cards import (
@@ -29,7 +29,7 @@ from ratchet.types.wording import counted
 
 
 async def check_before(work: ImproveRun) -> None:
-    """Tell what the tasks can prove, and refuse an objective that may not decide.
+    """Report what the tasks can prove, and refuse an objective that may not decide.
 
     Raises:
         InputError: A split that is needed has no task that the objective can score.
@@ -42,7 +42,7 @@ async def check_before(work: ImproveRun) -> None:
 
 
 def _say_unanswered(work: ImproveRun) -> None:
-    """Tell how many tasks are left out for want of an expected answer.
+    """Report how many tasks are left out because they have no expected answer.
 
     Raises:
         InputError: None of a split that is needed is left.
@@ -73,13 +73,13 @@ def _where_answers_go(work: ImproveRun) -> str:
             ' answers, such as expected = "answer" under [tasks].'
         )
     return (
-        "Give answers: ratchet feedback --correction and ratchet datasets capture, or a file"
-        " and ratchet datasets import."
+        "Add answers: ratchet feedback --correction and then ratchet datasets capture, or a file "
+        "and ratchet datasets import."
     )
 
 
 def _say_reach(work: ImproveRun) -> None:
-    """Tell how the tasks are split, and what cannot be proved on them."""
+    """Report how the tasks are split, and what cannot be proved on them."""
     splits = ", ".join(f"{len(work.dataset.split(split))} {split}" for split in SPLITS)
     if work.dataset.reason and work.project.config.tasks.dataset is None:
         work.watcher.message(
@@ -92,7 +92,7 @@ def _say_reach(work: ImproveRun) -> None:
 
 
 async def measure_baseline(work: ImproveRun, runner: RolloutRunner) -> None:
-    """Run the agent as it is on the val tasks."""
+    """Run the unchanged agent on the val tasks."""
     lab = work.lab(runner)
     val = work.tasks("val")
     work.watcher.expects(len(val))
@@ -119,7 +119,7 @@ async def measure_baseline(work: ImproveRun, runner: RolloutRunner) -> None:
         raise AgentError(
             f"The objective {work.objective!r} gave no score on any of {len(evaluations)} val"
             f" tasks. The first error: {error or 'none; the agent returned no reward.'}",
-            hint="Run one by hand: ratchet run.",
+            hint="Run a task by hand: ratchet run.",
         )
     work.watcher.baseline(value, len(evaluations))
     scores = [evaluation.worth for evaluation in evaluations]
@@ -145,8 +145,8 @@ async def measure_baseline(work: ImproveRun, runner: RolloutRunner) -> None:
 
 
 async def trust_once(work: ImproveRun) -> None:
-    """Refuse an objective that may not decide: before anything is run, if expected answers can
-    serve as outputs, else by those of the baseline.
+    """Refuse an objective that may not decide, judged by expected answers or the baseline's
+    outputs.
     """
     if work.store.journal.get(work.run.id, "trust") is not None:
         return
@@ -167,7 +167,7 @@ async def trust_once(work: ImproveRun) -> None:
 
 
 def _fix_margin(work: ImproveRun, scores: Sequence[float]) -> None:
-    """Fix the margin of an algorithm that looks for what is no worse, and tell it."""
+    """Fix and report the margin of an algorithm whose candidates have to be no worse."""
     if not work.seeks_no_worse:
         return
     chosen: float | None = getattr(work.algorithm, "margin", None)
@@ -177,12 +177,12 @@ def _fix_margin(work: ImproveRun, scores: Sequence[float]) -> None:
         alpha = next_level(work.setting(work.baseline), work.store)
         margin = provable_margin(alpha, tasks, variance(scores))
         why = (
-            f"the tightest margin that {counted(tasks, 'test task')} can likely prove, as the"
-            " val scores spread"
+            f"the tightest margin that {counted(tasks, 'test task')} can likely prove, given the "
+            "spread of the val scores"
         )
     else:
-        margin, why = chosen, "the margin that was set"
-    work.store.journal.append(work.run.id, MARGIN, {"margin": margin}, time.time())
+        margin, why = chosen, "the configured margin"
+    work.store.journal.append(work.run.id, MARGIN_KEY, {"margin": margin}, time.time())
     work.watcher.message(
         f"A candidate ships if it is proved to score at most {margin:g} lower: {why}."
     )

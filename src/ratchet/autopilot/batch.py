@@ -1,4 +1,4 @@
-"""Run and score candidates on tasks outside of learning, for `ratchet run` and `ratchet eval`."""
+"""Runs and scores candidates on tasks outside learning, for `ratchet run` and `ratchet eval`."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from ratchet.types import Candidate, Rollout, Score, Task
 
 
 class Batch(msgspec.Struct, frozen=True):
-    """One candidate's rollouts."""
+    """A candidate's rollouts."""
 
     candidate: Candidate
     rows: tuple[tuple[Task, Rollout, dict[str, Score]], ...]
-    """Each task with its rollout and its scores by evaluator: those of the evaluators asked for and
-    what the agent gave itself. Repetitions are adjacent."""
+    """Each task with its rollout and its scores by evaluator, including rewards that the agent
+    emits. Repetitions are adjacent."""
 
 
 async def evaluate_batch(

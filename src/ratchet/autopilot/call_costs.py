@@ -1,4 +1,4 @@
-"""Model calls that Ratchet itself made for a run, by the run's journal, and what they cost."""
+"""Ratchet's own model calls in a run and their cost, from the run's journal."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ JUDGE_CALL = "judge-call/"
 
 
 class CallCosts(msgspec.Struct, frozen=True, kw_only=True):
-    """Model calls that Ratchet itself made for a run, and their cost."""
+    """Ratchet's own model calls in a run, and their cost."""
 
     coach_calls: int = 0
     judge_calls: int = 0
@@ -23,12 +23,12 @@ class CallCosts(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def cost(self) -> Cost:
-        """Cost of all of them."""
+        """Total cost of the calls."""
         return total_cost([self.of_coach, self.of_judges])
 
 
 def call_costs(entries: Sequence[tuple[str, Any]]) -> CallCosts:
-    """What the model calls of a run cost, by its journal."""
+    """Cost of a run's model calls, from its journal."""
     coach = [body for key, body in entries if key.startswith("coach/")]
     checks = [reply for key, body in entries if key.startswith("coach-check/") for reply in body]
     judges = [body for key, body in entries if key.startswith(JUDGE_CALL)]

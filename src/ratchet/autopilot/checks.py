@@ -48,7 +48,7 @@ def make_checks(
     baseline: Candidate,
     say: Callable[[str], None] = lambda text: None,
 ) -> Checks:
-    """The checks for a project; those of code only if it has code.
+    """The checks for a project; checks of code only if it has code.
 
     Args:
         project: The project.
@@ -116,12 +116,12 @@ async def checked_finding(lab: Lab, finding: Finding) -> Finding:
         finding,
         best=lab.baseline,
         best_val=finding.baseline_val,
-        sentence=f"{finding.sentence} Candidate {best.id[:8]}, the best, was refused: {fault}",
+        sentence=f"{finding.sentence} The best candidate, {best.id[:8]}, was refused: {fault}",
     )
 
 
 class _Patches:
-    """Writes candidates into the source in memory, to refuse early those that cannot be patched."""
+    """Writes candidates into the source in memory, to refuse early what cannot be patched."""
 
     def __init__(
         self, baseline: Candidate, declarations: Mapping[str, Declaration], root: Path
@@ -217,7 +217,7 @@ def _not_self_graded(source: Mapping[str, Code]) -> Check:
 
 
 def _can_be_contained(project: Project, source: Mapping[str, Code]) -> Check:
-    """Refuse code with a sentence where there is no sandbox; prompts and params still improve."""
+    """Refuse code with a sentence if there is no sandbox; prompts and params still improve."""
 
     async def check(change: CandidateChange) -> str:
         if not differs(change.candidate.resources, source):

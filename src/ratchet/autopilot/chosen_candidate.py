@@ -1,4 +1,4 @@
-"""A candidate that a person chose to ship: whether it may be, and the learning that it takes: none.
+"""A candidate that a person chose to ship: whether it may ship, without any learning.
 
 A run with it has the stages of any other, so its proof is a new experiment of the agent's stream.
 """
@@ -21,10 +21,10 @@ from ratchet.types.cost import rollout_dollars
 from ratchet.types.wording import counted
 
 Goal: TypeAlias = Literal["better", "not worse"]
-"""What is to be proved of a candidate."""
+"""What has to be proved about a candidate."""
 
-NEAR = 3
-"""Most candidates that are named where one is unknown."""
+MAX_CANDIDATES_NAMED = 3
+"""Maximum number of similar candidates named when one is unknown."""
 
 
 class ProofWanted(NamedTuple):
@@ -33,11 +33,11 @@ class ProofWanted(NamedTuple):
     name: str
     """Start of the candidate's id."""
     margin: float | None = None
-    """How much lower it may score; None to prove what its place in learning suggests."""
+    """How much lower it may score; None to prove what its scores in learning suggest."""
 
 
 class ChosenCandidate:
-    """The algorithm of a run whose candidate a person chose: it tries no other.
+    """The algorithm of a run whose candidate a person chose; it tries no other.
 
     Args:
         candidate: The candidate.
@@ -55,16 +55,16 @@ class ChosenCandidate:
 
     @property
     def choice(self) -> dict[str, str | float | None]:
-        """What the person chose."""
+        """The person's choice."""
         return {"candidate": self.candidate.id, "margin": self.margin}
 
     @property
     def identity(self) -> list[str | float | None]:
-        """What the decision depends on."""
+        """The settings that the decision depends on."""
         return [self.candidate.id, self.goal, self.margin]
 
     async def learn(self, lab: Lab) -> Finding:
-        """Find the chosen candidate, which goes to the proof whatever learning saw of it.
+        """Find the chosen candidate, which goes to the proof whatever its scores in learning.
 
         Raises:
             InputError: The checks or the repository's tests refuse it.
@@ -78,15 +78,15 @@ class ChosenCandidate:
             baseline_val=baseline_val,
             best_val=baseline_val,
             proposals=0,
-            sentence=f"Candidate {self.candidate.id[:8]} was chosen by a person, so nothing is"
-            f" learned: it has to be proved {self.goal}.",
+            sentence=f"Candidate {self.candidate.id[:8]} was chosen by a person, so learning is "
+            f"skipped. It has to be proved {self.goal}.",
         )
 
 
 def chosen_candidate(
     project: Project, store: Store, source: Candidate, objective: str, choice: ProofWanted
 ) -> ChosenCandidate:
-    """The candidate that a person names, if it can be proved and shipped, and what is to be proved.
+    """The candidate that a person names, if it can be proved and shipped, and what to prove.
 
     With a margin, or where learning saw no gain above the standard error, it has to be no worse:
     what speaks for it is its cost or latency. So it has where the objective, or the algorithm that
@@ -107,13 +107,13 @@ def chosen_candidate(
     label = candidate.id[:8]
     if candidate.id == source.id:
         raise InputError(
-            f"Candidate {label} is the agent as it is: there is nothing to ship.",
-            hint="See what else there is: ratchet candidates --front",
+            f"Candidate {label} is the unchanged agent: there is nothing to ship.",
+            hint="See other candidates: ratchet candidates --front",
         )
     for release in store.releases.list(1000):
         if release.candidate_id == candidate.id and not release.draft:
             raise InputError(
-                f"Candidate {label} was proved already: it is release {release.id[:8]},"
+                f"Candidate {label} is already proved, as release {release.id[:8]},"
                 f" {release.state.replace('_', ' ')}.",
                 hint="See: ratchet releases"
                 if release.state in ("merged", "active", "rolled_back")
@@ -134,7 +134,7 @@ def chosen_candidate(
 
 
 def level_sentence(level: float) -> str:
-    """Sentence on what the proof of a chosen candidate takes.
+    """Sentence on what the proof of a chosen candidate needs.
 
     Args:
         level: The next level of the agent's stream of experiments.
@@ -146,7 +146,7 @@ def level_sentence(level: float) -> str:
 
 
 def learned_sentence(store: Store, candidate: Candidate) -> str:
-    """Sentence on a candidate's place among others as learning saw it; empty where it has none."""
+    """Sentence on a candidate's scores in learning; empty if it has none."""
     placed = _learned(store, candidate)
     if placed is None:
         return ""
@@ -164,7 +164,7 @@ def learned_sentence(store: Store, candidate: Candidate) -> str:
 
 
 def _made_to_save(store: Store, candidate: Candidate) -> bool:
-    """Whether an algorithm that looks for what is no worse made a candidate or an ancestor."""
+    """Whether a candidate or an ancestor is from an algorithm that saves without scoring worse."""
     seen, waiting = {candidate.id}, [candidate.id]
     while waiting:
         made = store.candidates.get(waiting.pop())
@@ -177,7 +177,7 @@ def _made_to_save(store: Store, candidate: Candidate) -> bool:
 
 
 def _learned(store: Store, candidate: Candidate) -> tuple[RunFront, CandidatePlace] | None:
-    """A candidate's place as learning saw it; None if it ran there on none of the tasks.
+    """A candidate's place in learning; None if it ran on no tasks there.
 
     That of the newest run that learned: what proofs of it run must not change it.
     """
@@ -195,7 +195,7 @@ def _learned(store: Store, candidate: Candidate) -> tuple[RunFront, CandidatePla
 
 
 def named_candidate(project: Project, store: Store, name: str) -> Candidate:
-    """The candidate whose id begins so.
+    """The candidate whose id begins with this.
 
     Raises:
         InputError: There is none, or there are several.
@@ -204,31 +204,33 @@ def named_candidate(project: Project, store: Store, name: str) -> Candidate:
     if len(matches) == 1:
         return matches[0]
     if matches:
-        listed = ", ".join(candidate.id[: len(name) + 8] for candidate in matches[:NEAR])
+        listed = ", ".join(
+            candidate.id[: len(name) + 8] for candidate in matches[:MAX_CANDIDATES_NAMED]
+        )
         raise InputError(
             f"{name!r} matches {counted(len(matches), 'candidate')}: {listed}"
-            f"{', …' if len(matches) > NEAR else ''}.",
+            f"{', …' if len(matches) > MAX_CANDIDATES_NAMED else ''}.",
             hint="Give more digits.",
         )
     near = _near(project, store, name)
     raise InputError(
         f"There is no release or candidate {name!r}."
-        + (f" Candidates near it: {', '.join(near)}." if near else ""),
+        + (f" Similar candidates: {', '.join(near)}." if near else ""),
         hint="List them: ratchet releases, ratchet candidates --front",
     )
 
 
 def _near(project: Project, store: Store, name: str) -> list[str]:
-    """Ids of the newest run's candidates that look like a name; else of those on its front."""
+    """Ids of the newest run's candidates that resemble a name; otherwise those on its front."""
     run = next(iter(_own_runs(project, store.runs.list())), None)
     placed = run_front(store, run, outcome_of(store, run).metric) if run is not None else None
     if placed is None:
         return []
     others = [place for place in placed.places if place.candidate_id != placed.source_id]
     by_start = {place.candidate_id[: len(name)]: place.candidate_id for place in others}
-    alike = [by_start[start] for start in get_close_matches(name, by_start, NEAR)]
+    alike = [by_start[start] for start in get_close_matches(name, by_start, MAX_CANDIDATES_NAMED)]
     on_front = [place.candidate_id for place in others if place.on_front]
-    return [candidate_id[:8] for candidate_id in (alike or on_front)[:NEAR]]
+    return [candidate_id[:8] for candidate_id in (alike or on_front)[:MAX_CANDIDATES_NAMED]]
 
 
 def _own_runs(project: Project, runs: Sequence[Run]) -> list[Run]:
@@ -239,7 +241,7 @@ def _own_runs(project: Project, runs: Sequence[Run]) -> list[Run]:
 def _require_of_this_agent(
     project: Project, store: Store, candidate: Candidate, source: Candidate
 ) -> None:
-    """Refuse a candidate that was made for another agent, or from another source of this one."""
+    """Refuse a candidate made for another agent, or from another version of this one."""
     label = candidate.id[:8]
     queues = store.rollouts.queues_of(candidate.id)
     runs = [run for queue in queues if (run := store.runs.get(queue)) is not None]
@@ -249,13 +251,14 @@ def _require_of_this_agent(
         raise InputError(
             f"Candidate {label} is of the agent {other.agent}{where}; this one is"
             f" {project.config.agent.label}.",
-            hint="Ship it from the folder of its own project.",
+            hint="Ship it from its own project's folder.",
         )
     kinds = {name: kind_of(resource) for name, resource in source.resources.items()}
     own_kinds = {name: kind_of(resource) for name, resource in candidate.resources.items()}
     if own_kinds != kinds:
         raise InputError(
-            f"Candidate {label} is of another agent: it sets {_listed(own_kinds)}, and this one has"
+            f"Candidate {label} belongs to another agent: it sets {_listed(own_kinds)}, but this "
+            "agent has"
             f" {_listed(kinds)}.",
             hint="List this agent's: ratchet candidates --front",
         )
@@ -264,15 +267,15 @@ def _require_of_this_agent(
         changed = sorted({name for origin in origins for name in source.changed_from(origin)})
         raise InputError(
             f"Candidate {label} was learned from another version of the source:"
-            f" {', '.join(changed) or 'the agent'} changed since, and it would undo that.",
-            hint="Learn from the source as it is: ratchet improve",
+            f" {', '.join(changed) or 'the agent'} changed since, and shipping it would undo that.",
+            hint="Learn from the current source: ratchet improve",
         )
 
 
 def _require_unproved(
     project: Project, store: Store, candidate: Candidate, source: Candidate, objective: str
 ) -> None:
-    """Refuse a candidate whose held-out scores are known: they must not select what is proved."""
+    """Refuse a candidate whose held-out scores are known: they must not select it for proof."""
     stream = stream_of(project.identity(), project.config.agent.label, objective)
     for experiment in store.experiments.history():
         is_its_proof = (
@@ -287,11 +290,13 @@ def _require_unproved(
             decided = experiment.decision
             assert decided is not None
             raise InputError(
-                f"Candidate {candidate.id[:8]} has had its proof, in run {experiment.run_id[:8]}:"
+                f"Candidate {candidate.id[:8]} was already compared on test tasks, in run "
+                f"{experiment.run_id[:8]}:"
                 f" {decided.sentence}",
-                hint="Add test tasks, and ratchet improve goes on with it."
+                hint="Add test tasks, and ratchet improve will continue with it."
                 if decided.verdict == "not_proved"
-                else "A second try on the same tasks would prove nothing. See others: ratchet"
+                else "A second try on the same tasks would prove nothing. See other candidates: "
+                "ratchet"
                 " candidates --front",
             )
 

@@ -1,4 +1,4 @@
-"""Set up a run's coach: from the configuration or the algorithm, checked, traced, closed."""
+"""Sets up a run's coach from the configuration or the algorithm: checks, traces and closes it."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ AGENT = "coach"
 """Agent name of the coach's traces."""
 
 MAX_PENDING = 1_000
-"""Maximum traces waiting for the store; further ones are dropped."""
+"""Maximum number of traces waiting for the store; further traces are dropped."""
 
 LOCAL_TOKENS = 1024
-"""Maximum tokens of a local coach's answer: a small model may not come to an end by itself."""
+"""Maximum tokens of a local coach's answer: a small model may not stop by itself."""
 
 _OWN_KEYS = frozenset(CoachSection.model_fields)
 
@@ -104,14 +104,14 @@ def coach_models(section: CoachSection) -> tuple[CoachModel, ...]:
 
 
 def uses_coach(section: CoachSection, algorithm: Algorithm) -> bool:
-    """Whether an algorithm gets a coach: it can use one, and a model is named."""
+    """Whether an algorithm gets a coach: it can use one, and a model is configured."""
     return wants_coach(algorithm) is not False and bool(
         coach_models(coach_section(section, algorithm))
     )
 
 
 def coach_identity(section: CoachSection, algorithm: Algorithm) -> list[Any]:
-    """Identity of a run's coach; empty for an algorithm that uses none.
+    """Identity of a run's coach; empty if the algorithm uses none.
 
     Addresses, keys, timeouts and prices are excluded, so that a run continues after one is fixed.
     """
@@ -134,7 +134,7 @@ async def open_coach(
     say: Callable[[str], None],
     folder: Path = Path("."),
 ) -> AsyncIterator[ChatClient | None]:
-    """Open the coach of a run; None when none is named.
+    """Open the coach of a run; None if no coach is configured.
 
     Its local models are started, and stopped at the end. Each model is checked with one cheap call
     before any rollout is spent, once per run, and only for an algorithm that uses a coach.
@@ -162,8 +162,8 @@ async def open_coach(
     if not models:
         if needed:
             raise CoachUnavailable(
-                f"{algorithm.name} needs a coach model, and none is configured.",
-                hint=f'Name one under [coach] in ratchet.toml, such as model = "{HOSTED_MODEL}",'
+                f"{algorithm.name} needs a coach LLM, but none is configured.",
+                hint=f'Set it under [coach] in ratchet.toml, for example model = "{HOSTED_MODEL}",'
                 " and put its key into the environment variable OPENAI_API_KEY.",
             )
         yield None
@@ -207,7 +207,7 @@ async def open_coach(
             except CoachUnavailable as error:
                 if needed or isinstance(error, KeyMissing):
                     raise
-                say(f"{error} {algorithm.name} goes on with what needs no coach.")
+                say(f"{error} {algorithm.name} continues without the coach.")
                 usable = AbsentCoach(error)
         yield usable
 
@@ -220,7 +220,7 @@ async def _served(
     say: Callable[[str], None],
     folder: Path,
 ) -> CoachModel:
-    """The model itself, or the endpoint of a local one, whose key is put into the environment."""
+    """The model itself, or a local model's endpoint, whose key is put into the environment."""
     if model.base_url or section.base_url:
         return model
     from ratchet.models import is_local, shared_model
@@ -241,7 +241,7 @@ async def _served(
 
 
 async def _check(coach: Coach, store: Store, run_id: str, key: str) -> None:
-    """Check each model with one cheap call, unless this run has done so."""
+    """Check each model with a cheap call, once a run."""
     if await asyncio.to_thread(store.journal.get, run_id, key) is not None:
         coach.check_endpoints()
         return
@@ -265,7 +265,7 @@ class AbsentCoach:
         self.error = error
 
     async def ask(self, messages: Sequence[Message], **_: Any) -> Reply:
-        """Refuse.
+        """Always raise the coach's error.
 
         Raises:
             CoachUnavailable: Always.
@@ -273,7 +273,7 @@ class AbsentCoach:
         raise self.error
 
     def credit(self, model: str, survived: bool) -> None:
-        """Nothing to credit."""
+        """Do nothing: no call is made."""
 
 
 class _Traces:
@@ -305,5 +305,5 @@ class _Traces:
                 await asyncio.to_thread(self._store.spans.put, records)
             except RatchetError as error:  # a trace is not worth failing a run
                 if not self._warned:
-                    _log.warning("Traces of the coach are not stored: %s", error)
+                    _log.warning("The coach's traces are not stored: %s", error)
                 self._warned = True

@@ -16,17 +16,17 @@ from ratchet.store.location import parse
 from ratchet.types import Code, ConfigError
 
 MAX_SLOTS = 16
-"""Default maximum of concurrent sandboxes: each holds the agent's imports."""
+"""Default maximum number of concurrent sandboxes: each holds the agent's imports."""
 
 UNSAFE_WARNING = (
-    "Where no sandbox can be made, the code of candidates now runs with your rights: it can read"
-    " your files, use the network, and look for the expected answers."
+    "No sandbox is available, so candidates' code runs with your rights: it can read your files, "
+    "use the network, and look for the expected answers."
 )
 """Warning for running code candidates without a sandbox."""
 
 
 def with_sandbox(project: Project, agent: PythonAgent, usual: Executor) -> Executor:
-    """An executor that sandboxes the candidates whose code differs from the source's.
+    """An executor that sandboxes candidates whose code differs from the source's.
 
     Args:
         project: The project.
@@ -118,8 +118,8 @@ def release_tests(project: Project) -> TestCommand:
                 raise ConfigError(
                     f"[ship] show names {name!r}, but {never.name} is never shown to code in a"
                     " sandbox.",
-                    hint="Name the file that the tests need; or let them run without a sandbox:"
-                    " sandbox = false under [ship].",
+                    hint="Name only the file that the tests need, or run the tests without a "
+                    "sandbox: sandbox = false under [ship].",
                 )
     return TestCommand(
         command=section.test,

@@ -70,14 +70,14 @@ class Config(ServerConfig):
     def _prompt_files_of_a_function(self) -> Config:
         if self.prompt_files and self.agent.entry is None:
             raise ValueError(
-                "[[prompt_files]] are for agents with an entry; the prompts of a command or a"
-                " service are found in its model calls at the gateway"
+                "[[prompt_files]] is for agents with an entry; prompts of a command or a service "
+                "are found in its model calls at the gateway"
             )
         return self
 
     @property
     def imports_per_candidate(self) -> bool:
-        """Whether each candidate is imported in processes of its own; files of prompts need it."""
+        """Whether each candidate is imported in its own processes, which prompt files need."""
         return self.run.import_per_candidate or bool(self.prompt_files)
 
     @property

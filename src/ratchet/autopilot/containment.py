@@ -15,37 +15,36 @@ if TYPE_CHECKING:
     from ratchet.autopilot.learning_sections import SandboxSection
     from ratchet.sandbox.containment import AgentContainment, Allowance
 
-NOT_CONTAINED = (
-    "Rollouts are not contained: the agent acts in them as it does for you. A section [agent.allow]"
-    " in ratchet.toml contains them."
+NOT_CONTAINED_NOTE = (
+    "Rollouts are not contained: in them the agent acts as it does for you. Add a section "
+    "[agent.allow] to ratchet.toml to contain them."
 )
-"""What is said of a project without the section."""
+"""Warning for a project without the section."""
 
 _UNSAFE = (
-    "Rollouts are not contained, as this machine cannot do it and unsafe = true under [sandbox]"
-    " allows it: the agent acts in them as it does for you."
+    "Rollouts are not contained: this machine cannot contain them, and unsafe = true under "
+    "[sandbox] allows that. In them the agent acts as it does for you."
 )
-SHARED = (
+SHARED_PROCESS_NOTE = (
     "Rollouts that run at the same time share a process, which is contained as a whole: they see"
     ' what the others write. executor = "process" under [run] gives each a home of its own.'
 )
-"""What is said where several attempts run in one process."""
 
 BY_VARIABLES = (
-    "macOS contains rollouts in part: they have a home and a proxy of their own, but what makes no"
-    " use of these variables acts as it does for you. See the page Contained rollouts."
+    "macOS contains rollouts only partly: they have their own home and proxy, but a program that "
+    "ignores these variables acts as it does for you. See the page Contained rollouts."
 )
-"""What is said where the system contains nothing."""
+"""Warning on a system that cannot contain processes."""
 
 _NOT_ABSENT = (
-    "Rollouts see what is absent under [agent.allow] all the same: on this machine they have no"
-    " copy of the project's folder. That takes user namespaces, or bubblewrap."
+    "Rollouts still see what is listed under absent in [agent.allow]: on this machine they cannot "
+    "have a copy of the project's folder. That needs user namespaces, or bubblewrap."
 )
-"""What is said where nothing can be left out."""
+"""Warning if nothing can be made absent."""
 
 _RUNS_ALREADY = (
-    "Rollouts are not contained: the agent runs already at {url}, and acts there as it does for"
-    " you. With serve under [agent] Ratchet starts it, and contains it."
+    "Rollouts are not contained: the agent is already running at {url}, and acts there as it does "
+    "for you. If serve is set under [agent], Ratchet starts the agent and contains it."
 )
 
 
@@ -57,7 +56,7 @@ def containment_of(
     state: Path,
     python: str = "",
 ) -> tuple[AgentContainment | None, str]:
-    """The containment of an agent, and a sentence for people where there is none.
+    """The containment of an agent, and a warning if there is none.
 
     Args:
         agent: Its section.
@@ -70,7 +69,7 @@ def containment_of(
         SandboxUnavailable: This machine cannot contain it.
     """
     if agent.allow is None:
-        return None, NOT_CONTAINED
+        return None, NOT_CONTAINED_NOTE
     if agent.runs_already:
         return None, _RUNS_ALREADY.format(url=agent.url)
     # Imported late: most commands start no agent.
@@ -97,7 +96,7 @@ def containment_of(
 
 
 def allowance(section: AgentAllowSection, root: Path) -> Allowance:
-    """What a section allows; its folders are made where they are missing.
+    """What a section allows; missing folders are created.
 
     Raises:
         ConfigError: What is to be absent is not the project's own, or is really written to.
@@ -120,7 +119,7 @@ def allowance(section: AgentAllowSection, root: Path) -> Allowance:
 
 
 def _absent(name: str, root: Path, folders: Sequence[str]) -> str:
-    """The path that a name under `absent` means."""
+    """The path of a name under `absent`."""
     from ratchet.sandbox.containment import copied_folders
 
     path = Path(os.path.normpath(root / os.path.expanduser(name)))
@@ -129,13 +128,13 @@ def _absent(name: str, root: Path, folders: Sequence[str]) -> str:
     if copied.isdisjoint(path.parents) or any(folder.is_relative_to(path) for folder in copied):
         raise ConfigError(
             f"absent under [agent.allow] names {name!r}, of which rollouts have no copy.",
-            hint="Name a file or a folder inside of the project, the home or a temporary folder.",
+            hint="Name a file or a folder inside the project, your home or a temporary folder.",
         )
     for folder in map(os.path.realpath, folders):
         if path.is_relative_to(folder):
             raise ConfigError(
-                f"[agent.allow] names {name!r} under absent, and {folder} under folders, which is"
-                " really written to: what is absent there would be deleted for good.",
+                f"[agent.allow] names {name!r} under absent, and {folder} under folders, which "
+                "rollouts write to directly: absent files there would be deleted for good.",
                 hint="Remove one of them.",
             )
     return str(path)
@@ -161,5 +160,5 @@ def check_executor(kind: str) -> None:
         raise ConfigError(
             f'executor = "{kind}" under [run] and [agent.allow] exclude each other: attempts run in'
             f" {where}, which is not contained.",
-            hint='Set executor = "auto"; or remove [agent.allow], and rollouts act for real.',
+            hint='Set executor = "auto"; or remove [agent.allow], and rollouts are not contained.',
         )

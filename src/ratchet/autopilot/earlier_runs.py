@@ -6,7 +6,7 @@ from ratchet.autopilot.planned_tasks import tasks_to_continue
 from ratchet.store import Store
 from ratchet.types import Dataset, Run
 
-MOST = 20
+MAX_EARLIER_RUNS = 20
 """Maximum number of earlier runs whose baseline is looked for."""
 
 _NEWEST = 1000
@@ -23,7 +23,7 @@ def earlier_runs(run: Run, store: Store) -> list[Run]:
         and earlier.created_at < run.created_at
         and earlier.id != run.id
     ]
-    return sorted(alike, key=lambda earlier: (earlier.created_at, earlier.id))[-MOST:]
+    return sorted(alike, key=lambda earlier: (earlier.created_at, earlier.id))[-MAX_EARLIER_RUNS:]
 
 
 def continued_run(run: Run, dataset: Dataset, store: Store, *, answered: bool) -> Run | None:

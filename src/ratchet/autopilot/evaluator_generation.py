@@ -46,8 +46,7 @@ MODULE = "generated_evaluators"
 ROLLOUTS = 400
 """Newest rollouts that are read."""
 
-KEPT = ("decides", "advises", "insufficient")
-"""Verdicts with which a proposal is kept."""
+KEPT_VERDICTS = ("decides", "advises", "insufficient")
 
 PAGE = 500
 
@@ -64,7 +63,7 @@ class Generated(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def kept(self) -> bool:
         """Whether it is worth having."""
-        return not self.error and (self.card is None or self.card.verdict in KEPT)
+        return not self.error and (self.card is None or self.card.verdict in KEPT_VERDICTS)
 
 
 def known_rollouts(project: Project, store: Store, *, most: int = ROLLOUTS) -> list[Rollout]:

@@ -11,8 +11,8 @@ from ratchet.autopilot.run_outcome import RunOutcome, refusals_in
 from ratchet.types import STAGE_TRANSITIONS
 from ratchet.types.wording import counted
 
-REASONS = 3
-"""Most reasons of refusals that are told."""
+MAX_REASONS_TOLD = 3
+"""Maximum number of reasons of refusals that are told."""
 
 
 def explain_run(
@@ -81,7 +81,9 @@ def _refused(entries: Sequence[tuple[str, Any]]) -> list[str]:
     refusals = Counter(refusal.why for refusal in refusals_in(entries))
     if not refusals:
         return []
-    most = "; ".join(f"{count} times: {why}" for why, count in refusals.most_common(REASONS))
+    most = "; ".join(
+        f"{count} times: {why}" for why, count in refusals.most_common(MAX_REASONS_TOLD)
+    )
     return [f"{refusals.total()} proposals were refused before they were judged. {most}"]
 
 

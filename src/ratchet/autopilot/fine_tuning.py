@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ratchet.models.policy import Base
     from ratchet.weights.run import TrainingMethod
 
-SHOWN = 3
+MAX_LEFT_OUT_REASONS = 3
 """Reasons for which data was left out that are told."""
 
 VALIDATIONS = 5
@@ -97,7 +97,7 @@ class FineTuning(WeightsAlgorithm):
         left_out: Counter[str] = Counter()
         train = await self._tokens(lab, lab.train, base, left_out)
         val = await self._tokens(lab, lab.val, base, left_out)
-        for reason, count in left_out.most_common(SHOWN):
+        for reason, count in left_out.most_common(MAX_LEFT_OUT_REASONS):
             lab.note(f"{count} left out of what is learned: {reason}.")
         if not train:
             raise InputError(

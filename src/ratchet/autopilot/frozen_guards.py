@@ -163,6 +163,6 @@ def _titles(sets: Sequence[FrozenSet]) -> str:
 
 
 def planned_draws(sets: Sequence[FrozenSet], *, alpha: float, answered: bool, draws: int) -> int:
-    """Most draws of frozen sets in an experiment of that level, before its noise is measured."""
+    """Maximum number of frozen-set draws in an experiment of that level."""
     plan = choose_guards(sets, alpha=alpha, answered=answered, draws=draws).plan
     return plan.draws if plan is not None else 0

@@ -50,7 +50,7 @@ from ratchet.types.wording import counted
 
 L = TypeVar("L", bound=Lab)
 
-MARGIN = "margin"
+MARGIN_KEY = "margin"
 """Key in a run's journal of how much lower a candidate may score."""
 
 LEARN = "learn"
@@ -205,7 +205,7 @@ class ImproveRun:
 
         Fixed once the baseline's scores are known, before learning begins.
         """
-        fixed: Any = self.store.journal.get(self.run.id, MARGIN)
+        fixed: Any = self.store.journal.get(self.run.id, MARGIN_KEY)
         return float(fixed["margin"]) if fixed else 0.0
 
     @property
@@ -251,7 +251,7 @@ class ImproveRun:
         return 2 * (pairs + self._frozen_draws(pairs))
 
     def _frozen_draws(self, pairs: int) -> int:
-        """Most draws of frozen sets in a proof of so many pairs."""
+        """Maximum number of draws of frozen sets in a proof of so many pairs."""
         stream = stream_of(self.identity, self.agent.spec.entry, self.objective)
         return planned_draws(
             self.frozen_sets,

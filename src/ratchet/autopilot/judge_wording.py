@@ -15,6 +15,7 @@ from ratchet.evaluate import Judgement, Scorer, evaluator
 from ratchet.evaluate.judges.judge import Judge
 from ratchet.evaluate.judges.prompt import Criterion
 from ratchet.evaluate.judges.realign import LabelledRollout
+from ratchet.evaluate.scoring import MAX_CONCURRENT_VERDICTS
 from ratchet.learn import Budget, Lab, LabSettings
 from ratchet.learn.apo import APO
 from ratchet.learn.checks import Checks, keeps_prompt
@@ -41,9 +42,6 @@ QUESTION = "question_{number}"
 VERDICTS_PER_CASE = 20
 """Budget of verdicts, for each labelled case."""
 
-AT_ONCE = 16
-"""Number of concurrent verdicts."""
-
 
 class JudgeRunner:
     """Runs a judge on labelled cases as a lab's rollouts: its questions are the candidate's.
@@ -55,7 +53,7 @@ class JudgeRunner:
         store: Keeps the verdicts.
     """
 
-    slots = AT_ONCE
+    slots = MAX_CONCURRENT_VERDICTS
 
     def __init__(
         self, judge: Judge, cases: Sequence[LabelledRollout], spans_of: SpansOf, store: Store
@@ -64,7 +62,7 @@ class JudgeRunner:
         self._cases = {case.rollout.id: case for case in cases}
         self._spans_of = spans_of
         self._store = store
-        self._free = asyncio.Semaphore(AT_ONCE)
+        self._free = asyncio.Semaphore(MAX_CONCURRENT_VERDICTS)
 
     async def run(
         self,

@@ -29,8 +29,7 @@ from ratchet.types.trace import (
 )
 from ratchet.worker.evaluator import Evaluator
 
-AT_ONCE = 16
-"""Outcomes that are scored at once."""
+MAX_CONCURRENT_SCORES = 16
 
 PAGE = 200
 """Traces that are read at once."""
@@ -145,7 +144,7 @@ class LiveOutcomes:
     async def _outcomes(
         self, recordings: Sequence[TraceRecording], timeout_s: float, prompts: Recogniser | None
     ) -> list[LiveOutcome]:
-        gate = asyncio.Semaphore(AT_ONCE)
+        gate = asyncio.Semaphore(MAX_CONCURRENT_SCORES)
 
         async def outcome(recording: TraceRecording) -> LiveOutcome:
             if not recording.ended or recording.took_s > timeout_s:

@@ -8,7 +8,7 @@ from ratchet.types import Candidate, Declaration, Model
 
 
 def adopt_models(store: Store, agent: AnyAgent, candidate: Candidate) -> None:
-    """Declare the models that a candidate replaces in the agent's calls, as those of its source.
+    """Declare the models that candidates may replace in the agent's calls, as source resources.
 
     They were found in its calls, and stand in no configuration.
 
@@ -28,6 +28,6 @@ def adopt_models(store: Store, agent: AnyAgent, candidate: Candidate) -> None:
 
 
 def models_in_calls(agent: AnyAgent) -> bool:
-    """Whether the gateway may have to put another model into the agent's calls."""
+    """Whether the gateway may have to replace the model in the agent's calls."""
     resources = (declaration.resource for declaration in agent.declarations.values())
     return any(isinstance(resource, Model) and bool(resource.in_calls) for resource in resources)

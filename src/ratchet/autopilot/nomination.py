@@ -20,7 +20,8 @@ PROOF_SHARE = 0.5
 to the proof."""
 
 NOMINEES = 3
-"""Most candidates of a search that go to the proof. With these two, a gain of 0.1 among the luck of
+"""Maximum number of a search's candidates that go to the proof. With these two, a gain of 0.1
+among the luck of
 eight candidates is let through in 0.9 of the runs, and proofs without a gain cost at most a fifth
 of all rollouts (`gate_*` in benchmarks/decisions.py)."""
 
@@ -30,7 +31,7 @@ class Nominee(msgspec.Struct, frozen=True):
 
     candidate_id: str
     gain: float
-    """Its gain as learning saw it."""
+    """Its gain in learning."""
 
 
 async def nominees(lab: Lab, finding: Finding, margin: float = 0.0) -> tuple[Nominee, ...]:
@@ -65,7 +66,7 @@ async def nominees(lab: Lab, finding: Finding, margin: float = 0.0) -> tuple[Nom
 def ranked(
     differences: Mapping[str, Sequence[float]], chosen: str, margin: float = 0.0
 ) -> list[Nominee]:
-    """The candidates that may be better than the source: the chosen one, then the strongest first.
+    """The candidates that may be better than the source: the selected one, then the strongest.
 
     Args:
         differences: For each candidate, its score minus the source's on each task that both ran.
@@ -86,7 +87,7 @@ def ranked(
 def next_nominee(
     finding: Mapping[str, Any], failed_id: str, *, spent: int, shortest_proof: int
 ) -> Nominee | None:
-    """The candidate that goes to the proof after one that failed there; None to end.
+    """The next candidate for the proof after one failed there; None to end.
 
     Args:
         finding: What learning left in the journal.

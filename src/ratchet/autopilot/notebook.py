@@ -13,7 +13,7 @@ from ratchet.types import InputError, Run
 
 
 class ShownRun(msgspec.Struct, frozen=True):
-    """A run as a notebook shows it."""
+    """A run, rendered for a notebook."""
 
     run: Run
     html: str

@@ -1,19 +1,17 @@
-"""What two rollouts of one task, one with either candidate, say in a comparison."""
+"""Turns two rollouts of a task, one with each candidate, into a pair of a comparison."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ratchet.evaluate.failures import FAILED as FAILED_EVALUATOR
-from ratchet.evaluate.failures import is_failure
+from ratchet.evaluate.failures import FAILURE_PREFIX, is_failure
 from ratchet.learn import objective_value
+from ratchet.learn.work import FAILED_STATUSES
 from ratchet.prove import PairedScore
 from ratchet.types import Rollout, Score
 
-FAILED = ("failed", "timed_out", "crashed")
-
 REASON_CHARACTERS = 200
-"""Most characters of a reason in the evidence."""
+"""Maximum characters of a reason in the evidence."""
 
 
 def paired_score(
@@ -45,7 +43,7 @@ def paired_score(
             name: (_metric(name, baseline, before), _metric(name, candidate, after))
             for name in metrics
         },
-        failed=tuple(name for name, side in sides.items() if side.status in FAILED),
+        failed=tuple(name for name, side in sides.items() if side.status in FAILED_STATUSES),
         reasons={
             name: reason
             for name, side in sides.items()
@@ -57,18 +55,18 @@ def paired_score(
 
 
 def _reason(rollout: Rollout, score: Score | None) -> str:
-    """Why a rollout has no score, or has 0 since its answer broke the evaluator; else empty."""
-    if rollout.status in FAILED:
+    """Why a rollout has no score, or 0 because its answer broke the evaluator; empty otherwise."""
+    if rollout.status in FAILED_STATUSES:
         return ""
     if score is None:
         return "it was not scored" if rollout.status == "succeeded" else f"it is {rollout.status}"
     reason = score.rationale if is_failure(score) else score.error if score.value is None else ""
-    return reason.removeprefix(FAILED_EVALUATOR)[:REASON_CHARACTERS]
+    return reason.removeprefix(FAILURE_PREFIX)[:REASON_CHARACTERS]
 
 
 def _metric(name: str, rollout: Rollout, scores: Mapping[str, Score]) -> float | None:
     if name == "errors":
-        ended = rollout.status in FAILED or rollout.status == "succeeded"
-        return float(rollout.status in FAILED) if ended else None
+        ended = rollout.status in FAILED_STATUSES or rollout.status == "succeeded"
+        return float(rollout.status in FAILED_STATUSES) if ended else None
     score = scores.get(name)
     return score.value if score is not None else None

@@ -23,13 +23,13 @@ class PlannedTasks(msgspec.Struct, frozen=True):
     """The tasks of a comparison."""
 
     tasks: tuple[Task, ...]
-    """All of them, in the order of the pairs."""
+    """All tasks, in the order of the pairs."""
     totals: tuple[int, ...]
-    """How many there were after each planning; more than one if tasks were added since."""
+    """Number of tasks after each planning; several numbers if tasks were added since."""
 
 
 def planned_tasks(run: Run, dataset: Dataset, store: Store, *, answered: bool) -> PlannedTasks:
-    """The tasks of a run's comparison; those that the dataset adds to it are planned now.
+    """The tasks of a run's comparison; tasks added to the dataset are planned now.
 
     Args:
         run: The run.
@@ -57,14 +57,14 @@ def planned_tasks(run: Run, dataset: Dataset, store: Store, *, answered: bool) -
     tasks = tuple(_tasks(plannings, dataset, store))
     if not tasks:
         raise ConfigError(
-            f"The dataset {dataset.name!r} has no test tasks, and nothing can be proved without.",
-            hint="Give test a share: split under [tasks] in ratchet.toml.",
+            f"The dataset {dataset.name!r} has no test tasks, without which nothing can be proved.",
+            hint="Give test a share in split under [tasks] in ratchet.toml.",
         )
     return PlannedTasks(tasks, tuple(totals))
 
 
 def tasks_to_continue(run: Run, dataset: Dataset, store: Store, *, answered: bool) -> int:
-    """Number of test tasks that would continue a run's comparison; 0 if it cannot go on.
+    """Number of test tasks that would continue a run's comparison; 0 if it cannot continue.
 
     It cannot if a task that it has compared was changed or removed: what was observed of it would
     have to be dropped, knowing how it turned out.
@@ -78,7 +78,7 @@ def tasks_to_continue(run: Run, dataset: Dataset, store: Store, *, answered: boo
 
 
 def added_tasks(planned: Sequence[Task], dataset: Dataset, *, answered: bool) -> list[Task]:
-    """The test tasks of a dataset that a comparison does not have yet, by id and by input."""
+    """The dataset's test tasks that are new to a comparison, by id and by input."""
     ids = {task.id for task in planned}
     inputs = {input_key(task.input) for task in planned}
     return [

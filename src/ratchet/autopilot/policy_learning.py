@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from ratchet.weights.run import TrainingMethod
 
 
-STEPS = 100
-"""Most batches where none are named."""
+DEFAULT_STEPS = 100
+"""Default maximum number of batches."""
 
 
 class PolicyLearning(WeightsAlgorithm):
@@ -77,7 +77,9 @@ class PolicyLearning(WeightsAlgorithm):
         super().__init__(method, lora=lora, optimizer=optimizer, seed=seed)
         kind: type[GRPO | PPO] = GRPO if method == "grpo" else PPO
         self._settings: GRPO | PPO = kind(
-            schedule=Schedule(steps=steps or STEPS, validate_every=validate_every, seed=seed),
+            schedule=Schedule(
+                steps=steps or DEFAULT_STEPS, validate_every=validate_every, seed=seed
+            ),
             lora=lora,
             optimizer=optimizer,
             loss=PolicyLoss(name=loss, kl=kl),
@@ -105,9 +107,11 @@ class PolicyLearning(WeightsAlgorithm):
         self, lab: Lab, model: TrainableModel, base: Base, name: str, resource: Model
     ) -> TrainingMethod:
         """Rollouts of the train tasks, sampled by the weights under training."""
-        limit, steps = lab.budget.rollouts, self._steps or STEPS
+        limit, steps = lab.budget.rollouts, self._steps or DEFAULT_STEPS
         if self._steps is None and limit is not None:
-            steps = max(n for n in range(1, STEPS + 1) if n == 1 or self._cost(lab, n) <= limit)
+            steps = max(
+                n for n in range(1, DEFAULT_STEPS + 1) if n == 1 or self._cost(lab, n) <= limit
+            )
         schedule = msgspec.structs.replace(self._settings.schedule, steps=steps)
         settings = msgspec.structs.replace(self._settings, schedule=schedule)
         lab.note(

@@ -1,11 +1,11 @@
-"""What problems cost: their share of an agent's traffic in the last days, worst first."""
+"""The cost of problems: their share of an agent's recent traffic, worst first."""
 
 from __future__ import annotations
 
 from ratchet.llm import price
 from ratchet.store import Store
-from ratchet.store.problems import DAY_S
 from ratchet.types import ProblemReport, ProblemState
+from ratchet.types.cycle import DAY_S
 
 DAYS = 14
 """Days in which problems are looked for and counted."""
@@ -19,7 +19,7 @@ def reports(
     state: ProblemState | None = None,
     only: str | None = None,
 ) -> tuple[list[ProblemReport], int]:
-    """What problems cost in the last DAYS days, worst first, and the number of traces looked at.
+    """The cost of problems in the last DAYS days, worst first, and the number of traces examined.
 
     Args:
         store: The store.

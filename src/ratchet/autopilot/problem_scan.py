@@ -1,4 +1,4 @@
-"""Looks through new traces for problems: what failed, and which failures are of one kind.
+"""Scans new traces for problems: what failed, and which failures belong together.
 
 A scan goes on where the last one ended, whoever made it: the command, the server or the autopilot.
 Killed in the middle, it looks at the last page again and finds the same occurrences; what was found
@@ -23,24 +23,25 @@ from ratchet.curate.problems.symptoms import acts_of, as_text
 from ratchet.curate.recorded_values import Incomplete, input_of
 from ratchet.llm import price
 from ratchet.store import Store
-from ratchet.store.problems import DAY_S, ScanPlace
+from ratchet.store.problems import ScanPlace
 from ratchet.types import Occurrence, Problem, Score
+from ratchet.types.cycle import DAY_S
 from ratchet.types.trace import ObservedTrace, TraceRecording
 
-LOW = 0.5
-"""A score of at most this is low, where no project says otherwise."""
+LOW_SCORE = 0.5
+"""Scores up to this are low, unless the project says otherwise."""
 
 POOL = 2_000
-"""Most occurrences of an agent that are grouped at once."""
+"""Maximum number of an agent's occurrences grouped at once."""
 
-FAILURES, SCORES, READINGS, GROUPS = "failures", "scores", "readings", "groups"
-"""Readers of traces: for what failed, for low scores, the coach; and what was grouped last."""
+FAILURE_READER, SCORE_READER, COACH_READER, GROUPER = "failures", "scores", "readings", "groups"
+"""Journal positions: of failures, low scores and the coach's readings, and of the last grouping."""
 
 LEASE = "problems"
-LEASE_S = 120.0
+SCAN_LEASE_S = 120.0
 
 RETURNS = 3
-"""Traces after a fix in which a problem occurs again until it has returned."""
+"""Number of traces after a fix in which a problem must recur to have returned."""
 
 ScoreTrace: TypeAlias = Callable[[TraceRecording], Awaitable[Sequence[Score]]]
 """Scores of a live answer."""
@@ -50,16 +51,16 @@ _decode_profile = msgspec.json.Decoder(Profile).decode
 
 
 class Scanned(msgspec.Struct, frozen=True, kw_only=True):
-    """What a scan looked at."""
+    """The result of a scan."""
 
     traces: int = 0
     occurrences: int = 0
     begun: tuple[Problem, ...] = ()
-    """Problems that are new."""
+    """New problems."""
     returned: tuple[Problem, ...] = ()
-    """Fixed problems that are back."""
+    """Fixed problems that returned."""
     elsewhere: bool = False
-    """Whether another process was looking already, so that this one did not."""
+    """Whether another process was already scanning, so that this one did not."""
 
 
 async def scan(
@@ -67,10 +68,10 @@ async def scan(
     *,
     now: float,
     score: ScoreTrace | None = None,
-    low_score: float = LOW,
+    low_score: float = LOW_SCORE,
     on_page: Callable[[int], None] = lambda traces: None,
 ) -> Scanned:
-    """Look through what was stored since the last scan.
+    """Scan what was stored since the last scan.
 
     Args:
         store: The store.
@@ -83,7 +84,7 @@ async def scan(
         StoreError: The store cannot be read or written.
     """
     holder = f"{os.getpid()}.{secrets.token_hex(4)}"
-    lease = store.leases.acquire(LEASE, holder, now=time.time(), ttl_s=LEASE_S)
+    lease = store.leases.acquire(LEASE, holder, now=time.time(), ttl_s=SCAN_LEASE_S)
     if lease is None:
         return Scanned(elsewhere=True)
     try:
@@ -97,12 +98,12 @@ async def scan(
                     found += page.occurrences
                     agents |= page.agents
                     on_page(traces)
-                    store.leases.acquire(LEASE, holder, now=time.time(), ttl_s=LEASE_S)
+                    store.leases.acquire(LEASE, holder, now=time.time(), ttl_s=SCAN_LEASE_S)
             begun: list[Problem] = []
             for agent in sorted(agents):
                 begun += _group(store, agent, since, now)
             if agents:
-                store.problems.record([], GROUPS, ScanPlace(at=now), {})
+                store.problems.record([], GROUPER, ScanPlace(at=now), {})
             settle(store, now)
             returned = _returned(store, now)
     finally:
@@ -111,9 +112,11 @@ async def scan(
 
 
 def _is_ungrouped(store: Store) -> bool:
-    """Whether something was found or read that no scan has grouped."""
-    found_at = max(store.problems.place(reader).at for reader in (FAILURES, SCORES, READINGS))
-    return store.problems.place(GROUPS).at < found_at
+    """Whether something was found or read that is not grouped yet."""
+    found_at = max(
+        store.problems.place(reader).at for reader in (FAILURE_READER, SCORE_READER, COACH_READER)
+    )
+    return store.problems.place(GROUPER).at < found_at
 
 
 class _Page(msgspec.Struct, frozen=True):
@@ -125,12 +128,12 @@ class _Page(msgspec.Struct, frozen=True):
 async def _page(
     store: Store, since: float, now: float, score: ScoreTrace | None, low_score: float
 ) -> _Page | None:
-    """Look at the next traces; None when there are none.
+    """Scan the next traces; None if there are none.
 
     Who scores has a place of its own: a server looks at traces, but cannot run the project's
     evaluators.
     """
-    reader = FAILURES if score is None else SCORES
+    reader = FAILURE_READER if score is None else SCORE_READER
     place = store.problems.place(reader)
     changed = store.recordings.changed(
         place.spans, place.feedback, since_ns=int(since * 1e9), price=price
@@ -191,7 +194,7 @@ def _input_text(recording: TraceRecording) -> str:
 
 
 def _asked_before(store: Store, observed: ObservedTrace, asked: dict[str, str]) -> str:
-    """The question of the turn before, as text; `asked` remembers the last of each conversation."""
+    """The previous turn's question, as text; `asked` remembers the last one by conversation."""
     trace = observed.recording.trace
     conversation_id = trace.conversation_id
     if observed.imported:
@@ -227,11 +230,11 @@ def _group(store: Store, agent: str, since: float, now: float) -> tuple[Problem,
 
 
 def _returned(store: Store, now: float) -> list[Problem]:
-    """Fixed problems that occur again after the release that fixed them."""
+    """Fixed problems that recur after the release that fixed them."""
     returned = []
     for problem in store.problems.list(state="fixed"):
         again = store.problems.traces_since(problem.id, problem.fixed_at)
         if again >= RETURNS:
-            why = f"{again} traces since the fix have it again."
+            why = f"{again} traces since the fix show it again."
             returned.append(store.problems.change(problem.id, "returned", reason=why, now=now))
     return returned

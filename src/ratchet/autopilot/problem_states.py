@@ -1,12 +1,12 @@
-"""What became of a problem: its state follows from its newest run and that run's release."""
+"""The state of a problem, which follows from its newest run and that run's release."""
 
 from __future__ import annotations
 
 from ratchet.autopilot.freezing import freeze_fixed
 from ratchet.autopilot.problem_reports import DAYS, trace_counts
 from ratchet.store import Store
-from ratchet.store.problems import DAY_S
 from ratchet.types import PROBLEM_TRANSITIONS, FrozenSet, Problem, ProblemState, Release, Run
+from ratchet.types.cycle import DAY_S
 
 _RELEASES: dict[str, tuple[ProblemState, str]] = {
     "branched": ("proposed", "Its branch is made: {where}."),
@@ -16,14 +16,14 @@ _RELEASES: dict[str, tuple[ProblemState, str]] = {
     "closed": ("open", "Its pull request was closed without a merge: {where}."),
     "rolled_back": ("open", "Its release was rolled back."),
 }
-"""State of a problem by that of its release, and why."""
+"""State of a problem by the state of its release, and why."""
 
 WORKED_ON: frozenset[ProblemState] = frozenset({"learning", "proposed", "fixed"})
 """States that follow from a run or a release."""
 
 
 def settle(store: Store, now: float) -> list[Problem]:
-    """Bring problems that a run works on, or a release fixed, to where those are now.
+    """Update the problems that a run works on, or a release fixed, from its present state.
 
     Args:
         store: The store.
@@ -70,7 +70,7 @@ def _frozen(store: Store, problem: Problem, run: Run, now: float) -> FrozenSet |
 
 
 def _release_of(store: Store, run: Run) -> Release | None:
-    """The newest release that rests on a run's experiment: its branch, or that at run time."""
+    """The newest release from a run's experiment: a branch, or a release at run time."""
     releases = [
         release
         for release in store.releases.list()
@@ -92,4 +92,4 @@ def _standing(run: Run, release: Release | None) -> tuple[ProblemState, str]:
         return state, reason.format(where=address)
     if run.stage in ("no_gain", "not_proved", "failed"):
         return "open", f"Run {run.id[:8]} ended without a release: {run.message}"
-    return "learning", f"Run {run.id[:8]} works on it."
+    return "learning", f"Run {run.id[:8]} is working on it."

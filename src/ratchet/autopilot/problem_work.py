@@ -1,4 +1,4 @@
-"""Works on one problem: its traces become tasks, and the coach is told what goes wrong."""
+"""Prepares work on a problem: its traces become tasks, and the coach is told what goes wrong."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from ratchet.autopilot.project import Project
 from ratchet.autopilot.project_evaluators import objective_of, project_evaluators
 from ratchet.autopilot.project_tasks import project_dataset
 from ratchet.curate import CaptureFilter, capture
-from ratchet.curate.capture import KNOWN
+from ratchet.curate.capture import ALREADY_A_TASK
 from ratchet.store import Store
-from ratchet.store.problems import DAY_S
 from ratchet.types import NEEDS_WORK, STAGE_TRANSITIONS, Dataset, InputError, Problem
+from ratchet.types.cycle import DAY_S
 from ratchet.types.trace import TraceFilter
 from ratchet.types.wording import counted
 
-MOST_TASKS = 60
-"""Most tasks that are made of a problem's traces, the newest ones."""
+MAX_TASKS = 60
+"""Maximum number of tasks made from a problem's newest traces."""
 
-SHOWN = 3
-"""Examples of a problem that the coach is shown besides its tasks."""
+MAX_EXAMPLES_SHOWN = 3
+"""Number of examples shown to the coach besides the problem's tasks."""
 
 
 class ProblemWork(msgspec.Struct, frozen=True):
@@ -31,18 +31,20 @@ class ProblemWork(msgspec.Struct, frozen=True):
 
     project: Project
     sentences: tuple[str, ...]
-    """What was done for it."""
+    """What was done to prepare it."""
 
 
 def find_problem(store: Store, prefix: str) -> Problem:
-    """The problem with an id that begins so.
+    """The problem whose id begins with this.
 
     Raises:
         InputError: There is none, or there are several.
     """
     matches = store.problems.find(prefix)
     if not matches:
-        raise InputError(f"There is no problem {prefix!r}.", hint="See them all: ratchet problems.")
+        raise InputError(
+            f"There is no problem {prefix!r}.", hint="List the problems: ratchet problems."
+        )
     if len(matches) > 1:
         raise InputError(
             f"{counted(len(matches), 'problem')} have an id that begins with {prefix!r}.",
@@ -67,7 +69,8 @@ def prepare(project: Project, store: Store, problem: Problem, now: float) -> Pro
     agent = live_agent(project, store)
     if problem.agent != agent:
         raise InputError(
-            f"Problem {problem.id} is of the agent {problem.agent!r}, and this project's is"
+            f"Problem {problem.id} belongs to the agent {problem.agent!r}, but this project's "
+            "agent is"
             f" {agent!r}.",
             hint="Work on it in that agent's project. If it is this one's, name it in"
             f' ratchet.toml: agent = "{problem.agent}" under [autopilot].',
@@ -75,7 +78,7 @@ def prepare(project: Project, store: Store, problem: Problem, now: float) -> Pro
     if problem.state in ("ignored", "fixed"):
         raise InputError(
             f"Problem {problem.id} is {problem.state}: {problem.reason}",
-            hint=f"Open it again: ratchet problems reopen {problem.id}.",
+            hint=f"Reopen it: ratchet problems reopen {problem.id}.",
         )
     underway = store.runs.get(problem.run_ids[-1]) if problem.state == "learning" else None
     if underway is not None and STAGE_TRANSITIONS[underway.stage]:
@@ -83,14 +86,14 @@ def prepare(project: Project, store: Store, problem: Problem, now: float) -> Pro
         dataset = store.datasets.get(underway.dataset_version)
         return ProblemWork(
             told_of(project, store, problem).with_dataset(f"{dataset.name}@{dataset.version}"),
-            (f"Run {underway.id[:8]} goes on with problem {problem.id} ({problem.title}).",),
+            (f"Run {underway.id[:8]} continues work on problem {problem.id} ({problem.title}).",),
         )
     dataset, sentences = (
         project_dataset(project, store=store, needs=())
         if project.has_tasks()
         else (Dataset(name="problems", tasks=(), splits={}, provenance="captured"), ())
     )
-    occurrences = store.problems.occurrences(problem.id, since=now - DAYS * DAY_S, limit=MOST_TASKS)
+    occurrences = store.problems.occurrences(problem.id, since=now - DAYS * DAY_S, limit=MAX_TASKS)
     ids = frozenset(occurrence.trace_id for occurrence in occurrences)
     shares = project.config.tasks.split
     captured = capture(
@@ -104,7 +107,7 @@ def prepare(project: Project, store: Store, problem: Problem, now: float) -> Pro
             ),
             trace_ids=ids,
         ),
-        limit=MOST_TASKS,
+        limit=MAX_TASKS,
         fractions={"train": shares.train, "val": shares.val, "test": shares.test},
         now=now,
     )
@@ -115,7 +118,7 @@ def prepare(project: Project, store: Store, problem: Problem, now: float) -> Pro
         f" {counted(len(ids), 'newest trace')}, {answered} with an expected answer.",
     ]
     of_problem = [t for t in captured.dataset.tasks if ids.intersection(t.origin.sources)]
-    is_covered = any(why.startswith(KNOWN) for why in captured.left_out)
+    is_covered = any(why.startswith(ALREADY_A_TASK) for why in captured.left_out)
     if not of_problem and not is_covered:
         reasons = "; ".join(f"{count} × {why}" for why, count in captured.left_out.items())
         raise InputError(
@@ -129,8 +132,10 @@ def prepare(project: Project, store: Store, problem: Problem, now: float) -> Pro
     ):
         raise InputError(
             f"None of the {counted(len(of_problem), 'task')} of problem {problem.id} has an"
-            " expected answer, which the objective needs: a gain would say nothing about it.",
-            hint="Give the right answer of some: ratchet feedback TRACE --correction …, or label"
+            " expected answer, which the objective needs: a gain would say nothing about the "
+            "problem.",
+            hint="Give right answers for some of them: ratchet feedback TRACE --correction …, or "
+            "label"
             " right answers: ratchet label --traces.",
         )
     if captured.dataset.version != dataset.version:
@@ -150,7 +155,7 @@ def _needs_answers(project: Project) -> bool:
 
 
 def told_of(project: Project, store: Store, problem: Problem) -> Project:
-    """The project, its coach told of the problem."""
+    """The project, with the problem described to its coach."""
     coach = project.config.coach
     guidelines = "\n\n".join(part for part in (coach.guidelines, _told(store, problem)) if part)
     coach = coach.model_copy(update={"guidelines": guidelines})
@@ -158,7 +163,7 @@ def told_of(project: Project, store: Store, problem: Problem) -> Project:
 
 
 def _told(store: Store, problem: Problem) -> str:
-    """What the coach is told of a problem: the same words while a run works on it."""
+    """The description of a problem for the coach; constant while a run works on it."""
     turn = len(problem.run_ids) - (problem.state not in NEEDS_WORK)
     subject, key = f"problem/{problem.id}", f"told/{turn}"
     told = store.journal.get(subject, key)
@@ -172,7 +177,7 @@ def _description(store: Store, problem: Problem) -> str:
         "This change is for one problem of the agent in production. Fix it, and keep the rest as it"
         f" is. The problem: {problem.title}"
     ]
-    for occurrence in store.problems.occurrences(problem.id, limit=SHOWN):
+    for occurrence in store.problems.occurrences(problem.id, limit=MAX_EXAMPLES_SHOWN):
         lines.append(f"- asked: {occurrence.input[:300]}")
         if occurrence.output:
             lines.append(f"  answered: {occurrence.output[:300]}")
@@ -182,7 +187,7 @@ def _description(store: Store, problem: Problem) -> str:
 
 
 def begin_work(store: Store, problem: Problem, run_id: str, now: float) -> None:
-    """Note that a run works on a problem."""
+    """Record that a run is working on a problem."""
     run_ids = (*(id for id in problem.run_ids if id != run_id), run_id)
     store.problems.change(
         problem.id,

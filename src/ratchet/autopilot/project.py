@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from ratchet.worker.agent import AgentSpec
 
 StartServer: TypeAlias = "Callable[[Project], AbstractAsyncContextManager[str]]"
-"""Starts a server on a project's store, or finds the one that runs; yields its URL."""
+"""Starts a server on a project's store, or finds the running one; yields its URL."""
 
 
 class Project:
@@ -62,7 +62,7 @@ class Project:
         self.other_models: dict[str, LocalModel] = {}
         """The running local models of [[agent.models]], by their names."""
         self.said: set[str] = set()
-        """Sentences on how its rollouts run, which one command says once."""
+        """Sentences on how rollouts run, which a command prints once."""
         apply_prices(config)
 
     @classmethod
@@ -116,10 +116,9 @@ class Project:
         except ShipError as error:
             reason = error.message.rstrip(".")
         raise ConfigError(
-            "Nothing tells this project from others on the same store, and experiments are counted"
-            f" for each project: {reason}.",
-            hint="Give it a name in ratchet.toml that no other project has:"
-            '\n\n[project]\nname = "…"\n',
+            "This project cannot be told from others on the same store, but experiments are"
+            f" counted per project: {reason}.",
+            hint='Give it a unique name in ratchet.toml:\n\n[project]\nname = "…"\n',
         )
 
     def prepare_state(self) -> Path:
@@ -131,7 +130,7 @@ class Project:
         return prepare_state(self.root)
 
     def open_store(self) -> Store:
-        """Open the store; as long as it is open, the live agents on this machine are in touch.
+        """Open the store; while it is open, live agents on this machine are connected to it.
 
         Raises:
             StoreError: It cannot be opened.
@@ -141,7 +140,7 @@ class Project:
 
     @property
     def local_attempts(self) -> int:
-        """Failed attempts after which a rollout of this project's store ends.
+        """Number of failed attempts after which a rollout of this project ends.
 
         One with [run] server: there the server's runners retry.
         """
@@ -179,7 +178,7 @@ class Project:
 
     @cached_property
     def interpreter(self) -> Interpreter | None:
-        """The agent's own interpreter; None for that of this process.
+        """The agent's own interpreter; None if it is this process's.
 
         Raises:
             ConfigError: It does not start, is too old, or lacks this version of the SDK.
@@ -195,7 +194,7 @@ class Project:
 
     @cached_property
     def agent_host(self) -> AgentHost | None:
-        """The process in the agent's own interpreter; None where it has none."""
+        """The process in the agent's own interpreter; None if there is none."""
         from ratchet.run.agent_host import AgentHost
 
         return None if self.interpreter is None else AgentHost(self.interpreter)
@@ -225,7 +224,7 @@ class Project:
 
     @property
     def agent_variables(self) -> dict[str, str]:
-        """Environment variables that lead the agent to its local model; empty for another.
+        """Environment variables that direct the agent to its local model; empty without one.
 
         While that does not run they lead nowhere, and the agent can be imported.
         """
@@ -240,12 +239,12 @@ class Project:
 
     @property
     def agent_name(self) -> str:
-        """The agent's name at the gateway: [agent] name, or that of the project's folder."""
+        """The agent's name at the gateway: [agent] name, or the project folder's name."""
         name = self.config.agent.name or re.sub(r"[^A-Za-z0-9._-]+", "-", self.root.name)
         return name.strip("-")[:100] or "agent"
 
     def load_agent(self) -> AnyAgent:
-        """Import the agent; one in any language is only described.
+        """Import the agent; an agent in another language is only described.
 
         Raises:
             AgentError: It does not import.
@@ -307,7 +306,7 @@ class Project:
         return Candidate.of(defaults(agent.declarations), reason="The source's own resources.")
 
     def has_store(self) -> bool:
-        """Whether there is a store already; reading tasks creates none."""
+        """Whether the store exists; reading tasks does not create it."""
         own = self.store_url == own_store_url(self.root)
         return not own or (self.state / "ratchet.db").exists()
 
@@ -359,7 +358,7 @@ class Project:
         return {"objective": config.objective.model_dump(), "prove": config.prove.model_dump()}
 
     def learning(self) -> dict[str, object]:
-        """The part of the configuration that determines the course of learning alone."""
+        """The part of the configuration that affects only learning."""
         config = self.config
         return {
             "improve": msgspec.to_builtins(config.improve.model_dump(exclude={"seed"})),

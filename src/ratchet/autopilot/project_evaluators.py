@@ -1,4 +1,4 @@
-"""The evaluators of a project, and which of them says what is better."""
+"""The evaluators of a project, and which of them is the objective."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ratchet.types import ConfigError
 from ratchet.worker.evaluator import OnError
 
 JUDGE_LIMITS = ("timeout_s", "total_s", "retries", "concurrency")
-"""Keys of [coach] that hold for judges, too."""
+"""Keys of [coach] that also apply to judges."""
 
 
 def project_evaluator(
@@ -73,7 +73,7 @@ def project_evaluators(project: Project) -> tuple[Evaluator, ...]:
         if names.count(name) > 1:
             raise ConfigError(
                 f"Two evaluators are named {name!r}.",
-                hint='Give one of them another: name = "…" under its [[evaluators]].',
+                hint='Rename one: name = "…" under its [[evaluators]].',
             )
     needed = ["latency", "cost"]
     if project.config.objective.minimise == "tokens":
@@ -91,8 +91,8 @@ def objective_of(config: Config, evaluators: Sequence[Evaluator], agent: AnyAgen
     """
     if not config.evaluators and agent.kind != "rollout":
         raise ConfigError(
-            "ratchet.toml names no evaluator, so there is nothing to improve by.",
-            hint='Add for instance:\n\n[[evaluators]]\nuse = "exact_match"\n\n'
+            "ratchet.toml names no evaluator, so there is no score to improve.",
+            hint='For example, add:\n\n[[evaluators]]\nuse = "exact_match"\n\n'
             "For others: ratchet evaluators list --built-in",
         )
     selected = config.objective.score
@@ -108,15 +108,15 @@ def objective_of(config: Config, evaluators: Sequence[Evaluator], agent: AnyAgen
         )
     if by_name[selected].unit:
         raise ConfigError(
-            f"The objective {selected!r} is measured in {by_name[selected].unit}; what is"
-            " improved is a score in [0, 1].",
+            f"The objective {selected!r} is measured in {by_name[selected].unit}; an objective "
+            "must be a score in [0, 1].",
             hint="Give it a limit (within = …), or make it a guardrail.",
         )
     return selected
 
 
 def _judge_options(coach: CoachSection, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of a judge, with the coach's model and limits where it names none of its own."""
+    """The options of a judge, with the coach's model and limits as defaults."""
     own = dict(options)
     if not own.keys() & {"model", "models"}:
         shared = coach.model_dump(include={"model", "base_url", "key_env"}, exclude_none=True)

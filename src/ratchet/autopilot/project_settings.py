@@ -1,4 +1,4 @@
-"""Settings of a project: what its `ratchet.toml` says, with defaults and a sentence a key."""
+"""Settings of a project: the values in `ratchet.toml`, with defaults and a sentence per key."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from ratchet.autopilot.config import read_config
-from ratchet.autopilot.setting_sentences import ABOUT, SHOWN
+from ratchet.autopilot.setting_sentences import ABOUT, SECTION_SENTENCES
 
 
 class ProjectSetting(msgspec.Struct, frozen=True, kw_only=True):
@@ -16,9 +16,9 @@ class ProjectSetting(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     about: str
-    """What it says, in a sentence."""
+    """Its meaning, in a sentence."""
     value: Any
-    """The value in force; the default where the file says nothing."""
+    """The value in force; the default if the file does not set it."""
     is_set: bool
     """Whether the file sets it."""
 
@@ -33,7 +33,7 @@ class SettingsSection(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProjectSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What the shown sections of a project's `ratchet.toml` say."""
+    """The shown sections of a project's `ratchet.toml`."""
 
     sections: tuple[SettingsSection, ...] = ()
     """Empty when there is no project."""
@@ -46,7 +46,7 @@ def read_settings(path: Path) -> ProjectSettings:
         ConfigError: It cannot be read, or is not valid.
     """
     config = read_config(path)
-    return ProjectSettings(sections=tuple(_section(config, name) for name in SHOWN))
+    return ProjectSettings(sections=tuple(_section(config, name) for name in SECTION_SENTENCES))
 
 
 def _section(config: Any, name: str) -> SettingsSection:
@@ -62,4 +62,4 @@ def _section(config: Any, name: str) -> SettingsSection:
         )
         for key, value in section.model_dump(mode="json").items()
     )
-    return SettingsSection(name=name, about=SHOWN[name], settings=settings)
+    return SettingsSection(name=name, about=SECTION_SENTENCES[name], settings=settings)

@@ -1,4 +1,4 @@
-"""The tasks of a project: those of its file or dataset, and the split that each belongs to."""
+"""The tasks of a project, from its file or dataset, and the split of each."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ratchet.autopilot.project import Project
 from ratchet.autopilot.task_roles import TaskRoles, without_learned
 from ratchet.curate import read_tasks, split_tasks
 from ratchet.curate.split import groups_of, input_key
-from ratchet.curate.usual_split import SHARES, usual_split
+from ratchet.curate.usual_split import LARGE_FILE_SHARES, usual_split
 from ratchet.prove.alpha import level
 from ratchet.prove.tasks_needed import tasks_needed
 from ratchet.stats.gain import USUAL_GAIN
@@ -19,9 +19,9 @@ from ratchet.store import Store
 from ratchet.types import SPLITS, Dataset, InputError, Split
 from ratchet.types.wording import counted
 
-WIDEST = 0.25
-"""Variance of the differences for which test tasks are collected: that of scores of 0 and 1 of
-which half are common to both candidates."""
+PLANNED_VARIANCE = 0.25
+"""Assumed variance of differences when collecting test tasks: scores of 0 and 1, half of them
+equal for both candidates."""
 
 
 def project_dataset(
@@ -71,7 +71,9 @@ def _dataset_of_file(
         dataset = usual_split(
             file.tasks,
             name=name,
-            enough=tasks_needed(level(project.config.prove.alpha, ()), USUAL_GAIN, WIDEST),
+            enough=tasks_needed(
+                level(project.config.prove.alpha, ()), USUAL_GAIN, PLANNED_VARIANCE
+            ),
             roles=roles.of(file.tasks) if roles else None,
             group_by=tasks.group_by,
             near_duplicates=tasks.near_duplicates,
@@ -81,7 +83,7 @@ def _dataset_of_file(
         fixed_splits: dict[str, Split] | None = None if complete else {}
         if file.splits:
             fixed_splits = {**(roles.of(file.tasks) if roles else {}), **file.splits}
-        shares: Mapping[Split, float] = SHARES
+        shares: Mapping[Split, float] = LARGE_FILE_SHARES
         if has_shares:
             own = tasks.split
             shares = {"train": own.train, "val": own.val, "test": own.test}
@@ -109,7 +111,7 @@ def _dataset_of_file(
 def _current(
     project: Project, own: Dataset, store: Store, roles: TaskRoles | None
 ) -> tuple[Dataset, tuple[str, ...]]:
-    """The dataset of the task file, or what commands have made of it since: its newest version.
+    """The dataset of the task file, or the newest version that commands have made from it.
 
     A version is of the file if one that it was made from has the file's tasks. Once the file is
     changed, it counts again, with what was captured since.
@@ -129,7 +131,8 @@ def _current(
         if before == tasks:
             latest_name = f"{latest.name}@{latest.version[:8]}"
             note = (
-                f"The tasks are {latest_name}, made of {project.config.tasks.file}. {latest.reason}"
+                f"The tasks are {latest_name}, made from {project.config.tasks.file}. "
+                f"{latest.reason}"
             )
             return without_learned(latest, roles), (note,)
     if not related:
@@ -138,14 +141,14 @@ def _current(
     changed, kept = _with_captured(own, latest)
     kept_too = f" but for {counted(kept, 'task')} captured from live traffic" if kept else ""
     return without_learned(changed, roles), (
-        f"{project.config.tasks.file} was changed since {latest_name} was made of it, so that"
-        f" version is not used{kept_too}. To use it: dataset ="
+        f"{project.config.tasks.file} was changed since {latest_name} was made from it, so that "
+        f"version is not used{kept_too}. To use it: dataset ="
         f' "{latest.name}" under [tasks].',
     )
 
 
 def _with_captured(own: Dataset, latest: Dataset) -> tuple[Dataset, int]:
-    """The tasks of a file with those captured for a version of it, and the number of the latter."""
+    """The tasks of a file plus those captured for a version of it, and the number captured."""
     ids = {task.id for task in own.tasks}
     inputs = {input_key(task.input) for task in own.tasks}
     captured = [
@@ -161,7 +164,7 @@ def _with_captured(own: Dataset, latest: Dataset) -> tuple[Dataset, int]:
         own,
         tasks=(*own.tasks, *captured),
         splits={**own.splits, **{task.id: latest.splits[task.id] for task in captured}},
-        reason=f"The task file was changed; {counted(len(captured), 'captured task')} stay.",
+        reason=f"The task file was changed; {counted(len(captured), 'captured task')} kept.",
     )
     if merged.version == latest.version:
         return latest, len(captured)
@@ -175,8 +178,8 @@ def _stored_dataset(project: Project, name: str, store: Store, needs: Sequence[S
         project,
         dataset,
         needs,
-        f"Add tasks: ratchet datasets capture {dataset.name}; or split anew:"
-        f" ratchet datasets split {dataset.name}.",
+        f"Add tasks: ratchet datasets capture {dataset.name}; or split it again: ratchet datasets "
+        f"split {dataset.name}.",
     )
     return dataset
 

@@ -36,21 +36,20 @@ from ratchet.types import (
 )
 from ratchet.types.wording import counted
 
-TASKS = 24
-"""Most tasks that the agent is run on to see its prompts."""
+MAX_TASKS_RUN = 24
 
 KEY = "prompts"
 
 
 class FoundPrompt(msgspec.Struct, frozen=True):
-    """A prompt of the agent, as it is kept."""
+    """A prompt of the agent, as stored."""
 
     name: str
     template: PromptTemplate
     count: int
     """Number of model calls that it was seen in."""
     place: str = ""
-    """Where the source has it, as `FILE:LINE`; empty where no literal is it."""
+    """Place in the source, as `FILE:LINE`; empty if it is not a literal."""
 
     def __str__(self) -> str:
         place = f"{self.place}, " if self.place else ""
@@ -58,7 +57,7 @@ class FoundPrompt(msgspec.Struct, frozen=True):
 
 
 def recall_prompts(store: Store, agent: AnyAgent, dataset: Dataset) -> bool:
-    """Give the agent its prompts, if they were discovered before; return whether they were."""
+    """Give the agent the prompts discovered earlier; return whether there were any."""
     body = store.journal.get(_identity(agent, dataset), KEY)
     if body is None:
         return False
@@ -69,7 +68,7 @@ def recall_prompts(store: Store, agent: AnyAgent, dataset: Dataset) -> bool:
 async def discover_prompts(
     project: Project, store: Store, agent: AnyAgent, dataset: Dataset, say: Say
 ) -> None:
-    """Give the agent its prompts: run it on some train tasks, and look at its model calls.
+    """Discover the agent's prompts by running it on some train tasks, and give it these.
 
     What was found is journaled: the same source and tasks always have the same prompts. Those that
     the source declares with the npm package are its prompts in any case; of the others, those that
@@ -89,7 +88,7 @@ async def discover_prompts(
     if recall_prompts(store, agent, dataset):
         return
     declared = declared_in_source(agent)
-    tasks = dataset.split("train")[:TASKS]
+    tasks = dataset.split("train")[:MAX_TASKS_RUN]
     say(f"Running the agent on {counted(len(tasks), 'train task')}, to see its prompts…")
     identity = _identity(agent, dataset)
     failures = len(store.journal.read(identity))  # what failed then runs again now
@@ -122,7 +121,7 @@ def declared_in_source(agent: AnyAgent) -> dict[str, Declaration]:
 
 
 def unrecognised(store: Store, rollout_ids: Sequence[str]) -> str:
-    """A sentence on the model calls whose prompt is none of those discovered; empty without any.
+    """A sentence on model calls without a discovered prompt; empty if there are none.
 
     Args:
         store: The store.
@@ -134,7 +133,7 @@ def unrecognised(store: Store, rollout_ids: Sequence[str]) -> str:
     if not missed:
         return ""
     calls = counted(len(prompted), "model call")
-    return f"{missed} of {calls} had none of these prompts: they stay as they are."
+    return f"{missed} of {calls} had none of these prompts, and stay as they are."
 
 
 def _identity(agent: AnyAgent, dataset: Dataset) -> str:
@@ -160,7 +159,7 @@ def _declare(
 
 
 def _consists_of(template: PromptTemplate, declared: Mapping[str, Declaration]) -> bool:
-    """Whether at least half of a prompt that was seen is text of prompts in the source."""
+    """Whether at least half of a seen prompt is text of prompts in the source."""
     left = " ".join(shape_of(template).pieces)
     size = len("".join(left.split()))
     for declaration in declared.values():
@@ -221,13 +220,13 @@ def found_in(
         return ()
     if not prompts:
         raise AgentError(
-            f"The agent's {counted(len(calls), 'model call')} sent no text of its source, and no"
-            f" system message that repeats. {' '.join(recorded.refused)}".rstrip(),
-            hint="Give more tasks, so that what stays the same can be told from the task; or"
-            " register the prompt's template yourself: docs/gateway.md.",
+            f"The agent's {counted(len(calls), 'model call')} sent no text from its source, and "
+            f"no repeated system message. {' '.join(recorded.refused)}".rstrip(),
+            hint="Add tasks, so that constant text can be told from the task; or register the "
+            "prompt's template yourself: docs/gateway.md.",
         )
     for sentence in recorded.refused:
-        say(f"Left as they are: {sentence}")
+        say(f"Left unchanged: {sentence}")
     return tuple(
         prompt
         for prompt in {prompt.name: prompt for prompt in reversed(prompts)}.values()
@@ -244,7 +243,7 @@ def texts_in(task_input: Any) -> list[str]:
 
 
 def _written(project: Project, recorded: FoundPrompts, times: Sequence[float]) -> list[FoundPrompt]:
-    """The prompts with the slots that they have in the source, where exactly one literal is it.
+    """The prompts with their slots from the source, if exactly one literal matches.
 
     What was the same in all recorded calls may be an expression there, and differ in use.
     """
@@ -260,7 +259,7 @@ def _written(project: Project, recorded: FoundPrompts, times: Sequence[float]) -
 
 
 def _shown(project: Project, place: str) -> str:
-    """A place of the repository as it is named in the project's folder."""
+    """A place in the repository, relative to the project's folder."""
     return os.path.relpath(repository_of(project.root) / place, project.root) if place else ""
 
 
@@ -268,8 +267,8 @@ def _no_call(project: Project, rollouts: int) -> str:
     section = project.config.agent
     what = "agent" if section.entry else "command" if section.command else "service"
     return (
-        f"No prompt was seen: in {counted(rollouts, 'rollout')} the {what} made no model call"
-        " through the gateway."
+        f"No prompt was seen: the {what} made no model call through the gateway in "
+        f"{counted(rollouts, 'rollout')}."
     )
 
 

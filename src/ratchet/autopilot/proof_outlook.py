@@ -1,4 +1,4 @@
-"""Tells how many tasks the proof of a usual gain takes, and which way gets them soonest."""
+"""Reports how many tasks the proof of a usual gain needs, and the fastest way to get them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def proof_outlook(
     store: Store,
     now: float,
 ) -> list[str]:
-    """Sentences: how many test tasks a proof takes, and what to do when there are fewer.
+    """Sentences on how many test tasks a proof needs, and what to do if there are fewer.
 
     The spread of the differences is not known yet. It is taken to be that of the baseline's val
     scores, as if half of it were common to both candidates.
@@ -57,8 +57,8 @@ def proof_outlook(
     ]
     numbered = "; ".join(f"({number}) {way}" for number, way in enumerate(ways, start=1))
     return [
-        f"{outlook}, and there are {test}: only larger gains are likely to be proved.",
-        f"How to get more evidence, quickest first: {numbered}.",
+        f"{outlook}, but there are {test}: only larger gains are likely to be proved.",
+        f"Ways to get more evidence, fastest first: {numbered}.",
     ]
 
 
@@ -67,7 +67,8 @@ def _by_labels(dataset: Dataset, stored: bool) -> list[str]:
     if not stored or not unanswered or unanswered == len(dataset.split("test")):
         return []
     return [
-        f"{unanswered} test tasks have no expected answer: have people give it, and import it"
+        f"{unanswered} test tasks have no expected answer: have people answer them, and import "
+        "the answers"
         f" (ratchet datasets import {dataset.name} FILE)"
     ]
 
@@ -80,10 +81,7 @@ def _by_capture(
     last_week = TraceFilter(since_ns=int((now - _WEEK_S) * 1e9), own_calls=False)
     traces, more = store.traces.list(last_week, limit=_MOST_TRACES)
     if not traces:
-        return [
-            f"record real traffic (docs/tracing.md), of which there was none in the last week, then"
-            f" {command}"
-        ]
+        return [f"record real traffic (docs/tracing.md; the last week had none), then {command}"]
     first = traces[-1].start_ns / 1e9 if more is not None else now - _WEEK_S
     share = len(dataset.split("test")) / max(1, len(dataset.tasks))
     a_day = len(traces) / max((now - first) / 86_400.0, 1e-3)
@@ -94,8 +92,8 @@ def _by_capture(
         else f"in about {counted(max(1, round(days)), 'day')}"
     )
     return [
-        f"capture tasks from traffic: at {a_day:.0f} traces a day you have enough {when}, if their"
-        f" inputs are new ({command})"
+        f"capture tasks from traffic: at {a_day:.0f} traces a day there are enough {when}, if "
+        f"their inputs are new ({command})"
     ]
 
 

@@ -1,4 +1,4 @@
-"""The stage prove: the experiment of the best candidates, one after the other."""
+"""The prove stage: experiments with the best candidates, one after the other."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ratchet.autopilot.experiment import pairs_to_label, run_experiment
 from ratchet.autopilot.improve_run import ImproveRun
 from ratchet.autopilot.nomination import Nominee, next_nominee
 from ratchet.autopilot.repetitions import PILOT_TASKS, plan_repetitions
-from ratchet.autopilot.run_outcome import COACH_GONE, LABELS
+from ratchet.autopilot.run_outcome import COACH_GONE, PAIRS_TO_LABEL
 from ratchet.evaluate import Scorer
 from ratchet.llm import paid_from
 from ratchet.prove import ExperimentPlan, RepetitionPlan
@@ -64,7 +64,7 @@ async def prove(work: ImproveRun, runner: RolloutRunner) -> None:
 
 
 def _learned(work: ImproveRun, candidate: Candidate) -> float | None:
-    """A candidate's gain as learning saw it; None for one that a person chose."""
+    """A candidate's gain in learning; None if a person chose it."""
     if work.chosen is not None:
         return None
     finding = work.store.journal.get(work.run.id, "finding") or {}
@@ -73,7 +73,7 @@ def _learned(work: ImproveRun, candidate: Candidate) -> float | None:
 
 
 async def _following(work: ImproveRun, failed: Candidate) -> Nominee | None:
-    """The candidate that goes to the proof after one that failed there, if the budget lasts."""
+    """The next candidate for the proof after one failed there, if the budget lasts."""
     if work.by_judge:
         return None  # people's labels were asked for one candidate
     finding = work.store.journal.get(work.run.id, "finding") or {}
@@ -93,23 +93,24 @@ async def _following(work: ImproveRun, failed: Candidate) -> Nominee | None:
 
 
 def told(work: ImproveRun, decision: Decision) -> str:
-    """How the run ends: the decision, and that learning lost its coach if it did."""
+    """How the run ends: the decision, and whether learning lost its coach."""
     gone = work.store.journal.get(work.run.id, COACH_GONE)
     without = f" It was found without the coach: {gone['message']}" if gone else ""
     return decision.sentence + without
 
 
 def _withhold(work: ImproveRun, experiment: Experiment) -> None:
-    """Note which pairs people have to label, and stop before the decision."""
+    """Record which pairs people have to label, and stop before the decision."""
     repetitions = work.store.journal.get(work.run.id, "repetitions", {"count": 1})["count"]
     setting = work.setting(work.store.candidates.get(work.run.best_id))
     body = pairs_to_label(setting, repetitions, work.store)
-    work.store.journal.append(work.run.id, LABELS, body, time.time())
+    work.store.journal.append(work.run.id, PAIRS_TO_LABEL, body, time.time())
     work.waits = True
     work.enter(
         "prove",
         experiment_id=experiment.id,
-        message=f"The decision waits for labels: ratchet label --experiment {experiment.id[:8]}.",
+        message=f"The decision is waiting for labels: ratchet label --experiment "
+        f"{experiment.id[:8]}.",
     )
 
 

@@ -1,4 +1,4 @@
-"""Pull requests of a project's releases: opened, read back and reverted as `[ship]` says."""
+"""Pull requests of a project's releases: opened, read back and reverted as `[ship]` sets."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def problem_of(store: Store, run: Run) -> str:
 def text_options(
     project: Project, experiment_id: str, dataset: Dataset, problem: str = ""
 ) -> TextOptions:
-    """What the text of a release says of its evidence, its tasks' traces and its problem."""
+    """The evidence, task traces and problem that the text of a release mentions."""
     section = project.config.ship
     return {
         "evidence_shown": evidence_file(experiment_id) if section.evidence else "",
@@ -126,7 +126,7 @@ def refresh_release(
 def refresh_releases(
     project: Project, store: Store, environ: Mapping[str, str] = os.environ
 ) -> tuple[list[Release], list[str]]:
-    """All releases in their present state, newest first, and why some could not be refreshed.
+    """All releases in their current state, newest first, and why some could not be refreshed.
 
     A forge that fails is asked once: the releases are then as the repository tells.
     """
@@ -185,8 +185,8 @@ def revert_release(
 
 
 def _revert_text(release: Release, reason: str) -> str:
-    of = f", which {release.request.url} brought" if release.request else ""
-    text = f"This takes back release `{release.id[:12]}`{of}."
+    of = f", which {release.request.url} merged" if release.request else ""
+    text = f"This reverts release `{release.id[:12]}`{of}."
     return f"{text}\n\n{reason}" if reason else text
 
 

@@ -1,4 +1,4 @@
-"""Tells, while a run is under way, that it is, and what it waits for."""
+"""Reports that a run is active, and what it is waiting for."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ from ratchet.store import Store
 from ratchet.types import RatchetError
 
 BEAT_S = 10.0
-"""Seconds between two words to the store, if nothing changes."""
+"""Seconds between reports to the store, if nothing changes."""
 
-TICK_S = 0.5
-"""Seconds between two looks."""
+TICK_INTERVAL_S = 0.5
 
 
 class Pulse:
-    """What is told of a run, look by look.
+    """The reports on a run, check by check.
 
     Args:
         store: Where it is kept for `ratchet status` and the dashboard.
@@ -38,7 +37,7 @@ class Pulse:
         self._told_at = 0.0
 
     def beat(self, now: float) -> None:
-        """Look, and tell what has changed.
+        """Check, and report what has changed.
 
         Args:
             now: Unix seconds.
@@ -53,7 +52,7 @@ class Pulse:
             self._told, self._told_at = told_waits, now
 
     def end(self) -> None:
-        """Tell that nobody works at the run any more."""
+        """Report that no process works on the run any more."""
         self._watcher.waits([], time.time())
         with suppress(RatchetError):
             self._store.activity.end(self._run_id)
@@ -61,13 +60,13 @@ class Pulse:
 
 @contextmanager
 def pulse(store: Store, run_id: str, watcher: Watcher) -> Iterator[None]:
-    """Tell of a run in this context, from a thread: the event loop may be what hangs."""
+    """Report on a run within the context, from a thread: the event loop itself may hang."""
     teller, over = Pulse(store, run_id, watcher), threading.Event()
 
     def work() -> None:
         while True:
             teller.beat(time.time())
-            if over.wait(TICK_S):
+            if over.wait(TICK_INTERVAL_S):
                 return
 
     thread = threading.Thread(target=work, name="ratchet-pulse", daemon=True)

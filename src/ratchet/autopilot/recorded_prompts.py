@@ -20,11 +20,11 @@ class FoundPrompts(msgspec.Struct, frozen=True):
     prompts: dict[str, PromptTemplate]
     """By name, such as `support.triage_agent.system`; most frequent first."""
     refused: tuple[str, ...]
-    """Why other texts make no prompt, each a sentence for people."""
+    """Why other texts are no prompts, as sentences for people."""
     calls: int
     """Calls with a system prompt."""
     discovery: Discovery
-    """How often each was found: its proposals are in the order of `prompts`."""
+    """The discovery; its proposals are in the order of `prompts`."""
 
 
 def find_prompts(spans: Iterable[Span], agent: str) -> FoundPrompts:

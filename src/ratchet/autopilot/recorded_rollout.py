@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from ratchet.curate.recorded_values import Incomplete, input_of, output_of
-from ratchet.observe.redaction import MARK
+from ratchet.observe.redaction import MARK_START
 from ratchet.store import Store
 from ratchet.types import Rollout, Span, content_hash
-from ratchet.types.trace import START, Trace, TraceFilter, TraceRecording
+from ratchet.types.trace import CALL_START, Trace, TraceFilter, TraceRecording
 
 
 class Unusable(Exception):
-    """The input or the answer is not there as it was; the text says why."""
+    """The input or the answer is incomplete; the text says why."""
 
 
 def recorded_input(recording: TraceRecording, *, redacted: bool = False) -> object:
@@ -36,7 +36,7 @@ def recorded_input(recording: TraceRecording, *, redacted: bool = False) -> obje
 
 def is_redacted(value: object) -> bool:
     """Whether something was removed from a value before it was stored."""
-    return MARK in repr(value)
+    return MARK_START in repr(value)
 
 
 def recorded_rollout(recording: TraceRecording) -> Rollout:
@@ -79,7 +79,7 @@ def recorded_rollout(recording: TraceRecording) -> Rollout:
 
 
 def recording_of(store: Store, trace: Trace) -> TraceRecording | None:
-    """What one trace recorded of its input and output; None when its spans are gone."""
+    """The recorded input and output of a trace; None if its spans are gone."""
     criteria = TraceFilter(since_ns=trace.start_ns, until_ns=trace.start_ns + 1, rollouts=True)
     cursor: str | None = None
     while True:
@@ -91,6 +91,8 @@ def recording_of(store: Store, trace: Trace) -> TraceRecording | None:
 
 
 def spans_of_trace(store: Store, trace_id: str) -> list[Span]:
-    """The spans of a live trace, without those that only say that a call has begun."""
+    """The spans of a live trace, without those that only mark the start of a call."""
     recording = store.traces.get(trace_id)
-    return [] if recording is None else [span for span in recording.spans if span.name != START]
+    return (
+        [] if recording is None else [span for span in recording.spans if span.name != CALL_START]
+    )

@@ -18,7 +18,7 @@ _DAY_NS = 86_400 * 10**9
 
 
 class RecordedScores:
-    """Scores what live calls answered. A call that failed has the score 0.
+    """Scores the answers of live calls. A failed call scores 0.
 
     Args:
         store: The store with the traces.
@@ -32,7 +32,7 @@ class RecordedScores:
         self._scorer = Scorer(store, () if evaluator is None else (evaluator,))
 
     async def of(self, recording: TraceRecording) -> tuple[float | None, str]:
-        """The score of a trace, or None and why there is none. A judge is paid once for a trace.
+        """The score of a trace, or None and the reason. A judge is paid once per trace.
 
         Raises:
             StoreError: The store cannot be read or written.
@@ -64,7 +64,7 @@ class RecordedScores:
         return score.value, "" if score.value is not None else score.error
 
     async def score(self, recording: TraceRecording) -> Score | None:
-        """The evaluator's score of an answer, with its rationale; None for what has no answer.
+        """The evaluator's score of an answer, with its rationale; None without an answer.
 
         Raises:
             StoreError: The store cannot be read or written.

@@ -14,7 +14,7 @@ from ratchet.types import Candidate, Cost, Run
 from ratchet.types.wording import counted
 
 MAX_STEPS = 12
-"""Maximum number of steps listed; the newest ones."""
+"""Maximum number of steps listed, newest first."""
 
 
 def release_notes(store: Store, run: Run) -> tuple[str, ...]:
@@ -26,7 +26,7 @@ def release_notes(store: Store, run: Run) -> tuple[str, ...]:
     """
     finding: Any = store.journal.get(run.id, "finding") or {}
     if store.journal.get(run.id, CHOSEN):
-        sentences = ["A person chose it among the candidates of earlier runs."]
+        sentences = ["A person chose it from the candidates of earlier runs."]
     else:
         sentences = [_cost(finding)] if "rollouts" in finding else []
     repeated = msgspec.convert(store.journal.get(run.id, "repetitions") or {}, RepetitionPlan)
@@ -36,9 +36,7 @@ def release_notes(store: Store, run: Run) -> tuple[str, ...]:
     if trust:
         sentences.append(trust["sentence"])
     if store.journal.get(run.id, f"test/{run.best_id}") == "":
-        sentences.append(
-            "While learning, none of the repository's tests that touch it failed with it."
-        )
+        sentences.append("In learning, it passed all of the repository's tests that touch it.")
     if translated := translation_note(store, run):
         sentences.append(translated)
     steps = _steps(store, run)

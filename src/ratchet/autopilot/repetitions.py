@@ -1,4 +1,4 @@
-"""Plan how often each test task is run: as configured, or by a pilot on the val tasks."""
+"""Plans how often each test task is run: as configured, or from a pilot on the val tasks."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def plan_repetitions(
     dollars: float | None,
     judged_usd: float = 0.0,
 ) -> RepetitionPlan:
-    """How often each test task is run with either candidate.
+    """How often each test task is run with each candidate.
 
     `auto` reads and runs val tasks only: what the test tasks will bring has no influence. Rollouts
     of learning are reused; new are those of the baseline's second run on the tasks of the pilot,
@@ -100,7 +100,7 @@ def _affordable(
     *,
     ahead: int = 0,
 ) -> int:
-    """Repetitions of so many rollouts that the budget covers, by the cost of known ones.
+    """Number of repetitions that the budget covers, from the cost of known rollouts.
 
     So many others, `ahead`, are paid for first.
     """

@@ -1,4 +1,4 @@
-"""Report cards of a project's evaluators, and the refusal to decide by one that may only advise."""
+"""Report cards of a project's evaluators; an evaluator that may only advise is refused."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ratchet.types import ConfigError, Dataset, ReportCard, Task
 from ratchet.types.wording import counted
 
 ROLLOUTS = 400
-"""Number of the newest succeeded rollouts that a card rests on, besides the labelled ones."""
+"""Number of newest succeeded rollouts that a card uses besides the labelled rollouts."""
 
 
 class Trust(msgspec.Struct, frozen=True):
@@ -39,7 +39,7 @@ def vouched_for(project: Project, evaluators: Sequence[Evaluator]) -> frozenset[
 
 
 def cases_in(store: Store, tasks: Sequence[Task] = ()) -> list[Case]:
-    """Cases for report cards: labelled rollouts, the newest others that succeeded, and tasks.
+    """Cases for report cards: labelled rollouts, the newest other successes, and tasks.
 
     Args:
         store: The store.
@@ -100,7 +100,7 @@ async def report_card(
 def check_objective(
     project: Project, store: Store, evaluators: Sequence[Evaluator], objective: str
 ) -> None:
-    """Refuse, before anything is spent, an objective that may not decide whatever is measured.
+    """Refuse, before anything is spent, an objective that no measurement could admit.
 
     Raises:
         ConfigError: It is an opinion without enough labels, and the project does not vouch for it.
@@ -160,7 +160,7 @@ def check_evaluators(
 
 
 def never_measured(metric: str, evaluations: Sequence[Evaluation]) -> str:
-    """What follows where a guardrail's metric has no value on any of the baseline's outputs.
+    """What to do if a guardrail's metric has no value on any of the baseline's outputs.
 
     Args:
         metric: The guardrail's.
@@ -191,7 +191,7 @@ async def trust_objective(
     dataset: Dataset,
     say: Callable[[str], None] = lambda _: None,
 ) -> Trust | None:
-    """Make the report card of the objective's evaluator, or find it, and refuse one that fails.
+    """Find or make the report card of the objective's evaluator, and refuse a failing evaluator.
 
     Args:
         project: The project.
@@ -222,7 +222,7 @@ async def trust_objective(
             ground = "a gain by it is promoted only if people's labels of random pairs prove it"
             return Trust("advises", f"The judge {objective!r} advises: {ground}.")
         # Measuring it could only cost: there is nothing to compare it with.
-        ground = "the project vouches for it (vouched = true), and nothing else does"
+        ground = "only because the project vouches for it (vouched = true)"
         return Trust("decides", f"The evaluator {objective!r} decides: {ground}.")
 
     def begins(scored: int, of: int) -> None:
@@ -242,7 +242,7 @@ async def trust_objective(
 
 
 def announced_card(evaluator: Evaluator, cases: Sequence[Case], scores: int) -> str:
-    """Sentence on the model calls that a report card takes; empty if they are few.
+    """Sentence on the model calls that a report card needs; empty if they are few.
 
     Args:
         evaluator: The evaluator.
@@ -285,5 +285,5 @@ def _refusal(
 
 
 def _clause(card: ReportCard) -> str:
-    reason: Any = card.reasons[0] if card.reasons else "nothing speaks against it"
+    reason: Any = card.reasons[0] if card.reasons else "no check failed"
     return f"{reason[:1].lower()}{reason[1:]}".rstrip(".")

@@ -1,4 +1,4 @@
-"""A rollout or a live trace as a new rollout that runs it again."""
+"""Makes a new rollout that runs a rollout or a live trace again."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from ratchet.store import Store
 from ratchet.types import InputError, NotFound, Rollout, content_hash
 from ratchet.types.trace import Trace
 
-MARK = "rerun"
+RERUN_MARK = "rerun"
 FALLBACK = "default"
-"""Queue of an agent whose name is none of a queue."""
+"""Queue of an agent whose name cannot name a queue."""
 
-_PURPOSE = re.compile(rf"(?:{PROVES})?{MARK}/(rollout|trace)/(.+)")
+_PURPOSE = re.compile(rf"(?:{PROVES})?{RERUN_MARK}/(rollout|trace)/(.+)")
 _QUEUE = re.compile(r"[A-Za-z0-9._:@%/-]{1,300}")
 
 
 def original_of(rerun: Rollout) -> tuple[str, str] | None:
-    """What a rollout runs again: `rollout` or `trace`, and its id; None when it is no rerun."""
+    """What a rollout repeats: `rollout` or `trace`, and its id; None if it is not a rerun."""
     about = _PURPOSE.fullmatch(rerun.purpose)
     return None if about is None else (about[1], about[2])
 
@@ -49,7 +49,7 @@ def rerun_of_rollout(store: Store, id: str) -> Rollout:
         expected=old.expected,
         metadata=old.metadata,
         seed=old.seed,
-        purpose=f"{PROVES if proves else ''}{MARK}/rollout/{old.id}",
+        purpose=f"{PROVES if proves else ''}{RERUN_MARK}/rollout/{old.id}",
         max_attempts=1,
     )
 
@@ -85,6 +85,6 @@ def _of_trace(store: Store, trace: Trace) -> Rollout:
         candidate_id=candidate if is_stored else "",
         task_id=content_hash(task_input),
         input=task_input,
-        purpose=f"{MARK}/trace/{trace.trace_id}",
+        purpose=f"{RERUN_MARK}/trace/{trace.trace_id}",
         max_attempts=1,
     )

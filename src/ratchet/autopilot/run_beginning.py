@@ -1,4 +1,4 @@
-"""The run that an `improve` begins, or goes on with."""
+"""The run that an `improve` begins or continues."""
 
 from __future__ import annotations
 
@@ -66,9 +66,9 @@ def begin_run(work: ImproveRun, only_run: str | None) -> Run:
         goes_on = continued_run(run, work.dataset, work.store, answered=work.answered)
     if only_run is not None and (goes_on or run).id != only_run:
         raise Conflict(
-            f"The agent, its tasks or its settings are not those of run {only_run[:12]} any"
-            " more, so what that run proved does not hold for them.",
-            hint="Undo the change, or let a new run prove it again.",
+            f"The agent, its tasks or its settings have changed since run {only_run[:12]}, so its "
+            "proof no longer applies.",
+            hint="Undo the change, or prove it again in a new run.",
         )
     if stored is None:
         keep_dataset(work.project, work.dataset, work.store, now)
@@ -92,7 +92,7 @@ def _continued(work: ImproveRun, run: Run, instead_of: Run, added: int) -> Run:
     """Continue the comparison of a run that was not proved, with the tasks that were added."""
     work.watcher.message(
         f"{added} test task{'s were' if added > 1 else ' was'} added: the comparison of"
-        f" candidate {run.best_id[:8]}, which was not proved, goes on. To learn anew instead:"
+        f" candidate {run.best_id[:8]}, which was not proved, continues. To learn again instead:"
         f" ratchet improve --seed {run.seed + 1}."
     )
     note_continuation(run, instead_of, work.store)

@@ -1,4 +1,4 @@
-"""The front of a run: what each candidate achieves, costs and takes, beside the source.
+"""The front of a run: quality, cost and latency of each candidate, compared with the source.
 
 Candidates of earlier runs under the same conditions are on it, too: any of them may be shipped.
 
@@ -20,7 +20,7 @@ import msgspec
 from ratchet.autopilot.earlier_runs import earlier_runs
 from ratchet.autopilot.guardrails import LATENCY_FLOOR_S
 from ratchet.learn.candidate_stats import interval
-from ratchet.learn.work import FAILURES
+from ratchet.learn.work import FAILED_STATUSES
 from ratchet.stats.front import Point, front
 from ratchet.stats.gain import is_clear
 from ratchet.store import Store
@@ -29,18 +29,18 @@ from ratchet.types import InputError, Run, Verdict
 from ratchet.types.wording import counted
 
 CROWDED = "●"
-"""What stands in plots for those on the front for which no letter is left."""
+"""Mark in plots of candidates on the front when letters run out."""
 
 LEARNING = "learn/"
 """Prefix of the purpose of rollouts that learning compares candidates by."""
 
 
 class CandidatePlace(msgspec.Struct, frozen=True, kw_only=True):
-    """What a candidate achieves, costs and takes, on the tasks that the source ran."""
+    """Quality, cost and latency of a candidate on the tasks that the source ran."""
 
     candidate_id: str
     tasks: int
-    """How many of these it ran."""
+    """Number of these tasks that it ran."""
     quality: float
     """Mean of the objective."""
     low: float | None = None
@@ -55,17 +55,17 @@ class CandidatePlace(msgspec.Struct, frozen=True, kw_only=True):
     on_front: bool = False
     """Whether no other candidate is at least as good in all three and better in one."""
     letter: str = ""
-    """What stands for it in plots, if it is on the front and neither the source nor shipped."""
+    """Its mark in plots, if it is on the front and neither the source nor shipped."""
     is_known: bool = True
     """Whether it ran half of the tasks; if not, it has no place on the front."""
     verdict: Verdict | None = None
-    """How its last proof against this source ended."""
+    """Verdict of its last proof against this source."""
     is_shipped: bool = False
     """Whether a release of it is open or in effect."""
 
 
 class RunFront(msgspec.Struct, frozen=True, kw_only=True):
-    """All candidates, those of earlier runs included, on the front or behind it."""
+    """All candidates, including earlier runs', on the front or behind it."""
 
     metric: str
     """The objective."""
@@ -73,7 +73,7 @@ class RunFront(msgspec.Struct, frozen=True, kw_only=True):
     """Number of train and val tasks that the source ran."""
     source_id: str
     places: tuple[CandidatePlace, ...]
-    """The source's first, then by quality, the best first."""
+    """The source first, then by quality, best first."""
 
     @property
     def source(self) -> CandidatePlace:
@@ -82,7 +82,7 @@ class RunFront(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def next_to_ship(self) -> CandidatePlace | None:
-        """The best on the front that a proof may ship: not clearly worse, and not tried yet."""
+        """The best candidate on the front to prove: not clearly worse, and not tried yet."""
         able = (
             place
             for place in self.places
@@ -92,7 +92,7 @@ class RunFront(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def over(self) -> Literal["cost", "latency"]:
-        """What quality is plotted over: cost where two are known to differ, else latency."""
+        """The axis for quality: cost if two costs are known to differ, otherwise latency."""
         costs = {place.cost_usd for place in self.places if place.is_known}
         return "cost" if len(costs - {None}) > 1 else "latency"
 
@@ -103,8 +103,8 @@ class RunFront(msgspec.Struct, frozen=True, kw_only=True):
             f"Each number is a mean over the {counted(self.tasks, 'train and val task')} that the"
             " source ran. A task that a candidate did not run counts as unchanged in quality, and"
             " in cost and latency in proportion to the source's; a candidate that ran fewer than"
-            " half of them has no place. On the front is what no other beats by being as good in"
-            " all three and better in one. A difference from the source within its standard error"
+            " half of them has no place. A candidate is on the front if no other is as good in "
+            "all three and better in one. A difference from the source within its standard error"
             f" counts as none, and a latency below {LATENCY_FLOOR_S:g} s as {LATENCY_FLOOR_S:g} s."
         )
 
@@ -194,7 +194,7 @@ def _measured(
         for rollout in rollouts
         if rollout.task_id in contents
         and contents[rollout.task_id] == then.get(rollout.task_id)
-        and (rollout.version in versions or rollout.status in FAILURES)
+        and (rollout.version in versions or rollout.status in FAILED_STATUSES)
     ]
     measured: dict[str, dict[str, dict[int, MeasuredRollout]]] = {}
     for rollout in [*comparable, *own]:
@@ -214,7 +214,7 @@ def _contents(store: Store, run: Run) -> dict[str, str]:
 
 def _mean(rollouts: Sequence[MeasuredRollout]) -> _Mean:
     qualities = [
-        0.0 if rollout.status in FAILURES or rollout.value is None else rollout.value
+        0.0 if rollout.status in FAILED_STATUSES or rollout.value is None else rollout.value
         for rollout in rollouts
     ]
     costs = [rollout.cost.usd for rollout in rollouts]
@@ -303,5 +303,5 @@ def _both_measured(
 
 
 def _differs(differences: Sequence[float]) -> bool:
-    """Whether the mean difference exceeds its standard error, to either side."""
+    """Whether the mean difference exceeds its standard error, in either direction."""
     return is_clear(differences) or is_clear([-difference for difference in differences])

@@ -1,4 +1,4 @@
-"""A run with all that came of it: its candidates, what was refused, its costs, its decision."""
+"""A run and its results: candidates, refusals, costs and the decision."""
 
 from __future__ import annotations
 
@@ -12,19 +12,18 @@ from ratchet.learn import Proposal
 from ratchet.store import Store
 from ratchet.types import Cost, Decision, Release, Run, total_cost
 
-VERDICTS = ("check/", "test/")
-"""Key prefixes of verdicts on candidates in the journal."""
+VERDICT_PREFIXES = ("check/", "test/")
 
 COACH_GONE = "coach-gone"
-"""Key in the journal of why learning lost its coach."""
+"""Journal key of why learning lost its coach."""
 
-LABELS = "pairs-to-label"
-"""Key in the journal of the rollouts that people label for its experiment, pair by pair."""
+PAIRS_TO_LABEL = "pairs-to-label"
+"""Journal key of the rollouts that people label for the experiment, pair by pair."""
 
 CHOSEN = "chosen"
-"""Key in the journal of what a person chose to have proved: the candidate, and its margin."""
+"""Journal key of the candidate that a person chose to prove, and its margin."""
 
-ANSWERS = "unusable/"
+UNUSABLE_PREFIX = "unusable/"
 """Key prefix of unusable answers in the journal."""
 
 
@@ -37,7 +36,7 @@ class RunCosts(msgspec.Struct, frozen=True, kw_only=True):
     of_coach: Cost = Cost()
     of_judges: Cost = Cost()
     cost: Cost = Cost()
-    """Of rollouts, coach calls and judges' calls."""
+    """Dollars of rollouts, coach calls and judges' calls."""
 
     def for_machines(self) -> dict[str, Any]:
         """The costs as JSON; dollars are null when a call's price is unknown."""
@@ -72,7 +71,7 @@ class RunOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def command(self) -> str:
-        """The command that begins and continues it."""
+        """The command that begins and continues the run."""
         if self.chosen:
             margin = self.chosen["margin"]
             rule = "" if margin is None else f" --margin {margin:g}"
@@ -139,7 +138,7 @@ def outcome_of(store: Store, run: Run) -> RunOutcome:
 
 
 def costs_of(store: Store, run: Run, since: float | None = None) -> RunCosts:
-    """What a run has spent, or what it has since a time in Unix seconds."""
+    """What a run has spent, in all or since a time in Unix seconds."""
     calls = call_costs(store.journal.read(run.id, since))
     return RunCosts(
         rollouts=sum(store.rollouts.counts(queue=run.id, since=since).values()),
@@ -156,7 +155,7 @@ class Refusal(msgspec.Struct, frozen=True):
 
     why: str
     candidate_id: str = ""
-    """Empty for an answer."""
+    """Empty for a coach's answer."""
 
 
 def refusals_in(entries: Sequence[tuple[str, Any]]) -> list[Refusal]:
@@ -165,8 +164,8 @@ def refusals_in(entries: Sequence[tuple[str, Any]]) -> list[Refusal]:
     for key, why in entries:
         if not why:
             continue  # the candidate passed
-        if key.startswith(VERDICTS):
+        if key.startswith(VERDICT_PREFIXES):
             refusals.append(Refusal(str(why), key.partition("/")[2]))
-        elif key.startswith(ANSWERS):
+        elif key.startswith(UNUSABLE_PREFIX):
             refusals.append(Refusal(str(why)))
     return refusals

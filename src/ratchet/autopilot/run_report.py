@@ -1,4 +1,4 @@
-"""A report of a run as one HTML file that can be mailed: without scripts, and whole by itself."""
+"""The report of a run as one self-contained HTML file without scripts."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def _score_plot(outcome: RunOutcome) -> _Plot | None:
 
 
 def _front_plot(front: RunFront) -> _Plot | None:
-    """Quality over cost, or latency: those on the front by their letters."""
+    """Plot of quality over cost or latency, with letters for the front."""
     by_cost = front.over == "cost"
     places = [
         (place, burden)
@@ -235,7 +235,7 @@ def _path(values: Sequence[float], x: Any, y: Any) -> str:
 
 
 def _rows(path: str) -> list[dict[str, float]]:
-    """The e-values after each pair; empty when the evidence is not here or has no pairs."""
+    """The e-values after each pair; empty if the evidence is missing or has no pairs."""
     try:
         evidence = json.loads(Path(path).read_bytes()) if path else {}
         return [row["e_values"] for row in evidence.get("pairs", ())]

@@ -1,4 +1,4 @@
-"""What a run spends in all its stages, and what of its budget is kept for the proof."""
+"""What a run spends in all its stages, and how much of its budget is kept for the proof."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from ratchet.types.wording import counted
 _log = logging.getLogger("ratchet")
 
 JUDGED = "judged/"
-"""Key prefix of what judges cost in a step of learning, in a run's journal."""
+"""Journal key prefix of judges' costs in a step of learning."""
 
 PROOF_PRICE = "proof-price"
-"""Key in a run's journal of what one scored rollout of the proof costs."""
+"""Journal key of the cost of a scored rollout in the proof."""
 
 RAISE = "Raise dollars under [improve.budget] in ratchet.toml."
 
 MANY_CALLS = 100
-"""Number of model calls of a step from which on they are announced."""
+"""A step's model calls are announced from this number on."""
 
 
 class RolloutCap(NamedTuple):
-    """What a command may add to the store in all its stages."""
+    """The number of rollouts that a command may add in all its stages."""
 
     most: int
     """Number of rollouts."""
@@ -64,7 +64,7 @@ class RunSpending:
         self._writing: set[asyncio.Future[None]] = set()
 
     def record(self, kind: str, reply: Reply) -> None:
-        """Keep what a judge's call cost; the coach's are in the journal with their answers."""
+        """Record the cost of a judge's call; coach calls are in the journal with their answers."""
         who, _, name = kind.partition(" ")
         if who != "judge":
             return
@@ -87,7 +87,7 @@ class RunSpending:
             _log.warning("The cost of a judge's call is not stored: %s", error)
 
     async def account(self) -> Account:
-        """A account of what is left of the budget, with all that the run has spent so far."""
+        """An account of the remaining budget, with all that the run has spent so far."""
         await asyncio.gather(*self._writing)
         cost = await asyncio.to_thread(self._spent)
         return Account(self.dollars, name="The budget", hint=RAISE, spent=cost, record=self.record)
@@ -97,7 +97,7 @@ class RunSpending:
         return total_cost([self._store.rollouts.cost(queue=self._run_id), calls.cost])
 
     def outside_labs(self) -> list[Cost]:
-        """Cost of calls that no step of learning has counted: checks, report cards, lost steps."""
+        """Cost of calls outside the counted steps of learning: checks, report cards, lost steps."""
         entries = self._store.journal.read(self._run_id)
         judged = total_cost(
             msgspec.convert(body, Cost) for key, body in entries if key.startswith(JUDGED)
@@ -114,7 +114,7 @@ class RunSpending:
     def set_price(
         self, rollouts: Sequence[Cost], judged_usd: float, earlier: Sequence[str]
     ) -> None:
-        """Keep what a scored rollout costs, by those of the baseline.
+        """Record the cost of a scored rollout, from the baseline's rollouts.
 
         Args:
             rollouts: Cost of each of the baseline's rollouts.
@@ -135,7 +135,7 @@ class RunSpending:
         return float(stored_price.get("each_usd", 0.0)), float(stored_price.get("judged_usd", 0.0))
 
     def for_learning(self, proof_rollouts: int, spent: float) -> tuple[float | None, str]:
-        """Dollars that learning may bring the run to, and a sentence on what the proof keeps.
+        """Dollars that the run may have spent after learning, and a sentence on the proof's share.
 
         Args:
             proof_rollouts: Number of rollouts of the proof.
@@ -166,7 +166,7 @@ class RunSpending:
 
 
 def command_account(project: Project) -> Account:
-    """What one command of a project may spend on models and rollouts."""
+    """The budget of one command for models and rollouts."""
     dollars = project.config.improve.budget.dollars
     return Account(dollars, name="The budget of one command", hint=RAISE)
 

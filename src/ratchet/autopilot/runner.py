@@ -1,4 +1,4 @@
-"""Open a runner: the agent loaded, an executor started, the queue's lock taken."""
+"""Opens a runner: loads the agent, starts an executor, and takes the queue's lock."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ratchet._waiting import WAITS
 from ratchet.autopilot.agent_section import AgentSection
 from ratchet.autopilot.code_sandbox import source_code, with_sandbox
-from ratchet.autopilot.containment import SHARED, check_executor, containment_of
+from ratchet.autopilot.containment import SHARED_PROCESS_NOTE, check_executor, containment_of
 from ratchet.autopilot.import_binding import warning
 from ratchet.autopilot.models_in_calls import models_in_calls
 from ratchet.autopilot.project import Project
@@ -26,7 +26,7 @@ from ratchet.run import (
     ServerTransport,
     executor_for,
 )
-from ratchet.run.choice import AT_ONCE
+from ratchet.run.choice import DEFAULT_CONCURRENCY
 from ratchet.run.left_outcomes import store_left_outcomes
 from ratchet.run.program import AnyAgent, ProgramAgent, PythonAgent
 from ratchet.run.runner import requeue
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 
 Say = Callable[[str], None]
 
-MOST_SERVICES = 4
-"""Most instances of a service that are started without being asked for: each takes its memory."""
+MAX_SERVICES = 4
+"""Default maximum number of instances of a service, since each takes memory."""
 
 
 @asynccontextmanager
@@ -112,9 +112,9 @@ async def open_runner(
             return
         if models_in_calls(agent) and not agent.prompts_in_calls:
             raise ConfigError(
-                "The agent's model is replaced in its calls, which those of a Python entry at the"
-                " runners of a server do not lead through the gateway.",
-                hint="Leave [run] server out; or declare the model in the source:"
+                "The agent's model is replaced in its calls, but on a server's runners a Python "
+                "entry's calls do not go through the gateway.",
+                hint="Remove server under [run], or declare the model in the source:"
                 ' ratchet.model("answers", "NAME").',
             )
         if project.config.run.executor == "inline" and not project.config.run.server:
@@ -125,7 +125,7 @@ async def open_runner(
             assert not isinstance(agent, ProgramAgent)
             kind = project.config.run.executor
             if containment is not None and (kind == "async" or (kind == "auto" and agent.is_async)):
-                say(SHARED)
+                say(SHARED_PROCESS_NOTE)
             executor = make_executor(
                 project,
                 agent,
@@ -151,7 +151,7 @@ async def _gateway_runner(
     containment: AgentContainment | None,
     say: Say,
 ) -> Runner:
-    """A runner of an agent whose prompts are found, and replaced, in its model calls.
+    """A runner for an agent whose prompts are found and replaced in its model calls.
 
     It works through a server, which has the gateway for the agent's model calls, and which stores
     these calls before it accepts the outcome of their attempt.
@@ -160,8 +160,8 @@ async def _gateway_runner(
 
     if project.start_server is None:
         raise ConfigError(
-            f"The prompts of {agent.spec.entry} are replaced in its model calls: it needs a server"
-            " with a gateway, and this program starts none.",
+            f"The prompts of {agent.spec.entry} are replaced in its model calls, which takes a "
+            "server with a gateway; this program starts none.",
             hint="Use the command line: ratchet improve.",
         )
     stack.enter_context(variables_set(_addresses(project)))
@@ -188,7 +188,7 @@ async def _gateway_runner(
 
 
 def _addresses(project: Project) -> dict[str, str]:
-    """Addresses of the agent's models that its `.env` alone names, which it loads by itself."""
+    """Addresses of the agent's models that only its own `.env` names."""
     dotenv = read_dotenv(project.root)
     names = (*project.config.agent.model_base_url, *BASE_URLS)
     return {name: dotenv[name] for name in names if dotenv.get(name) and name not in os.environ}
@@ -231,7 +231,7 @@ def program_executor(
             handover=handover,
             folder=folder,
             state=state,
-            slots=concurrency or min(MOST_SERVICES, cores),
+            slots=concurrency or min(MAX_SERVICES, cores),
             timeout_s=timeout_s,
             server=url,
             variables=variables,
@@ -244,7 +244,7 @@ def program_executor(
     if section.url is not None:
         from ratchet.run.service import ServiceExecutor
 
-        slots = concurrency or AT_ONCE
+        slots = concurrency or DEFAULT_CONCURRENCY
         return ServiceExecutor(
             section.url, handover=handover, slots=slots, timeout_s=timeout_s, server=url
         )
@@ -254,7 +254,7 @@ def program_executor(
         handover.words,
         folder=folder,
         state=state,
-        slots=concurrency or min(AT_ONCE, 4 * cores),  # they mostly wait
+        slots=concurrency or min(DEFAULT_CONCURRENCY, 4 * cores),  # they mostly wait
         timeout_s=timeout_s,
         server=url,
         variables=variables,
@@ -268,7 +268,7 @@ def program_executor(
 
 
 class _ServerWatcher(RunnerWatcher):
-    """Says when the server is away, and when it is back."""
+    """Reports when the server is unreachable, and when it is back."""
 
     def __init__(self, url: str, say: Say) -> None:
         self._url = url
@@ -303,8 +303,8 @@ def make_executor(
     if run.executor == "ray" and project.config.agent.model is not None:
         raise ConfigError(
             f'executor = "ray" under [run] and model = "{project.config.agent.model}" under [agent]'
-            " exclude each other: a local model is reached from this machine's own processes.",
-            hint="Remove one of them; or serve the model by itself (ratchet model).",
+            " exclude each other: only this machine's own processes reach a local model.",
+            hint="Remove one of them, or serve the model separately (ratchet model).",
         )
     if run.executor == "ray" and project.config.agent.model_hosts:
         raise ConfigError(
@@ -334,7 +334,7 @@ def make_executor(
 
 
 def make_fleet(project: Project, agent: AnyAgent, say: Say) -> Executor:
-    """The executor whose rollouts run at the runners of [run] server."""
+    """The executor whose rollouts run on the runners of [run] server."""
     # Imported late: it loads the client.
     from ratchet.run.fleet_executor import FleetExecutor
     from ratchet.run.fleet_queue import AgentBuild
@@ -343,7 +343,8 @@ def make_fleet(project: Project, agent: AnyAgent, say: Say) -> Executor:
     assert run.server is not None
     if project.config.agent.runs_already:
         raise ConfigError(
-            "A fleet's runners start the agent, and [agent] url names one that is already running.",
+            "A fleet's runners start the agent, but [agent] url names an agent that is already "
+            "running.",
             hint="Give the command that starts it, serve, or leave the server out.",
         )
     return FleetExecutor(
@@ -360,7 +361,7 @@ def make_fleet(project: Project, agent: AnyAgent, say: Say) -> Executor:
 
 
 async def _when_free(lock: FileLock, timeout_s: float, say: Say) -> int | None:
-    """Wait until the workers of a killed run have stored their unfinished work and exited."""
+    """Wait until the workers of a killed run have stored their work and exited."""
     loop = asyncio.get_running_loop()
     until, announced = loop.time() + timeout_s, False
     while True:

@@ -54,7 +54,9 @@ class AllowSection(Section):
     @classmethod
     def _no_old_scope(cls, values: Any) -> Any:
         if isinstance(values, dict) and "run" in values:
-            raise ValueError(f"[server.oidc.allow] names a scope that is no longer: {OLD_SCOPE}")
+            raise ValueError(
+                f"[server.oidc.allow] names a scope that no longer exists: {OLD_SCOPE}"
+            )
         return values
 
 
@@ -114,12 +116,12 @@ class UpstreamSection(Section):
     def _known_patterns(self) -> UpstreamSection:
         for model in self.models:
             if "*" in model[:-1]:
-                raise ValueError(f"the model name {model!r} may end with a star, not hold one")
+                raise ValueError(f"the model name {model!r} may have a star only at its end")
         return self
 
 
 class PriceSection(Section):
-    """[prices.MODEL]: what a model costs, in dollars per million tokens."""
+    """[prices.MODEL]: the price of a model, in dollars per million tokens."""
 
     input: Price
     output: Price

@@ -1,4 +1,4 @@
-"""The shadow stage: recorded live inputs are run for a candidate, elsewhere and later.
+"""The shadow stage: runs recorded live inputs for a candidate, elsewhere and later.
 
 The user's process does nothing for it: its calls are recorded anyway. Each mirrored input is a
 rollout in the project's workers, with their sandbox, and is paired with what the user got. A tool
@@ -39,15 +39,15 @@ from ratchet.types.traffic import position
 from ratchet.worker.evaluator import Evaluator
 
 NICENESS = 19
-"""How much lower the priority of the shadow's workers is, as of nice(2)."""
+"""How much the priority of the shadow's workers is lowered, as in nice(2)."""
 
 SALT = "mirror"
 
 PAGE = 25
-"""Traces that are mirrored at once; the dollars are counted after each time."""
+"""Number of traces mirrored at once; the cost is checked after each batch."""
 
-MOST_EXAMINED = 2_000
-"""Traces that one call examines at most."""
+MAX_EXAMINED = 2_000
+"""Maximum number of traces that one call examines."""
 
 HALT_CHECK_S = 0.25
 """Seconds between looks at the switch while rollouts run."""
@@ -61,14 +61,14 @@ SIDE_EFFECT = "SideEffectBlocked"
 
 
 class MirrorBounds(msgspec.Struct, frozen=True, kw_only=True):
-    """What a shadow stage may take."""
+    """The limits of a shadow stage."""
 
     share: float | None = None
     """Share of live calls; None for the calls of agents that allow it with `mirror=True`."""
     per_minute: float = 60.0
-    """Most inputs a minute."""
+    """Maximum inputs per minute."""
     dollars: float = 5.0
-    """Most dollars for the rollouts of the stage."""
+    """Maximum cost of the stage's rollouts, in dollars."""
     rerun: bool = False
     """Whether the release answers mirrored inputs again, too, instead of being judged by what was
     recorded. Then answers need not be whole, and inputs may be redacted: both sides get the same.
@@ -94,7 +94,7 @@ class ShadowStage(msgspec.Struct, frozen=True, kw_only=True):
     """Name of the live agent."""
     candidate: Candidate
     release: Candidate
-    """What live calls run: the active candidate, or the agent's own source."""
+    """The candidate that live calls run: the active one, or the agent's own source."""
     release_id: str = ""
     """The active candidate; empty for the agent's own source."""
     queue: str
@@ -109,20 +109,20 @@ class ShadowStage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Mirrored(msgspec.Struct, frozen=True, kw_only=True):
-    """Some pairs, and where to go on."""
+    """A batch of pairs, and where to continue."""
 
     pairs: tuple[ShadowPair, ...]
     """Oldest first."""
     cursor: str | None
-    """Of the next call; keep it when the pairs have been used."""
+    """Cursor of the next call; store it once the pairs have been used."""
     left_out: dict[str, int]
     """Number of live calls that were not mirrored, by reason."""
     blocked: dict[str, int]
     """How often a tool with side effects was blocked, by name."""
     replayed: dict[str, int]
-    """How often one got its recorded result instead of acting, by name."""
+    """How often a tool got its recorded result instead of acting, by name."""
     halted: str = ""
-    """Why the stage may not go on now; empty when it may."""
+    """Why the stage may not continue now; empty if it may."""
 
 
 class _Tools(NamedTuple):
@@ -186,7 +186,7 @@ class Mirror:
         replayed: Counter[str] = Counter()
         share, halted = await self._share(), await self._halted()
         examined = 0
-        while not halted and examined < MOST_EXAMINED:
+        while not halted and examined < MAX_EXAMINED:
             room = min(PAGE, self._refilled())
             if room < 1:
                 halted = f"{self._bounds.per_minute:g} inputs were mirrored within a minute"
@@ -235,7 +235,7 @@ class Mirror:
         return ""
 
     async def _share(self) -> float | None:
-        """The share that the agent's settings allow, or else that of the bounds."""
+        """The share that the agent's settings allow, or that of the bounds."""
         settings = await asyncio.to_thread(self._store.agents.settings, self._stage.agent)
         return self._bounds.share if settings.mirror is None else settings.mirror
 

@@ -1,4 +1,4 @@
-"""The stage ship: the release of a proved candidate."""
+"""The ship stage: the release of a proved candidate."""
 
 from __future__ import annotations
 
@@ -69,12 +69,12 @@ def ship_candidate(work: ImproveRun) -> Release:
 def _unpatchable(work: ImproveRun, candidate: Candidate) -> dict[str, str]:
     """Why resources cannot be patched, by name; then they are released at run time.
 
-    Trained weights stand in no source file. The prompts of an agent in another language may
+    Trained weights are in no source file. The prompts of an agent in another language may
     stand in none, in several, or in a form that does not hold the new text.
     """
     trained = _trained(work.baseline, candidate)
     if trained:
-        return dict.fromkeys(trained, "Trained weights stand in no source file.")
+        return dict.fromkeys(trained, "Trained weights are in no source file.")
     names, declared = candidate.changed_from(work.baseline), work.agent.declarations
     in_calls = [name for name in names if declared[name].located_by == "text"]
     if not in_calls:
@@ -106,20 +106,20 @@ def _released(work: ImproveRun, release: Release, decision: Decision) -> Release
 
 
 def propose(work: ImproveRun, release: Release) -> None:
-    """Open the pull request of a branch if the project wants it; a failure is only told."""
+    """Open the pull request of a branch if the project wants it; a failure is only reported."""
     if not release.branch or not work.project.config.ship.pull_request:
         return
     try:
         propose_release(work.project, work.store, release)
     except RatchetError as error:
         work.watcher.message(
-            f"The branch is made, but its pull request is not open: {error} Go on with"
-            " `ratchet ship`."
+            f"The branch is made, but its pull request could not be opened: {error} Continue with "
+            "`ratchet ship`."
         )
 
 
 def _trained(baseline: Candidate, candidate: Candidate) -> dict[str, Adapter]:
-    """The adapters of a candidate that the baseline has not, by name of the model."""
+    """Adapters of a candidate that the baseline does not have, by model name."""
     changed = {name: candidate.resources[name] for name in candidate.changed_from(baseline)}
     return {
         name: model.adapter

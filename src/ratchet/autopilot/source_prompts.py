@@ -1,4 +1,4 @@
-"""The prompts that stand in an agent's source, found by the texts that its model calls sent."""
+"""Finds the prompts in an agent's source by the texts that its model calls sent."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class SourcePrompt(NamedTuple):
     """A literal that model calls sent."""
 
     template: PromptTemplate
-    """With a slot for what is put into it."""
+    """The literal's template, with slots for inserted values."""
     place: str
     """As `FILE:LINE`."""
 
@@ -76,7 +76,7 @@ def source_prompts(
 
 
 def _prompts_in(text: str, sources: Sequence[SentSource]) -> Iterator[SourcePrompt]:
-    """The first of some literals that stands in a text, and the others before and behind it."""
+    """The first of the literals found in a text, and the others before and after it."""
     for number, source in enumerate(sources, 1):
         template = _template_in(text, source.literal)
         place = recognise_within(template, text) if template is not None else None
@@ -88,7 +88,7 @@ def _prompts_in(text: str, sources: Sequence[SentSource]) -> Iterator[SourceProm
 
 
 def as_written(root: Path, template: PromptTemplate) -> SourcePrompt | None:
-    """A prompt with the slots that it has in the source, where exactly one literal is it.
+    """A prompt with its slots from the source, if exactly one literal matches.
 
     None too for a folder without git: nothing could be patched there.
     """
@@ -99,7 +99,7 @@ def as_written(root: Path, template: PromptTemplate) -> SourcePrompt | None:
 
 
 def _template_in(text: str, literal: Literal) -> PromptTemplate | None:
-    """A literal as the template that a text holds to the byte; None where it does not."""
+    """A literal as the template that a text holds byte for byte; None if it does not."""
     for form in (*with_placeholders(literal), literal):
         template = _template(form)
         if template is not None and recognise_within(template, text) is not None:
@@ -108,7 +108,7 @@ def _template_in(text: str, literal: Literal) -> PromptTemplate | None:
 
 
 def _template(literal: Literal) -> PromptTemplate | None:
-    """A literal with named slots; None where it could not be recognised."""
+    """A literal with named slots; None if it could not be recognised."""
     template_text, names = "", set[str]()
     for constant, slot in parts_of(literal.value):
         template_text += constant.replace("{", "{{").replace("}", "}}")

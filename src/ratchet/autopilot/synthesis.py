@@ -51,10 +51,10 @@ METHODS: tuple[MethodName, ...] = ("slots", "rewording", "boundary", "coach")
 SOLVERS = ("coach", "agent")
 
 _LATEST_RUNS = 100
-"""Runs that are looked through for the best prompts so far."""
+"""Number of runs searched for the best prompts so far."""
 
-MOST_PURPOSE = 4000
-"""Characters of the agent's own words that the coach is shown."""
+PURPOSE_LIMIT = 4000
+"""Characters of the agent's self-description shown to the coach."""
 
 
 class SynthesisPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,8 +63,8 @@ class SynthesisPlan(msgspec.Struct, frozen=True, kw_only=True):
     count: int = 20
     """Number of tasks to make."""
     methods: tuple[MethodName, ...] = ()
-    """How inputs are made; empty: all but rewording, whose inputs are near copies of real ones; the
-    coach's if one is named."""
+    """How inputs are made; if empty, all ways but rewording, whose inputs nearly copy real ones,
+    and the coach only if one is configured."""
     oracle: str = ""
     """MODULE:FUNCTION that returns the right answer to an input; empty for none."""
     solvers: tuple[str, ...] = ()
@@ -72,9 +72,9 @@ class SynthesisPlan(msgspec.Struct, frozen=True, kw_only=True):
     far, if the coach makes inputs. They differ on an input that makes no sense, which is dropped.
     """
     tries: int = 3
-    """Answers of each solver to an input."""
+    """Number of answers of each solver to an input."""
     keep_open: bool = False
-    """Keep tasks whose answer no method knows."""
+    """Keep tasks without a known answer."""
     split: Split = "train"
     schema: dict[str, Any] | None = None
     """JSON schema of the inputs; inferred when None."""
@@ -183,7 +183,7 @@ async def _coach(
 
 
 class _Work:
-    """Makes what a synthesis needs of the project."""
+    """Makes what a synthesis needs from the project."""
 
     def __init__(
         self,
@@ -205,7 +205,7 @@ class _Work:
         self._sources = dataset.split(plan.split)
 
     def coach_inputs(self) -> CoachInputs | None:
-        """The coach as a writer of inputs; what the dataset lacks comes first."""
+        """The coach as a writer of inputs, beginning with what the dataset lacks."""
         if not self._sources or self._coach is None:
             return None
         inputs = [task.input for task in self._sources]
@@ -228,7 +228,7 @@ class _Work:
         )
 
     def answerer(self, solvers: Sequence[str]) -> Answerer | None:
-        """Who finds the answers; None when nobody does."""
+        """The solver of the tasks; None if there is none."""
         if self._plan.oracle:
             return Oracle(import_function(self._plan.oracle, "oracle"), self._plan.oracle)
         solvers_by_name: dict[str, Solver] = {}
@@ -248,7 +248,7 @@ class _Work:
         return SolverAgreement(solvers_by_name) if solvers_by_name else None
 
     def _best_so_far(self) -> Candidate:
-        """The agent with the best prompts that were proved for it as it is now, else as it is."""
+        """The agent with the best prompts proved for its current version, or unchanged."""
         source = self._project.source_candidate(self._agent)
         for run in self._store.runs.list(_LATEST_RUNS):
             if run.stage == "shipped" and run.baseline_id == source.id and run.best_id:
@@ -295,9 +295,9 @@ def _signature_check(agent: AnyAgent) -> Callable[[Any], str] | None:
 
 
 def _purpose(project: Project, agent: AnyAgent) -> str:
-    """What the agent says of itself: its docstring and prompts."""
+    """The agent's self-description: its docstring and prompts."""
     if isinstance(agent, ProgramAgent):
         return ""
     candidate = project.source_candidate(agent)
     prompts = [r.text for r in candidate.resources.values() if isinstance(r, PromptTemplate)]
-    return shorten("\n\n".join(filter(None, [agent.docstring, *prompts])), MOST_PURPOSE)
+    return shorten("\n\n".join(filter(None, [agent.docstring, *prompts])), PURPOSE_LIMIT)

@@ -1,4 +1,4 @@
-"""Checks the inputs of tasks before anything runs: settings of [agent] may name their fields."""
+"""Checks task inputs before anything runs, since settings of [agent] may name their fields."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 from ratchet.run.program import AnyAgent, ProgramAgent
 from ratchet.types import InputError, Task
+from ratchet.types.wording import counted
 from ratchet.worker.placeholders import has_placeholders
 
 
 def same_for_all(agent: AnyAgent, tasks: Sequence[Task]) -> str:
-    """A sentence where the agent is given nothing of its tasks; empty where it is, or of one task.
+    """A sentence if the agent gets nothing of its tasks; empty if it does, or for one task.
 
     Args:
         agent: The agent.
@@ -24,8 +25,9 @@ def same_for_all(agent: AnyAgent, tasks: Sequence[Task]) -> str:
     if takes_input or len(tasks) < 2:
         return ""
     return (
-        f"All {len(tasks)} tasks run the same: nothing in [agent] has a place for their input. Let"
-        " the agent take it, and write {input} there; or record it anew: ratchet init --undo, then"
+        f"All {len(tasks)} tasks run the same: nothing in [agent] takes their input. Let the "
+        f"agent take its input, and write {input} there; or record the agent again: ratchet init "
+        "--undo, then"
         " ratchet init."
     )
 
@@ -49,7 +51,9 @@ def check_task_inputs(agent: AnyAgent, tasks: Sequence[Task]) -> None:
     if not problems:
         return
     task_id, first = problems[0]
-    more_failures = f" Nor can {len(problems) - 1} of the others." if problems[1:] else ""
+    more_failures = (
+        f" {counted(len(problems) - 1, 'other task')} cannot be run either." if problems[1:] else ""
+    )
     raise InputError(
         f"Task {task_id!r} cannot be run: {first.message}{more_failures}",
         hint=first.hint or "Correct the task, or the settings of [agent] in ratchet.toml.",

@@ -1,4 +1,4 @@
-"""What tasks were used for by a project's runs: what learning saw is never a test task again."""
+"""What a project's runs used tasks for: a task that learning saw is never a test task again."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ class TaskRoles:
         return {id: self._by_input[key] for id, key in keys.items() if key in self._by_input}
 
     def frozen(self, tasks: Sequence[Task]) -> frozenset[str]:
-        """Ids of the tasks whose input is that of a task of a frozen set."""
+        """Ids of the tasks whose input is also in a frozen set."""
         if not self._frozen:
             return frozenset()
         return frozenset(task.id for task in tasks if input_key(task.input) in self._frozen)
 
     def of_learning(self, tasks: Sequence[Task]) -> dict[str, Split]:
-        """Those of the tasks that learning or selection has used, with their role."""
+        """The tasks that learning or selection has used, with their roles."""
         return {id: role for id, role in self.of(tasks).items() if role != "test"}
 
 
@@ -95,13 +95,14 @@ def without_learned(
     if learned:
         tasks, are, them = _words(len(learned))
         sentences.append(
-            f"{len(learned)} {tasks} of the test split {are} left out of it, since learning has"
-            f" used {them}."
+            f"{len(learned)} {tasks} of the test split {are} left out, because learning has used "
+            f"{them}."
         )
     if frozen:
         tasks, are, them = _words(len(frozen))
         sentences.append(
-            f"{len(frozen)} {tasks} of val and test {are} for train, since a frozen set has {them}."
+            f"{len(frozen)} {tasks} of val and test {are} moved to train, because a frozen set "
+            f"has {them}."
         )
     if not sentences:
         return dataset

@@ -19,13 +19,13 @@ from ratchet.weights.settings import LoRA, Optimizer
 if TYPE_CHECKING:
     from ratchet.models.policy import Base, PolicyServer
 
-NEAR = {"float32": 1e-4, "float16": 0.1, "bfloat16": 0.5}
+MAX_LOGPROB_GAP = {"float32": 1e-4, "float16": 0.1, "bfloat16": 0.5}
 """Largest difference of log-probabilities between trainer and sampler, in nats, by the type of the
 base's numbers. They compute in another order: in bfloat16 a token of SmolLM2 differs by up to 0.4.
 """
 
-FAR = 1e-3
-"""Least difference that the adapter of the check makes, in nats."""
+MIN_ADAPTER_EFFECT = 1e-3
+"""Minimum difference that the check's adapter must make, in nats."""
 
 PROBE = "probe"
 
@@ -37,7 +37,7 @@ TALK = [
 
 
 class TrainingCheck(NamedTuple):
-    """One thing that was checked."""
+    """The result of a check."""
 
     name: str
     passed: bool
@@ -47,7 +47,7 @@ class TrainingCheck(NamedTuple):
 def check_training(
     source: str, *, device: str = "cpu", dtype: str = "float32"
 ) -> Iterator[TrainingCheck]:
-    """Check a model; ends after the first check without which the others mean nothing.
+    """Check a model; stops at a failed check without which later checks are meaningless.
 
     Args:
         source: As `load_base` takes it.
@@ -82,9 +82,9 @@ def _template(base: Base) -> TrainingCheck:
     except InputError as error:
         return TrainingCheck("template", False, str(error))
     if conversation.startswith(first):
-        return TrainingCheck("template", True, "a conversation that goes on keeps its beginning")
+        return TrainingCheck("template", True, "a continued conversation keeps its beginning")
     return TrainingCheck(
-        "template", True, "it rewrites what was said: each call becomes a row of its own"
+        "template", True, "it rewrites earlier turns, so each call becomes a separate row"
     )
 
 
@@ -118,7 +118,7 @@ def _weights(base: Base, server: PolicyServer, scratch: Path) -> Iterator[Traini
     ids = base.tokenizer.render(TALK)
     row = TokenExample(ids, [False] + [True] * (len(ids) - 1))
     learner = Learner(base, lora=LoRA(rank=4, alpha=8), optimizer=Optimizer(learning_rate=1e-4))
-    near = NEAR[server.settings.dtype]
+    near = MAX_LOGPROB_GAP[server.settings.dtype]
     gap = _gap(learner.evaluate([row]).logprobs[0], _logprobs(server, server.name, ids))
     yield TrainingCheck(
         "sampler", gap < near, f"log-probabilities of trainer and sampler differ by {gap:.1e} nats"
@@ -135,8 +135,8 @@ def _weights(base: Base, server: PolicyServer, scratch: Path) -> Iterator[Traini
     gap = _gap(trained, served)
     yield TrainingCheck(
         "new weights",
-        gap < near and moved > max(FAR, 2 * gap),
-        f"they moved the sampler by {moved:.1e} nats, to within {gap:.1e} of the trainer",
+        gap < near and moved > max(MIN_ADAPTER_EFFECT, 2 * gap),
+        f"new weights moved the sampler by {moved:.1e} nats, to within {gap:.1e} of the trainer",
     )
 
 
@@ -145,7 +145,7 @@ def _gap(expected: Any, actual: Any) -> float:
 
 
 def _logprobs(server: PolicyServer, model: str, ids: list[int]) -> list[float]:
-    """Log-probability of each token but the first, by the model that answers."""
+    """Log-probability of each token but the first, from the serving model."""
     body = {"model": model, "prompt": ids, "max_tokens": 0, "echo": True, "logprobs": 0}
     answer = _ask(server, "completions", body)
     logprobs: list[float] = answer["choices"][0]["logprobs"]["token_logprobs"][1:]

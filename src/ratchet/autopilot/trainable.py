@@ -1,4 +1,4 @@
-"""The agent's model while its weights are trained: served with adapters, and loaded to learn."""
+"""The agent's model during training: served with adapters, and loaded to learn."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ADAPTERS, RUNS = "adapters", "training"
 SMALL_BYTES = 2_000_000_000
 """A billion parameters of 16 bits."""
 
-LOAD_S = 60.0
+LOAD_TIMEOUT_S = 60.0
 """Seconds in which a server loads an adapter."""
 
 
@@ -89,7 +89,7 @@ class TrainableModel:
 
     @property
     def is_small(self) -> bool:
-        """Whether it has fewer than about a billion parameters."""
+        """Whether the model has fewer than about a billion parameters."""
         from ratchet.models.policy.base import find_base
 
         path = find_base(self._source)
@@ -119,7 +119,7 @@ class TrainableModel:
         )
 
     def serve(self, adapter: Adapter) -> None:
-        """Make the server answer with an adapter when it is named.
+        """Make the server serve an adapter under its name.
 
         Raises:
             InputError: It is missing, or was changed.
@@ -128,7 +128,7 @@ class TrainableModel:
         self.load(adapter.hash, self.adapters.verified(adapter))
 
     def load(self, hash: str, folder: Path) -> None:
-        """Make the server answer with the adapter in a folder.
+        """Make the server serve the adapter in a folder.
 
         Raises:
             ModelUnavailable: The server refuses it.
@@ -141,7 +141,7 @@ class TrainableModel:
                 f"{self.base_url}/load_lora_adapter",
                 json={"lora_name": served_name(hash), "lora_path": str(folder)},
                 headers={"Authorization": f"Bearer {self.key}"},
-                timeout=LOAD_S,
+                timeout=LOAD_TIMEOUT_S,
                 trust_env=False,
             )
         except httpx2.HTTPError as error:
@@ -177,7 +177,7 @@ def trainable_model(
     from ratchet.models.policy import PolicyServer
     from ratchet.models.policy.base import find_base, fingerprint
 
-    say("Starting the model with the weights that are trained…")
+    say("Starting the model whose weights are trained…")
     adapter_paths = AdapterFolder(state / ADAPTERS).known()
     adapters = {served_name(hash): path for hash, path in adapter_paths}
     with PolicyServer(source, adapters=adapters, device=device, dtype=dtype) as server:

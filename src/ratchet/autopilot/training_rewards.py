@@ -1,4 +1,4 @@
-"""Rollouts that a model learns from: each has a reward, and none is spared for having no score."""
+"""Rollouts that a model learns from: each gets a reward, even without a score."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from ratchet.learn import BudgetExhausted, Evaluation, Lab
 from ratchet.types import Candidate, Task
 
-REPEATS = 2
-"""How often a rollout without a score is made anew: an outage that spoilt it may be over."""
+MAX_ATTEMPTS = 2
+"""How often a rollout without a score is repeated: the outage that spoilt it may be over."""
 
 
 async def evaluate_to_train(
@@ -20,7 +20,7 @@ async def evaluate_to_train(
     repetition: int,
     training: str = "",
 ) -> list[Evaluation]:
-    """Roll out a candidate on tasks, and those without a score again, as far as the budget goes.
+    """Roll out a candidate on tasks, and repeat those without a score within the budget.
 
     Args:
         lab: The lab.
@@ -33,7 +33,7 @@ async def evaluate_to_train(
         BudgetExhausted: The budget does not cover one rollout of each task.
     """
     evaluations = await lab.evaluate(candidate, tasks, repetition=repetition, training=training)
-    for attempt in range(1, REPEATS + 1):
+    for attempt in range(1, MAX_ATTEMPTS + 1):
         spoilt = [at for at, evaluation in enumerate(evaluations) if evaluation.value is None]
         if not spoilt:
             break
@@ -41,7 +41,9 @@ async def evaluate_to_train(
             again = await lab.evaluate(
                 candidate,
                 [tasks[at] for at in spoilt],
-                repetition=-(REPEATS * repetition + attempt),  # below 0: no other has this index
+                repetition=-(
+                    MAX_ATTEMPTS * repetition + attempt
+                ),  # below 0: no other has this index
                 training=training,
             )
         except BudgetExhausted:

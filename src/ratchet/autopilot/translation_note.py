@@ -1,4 +1,4 @@
-"""Says that a candidate's model needs the gateway, which translates the agent's calls for it."""
+"""Notes that a candidate's model needs the gateway to translate the agent's calls."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from ratchet.store import Store
 from ratchet.types import Run
 from ratchet.types.trace import LEFT_OUT, TRANSLATED
 
-LOOKED_AT = 20
-"""Most rollouts of a candidate that are looked at, the newest ones."""
+MAX_ROLLOUTS_EXAMINED = 20
+"""Maximum number of a candidate's newest rollouts examined."""
 
 
 def translation_note(store: Store, run: Run) -> str:
-    """What has to be true where the change is merged; empty if its calls are the agent's own.
+    """What the deployment needs after the merge; empty if no call was translated.
 
     Args:
         store: Store of the run's rollouts.
@@ -22,15 +22,15 @@ def translation_note(store: Store, run: Run) -> str:
         return ""
     lost = f" Left out of them: {', '.join(sorted(left_out))}." if left_out else ""
     return (
-        "The new model is another provider's, whose API the agent does not speak: the gateway"
-        f" translated its calls.{lost} Merge this where the agent's calls go through the gateway,"
-        " or give the agent that provider's client as well."
+        "The new model belongs to another provider, whose API the agent does not speak: the "
+        f"gateway translated its calls.{lost} Merge this only if the agent's calls go through the "
+        "gateway, or also give the agent that provider's client."
     )
 
 
 def _left_out(store: Store, candidate_id: str) -> set[str] | None:
     """What was left out of a candidate's calls; None if none was translated."""
-    newest, _ = store.rollouts.list(candidate_id=candidate_id, limit=LOOKED_AT)
+    newest, _ = store.rollouts.list(candidate_id=candidate_id, limit=MAX_ROLLOUTS_EXAMINED)
     by_rollout = store.spans.of_newest_attempts([rollout.id for rollout in newest])
     translated = [
         span.attributes

@@ -17,7 +17,7 @@ class Watcher:
         """A message for the user."""
 
     def waits(self, waits: Sequence[LongWait], now: float) -> None:
-        """What has been awaited for long, the longest first; called about twice a second.
+        """Long waits, the longest first; called about twice a second.
 
         Args:
             waits: The waits; empty while work goes on.

@@ -31,7 +31,7 @@ class WeightsAlgorithm(ABC):
     """
 
     critic_learning_rate: float | None = None
-    """Gives the learner a critic."""
+    """Whether the learner gets a critic."""
 
     def __init__(self, name: str, *, lora: LoRA, optimizer: Optimizer, seed: int) -> None:
         self.name = name
@@ -49,7 +49,7 @@ class WeightsAlgorithm(ABC):
     async def method(
         self, lab: Lab, model: TrainableModel, base: Base, name: str, resource: Model
     ) -> TrainingMethod:
-        """What is learned from.
+        """The training data.
 
         Args:
             lab: The lab.
@@ -83,8 +83,9 @@ class WeightsAlgorithm(ABC):
         model = self.model
         if model is None:
             raise InputError(
-                f"The algorithm {self.name} trains a model on this machine, and none is named.",
-                hint='Name one in ratchet.toml:\n\n[agent]\nmodel = "local"\n',
+                f"The algorithm {self.name} trains a model on this machine, but none is "
+                "configured.",
+                hint='Set it in ratchet.toml:\n\n[agent]\nmodel = "local"\n',
             )
         name, resource = trainable_resource(lab.baseline)
         before = mean(await lab.evaluate(lab.baseline, lab.val))
@@ -96,7 +97,7 @@ class WeightsAlgorithm(ABC):
                 baseline_val=before,
                 best_val=before,
                 proposals=0,
-                sentence=f"No weights were better than the base. {sentence}",
+                sentence=f"No trained weights were better than the base model. {sentence}",
                 ended="idle",
             )
         candidate = lab.propose(
@@ -130,7 +131,7 @@ class WeightsAlgorithm(ABC):
     async def _trained(
         self, lab: Lab, model: TrainableModel, name: str, resource: Model
     ) -> tuple[str, Adapter | None]:
-        """Train, or go on where a killed run stopped; None when nothing was better."""
+        """Train, or continue where a killed run stopped; None if nothing was better."""
         from ratchet.weights.learner import Learner
         from ratchet.weights.run import TrainingRun
 
@@ -162,7 +163,7 @@ class WeightsAlgorithm(ABC):
 
 
 def with_adapter(resource: Model, adapter: Adapter) -> Model:
-    """A model with trained weights, by the name that they are served under."""
+    """A model with trained weights, under their served name."""
     return msgspec.structs.replace(resource, model=served_name(adapter.hash), adapter=adapter)
 
 
@@ -176,7 +177,7 @@ def trainable_resource(baseline: Candidate) -> tuple[str, Model]:
     if len(models) != 1:
         model_count = counted(len(models), "model") if models else "no model"
         raise InputError(
-            f"The agent declares {model_count}, and one is trained.",
+            f"The agent declares {model_count}, but exactly one is trained.",
             hint='Declare it in the agent: MODEL = ratchet.model("model", "local"), and send'
             " MODEL.model with each request; or run the agent as a command, which needs no change.",
         )

@@ -31,9 +31,9 @@ SAMPLE = 256
 SAMPLE_CHARACTERS = 2_000_000
 """Maximum characters of a sample."""
 
-ROUNDS = 16
+MAX_ROUNDS = 16
 
-FEW = 8
+FEW_TEXTS = 8
 """With at most this many different texts, coincidences are likely."""
 
 _ALIGNED = 12
@@ -205,7 +205,7 @@ class _Search:
     def run(self) -> None:
         """Search; `drafts` holds the result."""
         share, late = 0.1, False
-        for _ in range(ROUNDS):
+        for _ in range(MAX_ROUNDS):
             if not self.left:
                 break
             if self._round(share, late=late):
@@ -314,7 +314,7 @@ class _Search:
         sizes = [len(text) for text in texts]
         share = constant_size(pieces) / statistics.median(sizes)
         long = max(map(len, pieces)) >= _LONG
-        if len(texts) < FEW:
+        if len(texts) < FEW_TEXTS:
             if self._are_fixed(pieces, texts) or swallows(pieces, texts):
                 return False
             return share >= 0.5 or (late and long and constant_size(pieces) >= 0.1 * min(sizes))

@@ -16,8 +16,8 @@ import msgspec
 
 from ratchet.types import InputError
 
-START = "EVOLVE-BLOCK-START"
-END = "EVOLVE-BLOCK-END"
+BLOCK_START = "EVOLVE-BLOCK-START"
+BLOCK_END = "EVOLVE-BLOCK-END"
 
 FunctionNode: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -40,18 +40,18 @@ def blocks(text: str, where: str = "The source") -> list[tuple[int, int]]:
     Raises:
         InputError: A marker has no partner, or blocks are nested.
     """
-    if START not in text and END not in text:
+    if BLOCK_START not in text and BLOCK_END not in text:
         return []
     ranges: list[tuple[int, int]] = []
     begun = 0
     for line, comment in _comments(text):
-        if START in comment:
+        if BLOCK_START in comment:
             if begun:
                 raise InputError(
                     f"{where}, line {line}: the block of line {begun} has not ended yet."
                 )
             begun = line
-        elif END in comment:
+        elif BLOCK_END in comment:
             if not begun:
                 raise InputError(f"{where}, line {line}: a block ends that was never begun.")
             ranges.append((begun, line))
@@ -59,7 +59,7 @@ def blocks(text: str, where: str = "The source") -> list[tuple[int, int]]:
     if begun:
         raise InputError(
             f"{where}, line {begun}: a block begins but never ends.",
-            hint=f"Put # {END} after it.",
+            hint=f"Put # {BLOCK_END} after it.",
         )
     return ranges
 

@@ -15,14 +15,14 @@ from ratchet.bind import context, registry
 from ratchet.types import LiveVersions, Resource, arm_of, short_version, unit_digest
 from ratchet.types.trace import ARM, CANDIDATE, EXPERIMENT, RELEASE, RESOURCES, UNIT
 
-KEPT_S = 24 * 3600.0
+CONVERSATION_TTL_S = 24 * 3600.0
 """How long a conversation keeps the version that it began with, in seconds."""
 
 CONVERSATIONS = 10_000
 """Most conversations whose version is remembered; those not seen for longest are forgotten."""
 
 
-MOST_TOLD = 200
+MAX_TOLD = 200
 """Most resources whose versions a call records."""
 
 RELEASE_VARIABLE = "RATCHET_RELEASE"
@@ -115,7 +115,7 @@ class LiveChooser:
             if declared:
                 versions = {
                     name: short_version(resources[name]) if name in resources else version
-                    for name, version in sorted(declared.items())[:MOST_TOLD]
+                    for name, version in sorted(declared.items())[:MAX_TOLD]
                 }
                 attributes[RESOURCES] = [f"{name}@{version}" for name, version in versions.items()]
             if self._deployed:
@@ -133,7 +133,7 @@ class LiveChooser:
                 return remembered
             candidate_id, chosen = self._assigned(unit, served)
             if conversation:
-                self._kept[unit] = _Kept(candidate_id, chosen, self._clock() + KEPT_S)
+                self._kept[unit] = _Kept(candidate_id, chosen, self._clock() + CONVERSATION_TTL_S)
                 if len(self._kept) > self._limit:
                     self._kept.popitem(last=False)
             return chosen

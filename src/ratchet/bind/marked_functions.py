@@ -15,7 +15,7 @@ from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from ratchet.bind.code import EvolvableFunction
-from ratchet.bind.evolve_blocks import START, marked_functions
+from ratchet.bind.evolve_blocks import BLOCK_START, marked_functions
 from ratchet.types import InputError
 
 _RUNS = "__ratchet_evolves__"
@@ -65,7 +65,7 @@ def _modules_with_markers(root: Path) -> Iterator[tuple[ModuleType, str, Path]]:
             text = file.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError):
             continue
-        if START in text:
+        if BLOCK_START in text:
             yield module, text, file
 
 

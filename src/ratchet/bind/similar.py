@@ -13,7 +13,7 @@ _SHINGLE = 4
 _BEGINNING, _END = 3_000, 1_000
 """Words of a text that are examined."""
 
-LEAST_SIMILARITY = 0.5
+MIN_SIMILARITY = 0.5
 """Weighted Jaccard similarity of their shingles that texts of a group must have."""
 
 MAX_GROUPS = 64
@@ -45,7 +45,7 @@ def group_similar(texts: Sequence[str], least_share: float) -> list[list[int]]:
         if not own:
             alone.append([number])
             continue
-        best, best_likeness = -1, LEAST_SIMILARITY
+        best, best_likeness = -1, MIN_SIMILARITY
         for index, (leader, leaders_total) in enumerate(leaders):
             common = sum(weights[shingle] for shingle in own & leader)
             likeness = common / (total + leaders_total - common)
@@ -85,7 +85,7 @@ def group_recurring(texts: Sequence[str], counts: Sequence[int], minimum: int) -
             continue
         likeness = [len(own & leader) / len(own | leader) for leader in leaders]
         best = max(range(len(leaders)), key=likeness.__getitem__, default=-1)
-        if best >= 0 and likeness[best] >= LEAST_SIMILARITY:
+        if best >= 0 and likeness[best] >= MIN_SIMILARITY:
             members[best].append(number)
         elif len(leaders) < MAX_GROUPS:
             leaders.append(own)

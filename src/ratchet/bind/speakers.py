@@ -16,7 +16,7 @@ import msgspec
 
 from ratchet.bind.align import align
 from ratchet.bind.discover import (
-    FEW,
+    FEW_TEXTS,
     SAMPLE,
     SUPPORT,
     Discovery,
@@ -37,26 +37,26 @@ from ratchet.bind.recognise import recognise
 from ratchet.bind.similar import runs_of_words
 from ratchet.types import PromptUse
 
-LEAST_SAMPLE = 64
+MIN_SAMPLE = 64
 """Fewest texts of a group that are grouped at a time."""
 
 MAX_COMPARED = 100
 """Most templates that each further template is compared with."""
 
-SAME = 0.8
+MIN_CONSTANT_SHARE = 0.8
 """Minimum share of constant text in two texts, and minimum share of another template's constant
 text in a template that stands for both."""
 
 SOME = 0.3
 """Minimum share of constant text in a few texts."""
 
-SHORT = 6
+MAX_DIFFERING_WORDS = 6
 """Most words by which two texts may differ, such as a name or a date."""
 
 NEARLY = 0.95
 """Share of its constant text that a template may not lose when it is joined with another."""
 
-MANY = 20
+MANY_TEXTS = 20
 """Different texts from which on slots without a label may take up much of them."""
 
 _ALIGNED = 4
@@ -174,7 +174,7 @@ def _drafts(groups: Sequence[_Group]) -> list[_Draft]:
     """The templates of each group by itself."""
     drafts: list[_Draft] = []
     unsupported: dict[str, _Group] = {}
-    sample = max(SAMPLE // max(len(groups), 1), LEAST_SAMPLE)
+    sample = max(SAMPLE // max(len(groups), 1), MIN_SAMPLE)
     for group in groups:
         counts: dict[str, int] = dict(group.counts)
         known_texts = _known(drafts, counts)
@@ -194,7 +194,7 @@ def _drafts(groups: Sequence[_Group]) -> list[_Draft]:
         drafts += [
             _Draft(pieces, group, texts)
             for pieces, texts in _supported(group.counts, sample)
-            if len(texts) >= FEW and not swallows(pieces, texts)
+            if len(texts) >= FEW_TEXTS and not swallows(pieces, texts)
         ]
     return drafts
 
@@ -226,10 +226,13 @@ def _carries(pieces: Pieces, texts: Sequence[str], counts: Mapping[str, int]) ->
     constant = constant_size(pieces) * len(texts) / sum(map(len, texts))
     if len(texts) < SUPPORT:
         loose = loose_text(pieces, texts)
-        return constant >= SAME and max(len(text.split()) for text in loose) <= SHORT
-    if len(texts) < MANY and swallows(pieces, texts):
+        return (
+            constant >= MIN_CONSTANT_SHARE
+            and max(len(text.split()) for text in loose) <= MAX_DIFFERING_WORDS
+        )
+    if len(texts) < MANY_TEXTS and swallows(pieces, texts):
         return False
-    return len(texts) >= FEW or constant >= SOME
+    return len(texts) >= FEW_TEXTS or constant >= SOME
 
 
 def _distinct(drafts: Iterable[_Draft]) -> list[_Draft]:
@@ -249,15 +252,15 @@ def _distinct(drafts: Iterable[_Draft]) -> list[_Draft]:
 def _joined(general: _Draft, special: _Draft) -> _Draft | None:
     """The draft of both, if they belong to the same prompt."""
     size = constant_size(special.pieces)
-    if constant_size(general.pieces) < SAME * size:
+    if constant_size(general.pieces) < MIN_CONSTANT_SHARE * size:
         return None
-    if _matches(general.pieces, special.texts[:FEW]):
+    if _matches(general.pieces, special.texts[:FEW_TEXTS]):
         return general
     # Few texts of one agent with other tools each have more in common by chance.
     if general.group.speaker != special.group.speaker:
         return None
     words = _words(special.pieces)
-    if len(words & _words(general.pieces)) < SAME * len(words):
+    if len(words & _words(general.pieces)) < MIN_CONSTANT_SHARE * len(words):
         return None
     texts = [*general.texts[:_ALIGNED], *special.texts[:_ALIGNED]]
     pieces = tuple(align(texts))
@@ -338,6 +341,6 @@ def _reason(texts: int, count: int) -> str:
         return "seen once: record more calls"
     if texts == 1:
         return f"seen {times}, always with the same text: record more calls"
-    if texts < MANY:
+    if texts < MANY_TEXTS:
         return f"seen {times}, with different texts: record more calls"
     return f"seen {times}, with texts that have too little in common"

@@ -91,7 +91,7 @@ def align(
 
 
 def _search(project: Project, store: Store, seed: int, coach_calls: int) -> Reword:
-    """The search for a better wording with the project's coach."""
+    """Search for a better wording with the project's coach."""
     from ratchet.autopilot.judge_wording import reworded
 
     def say(sentence: str) -> None:
@@ -113,14 +113,14 @@ def _fit(store: Store, evaluator: PreferenceEvaluator, json: bool) -> None:
     rows = table("", "")
     rows.show_header = False
     rows.add_row("pairs", str(model.pairs))
-    rows.add_row("held-out pairs in the right order", _estimate(model.accuracy))
-    rows.add_row("by preferring the longer text", number(model.longer, 2))
+    rows.add_row("held-out pairs ordered correctly", _estimate(model.accuracy))
+    rows.add_row("always preferring the longer text", number(model.longer, 2))
     print_table(rows)
     out.print(f"Written to {display_path(evaluator.path)}. {model.doubt}", markup=False)
 
 
 def _feedback(store: Store) -> tuple[list[Feedback], dict[str, tuple[Any, Any]]]:
-    """Preferences and corrections, with input and output of what they are about, by id."""
+    """Preferences and corrections, with the input and output they refer to, by id."""
     items: list[Feedback] = []
     cursor: str | None = None
     while True:
@@ -161,7 +161,7 @@ def _named(project: Project, name: str) -> JudgeEvaluator | PreferenceEvaluator:
 
 
 def _cases(store: Store, questions: Sequence[str]) -> list[LabelledRollout]:
-    """Labelled rollouts; by labels of whole outputs, or of the judge's only question."""
+    """Labelled rollouts: by labels of whole outputs, or of the judge's only question."""
     from ratchet.evaluate.judges.realign import LabelledRollout
 
     criteria = {"", questions[0]} if len(questions) == 1 else {""}

@@ -1,4 +1,4 @@
-"""The commands and their exit: an error is a sentence and an exit code, never a traceback."""
+"""The commands and how they exit: an error is a sentence and an exit code, never a traceback."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ COMMANDS: dict[str, Command] = {
     "migrate": Command(
         "migrate",
         "migrate",
-        "Move the agent to another model, once the new one is proved to be no worse.",
+        "Move the agent to another model once it is proved no worse.",
     ),
     "autopilot": Command(
         "autopilot",
@@ -81,12 +81,12 @@ COMMANDS: dict[str, Command] = {
     "doctor": Command(
         "doctor",
         "doctor",
-        "Check that ratchet.toml names what is there, prompts are declared, and models do not end.",
+        "Check that ratchet.toml fits the project, prompts are declared, and no model is retired.",
     ),
     "mcp": Command(
         "mcp",
         "mcp",
-        "Serve Ratchet's functions to coding agents, by the Model Context Protocol on stdio.",
+        "Serve Ratchet's functions to coding agents, over the Model Context Protocol on stdio.",
     ),
     "status": Command(
         "status",
@@ -96,12 +96,12 @@ COMMANDS: dict[str, Command] = {
     "show": Command(
         "show",
         "show",
-        "Show a trace, conversation, rollout, run, candidate, experiment or release by its id.",
+        "Show a trace, conversation, rollout, run, candidate, experiment or release by id.",
     ),
     "problems": Command(
         "problems",
         "problems",
-        "Find what goes wrong with the agent in live traffic, worst first.",
+        "Find the agent's problems in live traffic, worst first.",
     ),
     "traces": Command("traces", "traces", "List traces of live traffic, newest first."),
     "conversations": Command(
@@ -115,7 +115,7 @@ COMMANDS: dict[str, Command] = {
     "evaluators": Command(
         "evaluators",
         "evaluators",
-        "List evaluators, and measure how far each can be trusted.",
+        "List evaluators, and measure how much each can be trusted.",
     ),
     "label": Command(
         "label",
@@ -135,7 +135,7 @@ COMMANDS: dict[str, Command] = {
     "datasets": Command(
         "datasets",
         "datasets",
-        "Capture, import, compare, refine, synthesize and export datasets, which have versions.",
+        "Capture, import, compare, refine, synthesize and export versioned datasets.",
     ),
     "frozen": Command(
         "frozen",
@@ -188,7 +188,7 @@ COMMANDS: dict[str, Command] = {
     "rollback": Command(
         "releases",
         "rollback",
-        "Undo a release: delete its branch, or make a branch that reverts it once it is merged.",
+        "Undo a release: delete its branch, or, if it was merged, make a branch that reverts it.",
     ),
     "config": Command(
         "config",
@@ -282,7 +282,7 @@ def run(arguments: Sequence[str], app: typer.Typer | None = None) -> int:
     except Exception as error:
         if TELLER is not None:  # what is printed may be read by nobody
             what = f"Ratchet itself failed: {type(error).__name__}: {error}"
-            TELLER.error(what, "Please report it, with what you did.", 1)
+            TELLER.error(what, "Please report it, and say what you did.", 1)
         raise
     return 0
 

@@ -26,13 +26,11 @@ autopilot = typer.Typer(
     no_args_is_help=True,
 )
 
-By = Annotated[
-    str | None, typer.Option("--by", help="Who says so; by default the name of the user.")
-]
-Reason = Annotated[str, typer.Option("--reason", help="Why; it is shown and stored.")]
+By = Annotated[str | None, typer.Option("--by", help="Who decides; by default the current user.")]
+Reason = Annotated[str, typer.Option("--reason", help="The reason, which is shown and stored.")]
 CycleId = Annotated[
     str | None,
-    typer.Argument(metavar="[ID]", help="Start of a cycle's id; by default the one under way."),
+    typer.Argument(metavar="[ID]", help="Start of a cycle's id; by default the cycle under way."),
 ]
 
 
@@ -60,7 +58,7 @@ def run(
 
 
 async def _run(project: Project, store: Store, attached: bool) -> bool:
-    """Run until it is stopped; True when it is to be run anew."""
+    """Run until stopped; True when the autopilot is to be restarted."""
     from ratchet.autopilot.cycle import project_autopilot
 
     stop = asyncio.Event()
@@ -126,18 +124,18 @@ def _until(moment: float | None) -> str:
 def pause(
     reason: Reason = "", by: By = None, folder: Folder = Path("."), json: Json = False
 ) -> None:
-    """Let nothing begin and nothing move on; releases are watched all the same.
+    """Pause: no cycle begins or moves on, but releases are still watched.
 
     A rollback still happens. The pause outlives restarts.
     """
-    _tell(folder, "pause", by, reason, json, "Paused. Releases are watched all the same.")
+    _tell(folder, "pause", by, reason, json, "Paused. Releases are still watched.")
 
 
 @autopilot.command()
 def resume(
     reason: Reason = "", by: By = None, folder: Folder = Path("."), json: Json = False
 ) -> None:
-    """Go on after a pause."""
+    """Resume after a pause."""
     _tell(folder, "resume", by, reason, json, "Resumed.")
 
 
@@ -150,7 +148,7 @@ def approve(
     folder: Folder = Path("."),
     json: Json = False,
 ) -> None:
-    """Approve the candidate of a cycle that waits for approval.
+    """Approve the candidate of a cycle that is waiting for approval.
 
     The approval is for this candidate alone. autopilot.approvers in ratchet.toml says who may.
 
@@ -174,7 +172,8 @@ def approve(
         selected = _selected(project, store, cycle)
         if selected.state != "approval":
             raise InputError(
-                f"Cycle {short(selected.id)} is at {selected.state!r}: it waits for no approval.",
+                f"Cycle {short(selected.id)} is at {selected.state!r} and is not waiting for "
+                "approval.",
                 hint="See: ratchet autopilot status.",
             )
         verb: OperatorVerb = "deny" if deny else "approve"
@@ -201,7 +200,7 @@ def stop(
         selected = _selected(project, store, cycle)
         command = _command(project, store, "stop", by or getpass.getuser(), reason, selected)
         store.operator_commands.add(command)
-    _print(command, json, f"Cycle {short(selected.id)} ends as soon as the autopilot looks.")
+    _print(command, json, f"Cycle {short(selected.id)} will end at the autopilot's next step.")
 
 
 def _tell(

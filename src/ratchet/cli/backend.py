@@ -22,7 +22,7 @@ from ratchet.store.local_agents import has_records
 from ratchet.store.location import parse
 from ratchet.types import Feedback, InputError, dollars_text
 from ratchet.types.trace import (
-    EVERY,
+    EVERY_TRACE,
     Conversation,
     ConversationLog,
     ModelCall,
@@ -44,13 +44,18 @@ _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 7 * 86_400.0}
 
 
 class Backend(Protocol):
-    """Traces and conversations to read, in a store or at a server."""
+    """Read access to the traces and conversations of a store or a server."""
 
     label: str
     """Name for messages."""
 
     def traces(
-        self, filters: TraceFilter = EVERY, *, sort: Sort, limit: int, cursor: str | None = None
+        self,
+        filters: TraceFilter = EVERY_TRACE,
+        *,
+        sort: Sort,
+        limit: int,
+        cursor: str | None = None,
     ) -> tuple[list[Trace], str | None]:
         """One page of traces, and the cursor of the next page."""
         ...
@@ -95,7 +100,12 @@ class StoreBackend:
         self._limit = limit
 
     def traces(
-        self, filters: TraceFilter = EVERY, *, sort: Sort, limit: int, cursor: str | None = None
+        self,
+        filters: TraceFilter = EVERY_TRACE,
+        *,
+        sort: Sort,
+        limit: int,
+        cursor: str | None = None,
     ) -> tuple[list[Trace], str | None]:
         """See `Backend`."""
         if filters.is_indexed:
@@ -133,7 +143,7 @@ class StoreBackend:
         if len(matches) > 1 and conversation_id != id:
             raise InputError(
                 f"Several conversations have an id that begins with {id!r}.",
-                hint="Give more of it.",
+                hint="Give more of the id.",
             )
         return self.store.conversations.log(conversation_id) if conversation_id else None
 
@@ -150,7 +160,12 @@ class ServerBackend:
         self.label = client.url
 
     def traces(
-        self, filters: TraceFilter = EVERY, *, sort: Sort, limit: int, cursor: str | None = None
+        self,
+        filters: TraceFilter = EVERY_TRACE,
+        *,
+        sort: Sort,
+        limit: int,
+        cursor: str | None = None,
     ) -> tuple[list[Trace], str | None]:
         """See `Backend`."""
         return self._client.traces.list(filters, sort=sort, limit=limit, cursor=cursor)
@@ -189,7 +204,7 @@ def open_backend(
     by_environment: bool = True,
     make: bool = False,
 ) -> Iterator[Backend]:
-    """Open the named store or server; by default the one that `ratchet.init` here would use.
+    """Open the named store or server; by default the one that `ratchet.init` would use here.
 
     Args:
         folder: The project's folder.

@@ -1,4 +1,4 @@
-"""A bar for bytes that are read or fetched."""
+"""A progress bar for bytes that are read or fetched."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ratchet.cli.errors import err
 
 
 def byte_bar() -> Progress:
-    """A bar on standard error that vanishes when it is left; each task's total is in bytes."""
+    """A bar on standard error that vanishes at the end; each task's total is in bytes."""
     return Progress(
         TextColumn("  {task.description}"),
         BarColumn(bar_width=28),

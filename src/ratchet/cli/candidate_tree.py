@@ -47,7 +47,7 @@ class CandidateTree:
         return max(full or proposals, key=lambda p: (p.value, -p.number), default=None)
 
     def shown(self, most: int) -> set[str]:
-        """Ids of the candidates to show: kept ones and the best, with their ancestors."""
+        """Ids of the candidates to show: those kept, and the best, with their ancestors."""
         best = self.best
         ranked = sorted(
             (p for id, p in self.by_id.items() if id != self.baseline_id),
@@ -109,7 +109,7 @@ class CandidateTree:
         return text
 
     def _parent(self, proposal: Proposal) -> str:
-        """The parent to show it under: the first known parent that is not its own descendant."""
+        """The parent to show a candidate under: the first known one that is not its descendant."""
         for parent in proposal.parents:
             if parent == self.baseline_id or parent in self.by_id:
                 return parent

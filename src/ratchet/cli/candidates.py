@@ -30,7 +30,7 @@ from ratchet.store import Store
 from ratchet.types import Cost, InputError, Run
 from ratchet.types.wording import counted
 
-SHOWN = 24
+DEFAULT_CANDIDATES_SHOWN = 24
 
 
 def candidates(
@@ -39,14 +39,15 @@ def candidates(
     ] = None,
     limit: Annotated[
         int, typer.Option(min=1, help="Maximum number of candidates in the tree.")
-    ] = SHOWN,
+    ] = DEFAULT_CANDIDATES_SHOWN,
     plot: Annotated[
         bool, typer.Option("--plot", help="Also plot the score in the terminal.")
     ] = False,
     front: Annotated[
         bool,
         typer.Option(
-            "--front", help="Show quality, cost and latency, and what no other candidate beats."
+            "--front",
+            help="Show quality, cost and latency, and the candidates that no other beats.",
         ),
     ] = False,
     png: Annotated[
@@ -94,8 +95,8 @@ def candidates(
     out.print(f"Run [bold]{short(outcome.run.id)}[/], {outcome.run.stage.replace('_', ' ')}")
     if not proposals:
         out.print(
-            f"Candidate {short(outcome.chosen['candidate'])} was chosen by a person: no other was"
-            " judged."
+            f"Candidate {short(outcome.chosen['candidate'])} was chosen by a person; no other was "
+            "judged."
             if outcome.chosen
             else "No candidate has been judged yet."
         )
@@ -110,7 +111,8 @@ def candidates(
     spent.show_header = False
     spent.add_row("judged", counted(len(lineage.by_id), "candidate"))
     spent.add_row(
-        "spent until the last was judged", _spent(last.rollouts, last.coach_calls, last.cost)
+        "spent until the last candidate was judged",
+        _spent(last.rollouts, last.coach_calls, last.cost),
     )
     out.print()
     out.print(spent)
@@ -145,7 +147,7 @@ def _print_front(run: Run, placed: RunFront | None) -> None:
 
 
 def selected_run(store: Store, prefix: str | None) -> Run:
-    """The run whose id begins so; by default the newest.
+    """The run whose id begins with this; by default the newest.
 
     Raises:
         InputError: There is none, or several.

@@ -1,4 +1,4 @@
-"""`ratchet config`: what `ratchet.toml` says, with defaults, as on the dashboard."""
+"""`ratchet config`: the settings in `ratchet.toml`, with defaults, as the dashboard shows them."""
 
 from __future__ import annotations
 

@@ -29,14 +29,16 @@ out = Console(highlight=False, soft_wrap=False)
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of text.")]
 Folder = Annotated[
     Path,
-    typer.Option("--project", "-C", help="A folder of the project; by default the current one."),
+    typer.Option("--project", "-C", help="A folder of the project; by default the current folder."),
 ]
 SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Skip malformed lines of the task file.")]
 
 DatasetOption = Annotated[
     str | None,
     typer.Option(
-        "--dataset", metavar="NAME[@VERSION]", help="Tasks of this dataset, not of the task file."
+        "--dataset",
+        metavar="NAME[@VERSION]",
+        help="Use the tasks of this dataset instead of the task file.",
     ),
 ]
 
@@ -47,7 +49,7 @@ def project_in(folder: Path) -> Project:
 
 
 def print_json(value: Any) -> None:
-    """Print a JSON object on one line, or tell it the program that started this command."""
+    """Print a JSON object on one line, or pass it to the program that started this command."""
     plain = msgspec.to_builtins(value, str_keys=True)
     if TELLER is not None:
         TELLER.answer(plain)
@@ -56,7 +58,7 @@ def print_json(value: Any) -> None:
 
 
 class Interrupted(RatchetError):
-    """The user pressed Ctrl-C."""
+    """Raised when the user pressed Ctrl-C."""
 
     exit_code = INTERRUPTED
 
@@ -102,14 +104,14 @@ def table(*columns: str, right: tuple[str, ...] = ()) -> Table:
     return grid
 
 
-WIDEST = 240
+MIN_PIPE_WIDTH = 240
 
 
 def print_table(rows: Table) -> None:
     """Print a table; unlimited in width when the output is not a terminal."""
     width = out.width
     if not out.is_terminal:
-        out.width = max(width, WIDEST)
+        out.width = max(width, MIN_PIPE_WIDTH)
     try:
         out.print(rows)
     finally:
@@ -128,7 +130,7 @@ def short(identity: str) -> str:
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """A number as text; a dash for None."""
+    """Format a number; a dash for None."""
     return "-" if value is None else f"{value:.{digits}f}"
 
 

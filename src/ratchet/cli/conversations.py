@@ -25,7 +25,7 @@ from ratchet.cli.keys import StoreUrl
 
 
 def conversations(
-    agent: Annotated[str | None, typer.Option(help="Only those with this agent.")] = None,
+    agent: Annotated[str | None, typer.Option(help="Only conversations with this agent.")] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1_000)] = 30,
     folder: Folder = Path("."),
     store: StoreUrl = None,
@@ -50,8 +50,9 @@ def conversations(
         return
     if not recent:
         out.print(
-            f"No conversation yet in {backend.label}. A span joins one by its attribute"
-            " gen_ai.conversation.id or session.id; in Python: with ratchet.conversation(ID).",
+            f"No conversation yet in {backend.label}. A span belongs to a conversation by its "
+            "attribute gen_ai.conversation.id or session.id; in Python: with "
+            "ratchet.conversation(ID).",
             markup=False,
         )
         return

@@ -1,4 +1,4 @@
-"""Plots a dataset beside live traffic: a map of the kinds of inputs, as PNG or HTML."""
+"""Plots a dataset against live traffic: a map of the kinds of inputs, as PNG or HTML."""
 
 from __future__ import annotations
 
@@ -17,18 +17,17 @@ if TYPE_CHECKING:
 
 WIDTH, HEIGHT, MARGIN = 860, 560, 110
 
-LIVE, GAP, TASKS = "#3b7dd8", "#c2452d", "#1c7c54"
-"""Colors of the traffic's share, of that of a gap, and of the tasks' share."""
+LIVE_COLOR, GAP_COLOR, TASKS_COLOR = "#3b7dd8", "#c2452d", "#1c7c54"
 
 LABEL = (170.0, 14.0)
-"""Pixels beside and above another label that a label needs."""
+"""Pixels that a label needs to the side of another label, and above it."""
 
 RADIUS = 120.0
 """Pixels of a circle for all inputs; a circle's area is its share."""
 
 
 def plot_coverage(coverage: Coverage, name: str, path: Path) -> None:
-    """Write the map: near clusters have words in common, and a circle's area is a share.
+    """Write the map: clusters near each other have words in common; a circle's area is a share.
 
     Args:
         coverage: The coverage.
@@ -72,7 +71,7 @@ def _shares(coverage: Coverage) -> list[tuple[float, float]]:
 
 
 def _labels(coverage: Coverage, places: Sequence[tuple[float, float]]) -> list[str]:
-    """The clusters' words; empty where those of a more frequent one are in the way."""
+    """The clusters' words; empty where those of a more frequent cluster are in the way."""
     labels: list[str] = []
     for number, (cluster, (x, y)) in enumerate(zip(coverage.clusters, places, strict=True)):
         covered = any(
@@ -97,11 +96,15 @@ def _png(coverage: Coverage, name: str, path: Path) -> None:
     places, shares = _places(coverage.clusters), _shares(coverage)
     bubbles = zip(coverage.clusters, places, shares, _labels(coverage, places), strict=True)
     for cluster, place, (live, tasks), label in bubbles:
-        color = GAP if cluster.gap else LIVE
+        color = GAP_COLOR if cluster.gap else LIVE_COLOR
         axes.add_patch(Circle(place, live, color=color, alpha=0.35, linewidth=0))
-        axes.add_patch(Circle(place, tasks, fill=False, edgecolor=TASKS, linewidth=1.5))
+        axes.add_patch(Circle(place, tasks, fill=False, edgecolor=TASKS_COLOR, linewidth=1.5))
         axes.annotate(label.replace("$", r"\$"), place, ha="center", va="center", fontsize=7)
-    for color, label in ((LIVE, "live traffic"), (GAP, "too few tasks"), (TASKS, "tasks")):
+    for color, label in (
+        (LIVE_COLOR, "live traffic"),
+        (GAP_COLOR, "too few tasks"),
+        (TASKS_COLOR, "tasks"),
+    ):
         axes.plot([], [], "o", color=color, label=label)
     axes.legend(frameon=False, fontsize=8, ncol=3, loc="upper center", bbox_to_anchor=(0.5, 0.0))
     axes.set_xlim(0, WIDTH)
@@ -120,21 +123,21 @@ def _page(coverage: Coverage, name: str) -> str:
     for cluster, (x, up), (live, tasks), label in bubbles:
         y = HEIGHT - up
         examples = "".join(f"\n– {one_line(example, 200)}" for example in cluster.examples)
-        color = GAP if cluster.gap else LIVE
+        color = GAP_COLOR if cluster.gap else LIVE_COLOR
         size = f"{cluster.live:.1%} of the traffic, {counted(cluster.tasks, 'task')}"
         tooltip = f"{' '.join(cluster.words)}\n{size}{examples}"
         marks.append(
             f"<g><title>{escape(tooltip)}</title>"
             f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{live:.1f}" fill="{color}"'
             ' fill-opacity="0.35"/>'
-            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{tasks:.1f}" fill="none" stroke="{TASKS}"'
+            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{tasks:.1f}" fill="none" stroke="{TASKS_COLOR}"'
             ' stroke-width="2"/>'
             f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="middle">{escape(label)}</text></g>'
         )
     legend = "".join(
         f'<text x="{20 + 170 * number}" y="24" fill="{color}">● {label}</text>'
         for number, (color, label) in enumerate(
-            ((LIVE, "live traffic"), (GAP, "too few tasks"), (TASKS, "tasks"))
+            ((LIVE_COLOR, "live traffic"), (GAP_COLOR, "too few tasks"), (TASKS_COLOR, "tasks"))
         )
     )
     title = escape(_title(coverage, name))

@@ -62,13 +62,14 @@ def capture(
     agent: OfAgent = None,
     errors: WithErrors = False,
     feedback: Annotated[
-        Literal["any", "good", "bad"] | None, typer.Option(help="Only traces with such feedback.")
+        Literal["any", "good", "bad"] | None,
+        typer.Option(help="Only traces with this kind of feedback."),
     ] = None,
     score: Annotated[
         str | None,
         typer.Option(
             metavar="EVALUATOR[<=X]",
-            help="Only rollouts and imported trajectories with such a score.",
+            help="Only rollouts and imported trajectories with this score.",
         ),
     ] = None,
     since: Since = None,
@@ -79,7 +80,9 @@ def capture(
     novelty: Annotated[
         float | None,
         typer.Option(
-            min=0.0, max=1.0, help="Only inputs with this share of words that no task has."
+            min=0.0,
+            max=1.0,
+            help="Only inputs of which at least this share of words is in no task.",
         ),
     ] = None,
     per_cluster: Annotated[
@@ -96,8 +99,8 @@ def capture(
     server: Annotated[
         str | None,
         typer.Option(
-            help="Read the traces of this server, by default run.server of ratchet.toml; its key:"
-            " RATCHET_KEY. The dataset stays in the store."
+            help="Read the traces of this server; by default run.server of ratchet.toml. Its key "
+            "is read from RATCHET_KEY. The dataset stays in the store."
         ),
     ] = None,
     json: Json = False,
@@ -170,7 +173,7 @@ def capture(
 def _source(
     opened: Store, folder: Path, store: str | None, server: str | None
 ) -> Iterator[Store | Client]:
-    """Where the traces are: at the named server, in the named store, or as the project has it."""
+    """Where the traces are: the named server, the named store, or the project's own."""
     if server is None and store is None and folder_with_config(folder) is not None:
         server = Project.find(folder).config.run.server
     if server is None:
@@ -193,7 +196,8 @@ def _score_filter(score: str | None) -> tuple[str | None, float | None, float | 
         parsed = None
     if parsed is None:
         raise InputError(
-            f"{score!r} is not a score.", hint="Such as --score reward or --score 'reward<=0.5'."
+            f"{score!r} is not a score.",
+            hint="For example --score reward, or --score 'reward<=0.5'.",
         )
     above = bound if parsed[2] == ">=" else None
     return parsed[1].strip(), above, bound if parsed[2] == "<=" else None
@@ -211,7 +215,7 @@ def _progress() -> Iterator[_OnPage]:
 
 
 class _OnPage:
-    """Reports how far the reading is: now and then, or rarely where there is no terminal."""
+    """Reports how many traces were read; less often when the output is not a terminal."""
 
     def __init__(self) -> None:
         self._at = time.monotonic()
@@ -259,7 +263,7 @@ def _print(capture: Capture, dry_run: bool, existing: int) -> None:
     if len(capture.tasks) > _SHOWN:
         out.print(f"and {len(capture.tasks) - _SHOWN} more")
     verb = "would be added" if dry_run else "added"
-    more = f", {counted(answered, 'expected answer')} found for tasks of it" if answered else ""
+    more = f", {counted(answered, 'expected answer')} found for its tasks" if answered else ""
     out.print(f"{counted(capture.examined, 'trace')} read: {counted(added, 'task')} {verb}{more}.")
     for why, number in capture.left_out.items():
         out.print(f"  {number} left out: {why}", markup=False)

@@ -26,7 +26,7 @@ def diff(
     store: StoreUrl = None,
     json: Json = False,
 ) -> None:
-    """Compare two versions: tasks added, removed, answered otherwise, and moved between splits.
+    """Compare two versions: tasks added, removed, changed, and moved between splits.
 
     Examples:
 
@@ -38,7 +38,8 @@ def diff(
         new = opened.datasets.named(after)
         if before is None and not new.parent:
             raise InputError(
-                f"{versioned(new)} is a first version.", hint="Name another one to compare with."
+                f"{versioned(new)} is the first version.",
+                hint="Name another version to compare with.",
             )
         old = opened.datasets.get(new.parent) if before is None else opened.datasets.named(before)
     changes = difference(old, new)

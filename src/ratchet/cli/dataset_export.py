@@ -1,4 +1,4 @@
-"""`ratchet datasets export`: a dataset to a file."""
+"""`ratchet datasets export`: write a dataset to a file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ def export(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write, or a folder.")],
     format: Annotated[
         str | None,
-        typer.Option(help="jsonl, json, csv, parquet or huggingface; by default by the ending."),
+        typer.Option(
+            help="jsonl, json, csv, parquet or huggingface; by default from the file's ending."
+        ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
     folder: Folder = Path("."),

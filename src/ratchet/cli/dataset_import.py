@@ -1,4 +1,4 @@
-"""`ratchet datasets import`: tasks from a file into a dataset."""
+"""`ratchet datasets import`: read tasks from a file into a dataset."""
 
 from __future__ import annotations
 
@@ -36,18 +36,22 @@ def import_(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The file, or a folder.")],
     format: Annotated[
         str | None,
-        typer.Option(help="jsonl, json, csv, parquet or huggingface; by default by the ending."),
+        typer.Option(
+            help="jsonl, json, csv, parquet or huggingface; by default from the file's ending."
+        ),
     ] = None,
-    input: Annotated[str, typer.Option(metavar="KEY", help="Key of the input.")] = "input",
+    input: Annotated[
+        str, typer.Option(metavar="KEY", help="Key or column of the input.")
+    ] = "input",
     expected: Annotated[
-        str, typer.Option(metavar="KEY", help="Key of the expected answer.")
+        str, typer.Option(metavar="KEY", help="Key or column of the expected answer.")
     ] = "expected",
-    id: Annotated[str, typer.Option(metavar="KEY", help="Key of the id.")] = "id",
+    id: Annotated[str, typer.Option(metavar="KEY", help="Key or column of the id.")] = "id",
     replace: Annotated[
         bool, typer.Option("--replace", help="Remove the tasks that are not in the file.")
     ] = False,
     skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="Import the other records when some are bad.")
+        bool, typer.Option("--skip-bad", help="Skip bad records instead of stopping.")
     ] = False,
     shares: Shares = None,
     group_by: GroupBy = None,

@@ -34,7 +34,8 @@ Shares = Annotated[
 GroupBy = Annotated[
     str | None,
     typer.Option(
-        help="Keep these together: conversation, user, expected or metadata.KEY.",
+        help="Keep tasks with the same value in one split: conversation, user, expected or "
+        "metadata.KEY.",
     ),
 ]
 
@@ -50,18 +51,18 @@ def check_dataset_name(name: str) -> None:
     if not _NAME.fullmatch(name):
         raise InputError(
             f"{name!r} cannot name a dataset.",
-            hint="Use letters, digits, dots, dashes, underscores and slashes; the latest version"
-            " is the one that is changed.",
+            hint="Use letters, digits, dots, dashes, underscores and slashes; without @VERSION: "
+            "changes go to the latest version.",
         )
 
 
 def dataset_or_new(store: Store, name: str) -> Dataset:
-    """The latest version of a dataset, or one without tasks."""
+    """The latest version of a dataset; empty if there is none."""
     return store.datasets.latest(name) or Dataset(name=name, tasks=(), splits={})
 
 
 def fractions_of(shares: str | None, folder: Path) -> dict[Split, float]:
-    """Shares of the splits: given, or those of the project.
+    """Shares of the splits: the requested ones, or the project's.
 
     Raises:
         InputError: They are not three numbers.
@@ -71,7 +72,7 @@ def fractions_of(shares: str | None, folder: Path) -> dict[Split, float]:
             train, val, test = (float(share) for share in shares.split(","))
         except ValueError:
             raise InputError(
-                f"{shares!r} are not three shares.", hint="Such as --split 0.4,0.2,0.4."
+                f"{shares!r} are not three shares.", hint="For example --split 0.4,0.2,0.4."
             ) from None
         return {"train": train, "val": val, "test": test}
     if folder_with_config(folder) is not None:
@@ -124,7 +125,8 @@ def leak_sentence(dataset: Dataset) -> str:
     )
     verb = "say" if len(leaking) > 1 else "says"
     return (
-        f"{several} that {verb} nearly the same is in several splits, such as {ids}: what is"
+        f"{several} that {verb} nearly the same is spread over several splits, such as {ids}: "
+        "what is"
         " learned from one may be tested on the other. Move them with: ratchet datasets split"
         f" {dataset.name}"
     )
@@ -139,6 +141,6 @@ def require_dataset(store: Store, name: str) -> Dataset:
     dataset = store.datasets.latest(name)
     if dataset is None:
         raise NotFound(
-            f"The store has no dataset {name!r}.", hint="Known ones: ratchet datasets list."
+            f"The store has no dataset {name!r}.", hint="List the datasets: ratchet datasets list."
         )
     return dataset

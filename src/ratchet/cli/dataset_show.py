@@ -40,14 +40,16 @@ def show(
     task: Annotated[str | None, typer.Option(help="Show this task in full.")] = None,
     plot: Annotated[
         Path | None,
-        typer.Option(help="Write a map of its inputs beside live traffic, .png or .html."),
+        typer.Option(
+            help="Write a map of its inputs against live traffic to this file, .png or .html."
+        ),
     ] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="Number of tasks.")] = 20,
     folder: Folder = Path("."),
     store: StoreUrl = None,
     json: Json = False,
 ) -> None:
-    """Show a dataset: its versions, where its tasks come from, and the first of them.
+    """Show a dataset: its versions, where its tasks come from, and the first tasks.
 
     Examples:
 
@@ -133,14 +135,14 @@ def show(
 def _plot(store: Store, dataset: Dataset, path: Path) -> None:
     from ratchet.cli.coverage_plot import plot_coverage
     from ratchet.curate.refinement import live_inputs
-    from ratchet.curate.refinement.coverage import ENOUGH, measure_coverage
+    from ratchet.curate.refinement.coverage import MIN_LIVE_INPUTS, measure_coverage
 
     live = live_inputs(store)
     coverage = measure_coverage(live, [task.input for task in dataset.tasks])
     if coverage is None:
         raise InputError(
-            f"There are {counted(len(live), 'live input')}, too few for a map: {ENOUGH} are"
-            " needed.",
-            hint="They are recorded by ratchet.init in the agent, or by the gateway.",
+            f"There are {counted(len(live), 'live input')}, too few for a map;"
+            f" {MIN_LIVE_INPUTS} are needed.",
+            hint="ratchet.init in the agent records live inputs, and so does the gateway.",
         )
     plot_coverage(coverage, dataset.name, path)

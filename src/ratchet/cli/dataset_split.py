@@ -1,4 +1,4 @@
-"""`ratchet datasets split`: split a dataset anew."""
+"""`ratchet datasets split`: split a dataset again."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def split(
     shares: Shares = None,
     group_by: GroupBy = None,
     near_duplicates: Annotated[
-        bool, typer.Option(help="Keep inputs that say nearly the same in one split.")
+        bool, typer.Option(help="Keep nearly identical inputs in one split.")
     ] = True,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would move; store nothing.")
@@ -41,7 +41,7 @@ def split(
     store: StoreUrl = None,
     json: Json = False,
 ) -> None:
-    """Split a dataset anew, as a new version, so that nothing leaks from one split into another.
+    """Split a dataset again, as a new version, so that nothing leaks between splits.
 
     Other commands leave tasks in their splits. This one moves them: do not prove a candidate on
     test tasks that were train tasks when it was learned.

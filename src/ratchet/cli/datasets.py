@@ -15,7 +15,7 @@ from ratchet.cli.refine import refine
 from ratchet.cli.synthesize import synthesize
 
 datasets = typer.Typer(
-    help="Capture, import, compare, refine, synthesize and export datasets, which have versions.",
+    help="Capture, import, compare, refine, synthesize and export versioned datasets.",
     no_args_is_help=True,
 )
 

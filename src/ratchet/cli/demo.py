@@ -30,16 +30,19 @@ from ratchet.types.wording import counted
 
 STDLIB_HELPER, LETTER_NAMES = "stdlib_helper", "letter_names"
 FOLDERS = {STDLIB_HELPER: "ratchet-demo", LETTER_NAMES: "ratchet-demo-model"}
-"""Default folders of the examples that have options of their own; others are named by theirs."""
+"""Default folders of the examples with options of their own; other folders are named after the
+example."""
 
-MARK = "demo.json"
+DEMO_FILE = "demo.json"
 """File in the state folder that marks a demo's folder and records its variant."""
 
 
 def demo(
     folder: Annotated[
         Path | None,
-        typer.Argument(help="Folder to create; by default ratchet-demo, or named by the options."),
+        typer.Argument(
+            help="Folder to create; by default ratchet-demo, or a name made from the options."
+        ),
     ] = None,
     example: Annotated[
         str,
@@ -60,8 +63,8 @@ def demo(
         bool,
         typer.Option(
             "--shuffle-answers",
-            help="Negative control: assign answers to questions at random. Nothing can be"
-            " learned then, and nothing may be shipped.",
+            help="Negative control: assign answers to questions at random, so that nothing can be "
+            "learned and nothing may ship.",
         ),
     ] = False,
 ) -> None:
@@ -90,7 +93,7 @@ def demo(
     """
     if with_model and example not in (STDLIB_HELPER, LETTER_NAMES):
         raise ConfigError(
-            f"--model is --example {LETTER_NAMES}, and --example {example} was given too.",
+            f"--model means --example {LETTER_NAMES}, but --example {example} was given too.",
             hint="Leave one of them out.",
         )
     variant = Variant(example=LETTER_NAMES if with_model else example, shuffled=shuffle_answers)
@@ -114,7 +117,7 @@ def demo(
 
 
 class Variant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a demo shows; written to its folder."""
+    """The variant of a demo; written to its folder."""
 
     example: str = STDLIB_HELPER
     """Name of its example agent."""
@@ -173,7 +176,7 @@ def _last_line(outcome: RunOutcome) -> dict[str, Any]:
 
 def _prepare(root: Path, variant: Variant) -> bool:
     """Create the demo's folder, or check the existing one; return whether it was created."""
-    mark = root / ".ratchet" / MARK
+    mark = root / ".ratchet" / DEMO_FILE
     if mark.is_file():
         try:
             made_with = msgspec.json.decode(mark.read_bytes(), type=Variant).options
@@ -181,17 +184,17 @@ def _prepare(root: Path, variant: Variant) -> bool:
             made_with = "another version of Ratchet"
         if made_with != variant.options:
             raise ConfigError(
-                f"{root} holds a demo made with {made_with}, and this one has {variant.options}.",
-                hint="Name another folder, or delete that one.",
+                f"{root} holds a demo made with {made_with}, but this demo has {variant.options}.",
+                hint="Name another folder, or delete this one.",
             )
         return False
     if root.exists() and any(root.iterdir()):
         raise ConfigError(
-            f"{root} is not empty and holds no demo.", hint="Name a folder that does not exist."
+            f"{root} is not empty and is not a demo.", hint="Name a folder that does not exist."
         )
     if shutil.which("git") is None:
         raise ShipError(
-            "git is not installed, and the demo ships a git branch.", hint="Install git first."
+            "git is not installed; the demo needs it to ship a branch.", hint="Install git first."
         )
     # Built aside and renamed, so that a folder of this name always holds a complete demo.
     building = root.with_name(f".{root.name}.{os.getpid()}")
@@ -214,7 +217,9 @@ def _build(folder: Path, variant: Variant) -> None:
     if variant.shuffled:
         _shuffle(folder / "tasks.jsonl")
     prepare_state(folder)
-    (folder / ".ratchet" / MARK).write_text(jsonlib.dumps(msgspec.structs.asdict(variant)) + "\n")
+    (folder / ".ratchet" / DEMO_FILE).write_text(
+        jsonlib.dumps(msgspec.structs.asdict(variant)) + "\n"
+    )
     for arguments in (
         ("init", "--quiet", "--initial-branch=main"),
         ("add", "--all"),

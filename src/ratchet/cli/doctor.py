@@ -1,4 +1,4 @@
-"""`ratchet doctor`: whether `ratchet.toml` still fits the project, and its models go on."""
+"""`ratchet doctor`: whether `ratchet.toml` still fits the project, and models are still served."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def doctor(
     ),
     json: Json = False,
 ) -> None:
-    """Check that ratchet.toml names what is there, prompts are declared, and models do not end.
+    """Check that ratchet.toml fits the project, prompts are declared, and no model is retired.
 
     Nothing is run or imported, and no file of the project is written. Models are those that
     recorded calls of 30 days asked for, else those named in the source, and those in ratchet.toml.
@@ -42,7 +42,7 @@ def doctor(
             out.print(f"[red]broken[/] {misfit.place}:", end=" ")
             out.print(f"{misfit.what} {misfit.next_step}", markup=False)
         if not diagnosis.misfits:
-            out.print("[green]ok[/]    What the settings name is there.")
+            out.print("[green]ok[/]    Everything that the settings name exists.")
         for model in diagnosis.ending_models:
             out.print("[red]ended[/] " if model.past else "[yellow]ends[/]  ", end=" ")
             out.print(model.what, markup=False)

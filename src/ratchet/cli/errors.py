@@ -9,8 +9,8 @@ from rich.console import Console
 from ratchet._command_answer import teller_of_environment
 
 TELLER = teller_of_environment()
-"""Where a program that started this command reads; None for a person. Taken before anything of the
-project is imported."""
+"""Where the program that started this command reads its answer; None for a person. Taken before
+any code of the project is imported."""
 
 err = (
     Console(stderr=True, highlight=False)
@@ -20,7 +20,7 @@ err = (
 
 
 def fail(message: str, hint: str | None = None, code: int = 1) -> None:
-    """Print an error and a hint; a program is told the exit code, too."""
+    """Print an error and a hint; a program also gets the exit code."""
     if TELLER is not None:
         TELLER.error(message, hint, code)
         return

@@ -136,7 +136,7 @@ async def _evaluate(
 
 
 def means_of(batch: Batch) -> list[dict[str, Any]]:
-    """The mean of each evaluator over a batch, with its interval and what failed."""
+    """Mean of each evaluator over a batch, with its interval and the failures."""
     names = list(dict.fromkeys(name for _, _, scores in batch.rows for name in scores))
     evaluators = []
     for name in names:
@@ -180,7 +180,7 @@ def _summary(batch: Batch, store: Store) -> dict[str, Any]:
 
 
 def _broken(name: str, batch: Batch) -> str:
-    """Why nothing is known by an evaluator; empty if it has scored most outputs."""
+    """Why an evaluator's mean says nothing; empty if it scored most outputs."""
     scores = [
         scores[name]
         for _, rollout, scores in batch.rows
@@ -190,7 +190,7 @@ def _broken(name: str, batch: Batch) -> str:
 
 
 def _half_width(values: Sequence[float], mean: float | None) -> float | None:
-    """Half the width of the normal 95 % interval of the mean."""
+    """Half the width of the mean's 95 % interval, by the normal approximation."""
     if mean is None or len(values) < 2:
         return None
     variance = math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
@@ -244,5 +244,6 @@ def _print(rows: Sequence[dict[str, Any]], split: str) -> None:
                 )
     if split == "test":
         out.print(
-            "Test tasks are for proof: selecting candidates by them invalidates it.", style="yellow"
+            "Test tasks are for the proof; selecting candidates by them invalidates it.",
+            style="yellow",
         )

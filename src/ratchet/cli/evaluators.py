@@ -1,4 +1,4 @@
-"""`ratchet evaluators`: list evaluators, and measure how far each can be trusted."""
+"""`ratchet evaluators`: list evaluators, and measure how much each can be trusted."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from ratchet.types import BudgetExhausted, CardCheck, InputError, ReportCard, Ta
 from ratchet.types.wording import counted
 
 evaluators = typer.Typer(
-    help="List evaluators, and measure how far each can be trusted.", no_args_is_help=True
+    help="List evaluators, and measure how much each can be trusted.", no_args_is_help=True
 )
 
 evaluators.command()(generate)
@@ -67,7 +67,7 @@ _COLORS = {"decides": "green", "advises": "yellow", "insufficient": "yellow", "r
 def list_(
     folder: Folder = Path("."),
     built_in: Annotated[
-        bool, typer.Option("--built-in", help="List those that come with Ratchet instead.")
+        bool, typer.Option("--built-in", help="List Ratchet's built-in evaluators instead.")
     ] = False,
     json: Json = False,
 ) -> None:
@@ -129,9 +129,12 @@ def _print_built_in(*, json: bool) -> None:
 @evaluators.command()
 def check(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="NAME", help="Evaluators; by default all.")
+        list[str] | None,
+        typer.Argument(metavar="NAME", help="Names of evaluators; by default all."),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Selects outputs and places of damage.")] = 0,
+    seed: Annotated[
+        int, typer.Option(help="Seed for the choice of outputs and of where they are damaged.")
+    ] = 0,
     plot: Plot = None,
     folder: Folder = Path("."),
     json: Json = False,
@@ -222,8 +225,8 @@ def _selected(evaluators: Sequence[Evaluator], names: Sequence[str] | None) -> l
             )
         if by_name[name].unit:
             raise InputError(
-                f"{name!r} is measured in {by_name[name].unit}; report cards are of scores in"
-                " [0, 1]."
+                f"{name!r} is measured in {by_name[name].unit}; a report card needs scores in [0, "
+                "1]."
             )
     chosen = [by_name[name] for name in names] if names else [e for e in evaluators if not e.unit]
     if not chosen:
@@ -251,7 +254,7 @@ async def _check(
         raise InputError(
             "There is no output to check evaluators with: no rollout has succeeded yet, and no"
             " train or val task has an expected answer.",
-            hint="Make some: ratchet eval",
+            hint="Make outputs: ratchet eval",
         )
     cards: list[ReportCard] = []
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())

@@ -1,4 +1,4 @@
-"""`ratchet explain`: why a decision is as it is, and what would change it."""
+"""`ratchet explain`: the reasons for a decision, and what would change it."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def explain(
 def _explained(
     store: Store, decision: Experiment | Cycle | Run, now: float
 ) -> tuple[str, list[str]]:
-    """What kind of thing it is, and sentences about it."""
+    """The kind of the object, and sentences about it."""
     if isinstance(decision, Cycle):
         return "cycle", explain_cycle(decision, store.cycles.transitions(decision.id), now)
     if isinstance(decision, Run):
@@ -65,7 +65,7 @@ def _explained(
 
 
 def _newest(store: Store) -> Experiment | Cycle | Run:
-    """The cycle, decision or run without a decision that was last at work."""
+    """The cycle, decision, or run without a decision that changed last."""
     run = store.runs.latest()
     decided = store.experiments.get(run.experiment_id) if run and run.experiment_id else None
     newest: list[tuple[float, Experiment | Cycle | Run]] = [

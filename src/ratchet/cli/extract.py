@@ -19,7 +19,7 @@ from ratchet.source.targets import target_named, targets_in
 from ratchet.types import InputError
 from ratchet.types.wording import counted
 
-LOAD_S = 60.0
+LOAD_TIMEOUT_S = 60.0
 """Timeout for loading a staged function, in seconds."""
 
 
@@ -27,14 +27,16 @@ def extract(
     target: Annotated[
         str | None,
         typer.Argument(
-            help="A function marked to evolve, or MODULE:FUNCTION; by default all marked ones."
+            help="A function marked to evolve, or MODULE:FUNCTION; by default all marked functions."
         ),
     ] = None,
     folder: Folder = Path("."),
     to: Annotated[
         Path | None, typer.Option("--out", help="Output folder; by default .ratchet/extract.")
     ] = None,
-    check: Annotated[bool, typer.Option(help="Check that it loads there.")] = True,
+    check: Annotated[
+        bool, typer.Option(help="Check that the staged function loads on its own.")
+    ] = True,
     json: Json = False,
 ) -> None:
     """Stage a function with everything it needs, so that it runs on its own.
@@ -55,7 +57,7 @@ def extract(
     if not functions:
         raise InputError(
             f"No function in {root} is marked to evolve.",
-            hint="Mark one with @ratchet.evolve, or name any as MODULE:FUNCTION.",
+            hint="Mark one with @ratchet.evolve, or name a function as MODULE:FUNCTION.",
         )
     base = to.resolve() if to else root / ".ratchet" / "extract"
     private = [root / config.tasks.file] if config else [root / "tasks.jsonl"]
@@ -94,11 +96,11 @@ def _fault(staged: StagedFunction) -> str:
             text=True,
             errors="replace",
             stdin=subprocess.DEVNULL,
-            timeout=LOAD_S,
+            timeout=LOAD_TIMEOUT_S,
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return f"it did not load within {LOAD_S:g} s"
+        return f"it did not load within {LOAD_TIMEOUT_S:g} s"
     last = completed.stderr.strip().splitlines()[-1:] or [f"exit code {completed.returncode}"]
     return "" if completed.returncode == 0 else printable(last[0])
 

@@ -32,7 +32,7 @@ def feedback(
     ] = None,
     comment: Annotated[str, typer.Option(help="Free text.")] = "",
     span: Annotated[
-        str, typer.Option(help="Start of the id of the step (span) of the trace it is about.")
+        str, typer.Option(help="Start of the id of the step (span) that the feedback is about.")
     ] = "",
     folder: Folder = Path("."),
     store: StoreUrl = None,

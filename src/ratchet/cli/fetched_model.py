@@ -1,4 +1,4 @@
-"""A local model for a command of a person: found, and fetched with a bar if it is missing."""
+"""Finds a local model for a command, and fetches it with a progress bar if it is missing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ratchet.models.model_file import boxed_name
 
 
 def find_with_bar(name: str) -> ModelFile:
-    """Find a model as `find_model` does; a bar shows how much of it is there.
+    """Find a model as `find_model` does, with a bar for the download.
 
     Raises:
         ModelUnavailable: As `find_model`.

@@ -1,4 +1,4 @@
-"""The front of a run in the terminal: quality over cost as a plot, and all three as a table."""
+"""The front of a run in the terminal: a plot of quality over cost, and a table with latency too."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from ratchet.types.wording import counted
 HEIGHT = 14
 """Rows of the plot."""
 
-WIDEST = 100
-"""Most characters of its lines, however wide the terminal is."""
+MAX_LINE_WIDTH = 100
+"""Maximum characters of a line, however wide the terminal is."""
 
-SOURCE, SHIPPED, BEHIND = "◆", "★", "·"
+SOURCE_MARK, SHIPPED_MARK, BEHIND_MARK = "◆", "★", "·"
 """Marks of the source, of what was shipped, and of candidates behind the front."""
 
 
 def marks(front: RunFront) -> dict[str, str]:
-    """The mark of each candidate that has a place, by id; those on the front have letters."""
+    """Mark of each candidate that has a place, by id; candidates on the front have letters."""
     return {
-        place.candidate_id: SOURCE
+        place.candidate_id: SOURCE_MARK
         if place.candidate_id == front.source_id
-        else SHIPPED
+        else SHIPPED_MARK
         if place.is_shipped
-        else place.letter or BEHIND
+        else place.letter or BEHIND_MARK
         for place in front.places
         if place.is_known
     }
@@ -50,7 +50,7 @@ def front_plot(front: RunFront, width: int) -> str:
 
 
 def front_table(front: RunFront) -> Table:
-    """The candidates that have a place: those on the front first."""
+    """The candidates that have a place, those on the front first."""
     rows = table(
         "", "candidate", front.metric, "gain", "cost", "latency", "tasks", "",
         right=(front.metric, "cost", "latency", "tasks"),
@@ -97,11 +97,11 @@ def _scatter(
     if max(place.quality for place, _ in drawn) <= 1.0:
         high_y = min(1.0, high_y)
     margin = 8
-    columns = max(20, min(width, WIDEST) - margin - 2)
+    columns = max(20, min(width, MAX_LINE_WIDTH) - margin - 2)
     canvas = [[" "] * columns for _ in range(HEIGHT)]
     marked = marks(front)
     # What matters most is drawn last, over what stands in the same cell.
-    order = {BEHIND: 0, SOURCE: 2, SHIPPED: 3}
+    order = {BEHIND_MARK: 0, SOURCE_MARK: 2, SHIPPED_MARK: 3}
     for place, x in sorted(drawn, key=lambda pair: order.get(marked[pair[0].candidate_id], 1)):
         column = round((x - low_x) / (high_x - low_x) * (columns - 1))
         row = round((high_y - place.quality) / (high_y - low_y) * (HEIGHT - 1))
@@ -115,7 +115,10 @@ def _scatter(
     left, right = shown(max(0.0, low_x)), shown(high_x)
     middle = label.center(max(len(label), columns - len(left) - len(right)))
     lines.append(f"{'':>{margin + 1}}{left}{middle}{right}")
-    legend = f"{SOURCE} source  {SHIPPED} shipped  a, b, … on the front  {BEHIND} behind it"
+    legend = (
+        f"{SOURCE_MARK} source  {SHIPPED_MARK} shipped  a, b, … on the front"
+        f"  {BEHIND_MARK} behind it"
+    )
     lines.append(f"{'':>{margin + 1}}{legend}")
     unknown = len(known) - len(drawn)
     if unknown:
@@ -125,7 +128,7 @@ def _scatter(
 
 
 def _limits(values: Sequence[float]) -> tuple[float, float]:
-    """The ends of an axis that holds these values, with some room."""
+    """Ends of an axis that holds these values, with some margin."""
     low, high = min(values), max(values)
     room = 0.05 * (high - low) or 0.05 * abs(high) or 0.05
     return low - room, high + room

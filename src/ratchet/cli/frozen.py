@@ -1,4 +1,4 @@
-"""`ratchet frozen`: the tasks that keep fixed problems fixed, and their correction by a person."""
+"""`ratchet frozen`: the tasks that keep fixed problems fixed; people correct them here."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def list_sets(folder: Folder = Path("."), json: Json = False) -> None:
         return
     if not sets:
         out.print(
-            "No set is frozen: a problem leaves one when a release fixes it and some of its traces"
-            " are tasks."
+            "There is no frozen set. One is made when a release fixes a problem that has traces "
+            "among the tasks."
         )
         return
     rows = table(
@@ -102,14 +102,16 @@ def show(frozen_set: SetId, folder: Folder = Path("."), json: Json = False) -> N
 def correct(
     frozen_set: SetId,
     task: Annotated[str, typer.Argument(metavar="TASK", help="The task's id.")],
-    reason: Annotated[str, typer.Option(help="Why the answer was wrong, in a sentence.")],
+    reason: Annotated[str, typer.Option(help="Why the answer was wrong, in one sentence.")],
     expected: Annotated[
         str | None, typer.Option(metavar="JSON", help="The right answer, as JSON.")
     ] = None,
     remove: Annotated[
         bool, typer.Option("--remove", help="Remove the task: it has no right answer.")
     ] = False,
-    by: Annotated[str, typer.Option(help="Who corrects it; by default the user's name.")] = "",
+    by: Annotated[
+        str, typer.Option(help="Who makes the correction; by default the current user.")
+    ] = "",
     folder: Folder = Path("."),
     json: Json = False,
 ) -> None:
@@ -146,7 +148,7 @@ def correct(
         markup=False,
     )
     if not after.tasks:
-        out.print("It has no task left, so it guards nothing any more.")
+        out.print("It has no tasks left, so it no longer guards anything.")
 
 
 def _answer(text: str) -> Any:
@@ -155,10 +157,10 @@ def _answer(text: str) -> Any:
     except ValueError as error:
         raise InputError(
             f"--expected {text!r} is not JSON: {error}.",
-            hint="""A text needs quotes: --expected '"a text"'.""",
+            hint="""Text needs quotes: --expected '"a text"'.""",
         ) from None
     if answer is None:
-        raise InputError("--expected null is no answer.", hint="To remove the task: --remove.")
+        raise InputError("--expected null is not an answer.", hint="To remove the task: --remove.")
     return answer
 
 

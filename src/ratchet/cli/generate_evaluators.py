@@ -34,16 +34,22 @@ from ratchet.types.wording import counted
 
 def generate(
     folder: Folder = Path("."),
-    limit: Annotated[int, typer.Option(min=1, help="Newest rollouts to learn from.")] = ROLLOUTS,
+    limit: Annotated[
+        int, typer.Option(min=1, help="Number of newest rollouts to learn from.")
+    ] = ROLLOUTS,
     ask: Annotated[
         bool | None,
-        typer.Option("--ask/--no-ask", help="Ask the coach, too; by default if one is named."),
+        typer.Option(
+            "--ask/--no-ask", help="Also ask the coach; by default if the project names a coach."
+        ),
     ] = None,
-    count: Annotated[int, typer.Option(min=1, max=50, help="Evaluators to ask it for.")] = 6,
+    count: Annotated[
+        int, typer.Option(min=1, max=50, help="Number of evaluators to ask the coach for.")
+    ] = 6,
     write: Annotated[
         bool, typer.Option("--write", help="Add what is kept to the project.")
     ] = False,
-    seed: Annotated[int, typer.Option(help="Seed of what is drawn.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the random choices.")] = 0,
     json: Json = False,
 ) -> None:
     """Propose evaluators from the agent's outputs, labels and feedback, and measure each.
@@ -81,12 +87,12 @@ def generate(
         return
     _print(generated)
     if not proposals:
-        out.print("None is kept: label outputs with `ratchet label`, and try again.")
+        out.print("No evaluator was kept: label outputs with `ratchet label`, and try again.")
     elif paths:
         names = " and ".join(display_path(path) for path in paths)
         out.print(f"Written to {names}; `git diff` shows it.")
     else:
-        out.print("\nIn ratchet.toml they would be (--write adds them, with their functions):\n")
+        out.print("\nFor ratchet.toml (--write adds these sections and their functions):\n")
         out.print(
             toml_tables(proposals, "generated_evaluators"),
             markup=False,

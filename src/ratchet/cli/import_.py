@@ -43,7 +43,7 @@ from ratchet.observe.redaction import Redactor
 from ratchet.types import InputError, RatchetError
 
 MAX_REASONS = 20
-"""Maximum number of reasons shown with their line, per file."""
+"""Maximum number of skipped records listed per file, each with its line and reason."""
 
 ServerUrl = Annotated[
     str | None,
@@ -99,7 +99,7 @@ def import_(
     formats = _formats()
     if format != "auto" and format not in formats:
         raise InputError(
-            f"There is no format {format!r}.", hint=f"Known: auto, {', '.join(formats)}."
+            f"There is no format {format!r}.", hint=f"Formats: auto, {', '.join(formats)}."
         )
     selected = formats if format == "auto" else {format: formats[format]}
     _check(files, store, server)
@@ -242,7 +242,7 @@ class _Importer:
         }
 
     def _values(self, value: Any, context: ImportContext) -> list[Any]:
-        """The records in a value: itself, or its rows when it is only a wrapper."""
+        """The records in a value: the value itself, or its rows if it only wraps them."""
         rows = rows_of(value)
         if not rows and (context.messages or context.reward):
             return [value] if has_named_fields(value, context) else unwrapped(value) or [value]
@@ -294,9 +294,9 @@ def _print_reports(reports: list[dict[str, Any]], dry_run: bool, json: bool) -> 
         for note in report["notes"]:
             out.print(f"  {note}", style="yellow", markup=False, soft_wrap=True)
         if report["begun_at"]:
-            out.print(f"  continued after {report['begun_at']} values already stored", markup=False)
+            out.print(f"  continued after {report['begun_at']} values stored earlier", markup=False)
         if not dry_run and read:
-            new = _counts(report["new"]) or "nothing: all of it was stored before"
+            new = _counts(report["new"]) or "nothing new: the whole file was stored before"
             out.print(f"  new in the store: {new}", markup=False)
         if report["skipped"]:
             out.print(f"  skipped: {report['skipped']}", markup=False)
@@ -401,12 +401,12 @@ class Bookmarks:
         return number if self._target.spans.of_trace(trace) else 0
 
     def put(self, values: int, trace: str) -> None:
-        """Record that so many values are stored, the last of them in this trace."""
+        """Record how many values are stored, and the trace of the last."""
         if trace:
             self._write({**self._read(), self._key: {"values": values, "trace": trace}})
 
     def end(self) -> None:
-        """Delete the bookmark: the file was read to its end."""
+        """Delete the bookmark, once the file is read to its end."""
         bookmarks = self._read()
         if bookmarks.pop(self._key, None) is not None:
             self._write(bookmarks)

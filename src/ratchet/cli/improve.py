@@ -39,9 +39,9 @@ RolloutsOption = Annotated[
 ]
 AtMostOption = Annotated[
     int | None,
-    typer.Option(min=1, help="Maximum number of rollouts of baseline, learning and proof."),
+    typer.Option(min=1, help="Maximum number of rollouts in all: baseline, learning and proof."),
 ]
-ShipOption = Annotated[bool, typer.Option(help="Create the branch, or stop before it.")]
+ShipOption = Annotated[bool, typer.Option(help="Create the branch; --no-ship stops before it.")]
 
 
 def improve(
@@ -58,19 +58,21 @@ def improve(
     ship: ShipOption = True,
     server: Annotated[
         str | None,
-        typer.Option(help="Run the rollouts at the runners of this server; its key: RATCHET_KEY."),
+        typer.Option(
+            help="Run the rollouts on this server's runners; its key is read from RATCHET_KEY."
+        ),
     ] = None,
     unsafe_no_sandbox: Annotated[
         bool,
         typer.Option(
             "--unsafe-no-sandbox",
-            help="Run candidates' code without a sandbox where none is available.",
+            help="Run candidates' code without a sandbox if none is available.",
         ),
     ] = False,
     dataset: DatasetOption = None,
     problem: Annotated[
         str | None,
-        typer.Option(help="Work on this problem: the start of an id of ratchet problems."),
+        typer.Option(help="Work on this problem: start of an id that ratchet problems lists."),
     ] = None,
     skip_bad: SkipBad = False,
     json: Json = False,
@@ -120,8 +122,9 @@ def improve(
         print_outcome(outcome)
     if outcome.coach_gone and outcome.run.stage not in ("ship", "shipped", "prove"):
         raise CoachUnavailable(
-            f"{outcome.coach_gone['message']} What was found without it is not proved better.",
-            hint="Make the coach answer, and search again: ratchet improve --seed 1.",
+            f"{outcome.coach_gone['message']} What was found without the coach is not proved "
+            "better.",
+            hint="Once the coach answers, search again: ratchet improve --seed 1.",
         )
 
 
@@ -184,7 +187,7 @@ def _learning_by(project: Project, algorithm: str | None) -> Project:
 
 
 def with_budget(project: Project, rollouts: int | None, seconds: float | None) -> Project:
-    """The project with other limits of learning; None leaves one as it is."""
+    """The project with other limits of learning; None leaves a limit unchanged."""
     config = project.config
     changes = {
         name: value

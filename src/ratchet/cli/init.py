@@ -33,7 +33,7 @@ def init(
     serve: Annotated[
         str | None, typer.Option(metavar="COMMAND", help="The command that starts the service.")
     ] = None,
-    url: Annotated[str | None, typer.Option(help="Where the service takes a request.")] = None,
+    url: Annotated[str | None, typer.Option(help="URL that the service takes requests at.")] = None,
     data: Annotated[
         str | None, typer.Option(metavar="JSON", help="The body of one real request.")
     ] = None,
@@ -41,54 +41,54 @@ def init(
         str | None, typer.Option(help="HTTP method; POST, or GET without --data.")
     ] = None,
     stdin: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="What the command reads, then its end.")
+        str | None, typer.Option(metavar="TEXT", help="Text for the command's standard input.")
     ] = None,
     task_input: Annotated[
         list[str] | None,
         typer.Option(
             "--input",
             metavar="TEXT",
-            help="Which of the given values is the task's input, where several could be.",
+            help="Which value is the task's input, if several could be.",
         ),
     ] = None,
     allow: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="WHAT", help="A host, program or folder that rollouts may use; several."
+            metavar="WHAT", help="A host, program or folder that rollouts may use; repeatable."
         ),
     ] = None,
     simulated: Annotated[
         bool,
-        typer.Option("--simulated", help="A simulated model answers, and the run is contained."),
+        typer.Option("--simulated", help="Let a simulated model answer, and contain the run."),
     ] = False,
     declare: Annotated[
         bool,
         typer.Option(
             "--declare",
-            help="Declare the recorded prompts in the source, too; verified to the byte.",
+            help="Also declare the recorded prompts in the source, verified byte for byte.",
         ),
     ] = False,
     no_tests: Annotated[
         bool, typer.Option("--no-tests", help="Do not run the project's own tests.")
     ] = False,
     yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Ask nothing: take what is proposed.")
+        bool, typer.Option("--yes", "-y", help="Ask no questions: accept what is proposed.")
     ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Record and show what would be written.")
     ] = False,
     branch: Annotated[str, typer.Option(help="Name of the new branch.")] = BRANCH,
     no_git: Annotated[
-        bool, typer.Option("--no-git", help="Write in place, without a branch and a commit.")
+        bool, typer.Option("--no-git", help="Write in place, without a branch or a commit.")
     ] = False,
     timeout: Annotated[
-        float, typer.Option(metavar="SECONDS", help="How long the recorded run may take.")
+        float, typer.Option(metavar="SECONDS", help="Time limit of the recorded run, in seconds.")
     ] = 600.0,
     look: Annotated[
-        bool, typer.Option("--look", help="Only say what the repository holds; run nothing.")
+        bool, typer.Option("--look", help="Only report what the repository holds; run nothing.")
     ] = False,
     undo: Annotated[
-        bool, typer.Option("--undo", help="Take back what ratchet init made; edits are kept.")
+        bool, typer.Option("--undo", help="Undo what ratchet init wrote; your edits are kept.")
     ] = False,
     json: Json = False,
 ) -> None:
@@ -156,7 +156,7 @@ def _folder_of(root: Path, words: Sequence[str] | None) -> Path:
     if len(words) > 1 or not (root / words[0]).is_dir():
         raise InputError(
             f"--look and --undo run no command: {shlex.join(words)}",
-            hint="Leave the command out; another folder is named by --in FOLDER.",
+            hint="Leave the command out; to name another folder, use --in FOLDER.",
         )
     return (root / words[0]).resolve()
 
@@ -188,13 +188,13 @@ def _run_of(
     stdin: str | None,
     asks: bool,
 ) -> CommandRun | ServiceRun:
-    """What is recorded, from the options; asked for where nothing was said."""
+    """What to record, from the options or by asking the person."""
     from ratchet.wire.recording.recording import CommandRun, ServiceRun
 
     if url or serve or data:
         if not url or command:
             raise InputError(
-                "A service takes --url, and --serve instead of a command after --.",
+                "For a service, give --url, and --serve instead of a command after --.",
                 hint='ratchet init --serve "npm start" --url http://127.0.0.1:3000/chat'
                 ' --data \'{"question": "…"}\'',
             )
@@ -203,9 +203,9 @@ def _run_of(
         usual = "GET" if data is None else "POST"
         if not url.startswith(("http://", "https://")):
             raise InputError(
-                f"--url {url}: a task is sent by HTTP, and this is no address of it.",
-                hint="Name an HTTP endpoint of the service, or wire the function or command behind"
-                " it: ratchet init -- COMMAND",
+                f"--url {url}: tasks are sent over HTTP, and this is not an HTTP address.",
+                hint="Give an HTTP endpoint of the service, or wire the function or command "
+                "behind it: ratchet init -- COMMAND",
             )
         return ServiceRun(url=url, data=data or "", serve=words, method=(method or usual).upper())
     words = tuple(command or ())
@@ -221,7 +221,7 @@ def _run_of(
 
 
 def _asked(root: Path) -> tuple[str, ...]:
-    """The command, from the person at the terminal."""
+    """Ask the person at the terminal for the command."""
     out.print(
         "Which command runs the agent today, with one real input?" + _candidates(root),
         markup=False,
@@ -230,14 +230,14 @@ def _asked(root: Path) -> tuple[str, ...]:
 
 
 def _candidates(root: Path) -> str:
-    """Commands that the repository's files state, as a paragraph; empty without any."""
+    """Commands found in the repository's files, as a paragraph; empty if there are none."""
     from ratchet.wire.looking import look
 
     commands = look(root).commands
     if not commands:
         return ""
     lines = [f"  {candidate.command}   ({candidate.place})" for candidate in commands[:8]]
-    return "\nIts files state these, as they stand there:\n" + "\n".join(lines) + "\n"
+    return "\nCommands found in its files:\n" + "\n".join(lines) + "\n"
 
 
 def _words(line: str) -> tuple[str, ...]:
@@ -271,5 +271,5 @@ def _check_secrets(run: CommandRun | ServiceRun) -> None:
     if places:
         raise InputError(
             f"There is a secret in {' and '.join(places)}. It would be written to ratchet.toml.",
-            hint="Give it to the agent by an environment variable, and leave it out here.",
+            hint="Pass it to the agent in an environment variable, and leave it out here.",
         )

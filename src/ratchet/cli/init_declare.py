@@ -1,4 +1,4 @@
-"""`ratchet init --declare`: the recorded prompts are declared in the source, and verified again."""
+"""`ratchet init --declare`: declares the recorded prompts in the source, and verifies again."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ from ratchet.wire.looking.inventory import Place
 from ratchet.wire.project_files.dependency import Edited, manifest_of, with_sdk
 from ratchet.wire.recording.recording import Recording
 
-ROUNDS = 3
-"""Plans that are verified at most: each leaves out what the one before it could not declare."""
+MAX_PLANS_VERIFIED = 3
+"""Maximum number of plans to verify; each leaves out what its predecessor could not declare."""
 
 
 _NEEDS_SDK = "Declared prompts import ratchet, so install it wherever the agent runs."
 
 
 class Declaring(NamedTuple):
-    """What became of declaring the prompts of a wiring."""
+    """The outcome of declaring a wiring's prompts."""
 
     wiring: Wiring
     plan: Plan
     verification: WiringVerification
     names: tuple[str, ...] = ()
-    """Prompts that are declared; without any the wiring is as it was."""
+    """Prompts that are declared; if there are none, the wiring is unchanged."""
     left: tuple[LeftAlone, ...] = ()
     next_step: str = ""
-    """What a person does then: a command."""
+    """The command that a person runs next."""
 
 
 class DeclaredParts(NamedTuple):
-    """What a plan holds besides a wiring's own settings and tasks."""
+    """The parts of a plan that declare prompts, beside the wiring's settings and tasks."""
 
     changes: Changes
     files: tuple[PromptFile, ...]
@@ -82,7 +82,7 @@ def declared(
     sdk: Edited | LeftAlone | None = None
     if decided.literals:
         sdk = _manifest(root, folders[0], recording, say)
-    for _ in range(ROUNDS):
+    for _ in range(MAX_PLANS_VERIFIED):
         declaration = declare(root, decided.literals, folders)
         names = (*declaration.names, *_names_of_files(decided))
         if not names:
@@ -102,7 +102,7 @@ def declared(
         except InputError as error:
             why = error.message
         if why:
-            failure = f"With it declared, the check fails: {why}"
+            failure = f"The check fails when it is declared: {why}"
             left += [LeftAlone(name, places[name], failure) for name in names]
             left += declaration.changes.left_alone
             break
@@ -113,14 +113,14 @@ def declared(
                 left.append(msgspec.structs.replace(sdk, why=f"{sdk.why} {_NEEDS_SDK}"))
             step = sdk.next_step if in_manifest and isinstance(sdk, Edited) else ""
             return Declaring(wiring, plan, verification, names, tuple(left), step)
-        failure = "In the check, a changed text of it did not reach the model."
+        failure = "In the check, a change to it did not reach the model."
         left += [LeftAlone(name, places[name], failure) for name in missing]
         decided = _without(decided, missing)
     return works._replace(left=tuple(left))
 
 
 def _why_worse(before: WiringVerification, after: WiringVerification) -> str:
-    """Why what holds with nothing declared does not hold any more; empty where it does.
+    """What held before prompts were declared and no longer does; empty if all still holds.
 
     Texts that vary from run to run, such as those with a date, differ with nothing declared too.
     """
@@ -134,7 +134,7 @@ def _why_worse(before: WiringVerification, after: WiringVerification) -> str:
 def _manifest(
     root: Path, folder: str, recording: Recording, say: Callable[[str], None]
 ) -> Edited | LeftAlone | None:
-    """The SDK in the manifest of the agent's folder; None where it is there, or there is none."""
+    """The change that adds the SDK to the agent's manifest; None if it is there, or none exists."""
     manifest = manifest_of(root, folder)
     if manifest is None or recording.python is None:
         return None
@@ -151,7 +151,7 @@ def _name_in(file: PromptFile, field: str) -> str:
 
 
 def _places(decided: Declarations, prompts: Sequence[SentPrompt]) -> dict[str, Place]:
-    """Where each prompt that is declared stands."""
+    """The place of each declared prompt in the source."""
     lines = {(prompt.path, prompt.start): prompt.line for prompt in prompts}
     in_code = {
         literal.name: Place(literal.path, lines[literal.path, literal.start])
@@ -166,7 +166,7 @@ def _places(decided: Declarations, prompts: Sequence[SentPrompt]) -> dict[str, P
 
 
 def _without(decided: Declarations, names: Sequence[str]) -> Declarations:
-    """What is declared without some prompts."""
+    """The declarations without some prompts."""
     literals = tuple(literal for literal in decided.literals if literal.name not in names)
     files = []
     for file in decided.files:
@@ -187,7 +187,7 @@ def _of_program(wiring: Wiring, recording: Recording) -> LeftAlone:
         )
     else:
         why = (
-            "Prompts are declared for an entry in Python; those of a command or service stay as"
-            " they are, and the gateway replaces them."
+            "Prompts can be declared only for a Python entry. Those of a command or service stay "
+            "as they are, and the gateway replaces them."
         )
     return LeftAlone(one_line(wiring.label), Place("ratchet.toml"), why)

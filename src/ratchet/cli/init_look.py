@@ -1,4 +1,4 @@
-"""What `ratchet init --look` prints."""
+"""Prints the findings of `ratchet init --look`."""
 
 from __future__ import annotations
 
@@ -13,17 +13,16 @@ from ratchet.types.wording import counted
 if TYPE_CHECKING:
     from ratchet.wire.looking import Inventory
 
-SHOWN = 25
-"""Rows of a table; --json has all."""
-NOTE = "This is a look: files were read, nothing was run. A recorded run says what the agent does."
+MAX_ROWS_SHOWN = 25
+"""Rows shown of a table; --json has all."""
+NOTE = "Files were read; nothing was run. Only a recorded run shows what the agent does."
 
 
 def print_look(inventory: Inventory) -> None:
     """Print the inventory of a repository."""
     languages = ", ".join(f"{share.name} ({share.files})" for share in inventory.languages)
     _say(
-        f"{inventory.root}: {counted(inventory.files, 'file')};"
-        f" {languages or 'no language that is known'}"
+        f"{inventory.root}: {counted(inventory.files, 'file')}; {languages or 'no known language'}"
     )
     _say(NOTE)
     if not inventory.git:
@@ -37,11 +36,11 @@ def print_look(inventory: Inventory) -> None:
                 framework.name,
                 f"imported by {counted(framework.imported, 'file')}"
                 if framework.imported
-                else "declared, and imported nowhere",
+                else "declared, but never imported",
             )
             for framework in inventory.frameworks
         ),
-        "No framework or SDK that is known is declared or imported.",
+        "No known framework or SDK is declared or imported.",
     )
     if len(inventory.projects) > 1:
         _rows(
@@ -53,10 +52,10 @@ def print_look(inventory: Inventory) -> None:
             ),
         )
     _rows(
-        "Commands that may be the one you run; which it is, you say",
+        "Commands that may start the agent; choose the one you use",
         ("place", "command", "in"),
         ((str(command.place), command.command, command.folder) for command in inventory.commands),
-        "No command is stated anywhere.",
+        "No command was found.",
     )
     _rows(
         "Tests",
@@ -87,9 +86,9 @@ def print_look(inventory: Inventory) -> None:
         "No text reads like a prompt.",
     )
     if inventory.secret:
-        _say("\nNamed like secrets; none was opened:")
+        _say("\nNamed like secrets, and not opened:")
         _say("  " + ", ".join(inventory.secret))
-    for passed in inventory.passed_over[:SHOWN]:
+    for passed in inventory.passed_over[:MAX_ROWS_SHOWN]:
         _say(f"Passed over: {passed.path}: {passed.reason}.")
     _say("\nNext: ratchet init -- COMMAND, with the command you run today and one real input.")
 
@@ -108,8 +107,8 @@ def _rows(
         return
     out.print(f"\n[bold]{title}[/]")
     listing = table(*columns)
-    for row in listed[:SHOWN]:
+    for row in listed[:MAX_ROWS_SHOWN]:
         listing.add_row(*(Text(one_line(cell, 100)) for cell in row))
     print_table(listing)
-    if len(listed) > SHOWN:
-        _say(f"and {len(listed) - SHOWN} more; --json has all.")
+    if len(listed) > MAX_ROWS_SHOWN:
+        _say(f"and {len(listed) - MAX_ROWS_SHOWN} more; --json has all.")

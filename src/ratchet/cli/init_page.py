@@ -1,4 +1,4 @@
-"""What `ratchet init` prints: what was recorded, what was verified, and what was not."""
+"""Prints what `ratchet init` recorded, verified, and did not verify."""
 
 from __future__ import annotations
 
@@ -15,33 +15,33 @@ from ratchet.wire.changes import LeftAlone
 from ratchet.wire.deriving.derive import Derived, Wiring
 from ratchet.wire.recording.recording import Recording
 
-MOST_WRITES = 8
+MAX_WRITES = 8
 LABEL = 400
-"""Characters of a command: as many as show where its input stands."""
+"""Characters shown of a command: enough to show where its input is."""
 _WITHOUT = {
     "hosts": "not allowed in rollouts",
     "programs": "not allowed in rollouts",
     "folders": "rollouts write to copies",
 }
-"""What becomes of an act that is not allowed."""
+"""What happens to an act that is not allowed."""
 
 
 def same_for_all(derived: Derived) -> str:
-    """What an agent without an input needs; empty where it has one."""
+    """What to do for an agent without an input; empty if it has one."""
     if derived.inputs:
         return ""
     place = derived.written_input
-    pointer = f" What the model was asked is written at {place}." if place else ""
+    pointer = f" The request to the model is written at {place}." if place else ""
     if derived.read_word:
         return (
-            "Nothing that you gave reached the model as it is, so every task would run the same. If"
-            f" the file {derived.read_word} is the task, as the run read it: ratchet init --input"
-            f" {derived.read_word} …"
+            "Nothing that you gave reached the model unchanged, so every task would run the same. "
+            f"If the file {derived.read_word}, which the run read, is the task: ratchet init"
+            f" --input {derived.read_word} …"
         )
     return (
-        f"Nothing that you gave reached the model, so every task would run the same.{pointer} Give"
-        " the command the agent's input as a word of its own, on standard input (--stdin), or in"
-        " the request's body (--data), and run ratchet init again."
+        f"Nothing that you gave reached the model, so every task would run the same.{pointer} "
+        "Give the input as a separate argument, on standard input (--stdin), or in the request's "
+        "body (--data), and run ratchet init again."
     )
 
 
@@ -56,17 +56,17 @@ def print_recorded(recording: Recording, derived: Derived) -> None:
         times = "" if prompt.calls == 1 else f" ({counted(prompt.calls, 'call')})"
         _say(f"  {prompt.path}:{prompt.line}  “{prompt.beginning}…”{times}")
     if derived.acts:
-        _say("\nOutside of itself, the run did this:")
+        _say("\nOutside the agent, the run did this:")
     for act in derived.acts:
         word = "allowed in rollouts" if act.allow else _WITHOUT[act.key]
         _say(f"  {act.key[:-1]} {act.subject}: {act.said}; {word}")
     in_project = [write for write in recording.writes if write.place == "project"]
     if in_project:
-        _say("\nIn the project, it did this; rollouts do it in copies:")
-    for write in in_project[:MOST_WRITES]:
+        _say("\nIn the project, the run did this; rollouts do it in copies:")
+    for write in in_project[:MAX_WRITES]:
         _say(f"  {write.how} {write.path}")
-    if len(in_project) > MOST_WRITES:
-        _say(f"  and {counted(len(in_project) - MOST_WRITES, 'more file')}")
+    if len(in_project) > MAX_WRITES:
+        _say(f"  and {counted(len(in_project) - MAX_WRITES, 'more file')}")
     for note in recording.notes:
         _say(f"\nNote: {note}")
     if sentence := same_for_all(derived):
@@ -86,10 +86,10 @@ def print_verified(
     findings: Iterable[WiringFinding],
     left: Iterable[LeftAlone],
 ) -> None:
-    """Print what holds for the wiring, what does not, and what is open."""
+    """Print what works in the wiring, what does not, and what was not checked."""
     findings = list(findings)
-    with_what = ", for the one input that it has" if wiring.task_input is None else ""
-    _say(f"\nIt works as wired{with_what}: {one_line(wiring.label, LABEL)}")
+    with_what = ", for its single input" if wiring.task_input is None else ""
+    _say(f"\nThe wiring works{with_what}: {one_line(wiring.label, LABEL)}")
     for finding in findings:
         if finding.holds is not None:
             word = "verified" if finding.holds else "FAILED"
@@ -98,9 +98,9 @@ def print_verified(
         _say(f"  It tried {act.said}; denied.")
     same = all(finding.holds for finding in verification.findings if finding.name in SENT)
     if verification.denied and same:
-        _say("  Without, it sent its model the same: rollouts need none of that.")
+        _say("  Without it, the agent sent its model the same, so rollouts do not need it.")
     if verification.learned:
-        _say("\nWhat ratchet improve calls its prompts:")
+        _say("\nIts prompts, by the names that ratchet improve uses:")
     for prompt in verification.learned:
         _say(f"  {prompt}")
     _say("\nNot verified:")
@@ -108,37 +108,38 @@ def print_verified(
         _say(f"  {sentence}")
     left = list(left)
     if left:
-        _say("\nLeft as it is:")
+        _say("\nLeft unchanged:")
     for alone in left:
         _say(f"  {alone.place}  {alone.what}: {alone.why}")
 
 
 def not_verified(recording: Recording, findings: Iterable[WiringFinding]) -> Iterator[str]:
-    """What the checks do not say, a sentence for each."""
+    """What the checks do not show, a sentence each."""
     for finding in findings:
         if finding.holds is None:
             yield f"{finding.name}: {finding.said}"
     if recording.simulated:
-        yield "the model: a simulated one answered, whose answers say nothing."
+        yield "the model: a simulated model answered, and its answers mean nothing."
     else:
-        yield "the model: the checks replayed its recorded answers and did not ask it again."
+        yield "the model: the checks replayed recorded answers instead of asking it again."
     yield "other inputs: only the recorded one was run."
 
 
 def left_by_run(root: Path, traces: Iterable[RunTrace]) -> Iterator[str]:
-    """What the recorded run left in the project, with the commands that take it away or show it."""
+    """What the recorded run left in the project, with commands to remove or show it."""
     paths: dict[bool, list[str]] = {}
     for trace in traces:
         path = os.path.relpath(root / trace.path)
         paths.setdefault(trace.how == "created", []).append(path)
     if created := paths.get(True):
         yield (
-            f"The recorded run created {', '.join(created)}, which stays. To remove it:"
+            f"The recorded run created {', '.join(created)}, which is left there. To remove it:"
             f" rm -r -- {shlex.join(created)}"
         )
     if changed := paths.get(False):
         yield (
-            f"The recorded run changed {', '.join(changed)}, which stays so. To see how:"
+            f"The recorded run changed {', '.join(changed)}, which is left as changed. To see the "
+            "change:"
             f" git diff -- {shlex.join(changed)}"
         )
 

@@ -51,7 +51,7 @@ from ratchet.wire.changes import Changes, FileChange
 from ratchet.wire.deriving.allowed import OutsideAct
 from ratchet.wire.deriving.derive import Derived, Wiring, derive
 from ratchet.wire.deriving.owner_input import as_text, owner_values
-from ratchet.wire.deriving.settings import TASKS, settings_text, tasks_text
+from ratchet.wire.deriving.settings import TASKS_FILE, settings_text, tasks_text
 from ratchet.wire.deriving.starters import Starters, Table, starter_tasks
 from ratchet.wire.looking import look
 from ratchet.wire.looking.data_files import rows_of
@@ -59,17 +59,17 @@ from ratchet.wire.looking.inventory import Inventory
 from ratchet.wire.recording import record
 from ratchet.wire.recording.recording import CommandRun, Recording, ServiceRun
 
-MOST_PROGRAMS = 8
-"""Checks of one wiring, each of which may find another program that it starts."""
+MAX_PROGRAMS = 8
+"""Maximum number of checks of a wiring; each may find another program that it starts."""
 
-PATIENCE = 3
-"""Times the recorded run's seconds that a rollout may take: several run at once."""
+TIMEOUT_RATIO = 3
+"""Time limit of a rollout, as a multiple of the recorded run's time: several run at once."""
 
 NOTHING_DECLARED = DeclaredParts(Changes(), (), False)
 
 
 class InitOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What the options of the command line say."""
+    """The options of the command line."""
 
     inputs: tuple[str, ...]
     allowed: tuple[str, ...]
@@ -126,7 +126,7 @@ def wire_by_watching(
         plan = planned(derived.wirings[0], NOTHING_DECLARED)
         _dry_run(recording, derived, show(plan), json=json)
         if options.declare:
-            say("Prompts are declared once a wiring is verified, so the diff does not show that.")
+            say("Prompts are declared after a wiring is verified, so they are not in this diff.")
         return
     declaring = _first_that_works(
         root, derived.wirings, recording, acts, planned, verified, say, arguments
@@ -185,17 +185,17 @@ def wire_by_watching(
     print_verified(recording, declaring.wiring, declaring.verification, findings, declaring.left)
     where = f"Committed to {committed.branch} ({committed.commit[:8]})" if committed else "Written"
     files = ", ".join(planned.path for planned in declaring.plan.files)
-    say(f"\n{where}: {files}. It took {own_s:.0f} s besides the agent's own runs and the tests.")
+    say(f"\n{where}: {files}. It took {own_s:.0f} s, plus the agent's own runs and the tests.")
     for sentence in left_by_run(root, declaring.plan.traces):
         say(sentence)
     for step in next_steps:
         say(f"Next: {step}")
-    say("To take it back: ratchet init --undo")
+    say("To undo this: ratchet init --undo")
 
 
 @contextmanager
 def in_place(plan: Plan) -> Iterator[None]:
-    """The plan's files as they will be, for a while.
+    """Keep the plan's files in place within the context.
 
     The originals are stored before: after a kill, `ratchet init --undo` takes them back.
     """
@@ -216,7 +216,7 @@ def _first_that_works(
     say: Callable[[str], None],
     arguments: str,
 ) -> Declaring:
-    """Verify one wiring after the other, and take the first that works.
+    """Verify the wirings in turn, and take the first that works.
 
     Raises:
         AgentError: None does.
@@ -233,7 +233,7 @@ def _first_that_works(
         plan = planned(wiring, NOTHING_DECLARED)
         verification = verified(wiring, plan)
         # A run that was contained itself could start any program, and nothing saw which.
-        for _ in range(MOST_PROGRAMS if recording.simulated else 0):
+        for _ in range(MAX_PROGRAMS if recording.simulated else 0):
             started = _programs_denied(verification, acts)
             if not started:
                 break
@@ -257,10 +257,11 @@ def _first_that_works(
         tried = "".join(f" It tried {act.said}; denied." for act in verification.denied)
         reasons.append(f"{one_line(wiring.label)}: {verification.why.strip()}{tried}")
         if len(wirings) > 1:
-            say(f"It does not work as wired: {reasons[-1]}")
+            say(f"This wiring does not work: {reasons[-1]}")
     allow = " ".join(f"--allow {shlex.quote(subject)}" for subject in denied)
     raise AgentError(
-        "The agent runs by itself, and not as wired. Nothing was written.\n" + "\n".join(reasons),
+        "The agent runs by itself, but no wiring of it works. Nothing was written.\n"
+        + "\n".join(reasons),
         hint=f"Allow what it needs: ratchet init {allow} {arguments}"
         if allow
         else _other_hint(recording, reasons, arguments),
@@ -268,7 +269,7 @@ def _first_that_works(
 
 
 def _other_hint(recording: Recording, reasons: Sequence[str], arguments: str) -> str:
-    """What may help where nothing was denied."""
+    """What may help if nothing was denied."""
     changed = [
         write.path
         for write in recording.writes
@@ -277,12 +278,15 @@ def _other_hint(recording: Recording, reasons: Sequence[str], arguments: str) ->
     no_call = all(NO_CALL in reason for reason in reasons)
     if no_call and (outside := _written_outside(recording)):
         calls = counted(len(recording.calls), "model call")
-        return f"The recorded run made {calls}, so a cache may have answered now. {_aside(outside)}"
+        return (
+            f"The recorded run made {calls}, so a cache may have answered this time. "
+            f"{_aside(outside)}"
+        )
     if changed and no_call:
         paths = ", ".join(changed[:5])
         return (
-            f"The recorded run changed {paths}, so the same input finds other files now. Restore"
-            f" them, and record on copies: ratchet init --simulated {arguments}"
+            f"The recorded run changed {paths}, so the same input now finds different files. "
+            f"Restore them, and record on copies: ratchet init --simulated {arguments}"
         )
     if recording.settings_read:
         folders = dict.fromkeys(map(_settings_folder, recording.settings_read))
@@ -292,23 +296,23 @@ def _other_hint(recording: Recording, reasons: Sequence[str], arguments: str) ->
             f" see. Allow it: ratchet init {allow} {arguments}"
         )
     return (
-        "A command that starts the program in another way, or takes the input"
-        " as a word of its own, may work: ratchet init --help"
+        "It may work with a command that starts the program in another way, or that takes the input"
+        " as a separate argument: ratchet init --help"
     )
 
 
 def _settings_folder(path: str) -> str:
-    """The folder of one program's settings: `~/.config/NAME`."""
+    """The folder of a program's settings: `~/.config/NAME`."""
     parts = path.split("/")
     return "/".join(parts[: 3 if len(parts) > 3 else 2])
 
 
 def _aside(places: Sequence[str]) -> str:
-    """What to do about caches in places outside of the project, as sentences."""
+    """What to do about caches outside the project, as sentences."""
     words = [shlex.quote(place).replace("'~/", "~/'", 1) for place in places]
     moves = " && ".join(f"mv {word} {word}.kept" for word in words)
     return (
-        f"The run wrote {', '.join(places)}. If a cache is there, move it away, and record again:"
+        f"The run wrote {', '.join(places)}. If that is a cache, move it away and record again:"
         f" {moves}"
     )
 
@@ -316,18 +320,18 @@ def _aside(places: Sequence[str]) -> str:
 def _programs_denied(
     verification: WiringVerification, acts: Sequence[OutsideAct]
 ) -> list[OutsideAct]:
-    """The programs that a check denied and that are not allowed yet, as allowed ones."""
+    """Programs that a check denied and that are not allowed yet, as acts that allow them."""
     allowed = {act.subject for act in acts if act.key == "programs" and act.allow}
     denied = dict.fromkeys(act.allow for act in verification.denied if act.key == "programs")
     return [
-        OutsideAct(key="programs", subject=name, said="started when it was checked", allow=True)
+        OutsideAct(key="programs", subject=name, said="started in the check", allow=True)
         for name in denied
         if name and name not in allowed
     ]
 
 
 def _differs(verification: WiringVerification) -> bool:
-    """Whether the wired run called the model otherwise than the recorded one."""
+    """Whether the wired run's model calls differ from the recorded ones."""
     if not verification.works:
         return NO_CALL in verification.why
     sent = [finding for finding in verification.findings if finding.name in SENT]
@@ -356,7 +360,7 @@ def _created(root: Path, recording: Recording) -> tuple[str, ...]:
 
 
 def _traces(root: Path, recording: Recording) -> tuple[RunTrace, ...]:
-    """What the recorded run left in the project, as far as git does not have it so."""
+    """What the recorded run left in the project and git does not have."""
     traces = [RunTrace("created", path) for path in _created(root, recording)]
     traces += [
         RunTrace(write.how, write.path)
@@ -367,8 +371,7 @@ def _traces(root: Path, recording: Recording) -> tuple[RunTrace, ...]:
 
 
 def _written_outside(recording: Recording) -> tuple[str, ...]:
-    """What the recorded run wrote in the home folder and in temporary ones: of all below one name
-    there, the innermost file or folder."""
+    """What the recorded run wrote in home and temporary folders, as innermost files or folders."""
     groups: dict[str, list[str]] = {}
     for written in recording.writes:
         depth = {"home": 2, "temp": 3}.get(written.place)  # of a name in it: ~/NAME, /tmp/NAME
@@ -399,14 +402,14 @@ def _plan(
         timeout_s=_timeout_s(recording),
     )
     files = [FileChange(FILE_NAME, "How the agent runs, and what it may do.", content=settings)]
-    if not (root / TASKS).exists():
-        files.append(FileChange(TASKS, "The tasks to begin with.", content=tasks_text(starters)))
+    if not (root / TASKS_FILE).exists():
+        files.append(FileChange(TASKS_FILE, "The starter tasks.", content=tasks_text(starters)))
     return make_plan(root, [Changes(tuple(files)), parts.changes], _traces(root, recording))
 
 
 def _timeout_s(recording: Recording) -> float | None:
-    """The time limit of rollouts, where the recorded run took too long for the usual one."""
-    seconds = math.ceil(PATIENCE * recording.seconds)
+    """The time limit of rollouts, if the recorded run was too slow for the default."""
+    seconds = math.ceil(TIMEOUT_RATIO * recording.seconds)
     return seconds if seconds > RunSection().timeout_s else None
 
 
@@ -425,7 +428,7 @@ def _starters(root: Path, wiring: Wiring, inventory: Inventory) -> Starters:
 
 
 def _named_python(root: Path, recording: Recording) -> str:
-    """The agent's interpreter for the settings; empty where it is found without them."""
+    """The agent's interpreter for the settings; empty if it is found without them."""
     from ratchet.sandbox.interpreter import find_interpreter
 
     used = recording.python
@@ -439,26 +442,26 @@ def _named_python(root: Path, recording: Recording) -> str:
 def _check_unwired(root: Path) -> None:
     if wired(root) is not None or (root / FILE_NAME).exists():
         raise InputError(
-            f"{root} has a {FILE_NAME} already.",
-            hint="Take the wiring back first (ratchet init --undo), or edit the file and see what"
-            " does not fit: ratchet doctor",
+            f"{root} already has a {FILE_NAME}.",
+            hint="Undo the wiring first (ratchet init --undo), or edit the file and check it: "
+            "ratchet doctor",
         )
 
 
 def _check_inputs(run: CommandRun | ServiceRun, chosen: Sequence[str]) -> None:
-    """Refuse an input that the owner names and did not give."""
+    """Refuse an --input that is none of the run's values."""
     values = [as_text(value.value) for value in owner_values(run)]
     unknown = [text for text in chosen if text not in values]
     if unknown:
         listed = ", ".join(repr(one_line(value)) for value in values) or "none"
         raise InputError(
-            f"--input {unknown[0]!r} is none of the values that the run is given: {listed}.",
-            hint="Name one of them, as it stands in the command, in --stdin or in --data.",
+            f"--input {unknown[0]!r} is none of the values given to the run: {listed}.",
+            hint="Name one of them, exactly as it is in the command, in --stdin or in --data.",
         )
 
 
 def _check_recorded(recording: Recording) -> None:
-    """Refuse a run that showed no agent, with all that it lacked.
+    """Refuse a run that showed no agent, and say what was missing.
 
     Raises:
         AgentError: It failed, or called no model.
@@ -484,12 +487,12 @@ def _check_recorded(recording: Recording) -> None:
             f"The agent's own run failed, so there is nothing to wire. {ended} {notes}".rstrip()
             + (f"\nMissing:{lacking}" if lacking else "")
             + excerpt,
-            hint="It takes another method: give --method POST, or the body by --data."
+            hint="The service wants another method: give --method POST, or a body with --data."
             if recording.response_status == HTTPStatus.METHOD_NOT_ALLOWED
             else "It may wait for words that a simulated model never says: set a key, and leave out"
             " --simulated."
             if recording.timed_out and recording.simulated and recording.calls
-            else "Run it by hand until it works, then again: ratchet init",
+            else "Run it by hand until it works, then run ratchet init again.",
         )
     tail = "\n".join(part for part in (recording.stdout, recording.stderr_tail) if part.strip())
     raise AgentError(
@@ -497,13 +500,13 @@ def _check_recorded(recording: Recording) -> None:
         + (f"\nMissing:{lacking}" if lacking else "")
         + (f"\nIts last output:\n{tail.strip()[-1_500:]}" if tail else ""),
         hint=(f"{_aside(outside)}\n" if (outside := _written_outside(recording)) else "")
-        + "Give a command with an input that makes the agent ask its model; clear the answers that"
-        " it keeps; set the base URL of its client by a variable, such as OPENAI_BASE_URL.",
+        + "Give a command whose input makes the agent call its model; clear any cached answers; "
+        "let a variable such as OPENAI_BASE_URL set its client's base URL.",
     )
 
 
 def _asked(acts: Sequence[OutsideAct]) -> tuple[OutsideAct, ...]:
-    """The acts with the owner's word on those that are not proposed: the only question."""
+    """The acts, after asking the owner about those that are not proposed: the only question."""
     open_hosts = [act for act in acts if act.key == "hosts" and not act.allow]
     if not open_hosts:
         return tuple(acts)
@@ -548,12 +551,12 @@ def _recorded(recording: Recording, derived: Derived) -> dict[str, Any]:
 
 
 def _next(root: Path, declaring: Declaring, derived: Derived, recording: Recording) -> list[str]:
-    """The commands that work now, or what is missing for them."""
+    """The commands that work now, or what they still need."""
     if not derived.inputs:
         return [
-            "ratchet run and ratchet eval work with the one input that the agent has of its own."
-            " Before ratchet improve, let the command take the input, then: ratchet init --undo,"
-            " and ratchet init again"
+            "ratchet run and ratchet eval work, with the agent's single built-in input. Before "
+            "ratchet improve, let the command take its input, then run ratchet init --undo and "
+            "ratchet init again"
         ]
     steps = [declaring.next_step] if declaring.next_step else []
     has_answer = any(
@@ -568,7 +571,7 @@ def _next(root: Path, declaring: Declaring, derived: Derived, recording: Recordi
     if recording.placeholders:
         keys = " or ".join(recording.placeholders)
         steps.append(f"set the key of a real model ({keys}), in the environment or in .env")
-    tasks = (root / TASKS).read_text(encoding="utf-8") if (root / TASKS).exists() else ""
+    tasks = (root / TASKS_FILE).read_text(encoding="utf-8") if (root / TASKS_FILE).exists() else ""
     lines = [line for line in tasks.splitlines() if line.strip()]
     answered = sum('"expected"' in line for line in lines)
     if answered:
@@ -576,14 +579,15 @@ def _next(root: Path, declaring: Declaring, derived: Derived, recording: Recordi
         return [*steps, f"ratchet eval ({progress})"]
     return [
         *steps,
-        "ratchet eval --split all (it shows latency and cost)",
-        f'add tasks with answers to {TASKS} ({{"input": …, "expected": …}}), name an evaluator in'
-        f" {FILE_NAME} (see ratchet evaluators list --built-in), commit both, then: ratchet eval",
+        "ratchet eval --split all (shows latency and cost)",
+        f'add tasks with answers to {TASKS_FILE} ({{"input": …, "expected": …}}), name an evaluator'
+        f" in {FILE_NAME} (see ratchet evaluators list --built-in), commit both, then:"
+        " ratchet eval",
     ]
 
 
 def _arguments(run: CommandRun | ServiceRun, options: InitOptions) -> str:
-    """The arguments of `ratchet init` that record a run in the same way."""
+    """The arguments of `ratchet init` that record the same run again."""
     words = [word for value in options.inputs for word in ("--input", value)]
     words += [word for subject in options.allowed for word in ("--allow", subject)]
     flags = {"--simulated": options.simulated, "--declare": options.declare}
@@ -604,7 +608,7 @@ def _words_of(run: CommandRun | ServiceRun) -> str:
 
 
 def _quoted(word: str) -> str:
-    """A word as a shell takes it, in one line."""
+    """A word quoted for a shell, on one line."""
     if word.isprintable():
         return shlex.quote(word)
     names = {"\n": "\\n", "\\": "\\\\", "'": "\\'"}
@@ -621,5 +625,5 @@ def _say(sentence: str) -> None:
 
 
 def _say_aside(sentence: str) -> None:
-    """Tell progress beside the JSON: on standard error, or to the program that started this."""
+    """Report progress apart from the JSON: on standard error, or to the calling program."""
     err.print(sentence.strip(), markup=False)

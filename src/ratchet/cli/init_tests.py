@@ -1,4 +1,4 @@
-"""The project's own tests, without a wiring and with it: contained, so that they leave nothing."""
+"""Runs the project's own tests, without a wiring and with it; contained, so they leave nothing."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from ratchet.wire.looking.inventory import ProjectTests
 from ratchet.wire.recording.contained import ContainedWatch
 from ratchet.wire.recording.processes import Process
 
-SECONDS = 120.0
-"""How long the tests may take, each time."""
+TESTS_TIMEOUT_S = 120.0
+"""Time limit of each run of the tests."""
 
 NAME = "the project's tests"
 _TIME = re.compile(r"\b\d+(?:\.\d+)? ?(?:m?s|sec|seconds|minutes)\b|\(\d+:\d\d:\d\d\)|[=\s]+")
@@ -69,7 +69,10 @@ def tests_as_before(
         say(f"Running {NAME}, with the wiring: {command}")
         after = _run(root, chosen, plan.files, python, say)
         if after != before:
-            say("They ended otherwise. Running them with the wiring again: some end by chance.")
+            say(
+                "The result differs. Running them with the wiring once more, because some tests "
+                "fail by chance."
+            )
             after = _run(root, chosen, plan.files, python, say)
     except _NotRun as error:
         return WiringFinding(name=NAME, holds=None, said=str(error))
@@ -78,13 +81,15 @@ def tests_as_before(
 
 def _compared(command: str, before: _End, after: _End) -> WiringFinding:
     if before.code == after.code == 0:
-        return WiringFinding(name=NAME, holds=True, said=f"They pass as before: {command}")
+        return WiringFinding(name=NAME, holds=True, said=f"The tests pass as before: {command}")
     if before == after:
-        sentence = f"They fail as before, with exit code {before.code}: {command} ({before.said})"
+        sentence = (
+            f"The tests fail as before, with exit code {before.code}: {command} ({before.said})"
+        )
         return WiringFinding(name=NAME, holds=None, said=sentence)
     sentence = (
-        f"They end otherwise with the wiring: exit code {after.code} ({after.said}) where it was"
-        f" {before.code} ({before.said}): {command}"
+        f"The tests end differently with the wiring: exit code {after.code} ({after.said}) "
+        f"instead of {before.code} ({before.said}): {command}"
     )
     return WiringFinding(name=NAME, holds=False, said=sentence)
 
@@ -110,7 +115,7 @@ def _run(
         copying = f"cp -R {shlex.quote(folder)}/. {shlex.quote(str(root))}/ && " if files else ""
         try:
             if contained_level("auto") != "bubblewrap":
-                raise SandboxUnavailable("This machine can give them no copy of the files.")
+                raise SandboxUnavailable("This machine cannot give the tests a copy of the files.")
             watch = ContainedWatch(root, hosts=(), writable=())
             process = Process(
                 watch,
@@ -120,10 +125,13 @@ def _run(
                 mark=folder,
             )
         except (SandboxUnavailable, SandboxFailed, OSError) as error:
-            raise _NotRun(f"They were not run: {error}") from None
+            raise _NotRun(f"The tests were not run: {error}") from None
         begun = time.monotonic()
         try:
-            code = process.wait(SECONDS, say, tests.command)
+            code = process.wait(
+                TESTS_TIMEOUT_S,
+                lambda seconds: say(f"{tests.command} still runs, after {seconds:.0f} s."),
+            )
         finally:
             process.end()
         ended = process.ended(seconds=time.monotonic() - begun, code=code)
@@ -131,7 +139,8 @@ def _run(
         raise _NotRun(ended.problem)
     if ended.code is None:
         raise _NotRun(
-            f"They did not end within {SECONDS:.0f} s; run them yourself: {_typed(tests)}"
+            f"The tests did not end within {TESTS_TIMEOUT_S:.0f} s; run them yourself:"
+            f" {_typed(tests)}"
         )
     lines = [line for line in (ended.stdout + ended.stderr).splitlines() if line.strip()]
     last_line = _TIME.sub(" ", lines[-1]).strip()[:200] if lines else "no output"

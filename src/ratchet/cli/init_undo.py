@@ -1,4 +1,4 @@
-"""`ratchet init --undo`: takes back what `ratchet init` made."""
+"""`ratchet init --undo`: undoes what `ratchet init` wrote."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ratchet.wire.applying import undo
 
 
 def undo_wiring(root: Path, *, dry_run: bool, json: bool) -> None:
-    """Take a wiring back, and say what became of each file.
+    """Undo a wiring, and say what happened to each file.
 
     Raises:
         InputError: Nothing is wired here.
@@ -30,7 +30,7 @@ def undo_wiring(root: Path, *, dry_run: bool, json: bool) -> None:
     if undone.commit:
         out.print(f"Committed: {undone.commit[:8]} on {undone.branch}.", markup=False)
     if not dry_run and (root / ".ratchet").is_dir():
-        out.print("Kept: .ratchet/, with what was recorded; delete it by hand.", markup=False)
+        out.print("Kept: .ratchet/, which holds the recording. Delete it by hand.", markup=False)
     if undone.deleted_branch:
         out.print(f"Deleted the branch {undone.deleted_branch}.", markup=False)
     if undone.branch and not dry_run:

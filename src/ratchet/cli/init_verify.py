@@ -29,11 +29,11 @@ from ratchet.wire.recording.model_calls import asks_model, body_of, request_of, 
 from ratchet.wire.recording.recording import FileWrite, Recording, is_embedding
 from ratchet.worker.environment import address_for, dialect_of
 
-SECONDS = 180.0
-"""How long both rollouts may take, besides the recorded run's own time twice."""
+ROLLOUTS_TIMEOUT_S = 180.0
+"""Seconds that both rollouts may take, in addition to twice the recorded run's time."""
 TELL_EVERY_S = 15.0
-PATIENCE_S = 10.0
-"""Seconds that a check has to end what it runs, once it is told to end."""
+END_TIMEOUT_S = 10.0
+"""Seconds that a check has to stop what it runs, once it is told to stop."""
 
 NO_KEY = "ratchet-check-no-key"
 
@@ -47,7 +47,7 @@ class SeenCall(NamedTuple):
 
 
 class WiringFinding(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that was verified, or was not."""
+    """The result of one check."""
 
     name: str
     holds: bool | None
@@ -56,19 +56,19 @@ class WiringFinding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WiringVerification(msgspec.Struct, frozen=True, kw_only=True):
-    """What running a wiring showed."""
+    """The results of running a wiring."""
 
     works: bool
-    """Whether the recorded input ran to its end as wired."""
+    """Whether the wired agent ran the recorded input to its end."""
     findings: tuple[WiringFinding, ...]
     denied: tuple[DeniedAct, ...]
-    """What it tried and may not do."""
+    """What the agent tried and may not do."""
     why: str
-    """Why it does not work, with what to do; empty when it does."""
+    """Why the wiring does not work, with what to do; empty if it works."""
     learned: tuple[str, ...] = ()
-    """What `ratchet improve` calls the prompts, each with its place in the source."""
+    """The names that `ratchet improve` gives the prompts, each with its place in the source."""
     not_arrived: tuple[str, ...] = ()
-    """Prompts of which a changed text did not reach the model."""
+    """Prompts whose changed text did not reach the model."""
     agent_s: float = 0.0
     """Seconds that the agent itself ran."""
 
@@ -76,17 +76,17 @@ class WiringVerification(msgspec.Struct, frozen=True, kw_only=True):
 NO_CALL = "No model call reached the gateway."
 
 SENT = ("model calls", "prompts")
-"""Findings on what the wired run sent, beside the recorded one."""
+"""How the wired run's requests compare with the recorded ones."""
 
 
 def _unchanged(request: RelayedRequest) -> RelayedRequest:
-    """A request as it would be with the agent's own prompts."""
+    """A request with the agent's own prompts put back."""
     body = CHANGED.sub(b"", request.body)
     return msgspec.structs.replace(request, body=body)
 
 
 class RecordedAnswers:
-    """Answers model calls as they were answered in the recorded run; a context manager.
+    """A context manager that replays the recorded answers to model calls.
 
     A call that was not recorded, such as one with a changed prompt, gets the answer of the recorded
     call whose texts are most like it.
@@ -98,7 +98,7 @@ class RecordedAnswers:
         self.seen: list[SeenCall] = []
 
     def variables(self, base_urls: Sequence[str], root: Path) -> dict[str, str]:
-        """Lead the gateway's calls here.
+        """Direct the gateway's calls here.
 
         Args:
             base_urls: The agent's own variables that the gateway takes its upstreams from.
@@ -148,7 +148,7 @@ class RecordedAnswers:
         elif listed != path and not name:
             answer = {"object": "list", "data": [{"id": name, "object": "model"} for name in names]}
         else:
-            error = {"error": {"message": f"{path} was no model call, and is not replayed."}}
+            error = {"error": {"message": f"{path} was not a model call, so it is not replayed."}}
             return RelayAnswer(pieces=(json.dumps(error).encode(),), status=404)
         return RelayAnswer(pieces=(json.dumps(answer).encode(),))
 
@@ -176,7 +176,7 @@ def verify(
         say: Told what is waited for.
     """
     request = ProbeRequest(task_input=wiring.task_input, prompts=system_texts(recording))
-    seconds = SECONDS + 2 * recording.seconds
+    seconds = ROLLOUTS_TIMEOUT_S + 2 * recording.seconds
     variables = {
         **dict.fromkeys(recording.placeholders, NO_KEY),
         **replay.variables(wiring.agent.get("model_base_url", ()), root),
@@ -257,19 +257,19 @@ def _output(
         with contextlib.suppress(subprocess.TimeoutExpired):
             return process.communicate(data, timeout=min(left, TELL_EVERY_S))
         data = None
-        say(f"The check still runs, after {time.monotonic() - begun:.0f} s.")
+        say(f"The check is still running after {time.monotonic() - begun:.0f} s.")
     return None
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a check with all that it started: it ends its rollouts when it is interrupted."""
+    """Stop a check and all that it started; when interrupted, it stops its rollouts."""
     for number in (signal.SIGINT, signal.SIGKILL):
         if process.poll() is not None:
             return
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, number)
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.communicate(timeout=PATIENCE_S)
+            process.communicate(timeout=END_TIMEOUT_S)
 
 
 def _calls(recording: Recording, own: Sequence[Exchange]) -> WiringFinding:
@@ -280,7 +280,7 @@ def _calls(recording: Recording, own: Sequence[Exchange]) -> WiringFinding:
     sentence = (
         f"{counted(got, 'model call')}, as recorded."
         if got == expected
-        else f"{counted(got, 'model call')}, and {expected} when recorded."
+        else f"{counted(got, 'model call')}; the recorded run made {expected}."
     )
     return WiringFinding(name="model calls", holds=True if got == expected else None, said=sentence)
 
@@ -289,7 +289,7 @@ def _same_prompts(recording: Recording, own: Sequence[Exchange]) -> WiringFindin
     sent = [texts_of_request(request_of(exchange)) for exchange in own]
     different = unlike(recording, sent)
     if not different:
-        sentence = "The same prompts, to the byte."
+        sentence = "The prompts are the same, byte for byte."
         return WiringFinding(name="prompts", holds=True, said=sentence)
     return WiringFinding(
         name="prompts", holds=None, said=f"Prompts differ: {'; '.join(different[:3])}"
@@ -301,12 +301,12 @@ def _change_arrives(
 ) -> WiringFinding:
     if not changed and (foreign := _foreign_protocols(recording)):
         sentence = (
-            f"Its model speaks {foreign}, in which the gateway replaces no prompts: ratchet run and"
-            " eval work; to improve it, declare the prompts: ratchet init --declare"
+            f"Its model speaks {foreign}, in which the gateway cannot replace prompts. ratchet "
+            "run and eval work; to improve the agent, declare the prompts: ratchet init --declare"
         )
         return WiringFinding(name="changed prompt", holds=None, said=sentence)
     if not prompts:
-        sentence = "No prompt of the source was sent, so none can be replaced at the gateway."
+        sentence = "No prompt of the source was sent, so the gateway has none to replace."
         return WiringFinding(name="changed prompt", holds=None, said=sentence)
     with_prompt = [
         exchange
@@ -314,7 +314,7 @@ def _change_arrives(
         if not is_embedding(exchange.request.path) and texts_of_request(request_of(exchange))
     ]
     calls = sum(bool(CHANGED.search(exchange.request.body)) for exchange in with_prompt)
-    sentence = f"A changed text arrived in {calls} of {counted(len(with_prompt), 'call')}."
+    sentence = f"The changed prompts arrived in {calls} of {counted(len(with_prompt), 'call')}."
     return WiringFinding(name="changed prompt", holds=bool(arrived), said=sentence)
 
 
@@ -322,7 +322,7 @@ _PROTOCOLS = {"bedrock": "Bedrock's protocol"}
 
 
 def _foreign_protocols(recording: Recording) -> str:
-    """The protocols of the run that the gateway does not know; empty without any."""
+    """Protocols of the run that the gateway does not know; empty if it knows all."""
     names = {
         _PROTOCOLS.get(call.dialect, "a protocol of its own")
         for call in recording.calls
@@ -335,8 +335,10 @@ def _same_shape(wiring: Wiring, output: Any, writes: Sequence[FileWrite]) -> Wir
     before, after = _shape(wiring.output), _shape(output)
     if output in ("", None):
         files = [write.path for write in writes if write.place == "project"]
-        pointer = f' If it is a file: output = "file:{files[0]}" under [agent].' if files else ""
-        sentence = f"It is empty, so every task would score alike.{pointer}"
+        pointer = (
+            f' If the answer is a file: output = "file:{files[0]}" under [agent].' if files else ""
+        )
+        sentence = f"The answer is empty, so every task would get the same score.{pointer}"
         return WiringFinding(name="answer", holds=None, said=sentence)
     file = str(wiring.agent.get("output", "")).partition("file:")[2]
     place = f" in {file}" if file else ""
@@ -345,7 +347,7 @@ def _same_shape(wiring: Wiring, output: Any, writes: Sequence[FileWrite]) -> Wir
             name="answer", holds=True, said=f"The answer is {before}{place}, as recorded."
         )
     return WiringFinding(
-        name="answer", holds=None, said=f"The answer is {after}; recorded was {before}."
+        name="answer", holds=None, said=f"The answer is {after}; the recorded answer was {before}."
     )
 
 

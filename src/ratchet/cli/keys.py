@@ -35,14 +35,14 @@ keys = typer.Typer(
 
 @keys.command()
 def create(
-    name: Annotated[str, typer.Argument(help="Name of the key, such as its user's.")],
+    name: Annotated[str, typer.Argument(help="Name of the key, for example its user's name.")],
     scope: Annotated[
         list[str],
         typer.Option(help=f"Scope: {', '.join(SCOPES)}. Repeatable."),
     ],
     expires: Annotated[str | None, typer.Option(help="Lifetime, such as 12h, 90d or 8w.")] = None,
     agent: Annotated[
-        str, typer.Option(help="The only agent that it may be used for; by default any.")
+        str, typer.Option(help="The only agent that the key may be used for; by default any.")
     ] = "",
     folder: Folder = Path("."),
     store: StoreUrl = None,
@@ -84,8 +84,8 @@ def create(
     # Only the key goes to standard output, so that a shell can capture it.
     typer.echo(secret)
     err.print(
-        f"Key {key.name!r} ({key.id}) allows {', '.join(key.scopes)}{_for(key)}, {_until(key)}."
-        " It is shown only once: the store holds its hash.\n"
+        f"Key {key.name!r} ({key.id}) allows {', '.join(key.scopes)}{_for(key)}, {_until(key)}. "
+        "It is shown only once: the store keeps only its hash.\n"
         "Send it as 'Authorization: Bearer rk_…'. Ratchet's own commands read RATCHET_KEY, and"
         " OpenAI's and Anthropic's clients take it as their API key.",
         markup=False,
@@ -139,7 +139,7 @@ def revoke(
 
 
 def open_store(folder: Path, url: str | None, *, must_exist: bool = False) -> Store:
-    """Open the store at a URL, or that of the project that the folder belongs to.
+    """Open the store at a URL, or the store of the folder's project.
 
     As for `ratchet serve`, a folder without a `ratchet.toml` is its own project.
 
@@ -163,7 +163,7 @@ def open_store(folder: Path, url: str | None, *, must_exist: bool = False) -> St
 
 
 def store_in(folder: Path, url: str | None) -> tuple[str, Path | None]:
-    """The store's URL, and the project folder whose state folder it needs.
+    """The store's URL, and the project folder that its state folder is in.
 
     Raises:
         ConfigError: `ratchet.toml` is malformed.

@@ -1,4 +1,4 @@
-"""`ratchet label`: people say which outputs are right, one key for each."""
+"""`ratchet label`: people say which outputs are right, with one key press each."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from ratchet.autopilot.run_outcome import LABELS
+from ratchet.autopilot.run_outcome import PAIRS_TO_LABEL
 from ratchet.cli.console import Folder, Json, one_line, out, print_json, short
 from ratchet.cli.errors import err
 from ratchet.cli.keys import StoreUrl, open_store
@@ -29,37 +29,42 @@ from ratchet.types.wording import counted
 
 KEYS = "y right, n wrong, 0-5 in between, t steps, s skip, u undo, q quit"
 
-NEWEST = 5_000
-"""Number of the newest rollouts that are considered."""
+MAX_ROLLOUTS_READ = 5_000
+"""Number of newest rollouts considered."""
 
 
 def label(
     folder: Folder = Path("."),
     random: Annotated[
         bool,
-        typer.Option("--random", help="Draw evenly, so that means over the labels are unbiased."),
+        typer.Option(
+            "--random", help="Draw at random, so that means over the labels are unbiased."
+        ),
     ] = False,
     experiment: Annotated[
-        str, typer.Option(help="Start of the id of an experiment whose decision waits for labels.")
+        str,
+        typer.Option(help="Start of the id of an experiment whose decision is waiting for labels."),
     ] = "",
     evaluator: Annotated[
         str, typer.Option(help="The judge that the labels are for; by default all evaluators.")
     ] = "",
     criterion: Annotated[
-        str, typer.Option(help="What is judged; by default the output as a whole.")
+        str, typer.Option(help="The criterion to judge; by default the output as a whole.")
     ] = "",
     traces: Annotated[
         bool, typer.Option("--traces", help="Label live traces instead of rollouts.")
     ] = False,
-    agent: Annotated[str | None, typer.Option(help="With --traces: only this agent's.")] = None,
+    agent: Annotated[
+        str | None, typer.Option(help="With --traces: only this agent's traces.")
+    ] = None,
     purpose: Annotated[
-        str, typer.Option(help="Only rollouts whose purpose begins so, such as eval.")
+        str, typer.Option(help="Only rollouts whose purpose begins with this, such as eval.")
     ] = "",
     limit: Annotated[int, typer.Option(min=1, help="Maximum number of labels.")] = 50,
-    by: Annotated[str, typer.Option(help="Who labels; by default the user's name.")] = "",
+    by: Annotated[str, typer.Option(help="Who labels; by default the current user.")] = "",
     file: Annotated[
         Path | None,
-        typer.Option("--import", help="Store the labels of a file of JSON Lines instead."),
+        typer.Option("--import", help="Store the labels in a JSON Lines file instead of asking."),
     ] = None,
     store: StoreUrl = None,
     json: Json = False,
@@ -128,7 +133,7 @@ def label(
 
 
 class _Session:
-    """Shows the cases one after another and stores each label at once."""
+    """Shows the cases in turn, and stores each label at once."""
 
     def __init__(
         self,
@@ -145,7 +150,7 @@ class _Session:
         self._criterion = criterion
         self._drawn = sampling
         self._given: list[tuple[int, Label | None]] = []
-        """Place of each case that was answered, and the label; None for a skipped one."""
+        """Position of each answered case, and its label; None if it was skipped."""
 
     def run(self) -> None:
         keys = _keys()
@@ -203,7 +208,7 @@ class _Session:
         out.print(f"{value:g}")
 
     def _undo(self, place: int) -> int:
-        """Take the last answer back; return the place of its case."""
+        """Undo the last answer; return the position of its case."""
         if not self._given:
             out.print("There is nothing to undo.")
             return place
@@ -215,12 +220,14 @@ class _Session:
 
 
 def _cases(store: Store, purpose: str) -> list[LabelCase]:
-    rollouts, _ = store.rollouts.list(status="succeeded", purpose=purpose or None, limit=NEWEST)
+    rollouts, _ = store.rollouts.list(
+        status="succeeded", purpose=purpose or None, limit=MAX_ROLLOUTS_READ
+    )
     return label_cases(rollouts, store.scores.of([r.id for r in rollouts]))
 
 
 def _of_experiment(store: Store, start: str) -> list[LabelCase]:
-    """The answers that an experiment needs labels of: pair by pair, in an order that hides sides.
+    """The answers that an experiment needs labels for, in pairs that hide which is which.
 
     Raises:
         InputError: There is no such experiment, or its decision needs no labels.
@@ -230,7 +237,7 @@ def _of_experiment(store: Store, start: str) -> list[LabelCase]:
         what = "Several experiments have" if matches else "No experiment has"
         raise InputError(f"{what} an id that begins with {start!r}.", hint="See: ratchet status.")
     experiment = matches[0]
-    pairs = store.journal.get(experiment.run_id, LABELS)
+    pairs = store.journal.get(experiment.run_id, PAIRS_TO_LABEL)
     if pairs is None or experiment.decision is not None:
         state = "is decided" if experiment.decision else "needs none yet"
         raise InputError(f"Experiment {short(experiment.id)} takes no labels: it {state}.")

@@ -1,4 +1,4 @@
-"""What people label: a rollout's answer, or that of a recorded trace, as it is shown to them."""
+"""The answers that people label, of a rollout or a recorded trace, and how they are shown."""
 
 from __future__ import annotations
 
@@ -23,10 +23,9 @@ from ratchet.types.trace import (
 )
 
 NEWEST_TRACES = 1_000
-"""Number of the newest traces that are considered."""
+"""Number of newest traces considered."""
 
-EARLIER = 12
-"""Messages of the conversation before the trace that are shown."""
+MAX_EARLIER_MESSAGES = 12
 
 
 class LabelSubject(Protocol):
@@ -43,7 +42,7 @@ class LabelSubject(Protocol):
         ...
 
     def show(self) -> None:
-        """Print what a person needs to know."""
+        """Print what a person needs to judge the answer."""
         ...
 
     def spans(self) -> Sequence[Span]:
@@ -51,7 +50,7 @@ class LabelSubject(Protocol):
         ...
 
     def for_machines(self) -> dict[str, Any]:
-        """What a person needs to know, for JSON."""
+        """What a person needs to judge the answer, for JSON."""
         ...
 
 
@@ -111,7 +110,7 @@ class TraceSubject:
         """The conversation before it, then input, output and feedback."""
         if earlier := self._earlier():
             out.print("Conversation", style="bold")
-            print_messages(earlier[-EARLIER:])
+            print_messages(earlier[-MAX_EARLIER_MESSAGES:])
         values = self._values()
         _print_values([("Input", values["input"]), ("Output", values["output"])])
         for item in self._detail.feedback:
@@ -122,7 +121,7 @@ class TraceSubject:
         return self._detail.spans
 
     def for_machines(self) -> dict[str, Any]:
-        """Input, output and where it belongs."""
+        """Input, output, agent and conversation."""
         trace = self._trace
         about = {"agent": trace.agent, "conversation_id": trace.conversation_id}
         return {"trace_id": self.id, **self._values(), **about}
@@ -166,7 +165,7 @@ class TraceSubject:
 
 
 def trace_subjects(store: Store, agent: str | None, *, random: bool) -> list[TraceSubject]:
-    """The newest live traces: in random order, or first those with bad feedback or a failed step.
+    """The newest live traces: in random order, or those with bad feedback or a failed step first.
 
     Args:
         store: The store.

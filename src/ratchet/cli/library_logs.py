@@ -1,4 +1,4 @@
-"""What libraries log stays off the terminal: it may quote outputs, prompts and attacks."""
+"""Keeps libraries' log messages off the terminal: they may quote outputs, prompts and attacks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PYTHON = (sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"))
 
 
 def silence_libraries() -> None:
-    """Of what is logged where nobody has set up logging, show what Ratchet and the project log.
+    """Show log messages of Ratchet and the project, and of no library, where logging is not set up.
 
     Python prints warnings of any logger there (`logging.lastResort`).
     """

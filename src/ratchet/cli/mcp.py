@@ -15,12 +15,13 @@ from ratchet.cli.console import out
 from ratchet.types import ConfigError, InputError
 
 CONFIG_NAME = ".mcp.json"
-"""The file in a project that several assistants read."""
+"""The file in a project from which several assistants read their MCP servers."""
 
 
 def mcp(
     folder: Annotated[
-        Path, typer.Option("--project", "-C", help="Folder to work on; nothing outside is touched.")
+        Path,
+        typer.Option("--project", "-C", help="Folder to work on; nothing outside it is touched."),
     ] = Path("."),
     http: Annotated[
         int | None,
@@ -28,7 +29,7 @@ def mcp(
             metavar="PORT",
             min=0,
             max=65535,
-            help="Serve over HTTP on this port of this machine; 0 for a free one.",
+            help="Serve over HTTP on this local port; 0 picks a free one.",
         ),
     ] = None,
     config: Annotated[
@@ -41,10 +42,13 @@ def mcp(
         bool, typer.Option("--uninstall", help=f"Remove the entry from {CONFIG_NAME}.")
     ] = False,
     skill: Annotated[
-        bool, typer.Option("--skill", help="Print the skill file, which says how to wire.")
+        bool,
+        typer.Option(
+            "--skill", help="Print the skill file, which tells an assistant how to wire an agent."
+        ),
     ] = False,
 ) -> None:
-    """Serve Ratchet's functions to coding agents, by the Model Context Protocol on stdio.
+    """Serve Ratchet's functions to coding agents, over the Model Context Protocol on stdio.
 
     An assistant starts it by itself, once its configuration has the entry. Needs the extra:
     pip install 'agent-ratchet\\[mcp]'. With --http it is started by hand, for assistants
@@ -97,7 +101,7 @@ def _serve(folder: Path, http: int | None) -> None:
 
 
 def _entry() -> dict[str, Any]:
-    """How an assistant starts the server: by this installation, in the folder it has open.
+    """How an assistant starts the server: from this installation, in the folder it has open.
 
     With -P no module of that folder is imported in place of one of Python's or Ratchet's.
     """
@@ -108,16 +112,16 @@ def _install(file: Path) -> None:
     settings = _read(file)
     servers = settings.setdefault("mcpServers", {})
     if servers.get("ratchet") == _entry():
-        out.print(f"{file} has the entry already.", markup=False)
+        out.print(f"{file} already has the entry.", markup=False)
         return
     if "ratchet" in servers:
         raise InputError(
-            f"{file} has another entry named ratchet; nothing that exists is overwritten.",
+            f"{file} has a different entry named ratchet, which is not overwritten.",
             hint="Remove it first: ratchet mcp --uninstall",
         )
     servers["ratchet"] = _entry()
     _write(file, settings)
-    out.print(f"Added ratchet to {file}. To take it back: ratchet mcp --uninstall", markup=False)
+    out.print(f"Added ratchet to {file}. To remove it: ratchet mcp --uninstall", markup=False)
 
 
 def _uninstall(file: Path) -> None:
@@ -141,7 +145,7 @@ def _read(file: Path) -> dict[str, Any]:
     except (ValueError, OSError) as error:
         raise InputError(f"{file} cannot be read: {error}.") from None
     if not isinstance(settings, dict) or not isinstance(settings.get("mcpServers", {}), dict):
-        raise InputError(f"{file} is not a configuration of MCP servers.")
+        raise InputError(f"{file} does not configure MCP servers.")
     return settings
 
 

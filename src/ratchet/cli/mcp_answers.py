@@ -1,4 +1,4 @@
-"""Answers for a model: compact, cut to the size of a context, with how to get the rest."""
+"""Answers for a model: compact, cut to fit its context, and saying how to get the rest."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 from ratchet.types import InputError
 
 MAX_CHARACTERS = 24_000
-"""Of an answer as JSON, with all that belongs to it; about 7,000 tokens."""
+"""Maximum size of an answer as JSON; about 7,000 tokens."""
 
 DATA_NOTE = (
     "Texts under `data` and `printed` come from the repository, the agent, its models and its"
@@ -20,23 +20,23 @@ DATA_NOTE = (
 )
 
 _LIMITS = ((100, 4000), (50, 2000), (30, 1000), (20, 500), (12, 250), (6, 160), (3, 100), (1, 60))
-"""Items of a list, and characters of a text, from generous to narrow."""
+"""Limits to try in turn: items of a list, and characters of a text."""
 
 _FIELDS = 40
-"""Fields of an object that are shown in any case: those of a record are few."""
+"""Fields of an object that are always shown; a record has fewer."""
 
 _MOST_CUTS = 30
 _LEAST = 300
-"""Characters below which it is not worth to begin another item."""
+"""Free characters below which no further item is begun."""
 _MOST_PROBLEM = 4_000
 _MOST_PRINTED = 2_000
 _DEEPEST = 40
 _LONGEST_POINTER = 400
-"""What lies deeper, or below longer names, is shown as JSON text, which has no depth."""
+"""Deeper data, and data below longer names, is shown as JSON text."""
 
 
 class Cut(BaseModel):
-    """A part of the data that is shown only in part."""
+    """A part of the data that was shortened."""
 
     part: str = Field(description="JSON Pointer into the data")
     shown: int
@@ -45,28 +45,28 @@ class Cut(BaseModel):
 
 
 class ToolAnswer(BaseModel):
-    """What a tool gives back."""
+    """What a tool returns."""
 
     problem: str = Field(default="", description="What went wrong, and what to do about it")
-    data: Any = Field(default=None, description="What was asked for, perhaps cut")
+    data: Any = Field(default=None, description="What was asked for, possibly shortened")
     cut: list[Cut] = Field(
         default_factory=list,
         description="What was shortened; call again with this `part`, and `offset` = `shown`",
     )
     printed: str = Field(
-        default="", description="What the agent's code raised, and the end of what it printed"
+        default="", description="The exception of the agent's code, and the end of what it printed"
     )
     note: str = DATA_NOTE
 
     @property
     def text(self) -> str:
-        """The answer as JSON on one line, without what there is nothing to say about."""
+        """The answer as JSON on one line, without empty fields."""
         fields = self.model_dump()
         optional = ("problem", "cut", "printed")
         return _compact({k: v for k, v in fields.items() if v or k not in optional})
 
     def result(self) -> CallToolResult:
-        """The answer as the protocol has it: for clients that read types, and as text."""
+        """The answer in the protocol's form: structured, and as text."""
         text = self.text
         return CallToolResult(
             content=[TextContent(type="text", text=text)], structured_content=json.loads(text)
@@ -74,7 +74,7 @@ class ToolAnswer(BaseModel):
 
 
 def refusal(problem: str, printed: str = "") -> CallToolResult:
-    """The answer of a tool that failed: Ratchet's own words, and apart what was printed."""
+    """The answer of a tool that failed: Ratchet's own words, and separately what was printed."""
     failure = ToolAnswer(
         problem=clipped(problem, _MOST_PROBLEM), printed=clipped(printed, _MOST_PRINTED, end=True)
     )
@@ -90,7 +90,7 @@ def refusal(problem: str, printed: str = "") -> CallToolResult:
 def answer(
     data: Any, *, part: str = "", offset: int = 0, problem: str = "", printed: str = ""
 ) -> ToolAnswer:
-    """Data as an answer that is bounded in size.
+    """Data as an answer of bounded size.
 
     Every part that is not whole is named: who follows `cut` gets all of it.
 
@@ -115,7 +115,7 @@ def answer(
 
 
 def clipped(text: str, limit: int, *, end: bool = False) -> str:
-    """The beginning, or the end, of a text that takes at most so many characters as JSON."""
+    """As much of a text's beginning or end as fits into so many characters of JSON."""
     if len(_compact(text)) <= limit:
         return text
     low, high = 0, min(len(text), limit)
@@ -132,7 +132,7 @@ def _compact(value: Any) -> str:
 
 def _at(data: Any, part: str) -> Any:
     if part and not part.startswith("/"):
-        raise InputError(f"{part!r} is no JSON Pointer.", hint="Write it like /prompts/0/parts.")
+        raise InputError(f"{part!r} is not a JSON Pointer.", hint="Write it like /prompts/0/parts.")
     for step in part.split("/")[1:]:
         name = step.replace("~1", "/").replace("~0", "~")
         if isinstance(data, dict) and name in data:
@@ -163,7 +163,7 @@ def _escaped(name: str) -> str:
 
 
 def _paged(value: Any, part: str) -> Any:
-    """What pages of a part are taken from: itself, or its JSON text where pointers cannot lead."""
+    """What a part is paged through as: itself, or its JSON text where pointers cannot reach."""
     if not isinstance(value, dict | list):
         return value
     deep = part.count("/") >= _DEEPEST
@@ -198,7 +198,7 @@ class _Page:
             )
 
     def fitting(self, room: int) -> tuple[Any, list[Cut]]:
-        """What takes at most so many characters as JSON with its cuts, and these cuts."""
+        """As much as fits into so many characters of JSON with its list of cuts, and that list."""
         if isinstance(self._paged, str):
             return self._text(room)
         if not isinstance(self._paged, dict | list):
@@ -220,7 +220,7 @@ class _Page:
         return excerpt, [_cut(self._part, end, self._whole, self._unit)]
 
     def _items(self) -> list[tuple[str, Any]]:
-        """The items of the page with their pointers."""
+        """The page's items with their pointers."""
         if isinstance(self._paged, dict):
             items = islice(self._paged.items(), self._offset, None)
             return [(f"{self._part}/{_escaped(name)}", value) for name, value in items]
@@ -236,7 +236,7 @@ class _Page:
         return dict(zip(names, values, strict=False))
 
     def shortened(self, limits: tuple[int, int], cuts: list[Cut]) -> Any:
-        """The page with all lists and texts in it kept to limits."""
+        """The page, with every list and text in it cut to limits."""
         most = max(limits[0], _FIELDS) if isinstance(self._paged, dict) else limits[0]
         items = self._items()
         if len(items) > most:
@@ -245,7 +245,7 @@ class _Page:
         return self._joined(values)
 
     def _some(self, room: int) -> tuple[Any, list[Cut]]:
-        """As many items as fit, each as short as may be, and of the next what still fits."""
+        """As many items as fit, each as short as allowed, then as much of the next as fits."""
         values: list[Any] = []
         cuts: list[Cut] = []
         used = _size([], [_cut(self._part, 10**9, 10**9)])
@@ -274,7 +274,7 @@ def _size(content: Any, cuts: list[Cut]) -> int:
 
 
 def _beginning(value: Any, part: str, room: int) -> tuple[Any, list[Cut]]:
-    """What of a list, an object or a text takes at most so many characters, perhaps nothing."""
+    """As much of a list, an object or a text as fits into so many characters; possibly nothing."""
     if not isinstance(value, dict | list | str):
         return value, []
     content, cuts = _Page(part, _paged(value, part), value, 0).fitting(room)
@@ -282,7 +282,7 @@ def _beginning(value: Any, part: str, room: int) -> tuple[Any, list[Cut]]:
 
 
 def _nothing_of(value: Any, part: str) -> tuple[Any, list[Cut]]:
-    """A value of which only its size is told."""
+    """A value replaced by its size."""
     paged = _paged(value, part)
     if paged is not value:
         return "", [_cut(part, 0, len(paged), "characters of JSON")]
@@ -290,7 +290,7 @@ def _nothing_of(value: Any, part: str) -> tuple[Any, list[Cut]]:
 
 
 def _shortened(value: Any, part: str, limits: tuple[int, int], cuts: list[Cut]) -> Any:
-    """A value with its lists and texts kept to limits; what is cut is added to the cuts."""
+    """A value with its lists and texts cut to limits; each cut is recorded."""
     paged = _paged(value, part)
     if isinstance(paged, str):
         if paged is value and len(paged) <= limits[1]:

@@ -1,4 +1,4 @@
-"""Runs the commands behind the tools of `ratchet mcp`, and watches those that go on."""
+"""Runs the commands behind the tools of `ratchet mcp`, and follows the long ones."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NO_ANSWER = "It ended without an answer."
 
 
 class CommandFailed(RatchetError):
-    """A command failed, and what the agent's code raised or printed may say why."""
+    """A command failed; what the agent's code raised or printed may say why."""
 
     def __init__(self, message: str, printed: str = "") -> None:
         super().__init__(message)
@@ -38,12 +38,12 @@ class ToolCommands:
         self._root = root
 
     async def start(self, ctx: Call, job: Job, arguments: list[str], wait_s: float) -> ToolAnswer:
-        """Start a job, and wait for it a while."""
+        """Start a job, and wait a while for its end."""
         await anyio.to_thread.run_sync(job.start, [arguments[0], "--json", *arguments[1:]])
         return await self.wait(ctx, job, wait_s, "", 0)
 
     async def wait(self, ctx: Call, job: Job, wait_s: float, part: str, offset: int) -> ToolAnswer:
-        """How a job stands, once it has ended or the time is over."""
+        """A job's state, once it has ended or the time is up."""
         if not job.exists:
             raise InputError(
                 f"No {job.noun} was started in this project.", hint=f"Call {job.name}."
@@ -56,7 +56,7 @@ class ToolCommands:
         return answer(state, part=part, offset=offset, problem=problem, printed=quoted)
 
     async def cancel(self, job: Job) -> ToolAnswer:
-        """Stop a job; that is no failure."""
+        """Stop a job, which does not count as a failure."""
         if not job.exists:
             raise InputError(f"No {job.noun} was started in this project.")
         await job.stop()
@@ -72,14 +72,14 @@ class ToolCommands:
         *,
         project: Path | None = None,
     ) -> ToolAnswer:
-        """The answer of a command; with a project, in its folder."""
+        """The answer of a command, run in the project's folder if a project is given."""
         data, problem, printed = await self.run(ctx, arguments, project)
         return answer(data, part=part, offset=offset, problem=problem, printed=printed)
 
     async def run(
         self, ctx: Call, arguments: list[str], project: Path | None = None
     ) -> tuple[Any, str, str]:
-        """What a command answered, what went wrong, and what was printed.
+        """A command's answer, its error, and what it printed.
 
         Raises:
             CommandFailed: It failed without a result.
@@ -103,7 +103,7 @@ class ToolCommands:
 
 
 def state_of(job: Job) -> dict[str, Any] | None:
-    """How a job stands; None if there was never one."""
+    """A job's state; None if none was ever started."""
     running = job.running  # before what it told is read, so that no end is missed
     job.refresh()
     report = job.told
@@ -116,7 +116,7 @@ def state_of(job: Job) -> dict[str, Any] | None:
         return {"state": "ended", "outcome": report.answer}
     if report.interrupted:
         saved = (
-            "Nothing was written; the same call begins again."
+            "Nothing was written; the same call starts over."
             if job.name == "wire"
             else "Finished work is saved; the same call continues."
         )
@@ -126,7 +126,7 @@ def state_of(job: Job) -> dict[str, Any] | None:
 
 
 def _problem(job: Job) -> tuple[str, str]:
-    """What went wrong with a job that gave an answer all the same, and what it quotes."""
+    """The problem of a job that nevertheless gave an answer, and what it quotes."""
     return (job.told.own_words, job.told.quoted) if job.told.answered else ("", "")
 
 

@@ -1,4 +1,4 @@
-"""The folder that `ratchet mcp` was started in: nothing that a repository says leads out of it."""
+"""The folder that `ratchet mcp` was started in; no setting of a repository leads out of it."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from ratchet.types import InputError
 from ratchet.wire.applying.stored import is_stored
 
 _NOT_PATHS = frozenset({"server", "redaction", "prices", "upstreams", "coach", "notify"})
-"""Sections whose texts name addresses, patterns and models."""
+"""Sections whose texts are no paths, but addresses, patterns and models."""
 _LINES = frozenset({"command", "test"})
-"""Keys with a command line."""
+"""Keys that hold a command line."""
 _KEY_FILE = ("ship", "app_key")
-"""Of a forge: it has to lie elsewhere, and only what talks to the forge reads it."""
+"""A forge's key: it must be kept elsewhere, and only the code that talks to the forge reads it."""
 _GIT_S = 10.0
 _SHOWN = 5
 _ELSEWHERE = "Start ratchet mcp in the folder that it should work on."
 
 
 class OwnFolder:
-    """A folder and what lies in it.
+    """A folder and everything inside it.
 
     Args:
         root: The folder.
@@ -36,7 +36,7 @@ class OwnFolder:
         self.root = root.resolve()
 
     def inside(self, path: str) -> Path:
-        """A folder of it.
+        """A folder inside it.
 
         Raises:
             InputError: It is outside, or not there.
@@ -52,7 +52,7 @@ class OwnFolder:
         return folder
 
     def wired(self, path: str) -> Path:
-        """A folder whose wiring, if there is one, lies inside with its project.
+        """A folder whose wiring, if any, is inside together with its project.
 
         Raises:
             InputError: It does not.
@@ -61,8 +61,8 @@ class OwnFolder:
         begins = next((above for above in (folder, *folder.parents) if is_stored(above)), folder)
         if not begins.is_relative_to(self.root):
             raise InputError(
-                f"The wiring of {path} begins at {begins}, outside of where this server was"
-                " started.",
+                f"The wiring of {path} begins at {begins}, outside the folder that this server "
+                "was started in.",
                 hint="Start ratchet mcp there.",
             )
         if (folder / FILE_NAME).exists():
@@ -70,7 +70,7 @@ class OwnFolder:
         return folder
 
     def project(self, path: str, *, sends: bool = False) -> Path:
-        """The folder of the project that a path belongs to, all of which lies inside.
+        """The folder of the project that a path belongs to, if all of it is inside.
 
         Args:
             path: A folder.
@@ -85,13 +85,14 @@ class OwnFolder:
             below = [str(project.relative_to(self.root)) for project in self._below(folder)]
             raise InputError(
                 f"There is no {FILE_NAME} in {path} or above it.",
-                hint=f"There is a project in {' and in '.join(below)}: name it as path."
+                hint=f"There is a project in {' and in '.join(below)}: give it as path."
                 if below
                 else "Wire the repository first: ratchet init",
             )
         if not root.is_relative_to(self.root):
             raise InputError(
-                f"The project of {path} is {root}, outside of where this server was started.",
+                f"The project of {path} is {root}, outside the folder that this server was "
+                "started in.",
                 hint="Start ratchet mcp there.",
             )
         for what, where in self._leads(root, sends):
@@ -137,12 +138,13 @@ class OwnFolder:
             raise _begins_at(top)
         if not git.is_relative_to(self.root) and not _knows(git, top):
             raise InputError(
-                f"{top / '.git'} leads to the repository {git}, which does not know of it.",
+                f"{top / '.git'} leads to the repository {git}, which does not list it as a work "
+                "tree.",
                 hint="Let a person check it.",
             )
 
     def _leads(self, project: Path, sends: bool) -> Iterator[tuple[str, Path]]:
-        """What a project's commands read and write, with what names it."""
+        """The paths that a project's commands read and write, by the setting that names them."""
         file = project / FILE_NAME
         yield FILE_NAME, file
         yield from _links(project / STATE_NAME)
@@ -169,13 +171,13 @@ class OwnFolder:
 
 def _begins_at(top: Path) -> InputError:
     return InputError(
-        f"The git repository begins at {top}, outside of where this server was started.",
+        f"The git repository begins at {top}, outside the folder that this server was started in.",
         hint="Start ratchet mcp there to commit.",
     )
 
 
 def _is_path(keys: tuple[str, ...]) -> bool:
-    """Whether a setting is the path of something that may not be there yet."""
+    """Whether a setting is a path that need not exist yet."""
     is_path = keys[-1] == "file" or keys[0] in ("store", "prompt_files")
     return is_path or keys[:2] == ("agent", "path")
 
@@ -188,7 +190,7 @@ def _is_there(where: Path) -> bool:
 
 
 def _texts(value: Any, keys: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Each text of the settings, with the keys that lead to it."""
+    """Each text in the settings, with its keys."""
     if isinstance(value, str):
         if value and "\0" not in value:
             local = value.removeprefix("local:") if keys == ("agent", "model") else value

@@ -1,4 +1,4 @@
-"""Sentences for a reader who has tools and no terminal: each command becomes the tool's call."""
+"""Rewrites sentences for a reader with tools and no terminal: a command becomes a tool call."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Hints:
         self._tools = tools
 
     def text(self, text: str, tool: str = "") -> str:
-        """A sentence of Ratchet's; a command that no tool stands for stays as it is.
+        """Rewrite a sentence; a command without a tool stays as it is.
 
         Args:
             text: The sentence.
@@ -40,7 +40,7 @@ class Hints:
         return _OPTION.sub(named, _COMMAND.sub(self._call, text))
 
     def data(self, data: Any, tool: str = "") -> Any:
-        """Data of which all texts are sentences of Ratchet's."""
+        """Rewrite data whose texts are all Ratchet's own sentences."""
         if isinstance(data, str):
             return self.text(data, tool)
         if isinstance(data, list):

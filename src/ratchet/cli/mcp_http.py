@@ -1,4 +1,4 @@
-"""`ratchet mcp --http`: the same server over streamable HTTP, on loopback alone."""
+"""`ratchet mcp --http`: the same server over streamable HTTP, on loopback only."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HOST = "127.0.0.1"
 
 
 def serve_http(server: MCPServer, port: int) -> None:
-    """Serve until interrupted, at an address with a secret in its path, which is printed.
+    """Serve until interrupted, and print the address, whose path holds a secret.
 
     Other people of this machine can reach loopback too; without the secret they get 404. The SDK
     refuses requests whose Host or Origin is another, such as those of a page in a browser.
@@ -39,7 +39,7 @@ def serve_http(server: MCPServer, port: int) -> None:
         listening.close()
         raise InputError(
             f"Port {port} cannot be used: {error.strerror}.",
-            hint="Name another, or 0 for a free one: ratchet mcp --http 0",
+            hint="Choose another port, or let the system choose: ratchet mcp --http 0",
         ) from None
     path = f"/{secrets.token_urlsafe(24)}/mcp"
     app = server.streamable_http_app(streamable_http_path=path, host=HOST)

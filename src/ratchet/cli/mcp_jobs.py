@@ -1,4 +1,4 @@
-"""Commands that go on without the server that started them, and that any later server finds.
+"""Commands that outlive the server that started them; any later server finds them.
 
 What a job tells is kept in a file of the project's state folder. The process holds a lock on that
 file as long as it lives, so a job is never taken for another process with its number.
@@ -20,14 +20,14 @@ from typing import Any
 from ratchet._command_answer import INTERRUPTED, VARIABLE, CommandAnswer
 from ratchet._private_files import make_folder
 from ratchet.observe.project_paths import STATE_NAME, prepare_state
-from ratchet.server.command_process import STOP_S, OnLine, wait_for_end
+from ratchet.server.command_process import STOP_TIMEOUT_S, OnLine, wait_for_end
 from ratchet.types import Conflict
 
 _FLAGS = os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 class Job:
-    """The newest command of a name in a project.
+    """The newest command with a name in a project.
 
     Args:
         project: The project's folder.
@@ -40,11 +40,11 @@ class Job:
         self._file = project / STATE_NAME / "jobs" / f"{name}.jsonl"
         self._read = 0
         self.told = CommandAnswer()
-        """What it has told so far."""
+        """What it has reported so far."""
 
     @property
     def noun(self) -> str:
-        """What it is called in a sentence."""
+        """Its name in a sentence."""
         return {"improve": "improvement", "evaluate": "evaluation", "wire": "wiring"}[self.name]
 
     @property
@@ -68,7 +68,7 @@ class Job:
         return False
 
     def start(self, arguments: list[str]) -> None:
-        """Start it; its progress and its answer go to the file, what it prints goes nowhere.
+        """Start it; its progress and answer go to the file, and its output is discarded.
 
         Raises:
             Conflict: One is running.
@@ -82,7 +82,7 @@ class Job:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise Conflict(
-                    f"{'A' if self.name == 'wire' else 'An'} {self.noun} is running already.",
+                    f"{'A' if self.name == 'wire' else 'An'} {self.noun} is already running.",
                     hint=f"Wait for it with {self.name}_status, or stop it with"
                     f" {self.name}_cancel.",
                 ) from None
@@ -103,7 +103,7 @@ class Job:
             os.close(descriptor)
 
     def refresh(self) -> None:
-        """Read what it has told since."""
+        """Read what it has reported since the last call."""
         with contextlib.suppress(FileNotFoundError), self._file.open("rb") as file:
             file.seek(self._read)
             data = file.read()
@@ -111,7 +111,7 @@ class Job:
             self.told.feed(data)
 
     async def wait(self, seconds: float, on_line: OnLine | None = None) -> bool:
-        """Wait for its end at most so long, and tell its progress; return whether it has ended."""
+        """Wait for its end up to a time limit, and report progress; return whether it has ended."""
         return await wait_for_end(
             self.told, lambda: self.running, seconds, on_line, refresh=self.refresh
         )
@@ -124,11 +124,11 @@ class Job:
             return
         with contextlib.suppress(ProcessLookupError):
             os.kill(started["pid"], signal.SIGINT)
-        await self.wait(STOP_S)
+        await self.wait(STOP_TIMEOUT_S)
         # Itself, if it does not end; or what it started and left in its group.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(started["pid"], signal.SIGKILL)
-        await self.wait(STOP_S)
+        await self.wait(STOP_TIMEOUT_S)
         if not self.told.answered and self.told.error is None:
             # It was stopped before it could say so.
             self._note({"error": {"message": "Interrupted.", "code": INTERRUPTED}})

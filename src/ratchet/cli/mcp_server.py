@@ -37,15 +37,15 @@ simulated, before commit, ship or send is set to true, before rollback, and befo
 allowed. {DATA_NOTE}"""
 
 PathIn = Annotated[str, Field(description="Folder, relative to where the server was started")]
-Part = Annotated[str, Field(description="JSON Pointer to the part wanted, such as /prompts/0")]
-Offset = Annotated[int, Field(ge=0, description="Items or characters of `part` to pass over")]
-Wait = Annotated[float, Field(ge=0, le=600, description="Wait at most so many seconds for its end")]
+Part = Annotated[str, Field(description="JSON Pointer to the requested part, such as /prompts/0")]
+Offset = Annotated[int, Field(ge=0, description="Items or characters of `part` to skip")]
+Wait = Annotated[float, Field(ge=0, le=600, description="Maximum seconds to wait for it to end")]
 CommandIn = Annotated[
     list[str] | None,
     Field(description="Words of the command that runs the agent today, with one real input"),
 ]
-CandidateIn = Annotated[str, Field(description="source, best, or an id's start")]
-ReleaseIn = Annotated[str | None, Field(description="An id's start; by default the newest")]
+CandidateIn = Annotated[str, Field(description="source, best, or the start of an id")]
+ReleaseIn = Annotated[str | None, Field(description="Start of an id; by default the newest")]
 Answered = Annotated[CallToolResult, ToolAnswer]
 
 
@@ -62,7 +62,7 @@ def _hints(
 
 _READS = _hints(reads=True)
 _RUNS_CODE = _hints(destroys=True, open_world=True)
-"""The agent's code may do anything, where nothing contains it."""
+"""The agent's code may do anything unless it is contained."""
 _KINDS: dict[str, ToolAnnotations] = {
     **dict.fromkeys(("look", "doctor", "status", "traces", "show", "explain"), _READS),
     **dict.fromkeys(("wire_status", "improve_status", "evaluate_status"), _READS),
@@ -73,13 +73,13 @@ _KINDS: dict[str, ToolAnnotations] = {
     "ship": _hints(destroys=True, again=True, open_world=True),
     "rollback": _hints(destroys=True, open_world=True),
 }
-"""What each tool does to the world."""
+"""The hints of each tool: what it changes."""
 
 _OWN_WORDS = frozenset(
     {"doctor", "status", "explain", "improve", "improve_status", "undo"}
     | {"wire_cancel", "improve_cancel", "evaluate_cancel"}
 )
-"""Tools of whose data all texts are Ratchet's."""
+"""Tools whose data holds only Ratchet's own texts."""
 
 
 class Tools:
@@ -98,9 +98,9 @@ class Tools:
     async def look(
         self, ctx: Call, path: PathIn = ".", part: Part = "", offset: Offset = 0
     ) -> ToolAnswer:
-        """Say what a repository holds: frameworks, commands that may start the agent, texts that \
-read like prompts, tests, data files and names of secrets, each with file and line. Reads only; \
-runs and imports nothing, and opens no file of secrets."""
+        """Report what a repository holds: frameworks, commands that may start the agent, texts \
+that read like prompts, tests, data files and names of secrets, each with file and line. Only \
+reads; runs and imports nothing, and opens no secret file."""
         arguments = ["init", "--look", "--in", str(self._folder.inside(path))]
         return await self._commands.ask(ctx, arguments, part, offset)
 
@@ -108,45 +108,51 @@ runs and imports nothing, and opens no file of secrets."""
         self,
         ctx: Call,
         command: CommandIn = None,
-        stdin: Annotated[str | None, Field(description="What the command reads")] = None,
+        stdin: Annotated[
+            str | None, Field(description="Text for the command's standard input")
+        ] = None,
         serve: Annotated[
             str | None, Field(description="Command line that starts a service")
         ] = None,
-        url: Annotated[str | None, Field(description="Where the service takes a request")] = None,
+        url: Annotated[
+            str | None, Field(description="URL that the service takes requests at")
+        ] = None,
         data: Annotated[str | None, Field(description="Body of one real request")] = None,
         method: Annotated[str | None, Field(description="POST, or GET without data")] = None,
         inputs: Annotated[
             list[str] | None,
-            Field(description="Which of the given values are the task's input; else derived"),
+            Field(description="Which of the given values are the task's input; derived by default"),
         ] = None,
         allow: Annotated[
             list[str] | None,
             Field(description="Hosts, programs and folders for rollouts; ask the person first"),
         ] = None,
         simulated: Annotated[
-            bool, Field(description="A simulated model answers, and the run is contained")
+            bool, Field(description="Let a simulated model answer, and contain the run")
         ] = False,
         declare: Annotated[
-            bool, Field(description="Declare the prompts in the source, too")
+            bool, Field(description="Also declare the prompts in the source")
         ] = False,
         tests: Annotated[
             bool, Field(description="Run the project's tests before and after")
         ] = True,
         commit: Annotated[
-            bool, Field(description="Verify, and make the commit; else record and show a diff")
+            bool, Field(description="Verify and commit; otherwise record and show a diff")
         ] = False,
         branch: Annotated[str, Field(description="Name of the new branch")] = "ratchet/init",
         no_git: Annotated[
-            bool, Field(description="Write the files without git, where there is no repository")
+            bool, Field(description="Write the files without git, if there is no repository")
         ] = False,
-        timeout_s: Annotated[float, Field(gt=0, description="Of the recorded run")] = 600.0,
+        timeout_s: Annotated[
+            float, Field(gt=0, description="Time limit of the recorded run")
+        ] = 600.0,
         wait_s: Wait = 60.0,
         path: PathIn = ".",
     ) -> ToolAnswer:
         """Wire an agent by watching it run once. Give command, or url with data and perhaps \
-serve. It runs for real unless simulated is true, and what it calls, contacts and writes is \
-watched. Without commit that gives the diff; with it the wiring is verified, contained, and \
-committed on a new branch. It goes on after this call; wire_status waits for it."""
+serve. The agent runs for real unless simulated is true, and what it calls, contacts and writes \
+is watched. Without commit, the answer is the diff; with it, the wiring is verified, contained, \
+and committed on a new branch. The work continues after this call; wire_status waits for it."""
         folder = await anyio.to_thread.run_sync(self._folder.wired, path)
         if commit and not no_git:
             await anyio.to_thread.run_sync(self._folder.owns_git, folder)
@@ -168,13 +174,13 @@ committed on a new branch. It goes on after this call; wire_status waits for it.
         part: Part = "",
         offset: Offset = 0,
     ) -> ToolAnswer:
-        """Wait for the newest wiring, whichever session started it, and give its state or what \
+        """Wait for the newest wiring, whichever session started it, and return its state or what \
 was recorded, verified and written."""
         folder = await anyio.to_thread.run_sync(self._folder.wired, path)
         return await self._commands.wait(ctx, Job(folder, "wire"), wait_s, part, offset)
 
     async def wire_cancel(self, path: PathIn = ".") -> ToolAnswer:
-        """Stop the wiring that is under way; the folder is as it was."""
+        """Stop the running wiring; the folder is left as it was."""
         folder = await anyio.to_thread.run_sync(self._folder.wired, path)
         return await self._commands.cancel(Job(folder, "wire"))
 
@@ -183,13 +189,13 @@ was recorded, verified and written."""
         ctx: Call,
         path: PathIn = ".",
         commit: Annotated[
-            bool, Field(description="Take it back; else only say what would be")
+            bool, Field(description="Undo it; otherwise only say what would be done")
         ] = False,
         part: Part = "",
         offset: Offset = 0,
     ) -> ToolAnswer:
-        """Take a wiring back: by the revert of its commit, or by the stored originals. What was \
-edited since is kept and named. Says what would be done, unless commit is true."""
+        """Undo a wiring: by reverting its commit, or from the stored originals. Files edited \
+since are kept and listed. Says what would be done, unless commit is true."""
         folder = await anyio.to_thread.run_sync(self._folder.wired, path)
         if commit:
             await anyio.to_thread.run_sync(self._folder.owns_git, folder)
@@ -199,8 +205,9 @@ edited since is kept and named. Says what would be done, unless commit is true."
     async def doctor(
         self, ctx: Call, path: PathIn = ".", part: Part = "", offset: Offset = 0
     ) -> ToolAnswer:
-        """Say which files, modules and prompts that ratchet.toml names are not there, and which \
-models that the agent uses end, with the next step of each. Runs and changes nothing."""
+        """List the files, modules and prompts that ratchet.toml names and that do not exist, and \
+the agent's models that are retired or will be, each with the next step. Runs and changes \
+nothing."""
         folder = await anyio.to_thread.run_sync(self._folder.wired, path)
         arguments = ["doctor", "--", str(folder)]
         return await self._commands.ask(ctx, arguments, part, offset)
@@ -208,8 +215,8 @@ models that the agent uses end, with the next step of each. Runs and changes not
     async def status(
         self, ctx: Call, path: PathIn = ".", part: Part = "", offset: Offset = 0
     ) -> ToolAnswer:
-        """Say what is under way in a project, also what an earlier session or a person started, \
-how the newest run stands, and what the store holds."""
+        """Report what is running in a project, whoever started it, the state of the newest run, \
+and what the store holds."""
         project = await self._project(path)
         states = {name: state_of(Job(project, name)) for name in ("improve", "evaluate")}
         jobs = {
@@ -224,7 +231,7 @@ how the newest run stands, and what the store holds."""
     async def run(
         self,
         ctx: Call,
-        input: Annotated[str | None, Field(description="Text, or JSON in a text")] = None,
+        input: Annotated[str | None, Field(description="Text, or JSON as text")] = None,
         task: Annotated[str | None, Field(description="Id of a task of the task file")] = None,
         split: Literal["train", "val", "test", "all"] | None = None,
         limit: Annotated[int, Field(ge=1, le=200, description="Tasks, with split")] = 3,
@@ -247,19 +254,22 @@ id."""
         ctx: Call,
         split: Annotated[
             Literal["train", "val", "test", "all"],
-            Field(description="test is for proof: choosing a candidate by it invalidates it"),
+            Field(
+                description="test is for the proof: choosing a candidate by it invalidates the "
+                "proof"
+            ),
         ] = "val",
         candidates: Annotated[
-            list[str] | None, Field(description="source (the default), best, or an id's start")
+            list[str] | None, Field(description="source (the default), best, or the start of an id")
         ] = None,
-        limit: Annotated[int | None, Field(ge=1, description="At most so many tasks")] = None,
+        limit: Annotated[int | None, Field(ge=1, description="Maximum number of tasks")] = None,
         repeat: Annotated[int, Field(ge=1, le=100, description="Rollouts per task")] = 1,
-        fresh: Annotated[bool, Field(description="Run again what has a result already")] = False,
+        fresh: Annotated[bool, Field(description="Run again even if there is a result")] = False,
         wait_s: Wait = 20.0,
         path: PathIn = ".",
     ) -> ToolAnswer:
-        """Start running candidates on a split, for the mean score of each evaluator with its \
-interval; it goes on after this call, and evaluate_status waits for it."""
+        """Start running candidates on a split, to get the mean score of each evaluator with its \
+interval; the work continues after this call, and evaluate_status waits for it."""
         project = await self._project(path)
         arguments = ["eval", *_options(split=split, limit=limit, repeat=repeat, fresh=fresh)]
         arguments += _repeated("candidate", candidates)
@@ -273,13 +283,13 @@ interval; it goes on after this call, and evaluate_status waits for it."""
         part: Part = "",
         offset: Offset = 0,
     ) -> ToolAnswer:
-        """Wait for the newest evaluation, whichever session started it, and give its state or \
+        """Wait for the newest evaluation, whichever session started it, and return its state or \
 its means."""
         job = Job(await self._project(path), "evaluate")
         return await self._commands.wait(ctx, job, wait_s, part, offset)
 
     async def evaluate_cancel(self, path: PathIn = ".") -> ToolAnswer:
-        """Stop the evaluation that is under way. Its finished rollouts are kept."""
+        """Stop the running evaluation. Its finished rollouts are kept."""
         return await self._commands.cancel(Job(await self._project(path), "evaluate"))
 
     async def traces(
@@ -287,9 +297,9 @@ its means."""
         ctx: Call,
         agent: str | None = None,
         errors: Annotated[bool, Field(description="Only traces with errors")] = False,
-        since: Annotated[str | None, Field(description="Such as 1h, 2d, or a date")] = None,
+        since: Annotated[str | None, Field(description="For example 1h, 2d, or a date")] = None,
         feedback: Annotated[bool, Field(description="Only traces with feedback")] = False,
-        rollouts: Annotated[bool, Field(description="Also traces of rollouts")] = False,
+        rollouts: Annotated[bool, Field(description="Include traces of rollouts")] = False,
         sort: Literal["newest", "slowest", "costliest"] = "newest",
         limit: Annotated[int, Field(ge=1, le=200)] = 20,
         path: PathIn = ".",
@@ -306,7 +316,7 @@ ran."""
     async def show(
         self,
         ctx: Call,
-        id: Annotated[str, Field(description="The start is enough")],
+        id: Annotated[str, Field(description="An id, or its start")],
         path: PathIn = ".",
         part: Part = "",
         offset: Offset = 0,
@@ -337,8 +347,8 @@ change it."""
         part: Part = "",
         offset: Offset = 0,
     ) -> ToolAnswer:
-        """Compare two candidates; from source, with the patch of the files. Imports the agent's \
-code, and changes nothing by itself."""
+        """Compare two candidates; with source, also as a patch of the files. Imports the agent's \
+code, and itself changes nothing."""
         project = await self._project(path)
         return await self._commands.ask(
             ctx, ["diff", "--", before, after], part, offset, project=project
@@ -347,7 +357,7 @@ code, and changes nothing by itself."""
     async def releases(
         self, ctx: Call, path: PathIn = ".", part: Part = "", offset: Offset = 0
     ) -> ToolAnswer:
-        """List releases, with their state in the repository and at the forge, which is asked."""
+        """List releases with their state in the repository and at the forge, which is queried."""
         project = await self._project(path, sends=True)
         return await self._commands.ask(ctx, ["releases", "-C", str(project)], part, offset)
 
@@ -356,7 +366,8 @@ code, and changes nothing by itself."""
         ctx: Call,
         release: ReleaseIn = None,
         send: Annotated[
-            bool, Field(description="Push the branch and open the request; else show both")
+            bool,
+            Field(description="Push the branch and open the pull request; otherwise show both"),
         ] = False,
         draft: Annotated[
             bool, Field(description="Propose what was not proved, as a draft for people")
@@ -366,7 +377,7 @@ code, and changes nothing by itself."""
         offset: Offset = 0,
     ) -> ToolAnswer:
         """Push the branch of a release and open its pull request. Shows what would be sent, \
-unless send is true. A request that is open is brought up to date."""
+unless send is true. An open pull request is updated."""
         project = await self._project(path, sends=True)
         await anyio.to_thread.run_sync(self._folder.owns_git, project)
         arguments = ["ship", *([] if send else ["--dry-run"]), *_options(draft=draft)]
@@ -376,8 +387,8 @@ unless send is true. A request that is open is brought up to date."""
     async def rollback(
         self, ctx: Call, release: ReleaseIn = None, path: PathIn = "."
     ) -> ToolAnswer:
-        """Undo a release: its branch is deleted, or if it was merged a branch that reverts it is \
-made and proposed. The commit's hash is given, so that nothing is lost."""
+        """Undo a release: delete its branch, or, if it was merged, make and propose a branch \
+that reverts it. Returns the commit's hash, so nothing is lost."""
         project = await self._project(path, sends=True)
         await anyio.to_thread.run_sync(self._folder.owns_git, project)
         arguments = ["rollback", "--", *([release] if release else [])]
@@ -388,19 +399,19 @@ made and proposed. The commit's hash is given, so that nothing is lost."""
         ctx: Call,
         rollouts: Annotated[
             int | None,
-            Field(ge=1, description="At most so many in all: baseline, learning and proof"),
+            Field(ge=1, description="Maximum in all: baseline, learning and proof"),
         ] = None,
         seconds: Annotated[
-            float | None, Field(ge=1, description="Of learning; lowers the budget")
+            float | None, Field(ge=1, description="Time for learning; can only lower the budget")
         ] = None,
         seed: Annotated[int | None, Field(ge=0)] = None,
         algorithm: str | None = None,
-        ship: Annotated[bool, Field(description="Make the branch of a proved change")] = False,
+        ship: Annotated[bool, Field(description="Make a branch of a proved change")] = False,
         wait_s: Wait = 20.0,
         path: PathIn = ".",
     ) -> ToolAnswer:
-        """Start learning a better candidate and proving it on held-out tasks; it goes on after \
-this call and after this session, and improve_status waits for it. The budget is that of \
+        """Start learning a better candidate and proving it on held-out tasks; the work continues \
+after this call and after this session, and improve_status waits for it. The budget is that of \
 ratchet.toml; rollouts and seconds only lower it. Nothing is shipped unless ship is true. After a \
 stop, the same call continues."""
         project = await self._project(path)
@@ -421,14 +432,13 @@ stop, the same call continues."""
         part: Part = "",
         offset: Offset = 0,
     ) -> ToolAnswer:
-        """Wait for the newest improvement, whichever session started it, and give its state or \
+        """Wait for the newest improvement, whichever session started it, and return its state or \
 outcome."""
         job = Job(await self._project(path), "improve")
         return await self._commands.wait(ctx, job, wait_s, part, offset)
 
     async def improve_cancel(self, path: PathIn = ".") -> ToolAnswer:
-        """Stop the improvement that is under way. Its finished work is saved; improve continues \
-it."""
+        """Stop the running improvement. Its finished work is saved; improve continues it."""
         return await self._commands.cancel(Job(await self._project(path), "improve"))
 
     async def _project(self, path: str, *, sends: bool = False) -> Path:
@@ -442,7 +452,7 @@ it."""
     def _bounded(
         self, name: str, tool: Callable[..., Awaitable[ToolAnswer]]
     ) -> Callable[..., Awaitable[CallToolResult]]:
-        """The tool with errors as sentences for a reader who has tools."""
+        """The tool, with errors rewritten for a reader who has tools."""
 
         @functools.wraps(tool)
         async def call(*args: Any, **kwargs: Any) -> CallToolResult:
@@ -459,7 +469,7 @@ it."""
             except Exception as error:
                 _log.exception("The tool %s failed", name)
                 what = f"Ratchet itself failed: {type(error).__name__}: {error}"
-                return refusal(f"{what}\nPlease report it, with what you did.")
+                return refusal(f"{what}\nPlease report it, and say what you did.")
             answered.problem = self._hints.text(answered.problem, name)
             if name in _OWN_WORDS:
                 answered.data = self._hints.data(answered.data, name)
@@ -522,7 +532,7 @@ def _repeated(name: str, values: list[str] | None) -> list[str]:
 
 
 def _check_lowers(project: Path, seconds: float) -> None:
-    """Refuse a time that is longer than the project's own.
+    """Refuse a time longer than the project's budget.
 
     Raises:
         InputError: It is.
@@ -532,6 +542,6 @@ def _check_lowers(project: Path, seconds: float) -> None:
     limit = project_in(project).config.improve.budget.seconds
     if limit is not None and seconds > limit:
         raise InputError(
-            f"seconds is at most {limit:g}, by [improve.budget] in ratchet.toml.",
+            f"seconds may be at most {limit:g}, the limit of [improve.budget] in ratchet.toml.",
             hint="Ask the person to raise it there.",
         )

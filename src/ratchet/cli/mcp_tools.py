@@ -1,4 +1,4 @@
-"""Tools that take their arguments as the schema says, and refuse all others by name."""
+"""Tools that accept only the arguments in their schema, and name any other in the error."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ratchet.cli.mcp_answers import clipped, refusal
 
 _MOST_NAME = 80
 _MOST_BYTES = 100_000
-"""Of one argument; Linux takes 131,072."""
+"""Maximum size of an argument; Linux allows 131,072 bytes."""
 
 
 class StrictTool(Tool):
@@ -25,7 +25,7 @@ class StrictTool(Tool):
     def of(
         cls, function: Callable[..., Awaitable[CallToolResult]], annotations: ToolAnnotations
     ) -> StrictTool:
-        """A tool of a function with annotated parameters."""
+        """A tool made from a function with annotated parameters."""
         strict_tool = cls.from_function(function, annotations=annotations)
         loose = strict_tool.fn_metadata.arg_model
         strict: Any = type(loose.__name__, (loose,), {"model_config": _STRICT})
@@ -38,7 +38,7 @@ class StrictTool(Tool):
     async def run(
         self, arguments: dict[str, Any], context: Context[Any, Any], convert_result: bool = False
     ) -> Any:
-        """Run the tool, unless an argument is unknown, missing, of another type or no text."""
+        """Run the tool, unless an argument is unknown, missing, of the wrong type or invalid."""
         for name, value in arguments.items():
             if wrong := _unusable(value):
                 return refusal(f"{clipped(name, _MOST_NAME)} {wrong}")
@@ -80,15 +80,15 @@ def _unusable(value: Any) -> str:
         if not isinstance(text, str):
             continue
         if "\0" in text:
-            return "holds a NUL character, which no argument of a command may."
+            return "holds a NUL character, which a command's argument cannot hold."
         try:
             size = len(text.encode())
         except UnicodeEncodeError:
-            return "holds half of a surrogate pair, which is no text."
+            return "holds half of a surrogate pair, which is not valid text."
         if size > _MOST_BYTES:
             return (
-                f"is too long: {size:,} bytes of {_MOST_BYTES:,}. A larger input can stand in the"
-                " task file, and be run as a task."
+                f"is too long: {size:,} bytes; the limit is {_MOST_BYTES:,}. Put a larger input "
+                "into the task file, and run it as a task."
             )
     return ""
 

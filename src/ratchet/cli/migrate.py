@@ -1,4 +1,4 @@
-"""`ratchet migrate`: move an agent to another model, once that is proved no worse."""
+"""`ratchet migrate`: move an agent to another model once it is proved no worse."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 from ratchet.autopilot import Project
 from ratchet.autopilot.agent_model import agent_model, in_thread
 from ratchet.autopilot.agent_section import AgentModelSection
-from ratchet.autopilot.asked_models import TASKS, asked_models, only_model
+from ratchet.autopilot.asked_models import MAX_TASKS_RUN, asked_models, only_model
 from ratchet.autopilot.config import Config
 from ratchet.autopilot.project_evaluators import objective_of, project_evaluators
 from ratchet.autopilot.project_tasks import project_dataset
@@ -48,7 +48,7 @@ def migrate(
     folder: Folder = Path("."),
     old: Annotated[
         str | None,
-        typer.Option("--from", help="The model to move from, where the agent uses several."),
+        typer.Option("--from", help="The model to move from, if the agent uses several."),
     ] = None,
     margin: Annotated[
         float | None,
@@ -70,7 +70,7 @@ def migrate(
     skip_bad: SkipBad = False,
     json: Json = False,
 ) -> None:
-    """Move the agent to another model, once the new one is proved to be no worse.
+    """Move the agent to another model once it is proved no worse.
 
     The new model gets the old prompts first. Where it scores lower, the prompts are learned for it.
     Then both run on tasks that learning never saw: the change is shipped if the new model scores
@@ -127,13 +127,13 @@ def _moving(
         if old is not None and old not in models:
             raise InputError(
                 f"The agent's calls name {', '.join(models)}, and not {old}.",
-                hint=f"It was run on {counted(TASKS, 'train task')}. Where others would show it,"
-                " name it in ratchet.toml:"
+                hint=f"It was run on {counted(MAX_TASKS_RUN, 'train task')}. Where others would"
+                " show it, name it in ratchet.toml:"
                 f'\n\n[[agent.models]]\nmodel = "{old}"\nchoices = ["{to}"]\n',
             )
         old = old or only_model(models)
         if old == to:
-            raise InputError(f"The agent uses {to} already.")
+            raise InputError(f"The agent already uses {to}.")
         asked = AgentModelSection(name="model", model=old, choices=(to,))
         config = _with_models(config, (*config.agent.models, asked))
     else:
@@ -149,7 +149,7 @@ def _moving(
 
 
 def _check_price(project: Project, to: str) -> None:
-    """Check that the cost of the new model can be known, where it has to be.
+    """Check that the price of the new model is known if a guardrail needs it.
 
     Raises:
         ConfigError: It cannot, and the guardrail on cost would refuse the move at the end.
@@ -161,10 +161,11 @@ def _check_price(project: Project, to: str) -> None:
     call = ModelCall(model=to, input_tokens=1_000, output_tokens=1_000)
     if guards_cost and not is_local and price(call) is None:
         raise ConfigError(
-            f"The price of {to} is unknown, so the guardrail on cost could not be proved to hold,"
-            " and nothing would ship.",
+            f"The price of {to} is unknown: without it the cost guardrail cannot be proved, and "
+            "nothing would ship.",
             hint=f'Set it, in dollars per million tokens:\n\n[prices."{to}"]\ninput = …\n'
-            'output = …\n\nOr leave cost out:\n\n[[guardrails]]\nmetric = "cost"\noff = true\n',
+            'output = …\n\nOr turn the guardrail off:\n\n[[guardrails]]\nmetric = "cost"\n'
+            "off = true\n",
         )
 
 
@@ -174,7 +175,7 @@ def _with_models(config: Config, sections: tuple[AgentModelSection, ...]) -> Con
 
 
 async def _asked(project: Project, skip_bad: bool, quiet: bool) -> Counter[str]:
-    """Number of the agent's calls by the model that they name."""
+    """Number of the agent's calls, by model."""
 
     def say(sentence: str) -> None:
         (err if quiet else out).print(sentence, markup=False)
@@ -184,5 +185,5 @@ async def _asked(project: Project, skip_bad: bool, quiet: bool) -> Counter[str]:
             dataset, _ = project_dataset(project, skip_bad=skip_bad, store=store)
             agent = project.load_agent()
             models = await asked_models(project, store, agent, dataset, say)
-    say(f"It asks for {', '.join(models)}.")
+    say(f"The agent calls {', '.join(models)}.")
     return models

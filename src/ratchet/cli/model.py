@@ -1,4 +1,4 @@
-"""`ratchet model`: serve a language model on this machine, by llama.cpp or with open weights."""
+"""`ratchet model`: serve a language model on this machine, with llama.cpp or PyTorch."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from ratchet.cli.fetched_model import find_with_bar
 from ratchet.cli.model_list import list_models
 from ratchet.models import LocalModel
 from ratchet.models.box import BOX
-from ratchet.models.capacity import LONG_CONTEXT, SLOTS
+from ratchet.models.capacity import LONG_CONTEXT_TOKENS, MAX_SLOTS
 from ratchet.models.model_file import boxed_name
 from ratchet.models.policy import PolicyServer
 from ratchet.models.policy.base import find_base, fingerprint, require_train
-from ratchet.models.policy.serving import SLOTS as TRAINABLE_SLOTS
+from ratchet.models.policy.serving import DEFAULT_SLOTS
 from ratchet.observe.project_paths import STATE_NAME, folder_with_config
 from ratchet.types import ConfigError
 from ratchet.types.wording import counted
@@ -33,28 +33,28 @@ def model(
         str | None,
         typer.Argument(
             metavar="[NAME|PATH]",
-            help="A model's name, a file in the GGUF format, or a folder in that of Hugging Face;"
-            " without it, the names are listed.",
+            help="A model's name, a GGUF file, or a folder in Hugging Face format; without it, "
+            "list the names.",
         ),
     ] = None,
     port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port on 127.0.0.1; 0 takes a free one.")
+        int, typer.Option(min=0, max=65535, help="Port on 127.0.0.1; 0 picks a free one.")
     ] = 8766,
     slots: Annotated[
         int | None,
         typer.Option(
             min=1,
             max=256,
-            help="Conversations at once; further requests wait. By default as many as the memory"
-            f" allows, up to {SLOTS}; {TRAINABLE_SLOTS} with open weights.",
+            help="Conversations at once; further requests wait. By default as many as memory "
+            f"allows, up to {MAX_SLOTS}; {DEFAULT_SLOTS} with PyTorch.",
         ),
     ] = None,
     context: Annotated[
         int | None,
         typer.Option(
             min=256,
-            help="Tokens of a conversation; by default as many as the memory and the model allow,"
-            f" up to {LONG_CONTEXT}.",
+            help="Tokens of a conversation; by default as many as memory and the model allow, up "
+            f"to {LONG_CONTEXT_TOKENS}.",
         ),
     ] = None,
     threads: Annotated[
@@ -65,28 +65,26 @@ def model(
         bool,
         typer.Option(
             "--trainable",
-            help="Serve the weights by PyTorch, with adapters and token ids; folders always are.",
+            help="Serve with PyTorch, with adapters and token ids; always the case for folders.",
         ),
     ] = False,
     adapter: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME=PATH",
-            help="A LoRA adapter's folder, and the model's name that it answers to; repeatable.",
+            help="A LoRA adapter's folder, and the model name to serve it under; repeatable.",
         ),
     ] = None,
     deterministic: Annotated[
         bool,
         typer.Option(
             "--deterministic",
-            help="With open weights: the same answer bit for bit, whatever else is asked.",
+            help="With PyTorch: bit-identical answers, whatever other requests are served.",
         ),
     ] = False,
-    device: Annotated[
-        str, typer.Option(help="With open weights: PyTorch's name of a device.")
-    ] = "cpu",
+    device: Annotated[str, typer.Option(help="With PyTorch: the name of a device.")] = "cpu",
     fetch: Annotated[
-        bool, typer.Option("--fetch", help="Only fetch the model, if it is missing.")
+        bool, typer.Option("--fetch", help="Fetch the model if it is missing, and exit.")
     ] = False,
     json: Json = False,
 ) -> None:
@@ -116,7 +114,7 @@ def model(
     if name is None:
         if fetch:
             raise ConfigError(
-                "--fetch fetches a model, and none is named.",
+                "--fetch needs the name of a model.",
                 hint=f"Name one of the box: {', '.join(BOX)}.",
             )
         list_models(json)
@@ -125,7 +123,7 @@ def model(
     if not open_weights and (deterministic or device != "cpu"):
         option = "--deterministic" if deterministic else "--device"
         raise ConfigError(
-            f"{option} is for open weights, and {name} is served by llama.cpp.",
+            f"{option} needs PyTorch, and {name} is served by llama.cpp.",
             hint="Add --trainable.",
         )
     adapters = _adapters(adapter or [])
@@ -148,7 +146,8 @@ def model(
             err.print(f"Serving {len(local)} trained adapters of {trained}.", markup=False)
     elif trained is not None and not json:
         err.print(
-            f"The trained adapters in {trained} are not served; --trainable does so.", markup=False
+            f"The trained adapters in {trained} are not served. To serve them, add --trainable.",
+            markup=False,
         )
     signal.signal(signal.SIGTERM, _stop)
     try:
@@ -157,7 +156,7 @@ def model(
                 name,
                 adapters=adapters,
                 port=port,
-                slots=slots or TRAINABLE_SLOTS,
+                slots=slots or DEFAULT_SLOTS,
                 context=context,
                 threads=threads,
                 device=device,
@@ -174,7 +173,7 @@ def model(
                     policy.name,
                     policy.pid,
                     json,
-                    f"{slots or TRAINABLE_SLOTS} conversations at once, each of at most {most}",
+                    f"{slots or DEFAULT_SLOTS} conversations at once, each of at most {most}",
                 )
                 policy.wait()
         else:
@@ -202,7 +201,7 @@ def _trained_adapters() -> Path | None:
 
 
 def _adapters(options: list[str]) -> dict[str, str]:
-    """Folders by name, of `--adapter NAME=PATH`."""
+    """Adapter folders by name, from `--adapter NAME=PATH`."""
     folders = {}
     for option in options:
         name, equals, path = option.partition("=")

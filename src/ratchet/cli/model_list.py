@@ -1,4 +1,4 @@
-"""The list of `ratchet model`: models in the box, and those in the caches of other programs."""
+"""Lists models for `ratchet model`: those with a name, and those in other programs' caches."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def list_models(json: bool) -> None:
         return
     rows = table("model", "size", "where", right=("size",))
     for model in boxed:
-        where = display_path(model["path"]) if model["path"] else "fetched when it is named"
+        where = display_path(model["path"]) if model["path"] else "fetched on first use"
         rows.add_row(model["name"], as_megabytes(model["bytes"]), where)
     for model in cached:
         rows.add_row(

@@ -27,7 +27,7 @@ def find_dataset(project: Project, store: Store, name: str) -> Dataset:
 
 
 def how_to_use(project: Project, dataset: Dataset) -> str:
-    """Sentence on what the next `ratchet improve` does with a version that a command has made."""
+    """Sentence on whether the next `ratchet improve` uses a version that a command has made."""
     tasks = project.config.tasks
     current = tasks.dataset if tasks.dataset is not None else Path(tasks.file).stem
     if current == dataset.name:

@@ -10,7 +10,7 @@ from ratchet.learn import Proposal
 
 
 def best_so_far(proposals: Sequence[Proposal]) -> list[float]:
-    """Best value up to each candidate, among those not pruned early."""
+    """Best value up to each candidate, without those that were pruned early."""
     best: list[float] = []
     for proposal in proposals:
         candidates = [] if proposal.pruned else [proposal.value]
@@ -44,8 +44,7 @@ def text_plot(
 def png_plot(
     proposals: Sequence[Proposal], metric: str, path: Path, *, baseline: float | None = None
 ) -> None:
-    """Write the plot as a PNG: candidates by how far they were evaluated, the best so far, the
-    baseline.
+    """Write the plot as a PNG: candidates, the best so far, and the baseline.
 
     One panel over rollouts, and one over dollars when any were spent.
     """
@@ -84,8 +83,8 @@ def _panel(
     baseline: float | None,
 ) -> None:
     for pruned, size, color, label in (
-        (True, 14, "#b9c0c8", "given up early (a subset of the tasks)"),
-        (False, 20, "#3b7dd8", "tried on all its tasks"),
+        (True, 14, "#b9c0c8", "stopped early (on some of its tasks)"),
+        (False, 20, "#3b7dd8", "run on all its tasks"),
     ):
         some = [p for p in proposals if p.pruned is pruned]
         axes.scatter(

@@ -14,9 +14,9 @@ from rich.text import Text
 
 from ratchet.autopilot.live_scores import live_scores
 from ratchet.autopilot.problem_names import name_problems, unnamed
-from ratchet.autopilot.problem_readings import MOST, ask_coach, problems_coach
+from ratchet.autopilot.problem_readings import MAX_TRACES_READ, ask_coach, problems_coach
 from ratchet.autopilot.problem_reports import DAYS, reports
-from ratchet.autopilot.problem_scan import LOW, Scanned, scan
+from ratchet.autopilot.problem_scan import LOW_SCORE, Scanned, scan
 from ratchet.autopilot.problem_work import find_problem
 from ratchet.autopilot.pull_requests import refresh_releases
 from ratchet.cli.console import (
@@ -37,7 +37,6 @@ from ratchet.cli.errors import err
 from ratchet.cli.keys import StoreUrl, open_store
 from ratchet.observe.project_paths import folder_with_config
 from ratchet.store import Store
-from ratchet.store.problems import DAY_S
 from ratchet.types import (
     NEEDS_WORK,
     Conflict,
@@ -47,12 +46,13 @@ from ratchet.types import (
     ProblemReport,
     ProblemState,
 )
+from ratchet.types.cycle import DAY_S
 from ratchet.types.wording import counted
 
-problems = typer.Typer(help="Find what goes wrong with the agent in live traffic, worst first.")
+problems = typer.Typer(help="Find the agent's problems in live traffic, worst first.")
 
-SHOWN = 20
-EXAMPLES = 5
+DEFAULT_PROBLEMS_SHOWN = 20
+DEFAULT_TRACES_SHOWN = 5
 
 KIND_WORDS = {
     "error": "error",
@@ -68,23 +68,25 @@ KIND_WORDS = {
 _BARS = "▁▂▃▄▅▆▇█"
 
 Id = Annotated[str, typer.Argument(metavar="ID", help="Start of the problem's id.")]
-Why = Annotated[str, typer.Option("--reason", help="Why, for those who read it later.")]
+Why = Annotated[str, typer.Option("--reason", help="The reason, for later readers.")]
 
 
 @problems.callback(invoke_without_command=True)
 def list_(
     context: typer.Context,
-    agent: Annotated[str | None, typer.Option(help="Only of this agent.")] = None,
+    agent: Annotated[str | None, typer.Option(help="Only problems of this agent.")] = None,
     state: Annotated[
         Literal["open", "learning", "proposed", "fixed", "returned", "ignored", "all"] | None,
-        typer.Option(help="Only in this state; by default all but those fixed or ignored."),
+        typer.Option(
+            help="Only problems in this state; by default all that are not fixed or ignored."
+        ),
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1_000)] = SHOWN,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1_000)] = DEFAULT_PROBLEMS_SHOWN,
     folder: Folder = Path("."),
     store: StoreUrl = None,
     json: Json = False,
 ) -> None:
-    """Find what goes wrong with the agent in live traffic, worst first.
+    """Find the agent's problems in live traffic, worst first.
 
     New traces are looked through first. A problem is a kind of failure: errors, low scores,
     complaints, refusals, loops and the like that resemble one another. It keeps its id, and its
@@ -139,7 +141,7 @@ def list_(
 
 
 def _scan(opened: Store, folder: Path, url: str | None, now: float) -> Scanned:
-    """Look through new traces, telling of it when it takes long."""
+    """Look through new traces, and print progress if that takes long."""
     began = time.monotonic()
     told = 0.0
 
@@ -149,28 +151,32 @@ def _scan(opened: Store, folder: Path, url: str | None, now: float) -> Scanned:
             told = time.monotonic()
             err.print(f"Looking through new traces: {traces} so far.", style="dim")
 
-    score, low_score = None, LOW
+    score, low_score = None, LOW_SCORE
     if url is None and folder_with_config(folder) is not None:
         project = project_in(folder)
         score, low_score = live_scores(project, opened)
         if opened.problems.list(state="proposed"):  # merged meanwhile, or closed
             _, unread = refresh_releases(project, opened)
             for sentence in unread:
-                err.print(f"Pull requests are as last read: {sentence}", markup=False)
+                err.print(
+                    f"The state of pull requests is the last one read: {sentence}", markup=False
+                )
     scanned = asyncio.run(scan(opened, now=now, score=score, low_score=low_score, on_page=on_page))
     if scanned.elsewhere:
         err.print(
-            "Another process is looking through new traces: this is what was found before.",
+            "Another process is reading new traces; these are the problems found before.",
             style="dim",
         )
     return scanned
 
 
 def _print_loose(loose: int, unread: int) -> None:
-    """Say how many failing traces are in no problem, and how many a coach has not read."""
+    """Print how many failing traces belong to no problem, and how many the coach has not read."""
     if loose:
         verb = "is" if loose == 1 else "are"
-        out.print(f"{counted(loose, 'failing trace')} {verb} in no problem yet.", style="dim")
+        out.print(
+            f"{counted(loose, 'failing trace')} {verb} not part of a problem yet.", style="dim"
+        )
     if unread:
         out.print(
             f"The coach can read {counted(unread, 'failing trace')} and say what went wrong:"
@@ -229,12 +235,14 @@ def trend(days: Sequence[int]) -> str:
 @problems.command()
 def show(
     problem: Id,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Most traces.")] = EXAMPLES,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", min=1, help="Most traces.")
+    ] = DEFAULT_TRACES_SHOWN,
     folder: Folder = Path("."),
     store: StoreUrl = None,
     json: Json = False,
 ) -> None:
-    """Show a problem: what fails, in which traces, and what became of it.
+    """Show a problem: what fails, in which traces, and what was done about it.
 
     Examples:
 
@@ -316,14 +324,14 @@ def _print_next(found: Problem, works: bool) -> None:
     steps = {
         "open": f"Work on it: ratchet improve --problem {id}. Leave it: ratchet problems ignore"
         f" {id} --reason …",
-        "learning": "A run works on it: ratchet status."
+        "learning": "A run is working on it: ratchet status."
         if works
-        else f"Its run was interrupted, and nothing works on it. Go on: ratchet improve --problem"
-        f" {id}.",
-        "proposed": "Look at what is proposed, then merge or close it; ratchet problems sees which."
-        f" Try another: ratchet improve --problem {id}.",
-        "fixed": f"It returns if it occurs again. Not fixed: ratchet problems reopen {id}.",
-        "ignored": f"Open it again: ratchet problems reopen {id}.",
+        else f"Its run was interrupted. Continue: ratchet improve --problem {id}.",
+        "proposed": "Review the pull request, then merge or close it; ratchet problems notices "
+        f"which. Try another change: ratchet improve --problem {id}.",
+        "fixed": f"It returns if it occurs again. If it is not fixed: ratchet problems reopen "
+        f"{id}.",
+        "ignored": f"Reopen it: ratchet problems reopen {id}.",
     }
     out.print()
     out.print(
@@ -333,12 +341,14 @@ def _print_next(found: Problem, works: bool) -> None:
 
 @problems.command()
 def read(
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Most traces.")] = MOST,
-    agent: Annotated[str | None, typer.Option(help="Only of this agent.")] = None,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", min=1, help="Most traces.")
+    ] = MAX_TRACES_READ,
+    agent: Annotated[str | None, typer.Option(help="Only problems of this agent.")] = None,
     folder: Folder = Path("."),
     json: Json = False,
 ) -> None:
-    """Let the coach read failing traces and say what went wrong, ten a request.
+    """Have the coach read failing traces and say what went wrong, ten a request.
 
     What it says decides which traces are one problem. Each trace is read once. Then it names those
     of the worst ten problems that it has not named.
@@ -377,13 +387,13 @@ def name(
         list[str] | None,
         typer.Argument(
             metavar="[ID]...",
-            help="Starts of ids; by default those of the worst ten it did not name.",
+            help="Starts of ids; by default the ten worst problems that the coach has not named.",
         ),
     ] = None,
     folder: Folder = Path("."),
     json: Json = False,
 ) -> None:
-    """Let the coach write the titles: one request for ten problems.
+    """Have the coach write the titles, ten problems a request.
 
     Examples:
 
@@ -405,7 +415,7 @@ def name(
         print_json({"problems": named})
         return
     if not wanted:
-        out.print("There is no problem to name: ratchet problems looks for some.")
+        out.print("There is no problem to name. Look for problems: ratchet problems")
     for problem in named:
         out.print(f"{problem.id[:6]}  {problem.title}", markup=False)
 
@@ -435,7 +445,7 @@ def reopen(
     store: StoreUrl = None,
     json: Json = False,
 ) -> None:
-    """Open a problem again that was ignored, or said to be fixed.
+    """Reopen a problem that was ignored or marked as fixed.
 
     Examples:
 
@@ -452,7 +462,7 @@ def fixed(
     store: StoreUrl = None,
     json: Json = False,
 ) -> None:
-    """Say that a problem was fixed by other means. When it occurs again, it returns.
+    """Mark a problem as fixed by other means. It returns if it occurs again.
 
     Examples:
 
@@ -470,7 +480,7 @@ def _decide(
     with open_store(folder, store, must_exist=True) as opened:
         found = find_problem(opened, prefix)
         if found.state == state:
-            raise Conflict(f"Problem {found.id[:6]} is {state} already: {found.reason}")
+            raise Conflict(f"Problem {found.id[:6]} is already {state}: {found.reason}")
         fields = {"fixed_at": now} if state == "fixed" else {}
         changed = opened.problems.change(
             found.id, state, reason=reason, now=now, by=getpass.getuser(), **fields

@@ -41,11 +41,12 @@ TITLES: dict[Stage, str] = {
     "ship": "Ship: patch, tests, branch",
 }
 
-SHOWN = 6
-"""Candidates in the live tree, so that it does not fill the screen."""
+MAX_CANDIDATES_SHOWN = 6
+"""Candidates shown in the live tree, which should not fill the screen."""
 
 PLAIN_EVERY_S = 10.0 if TELLER is None else 1.0
-"""Interval of progress lines, in seconds, where output is not a terminal; a program shows one."""
+"""Interval of progress lines, in seconds, when the output is not a terminal; a program may show
+each."""
 
 
 class TerminalWatcher(Watcher):
@@ -70,7 +71,7 @@ class TerminalWatcher(Watcher):
         self._run: Run | None = None
         self._waits = ""
         self._printed: dict[tuple[str, float], float] = {}
-        """Seconds that each wait had lasted when it was last printed."""
+        """Seconds that each wait had lasted when last printed."""
         self._live = Live(
             get_renderable=self._view, console=console, transient=True, refresh_per_second=4
         )
@@ -99,7 +100,7 @@ class TerminalWatcher(Watcher):
         self._console.print(f"  {text}", style="dim", markup=False)
 
     def waits(self, waits: Sequence[LongWait], now: float) -> None:
-        """Show what is awaited under the bar; elsewhere print it, each time twice as late."""
+        """Show what is awaited under the bar; without a terminal, print it ever more rarely."""
         self._waits = "; ".join(wait.sentence(now) for wait in waits)
         if self._console.is_terminal:
             return
@@ -125,7 +126,7 @@ class TerminalWatcher(Watcher):
         self._note = ""
 
     def expects(self, rollouts: int) -> None:
-        """Start a bar of that length in place of the last one; an indeterminate one for 0."""
+        """Replace the bar by one of this length; indeterminate for 0."""
         if self._bar is not None:
             self._progress.remove_task(self._bar)
         self._seen.clear()
@@ -149,7 +150,7 @@ class TerminalWatcher(Watcher):
         )
 
     def proposal(self, proposal: Proposal) -> None:
-        """Update the best so far and the tree of candidates."""
+        """Update the best candidate and the tree."""
         self._proposals.append(proposal)
         spent = ""
         if proposal.coach_calls:
@@ -183,7 +184,7 @@ class TerminalWatcher(Watcher):
             line.append(short(best.candidate_id), "bold green")
             line.append(f": {score_text(best)}{spent}")
             lines.append(line)
-        lines.append(Padding(lineage.tree(SHOWN, reasons=False), (0, 0, 0, 2)))
+        lines.append(Padding(lineage.tree(MAX_CANDIDATES_SHOWN, reasons=False), (0, 0, 0, 2)))
         return Group(*lines)
 
     def pair(self, comparison: Comparison, total: int) -> None:
@@ -200,7 +201,7 @@ class TerminalWatcher(Watcher):
         self._console.print(f"  {decision.sentence}", style=style, markup=False)
 
     def released(self, release: Release) -> None:
-        """Print where it is."""
+        """Print where the release is."""
         if release.agent:
             self._console.print(f"  active at the gateway for [bold]{release.agent}[/]")
             return

@@ -1,4 +1,4 @@
-"""The server of a project while one of its commands runs, for agents in any language."""
+"""The server of a project during one of its commands, for agents in any language."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 KEY_VARIABLE = "RATCHET_LOCAL_MODEL_KEY"
 """Variable of the server's environment, not of this process, with the local model's key."""
 
-ANSWER_S = 5.0
-"""Seconds that a server may take to answer."""
+ANSWER_TIMEOUT_S = 5.0
 
 
 @asynccontextmanager
@@ -73,7 +72,7 @@ async def project_server(project: Project) -> AsyncIterator[str]:
 
 
 async def _running(project: Project, host: str, port: int) -> str:
-    """URL of the server that runs at an address; empty if nothing does.
+    """URL of the server running at an address; empty if there is none.
 
     Raises:
         ConfigError: What runs there is no server of this project's store.
@@ -83,7 +82,9 @@ async def _running(project: Project, host: str, port: int) -> str:
     url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
     try:
         plain = without_certificates()
-        async with httpx2.AsyncClient(trust_env=False, timeout=ANSWER_S, verify=plain) as client:
+        async with httpx2.AsyncClient(
+            trust_env=False, timeout=ANSWER_TIMEOUT_S, verify=plain
+        ) as client:
             health = (await client.get(f"{url}/healthz")).json()
     except httpx2.ConnectError:
         return ""
@@ -94,7 +95,7 @@ async def _running(project: Project, host: str, port: int) -> str:
             return url
     what = "a server with another store" if isinstance(health, dict) else "another program"
     raise ConfigError(
-        f"At {url} runs {what}, and the service's model calls go there.",
-        hint="Stop it; or set another port under [server] in ratchet.toml, and start the service"
-        " with a base URL there.",
+        f"The service's model calls go to {url}, but {what} is running there.",
+        hint="Stop it; or set another port under [server] in ratchet.toml, and start the service "
+        "with a base URL on that port.",
     )

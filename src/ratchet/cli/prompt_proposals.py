@@ -22,7 +22,7 @@ from ratchet.types.wording import counted
 
 PAGE = 500
 NEWEST_VERSIONS = 100
-"""Number of newest versions of a registered prompt that are recognised."""
+"""How many of a registered prompt's newest versions are recognised."""
 
 
 class RegisteredPromptCount(msgspec.Struct, frozen=True):
@@ -102,7 +102,7 @@ def registered_prompts(store: Store, agent: str) -> Recogniser:
 
 
 def prompt_names(store: Store, agent: str) -> list[str]:
-    """Names of an agent's prompts: those with its name as prefix, and its active candidate's."""
+    """Names of an agent's prompts: those prefixed with its name, and its active candidate's."""
     active = active_candidate(store, agent)
     own = set(active.resources) if active else set()
     return [
@@ -113,7 +113,7 @@ def prompt_names(store: Store, agent: str) -> list[str]:
 
 
 def active_candidate(store: Store, agent: str) -> Candidate | None:
-    """The candidate that is active for the agent's live traffic."""
+    """The candidate active in the agent's live traffic."""
     activation = store.agents.active(agent)
     return store.candidates.get(activation.candidate_id) if activation else None
 
@@ -195,7 +195,7 @@ def named_proposals(
                 hint="Use letters, digits, '_', '-' and '.'.",
             )
         if name in requested[:number] or name in reserved:
-            what = "is given twice" if name in requested[:number] else "belongs to something else"
+            what = "is given twice" if name in requested[:number] else "belongs to another resource"
             raise InputError(f"The name {name!r} {what}.", hint="Choose another name.")
     further = proposals[len(requested) :]
     names = proposal_names(further, speakers, agent, {*taken_names, *requested})
@@ -213,7 +213,7 @@ def register_proposals(
         resources,
         parents=(active.id,) if active else (),
         algorithm="discover",
-        reason=f"Prompts as the agent {agent} was recorded to have them.",
+        reason=f"The recorded prompts of the agent {agent}.",
     )
     store.candidates.put(candidate)
     return candidate
@@ -253,10 +253,11 @@ def for_machines(
 
 
 def print_recorded_prompts(agent: str, recorded: RecordedPrompts, rare: int) -> None:
-    """Print what was found, and which prompts need no proposal."""
+    """Print the proposals, and which prompts need none."""
     if not recorded.prompts:
         out.print(
-            f"No call of {agent} with a system prompt is recorded. Let the agent call its model"
+            f"There is no recorded call of {agent} with a system prompt. Let the agent call its "
+            "model"
             f" through the gateway: base URL http://HOST:PORT/gateway/{agent}/openai/v1",
             markup=False,
         )

@@ -42,7 +42,7 @@ AgentName = Annotated[str, typer.Argument(metavar="AGENT", help="The agent's nam
 @prompts.command()
 def discover(
     agent: Annotated[
-        str, typer.Option(help="Name of the live agent, and of the queue of its rollouts.")
+        str, typer.Option(help="Name of the live agent, which is also its rollout queue's.")
     ],
     limit: Annotated[int, typer.Option(min=1, help="Number of newest calls to read.")] = 2000,
     least: Annotated[
@@ -51,15 +51,13 @@ def discover(
     ] = 0.01,
     register: Annotated[
         bool,
-        typer.Option(
-            "--register", help="Store the proposals, so that the gateway recognises them."
-        ),
+        typer.Option("--register", help="Store the proposals so that the gateway recognises them."),
     ] = False,
     name: Annotated[
         list[str] | None,
         typer.Option(
-            help="Name of a proposal, in order; by default AGENT.system, or AGENT.SPEAKER.system if"
-            " several agents speak. Repeatable."
+            help="Names for the proposals, in order; by default AGENT.system, or "
+            "AGENT.SPEAKER.system if several agents speak. Repeatable."
         ),
     ] = None,
     folder: Folder = Path("."),
@@ -127,7 +125,7 @@ def list_(
         print_json({"prompts": rows, "agents": agents})
         return
     if not rows:
-        out.print("No prompt is registered. Find some: ratchet prompts discover --agent NAME")
+        out.print("No prompt is registered. Find prompts: ratchet prompts discover --agent NAME")
     else:
         listing = table("prompt", "versions", "newest", "since", "text", right=("versions",))
         for row in rows:
@@ -193,7 +191,7 @@ def show(
 def on(
     agent: AgentName, folder: Folder = Path("."), store: StoreUrl = None, json: Json = False
 ) -> None:
-    """Replace an agent's registered prompts in the gateway by those of a candidate.
+    """Have the gateway replace an agent's registered prompts by a candidate's.
 
     In rollouts of the queue AGENT it is the rollout's candidate, in live traffic the active one.
 
@@ -208,7 +206,7 @@ def on(
 def off(
     agent: AgentName, folder: Folder = Path("."), store: StoreUrl = None, json: Json = False
 ) -> None:
-    """Stop replacing an agent's prompts in the gateway.
+    """Have the gateway stop replacing an agent's prompts.
 
     Examples:
 
@@ -256,12 +254,12 @@ def _switch(agent: str, on: bool, folder: Path, store: str | None, json: bool) -
         )
         return
     if not on:
-        out.print(f"Off: within 2 s the prompts of {agent} pass unchanged.", markup=False)
+        out.print(f"Off: the prompts of {agent} pass through unchanged, within 2 s.", markup=False)
         return
     lines = [
         "On: takes effect within 2 s at every server of this store, for calls through the gateway.",
-        f"Rollouts of the queue {agent}: recognised prompts become those of the rollout's"
-        " candidate.",
+        f"Rollouts of the queue {agent}: recognised prompts are replaced by those of the "
+        "rollout's candidate.",
         _live_line(agent, active, active_prompts),
     ]
     if not names:
@@ -278,7 +276,7 @@ def _switch(agent: str, on: bool, folder: Path, store: str | None, json: bool) -
 def _live_line(agent: str, active: Candidate | None, prompts: Sequence[str]) -> str:
     where = f"Live traffic (/gateway/{agent}/…): "
     if active is None:
-        return f"{where}no candidate is active, so nothing is replaced until one is."
+        return f"{where}nothing is replaced until a candidate is active."
     if not prompts:
         return f"{where}the active candidate {short(active.id)} has no prompts."
     return f"{where}the active candidate {short(active.id)} has {', '.join(prompts)}."

@@ -1,4 +1,4 @@
-"""The redactor of a folder: by the rules of its project, or all built-in ones without a project."""
+"""The redactor of a folder: with its project's rules, or all built-in rules without a project."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`ratchet datasets refine`: proposes how a dataset gets cleaner, and applies what is accepted."""
+"""`ratchet datasets refine`: proposes corrections to a dataset, and applies the accepted ones."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from ratchet.types.wording import counted
 if TYPE_CHECKING:
     from ratchet.curate.refinement import Refinement, RefinementProposal
 
-SHOWN = 40
+DEFAULT_PROPOSALS_SHOWN = 40
 
 _SIGNS = {"remove": "-", "relabel": "~", "review": "?", "core set": "*"}
 _STYLES = {"remove": "red", "relabel": "yellow", "review": "cyan", "core set": "green"}
@@ -44,9 +44,8 @@ def refine(
         list[str] | None,
         typer.Option(
             "--accept",
-            help="Accept a proposal by the start of its id, or several: all, confident, duplicates,"
-            " near-duplicates,"
-            " wrong-labels, uninformative, core-set. Repeatable.",
+            help="Accept a proposal by the start of its id, or a group: all, confident, "
+            "duplicates, near-duplicates, wrong-labels, uninformative, core-set. Repeatable.",
         ),
     ] = None,
     relabel: Annotated[
@@ -56,9 +55,13 @@ def refine(
     remove: Annotated[list[str] | None, typer.Option(help="Remove a task. Repeatable.")] = None,
     evaluator: Annotated[
         str | None,
-        typer.Option(help="Compare candidates by this evaluator; by default the most used one."),
+        typer.Option(
+            help="Compare candidates by this evaluator; by default the most used evaluator."
+        ),
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, help="Maximum number of proposals shown.")] = SHOWN,
+    limit: Annotated[
+        int, typer.Option(min=1, help="Maximum number of proposals shown.")
+    ] = DEFAULT_PROPOSALS_SHOWN,
     png: Annotated[
         Path | None,
         typer.Option(help="Write a plot of difficulty and discrimination to this file."),
@@ -69,7 +72,7 @@ def refine(
     folder: Folder = Path("."),
     json: Json = False,
 ) -> None:
-    """Propose how a dataset gets cleaner, from the stored results of all candidates.
+    """Propose corrections to a dataset, from the stored results of all candidates.
 
     Finds duplicates, contradictions, likely wrong labels, tasks that no longer tell candidates
     apart, a core set that ranks candidates as the whole does, and what live traffic asks for that
@@ -150,7 +153,7 @@ def _answers(relabels: Sequence[str]) -> dict[str, Any]:
         except ValueError:
             raise InputError(
                 f"The answer in --relabel {text!r} is not JSON.",
-                hint=f"""A text stands in quotation marks: --relabel {task}='"{answer}"'""",
+                hint=f"""Put text in quotation marks: --relabel {task}='"{answer}"'""",
             ) from None
     return answers
 
@@ -192,8 +195,8 @@ def _print(refinement: Refinement, dataset: Dataset, limit: int) -> None:
         if hidden > 0:
             out.print(f"{counted(hidden, 'proposal')} more; see --limit.", style="dim")
         out.print(
-            f"Accept some: ratchet datasets refine {refinement.name} --accept ID   (? are"
-            " questions: --relabel or --remove)",
+            f"To accept proposals: ratchet datasets refine {refinement.name} --accept ID   (? "
+            "marks a question: --relabel or --remove)",
             style="dim",
             markup=False,
         )

@@ -51,7 +51,7 @@ def png_plot(refinement: Refinement, path: Path) -> None:
 
 
 def html_plot(refinement: Refinement, path: Path) -> None:
-    """Write the plot as a page of its own: a point shows its task when the pointer is on it."""
+    """Write the plot as an HTML page, on which each point shows its task on hover."""
     points = refinement.estimates
     x = _scale([task.difficulty for task in points], MARGIN, WIDTH - MARGIN)
     y = _scale([0.0, *(task.discrimination for task in points)], HEIGHT - MARGIN, MARGIN)
@@ -89,7 +89,7 @@ the candidates' ability)</text>
 
 
 def _sorted(refinement: Refinement) -> list[list[TaskEstimate]]:
-    """The tasks by the sorts above."""
+    """The tasks, grouped by the kinds above."""
     of: dict[str, set[str]] = {"wrong label": set(), "core set": set()}
     for proposal in refinement.proposals:
         of.get(proposal.ground, set()).update(proposal.tasks)

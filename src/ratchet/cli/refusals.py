@@ -14,8 +14,7 @@ from ratchet.learn import Proposal
 from ratchet.store import Store
 from ratchet.types.wording import counted
 
-SHOWN = 8
-"""Maximum number of reasons shown."""
+MAX_REASONS_SHOWN = 8
 
 WIDTH = 240
 """Maximum length of a reason, in characters."""
@@ -36,18 +35,21 @@ def print_refusals(refusals: Sequence[Refusal]) -> None:
     out.print(f"Rejected: {', '.join(parts)}")
     ranked = Counter(refusal.why for refusal in refusals).most_common()
     rows = table("times", "why", *(["such as"] if candidates else []), right=("times",))
-    for why, times in ranked[:SHOWN]:
+    for why, times in ranked[:MAX_REASONS_SHOWN]:
         ids = (refusal.candidate_id for refusal in refusals if refusal.why == why)
         candidate = [short(next(ids))] if candidates else []
         rows.add_row(str(times), escape(one_line(why, WIDTH)), *candidate)
     out.print(rows)
-    if len(ranked) > SHOWN:
-        left = sum(times for _, times in ranked[SHOWN:])
-        out.print(f"  and {left} more for {counted(len(ranked) - SHOWN, 'other reason')}: --json")
+    if len(ranked) > MAX_REASONS_SHOWN:
+        left = sum(times for _, times in ranked[MAX_REASONS_SHOWN:])
+        out.print(
+            f"  and {left} more for"
+            f" {counted(len(ranked) - MAX_REASONS_SHOWN, 'other reason')}: --json"
+        )
 
 
 def print_judgement(store: Store, candidate_id: str) -> None:
-    """Print a candidate's scores in the newest run that judged it, or why it was refused.
+    """Print a candidate's score in the newest run that judged it, or why it was refused.
 
     Prints nothing for a candidate that no run has judged.
     """

@@ -17,7 +17,7 @@ from ratchet.ship import deactivate
 from ratchet.types import Release
 
 AT_RESTART = "Prompts that are read at import take effect when the agent restarts."
-"""Said of releases at run time."""
+"""Printed for releases at run time."""
 
 
 def releases(folder: Folder = Path("."), json: Json = False) -> None:
@@ -26,7 +26,7 @@ def releases(folder: Folder = Path("."), json: Json = False) -> None:
     with project.open_store() as store:
         history, problems = refresh_releases(project, store)
     for problem in problems:
-        err.print(f"Pull requests are shown as last read: {problem}", markup=False)
+        err.print(f"The state of pull requests is the last one read: {problem}", markup=False)
     if json:
         print_json({"releases": history})
         return
@@ -56,7 +56,7 @@ def rollback(
     folder: Folder = Path("."),
     json: Json = False,
 ) -> None:
-    """Undo a release: delete its branch, or make a branch that reverts it once it is merged.
+    """Undo a release: delete its branch, or, if it was merged, make a branch that reverts it.
 
     An open pull request is closed with a comment. If it was merged, the branch that reverts it is
     pushed and its own pull request opened.
@@ -74,7 +74,7 @@ def rollback(
     with project.open_store() as store:
         history, problems = refresh_releases(project, store)
         for problem in problems:
-            err.print(f"Pull requests are as last read: {problem}", markup=False)
+            err.print(f"The state of pull requests is the last one read: {problem}", markup=False)
         standing = [made for made in history if made.state != "rolled_back"]
         selected = release_of((not release and standing) or history, release, "roll back")
         if selected.agent:
@@ -87,7 +87,7 @@ def rollback(
         return
     out.print(f"[bold green]Rolled back[/] release {short(undone.id)}: {undone.rollback}")
     if undone.agent:
-        out.print(f"Servers apply it to the calls of {undone.agent} within 2 seconds.")
+        out.print(f"Servers apply this to the calls of {undone.agent} within 2 seconds.")
     elif undone.revert is not None:
         out.print(f"Merge the pull request that reverts it: {undone.revert.url}", soft_wrap=True)
     elif not undone.rollback.startswith("ratchet/"):

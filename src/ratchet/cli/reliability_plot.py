@@ -1,4 +1,4 @@
-"""The reliability diagram: how often outputs of about the same score are right, by people."""
+"""The reliability diagram: how often people call outputs with about the same score right."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _POINT = "calibration at "
 
 
 def curve_of(card: ReportCard) -> list[tuple[float, CardCheck]]:
-    """The points of a card's calibration curve: mean score, and the share that is right."""
+    """Points of a card's calibration curve: mean score, and share of right outputs."""
     return [
         (float(check.name.removeprefix(_POINT)), check)
         for check in card.checks
@@ -23,7 +23,7 @@ def curve_of(card: ReportCard) -> list[tuple[float, CardCheck]]:
 
 
 def plot_reliability(cards: Sequence[ReportCard], path: Path) -> None:
-    """Write the reliability diagrams of some cards, one panel each.
+    """Write the reliability diagrams of report cards, one panel each.
 
     Args:
         cards: The cards; those without labels are left out.
@@ -36,9 +36,7 @@ def plot_reliability(cards: Sequence[ReportCard], path: Path) -> None:
         raise InputError(f"The plot {path} is neither a .png nor an .html file.")
     with_curve = [card for card in cards if curve_of(card)]
     if not with_curve:
-        raise InputError(
-            "There is no reliability diagram without labels.", hint="Give some: ratchet label"
-        )
+        raise InputError("A reliability diagram needs labels.", hint="Label outputs: ratchet label")
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix == ".png":
         path.write_bytes(_drawn(with_curve, "png"))
@@ -83,7 +81,7 @@ def _drawn(cards: Sequence[ReportCard], form: str) -> bytes:
         axes.set_xlabel("score")
         axes.set_title(f"{card.evaluator}: {card.verdict}", fontsize=10)
         axes.spines[["top", "right"]].set_visible(False)
-    panels[0][0].set_ylabel("share that people call right, 95 %")
+    panels[0][0].set_ylabel("share that people call right, with 95 % interval")
     figure.tight_layout()
     buffer = io.BytesIO()
     figure.savefig(buffer, format=form)

@@ -1,4 +1,4 @@
-"""`ratchet report`: a run as one HTML file."""
+"""`ratchet report`: write a run as one HTML file."""
 
 from __future__ import annotations
 

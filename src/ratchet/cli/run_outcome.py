@@ -1,4 +1,4 @@
-"""Prints a run's state and results, as `improve`, `demo` and `status` do at their end."""
+"""Prints a run's state and results, for `improve`, `demo` and `status`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ratchet.types.wording import counted
 
 
 def costs_text(costs: RunCosts) -> str:
-    """What a run has spent in all its stages, as text: each number with what it counts."""
+    """What a run has spent in all its stages, as text."""
     parts = [
         f"{counted(costs.rollouts, 'rollout')} of the agent in all stages",
         *_calls(costs.coach_calls, "coach", costs.of_coach),
@@ -35,7 +35,7 @@ def _calls(calls: int, whose: str, cost: Cost) -> list[str]:
 
 
 _HEADS = {"guardrail": "Better, but not proved safe", "harm": "Proved worse"}
-"""How a run without a release is headed, by verdict, where that is not for want of a gain."""
+"""Headings of a run without a release, for verdicts other than a missing gain."""
 
 
 def print_decision(decided: Decision) -> None:
@@ -77,11 +77,11 @@ def standing(guardrail: GuardrailResult) -> str:
 
 
 def more_tasks(decided: Decision, command: str) -> str:
-    """What to do about a gain that was not proved, with the command that continues."""
+    """What to do about a gain that was not proved, with the command to run next."""
     return (
         f"Add about {counted(decided.more_pairs, 'test task')} to the task file, or to your dataset"
-        f" (ratchet datasets capture NAME --split 0,0,1), and run {command} again. Or let"
-        " people judge a draft: ratchet ship --draft."
+        f" (ratchet datasets capture NAME --split 0,0,1), and run {command} again. Or open a "
+        "draft for people to judge: ratchet ship --draft."
     )
 
 
@@ -110,7 +110,7 @@ def print_outcome(outcome: RunOutcome) -> None:
         out.print()
     if release is not None and release.state == "rolled_back":
         out.print(f"[bold yellow]{proved} and shipped, but rolled back since.[/]")
-        out.print("To prove it again: the same command with another --seed.", markup=False)
+        out.print("To prove it again, run the same command with another --seed.", markup=False)
     elif release is not None and release.agent:
         out.print(
             f"[bold green]{proved}, and active at the gateway[/] for calls of {release.agent}."
@@ -141,7 +141,7 @@ def print_outcome(outcome: RunOutcome) -> None:
     elif run.stage == "ship":
         out.print(f"[bold green]{proved}.[/] Ship it with: {outcome.command}")
     elif run.stage == "prove":
-        out.print("[bold yellow]The decision is withheld until people have labelled.[/]")
+        out.print("[bold yellow]The decision is withheld until people have labelled outputs.[/]")
         out.print(run.message, markup=False)
     elif run.stage == "not_proved":
         out.print("[bold yellow]Not proved: nothing is released.[/]")
@@ -152,7 +152,7 @@ def print_outcome(outcome: RunOutcome) -> None:
         head = _HEADS.get(decided.verdict if decided else "", "No significant gain")
         if margin and decided is not None and decided.verdict != "harm":
             head = "Not proved to be no worse"
-        out.print(f"[bold yellow]{head}: nothing is shipped.[/]")
+        out.print(f"[bold yellow]{head}: nothing was shipped.[/]")
         out.print(run.message, markup=False)
     if outcome.coach_gone:
         out.print(f"Found without the coach: {outcome.coach_gone['message']}", markup=False)

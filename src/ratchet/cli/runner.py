@@ -22,7 +22,7 @@ from ratchet.cli.runner_executor import RunnerOptions, RunnerSetup, runner_model
 from ratchet.client import KEY_VARIABLE, AsyncClient, ClientKey
 from ratchet.run import Kind, RetryingTransport, Runner, RunnerWatcher, ServerTransport
 from ratchet.run.fleet_queue import entry_prefix, read_queue
-from ratchet.store.turns import EVERY
+from ratchet.store.turns import QUEUE_WILDCARD
 from ratchet.types import (
     AgentError,
     ConfigError,
@@ -41,12 +41,12 @@ JOIN_S = 30.0
 """How long a runner retries when it joins an unreachable server, in seconds."""
 
 NOTICE_AFTER_S = 3.0
-"""When it prints a notice of that, in seconds."""
+"""The runner prints that it is still waiting after this many seconds."""
 
 DEFAULT_QUEUE = "default"
 
 NOTICE_OTHERS_S = 10.0
-"""Interval at which it looks for rollouts that it must leave to other runners, in seconds."""
+"""Interval, in seconds, at which the runner looks for rollouts that it must leave to others."""
 
 
 def runner(
@@ -55,7 +55,9 @@ def runner(
     ] = None,
     agent: Annotated[
         str | None,
-        typer.Option(metavar="MODULE:FUNCTION", help="The agent; by default ratchet.toml's."),
+        typer.Option(
+            metavar="MODULE:FUNCTION", help="The agent; by default the one in ratchet.toml."
+        ),
     ] = None,
     command: Annotated[
         str | None, typer.Option(help="A program in any language, run for each attempt.")
@@ -67,8 +69,9 @@ def runner(
     queue: Annotated[
         list[str] | None,
         typer.Option(
-            help="Queue to claim rollouts from; NAME/* for all that begin so. Repeatable: they take"
-            " turns. By default: default, and those of `ratchet improve --server` for this agent."
+            help="Queue to claim rollouts from; NAME/* for all that begin with NAME/. Repeatable: "
+            "queues take turns. By default: the queue `default`, and those of `ratchet improve "
+            "--server` for this agent."
         ),
     ] = None,
     concurrency: Annotated[
@@ -83,7 +86,7 @@ def runner(
     executor: Annotated[
         Kind,
         typer.Option(
-            help="async: many in each worker. process: one at a time. inline: in this process."
+            help="async: many attempts per worker. process: one at a time. inline: in this process."
         ),
     ] = "auto",
     gateway: Annotated[
@@ -93,7 +96,7 @@ def runner(
         ),
     ] = False,
     key_env: Annotated[
-        str, typer.Option(help="Environment variable with the server's key.")
+        str, typer.Option(help="Environment variable that holds the server's key.")
     ] = KEY_VARIABLE,
     lease: Annotated[
         float,
@@ -108,7 +111,7 @@ def runner(
         typer.Option(min=0, help="Seconds that running attempts may take to finish on shutdown."),
     ] = 20.0,
     max_idle: Annotated[
-        float | None, typer.Option(min=0, help="Exit after so many seconds without work.")
+        float | None, typer.Option(min=0, help="Exit after this many seconds without work.")
     ] = None,
     folder: Folder = Path("."),
     json: Json = False,
@@ -167,7 +170,7 @@ def runner(
 
 
 class _RunnerSession:
-    """A runner from joining a server to leaving it."""
+    """A runner, from joining a server to leaving it."""
 
     def __init__(
         self,
@@ -183,7 +186,7 @@ class _RunnerSession:
         self._client = client
         self._key = key
         self.queues = list(queues)
-        """The queues to serve; those of the agent, unless they are named."""
+        """The queues to serve; by default those of the agent."""
         self._progress = progress
         self._lease_s = lease_s
         self._drain_s = drain_s
@@ -258,14 +261,14 @@ class _RunnerSession:
 
     async def _queued(self, client: AsyncClient) -> int:
         """Number of rollouts that are queued for this runner."""
-        names = [queue for queue in self.queues if not queue.endswith(EVERY)]
+        names = [queue for queue in self.queues if not queue.endswith(QUEUE_WILDCARD)]
         for pattern in set(self.queues) - set(names):
             names += await client.fleet.queues(pattern[:-1])
         counts = [await client.rollouts.counts(name) for name in names]
         return sum(count.get("queued", 0) for count in counts)
 
     async def _notice_others(self, setup: RunnerSetup) -> None:
-        """Say, once for each, which rollouts of the agent this runner leaves to others, and why."""
+        """Print once per reason which of the agent's rollouts this runner leaves to others."""
         reasons: set[str] = set()
         while setup.build is not None:
             with suppress(StoreError):  # an outage is reported by the other requests
@@ -304,7 +307,7 @@ def _take_key(variable: str) -> ClientKey:
 
 
 async def _report_load_error(url: str, key: ClientKey, queue: str, error: RatchetError) -> None:
-    """Record a failed load of the agent where its rollouts are looked for."""
+    """Record a failed load of the agent where people look for its rollouts."""
     now = time.time_ns()
     span = Span(
         trace_id=uuid4().hex,
@@ -325,7 +328,7 @@ PRINT_EVERY_S = 10.0
 
 
 class RunnerProgress(RunnerWatcher):
-    """Prints counts at intervals, and notable events at once.
+    """Prints counts periodically, and notable events at once.
 
     Args:
         console: Where to print.

@@ -16,7 +16,7 @@ from ratchet.autopilot import Project
 from ratchet.autopilot.agent_section import AgentSection
 from ratchet.autopilot.code_sandbox import source_code, with_sandbox
 from ratchet.autopilot.config import Config, read_config
-from ratchet.autopilot.containment import SHARED, check_executor, containment_of
+from ratchet.autopilot.containment import SHARED_PROCESS_NOTE, check_executor, containment_of
 from ratchet.autopilot.learning_sections import RunSection, SandboxSection
 from ratchet.autopilot.runner import program_executor
 from ratchet.autopilot.server_sections import apply_prices
@@ -53,7 +53,7 @@ class RunnerOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunnerSetup(msgspec.Struct, frozen=True, kw_only=True):
-    """Configuration that a runner joins a server with."""
+    """The configuration with which a runner joins a server."""
 
     executor: Executor
     what: str
@@ -63,7 +63,7 @@ class RunnerSetup(msgspec.Struct, frozen=True, kw_only=True):
     redactor: Redactor
     """Removes secrets from spans before they leave this machine."""
     build: AgentBuild | None = None
-    """The agent that it holds; None for a command, and for one that is on a cluster only."""
+    """The agent's build; None for a command, and for an agent that is only on a cluster."""
     no_sandbox: str = ""
     """Why candidates with code cannot run here, as a sentence; empty when they can."""
 
@@ -76,7 +76,7 @@ class RunnerSetup(msgspec.Struct, frozen=True, kw_only=True):
         return self.build.queues(places)
 
     def refusal(self, queue: FleetQueue) -> str:
-        """Why this runner does not run the rollouts of a queue of its agent, as sentences.
+        """Why this runner leaves the rollouts of one of its agent's queues to others, as sentences.
 
         Empty when it does, and for another agent's.
         """
@@ -86,11 +86,11 @@ class RunnerSetup(msgspec.Struct, frozen=True, kw_only=True):
         if wanted:
             own = self.build.differs(queue.build)
             return (
-                f"Rollouts of {queue.build.entry} wait for {wanted}; this runner has {own} and"
-                " leaves them to others."
+                f"Rollouts of {queue.build.entry} need {wanted}; this runner has {own} and leaves "
+                "them to others."
             )
         if queue.place == "sandbox" and self.no_sandbox:
-            return f"Candidates with code wait for other runners.{self.no_sandbox}"
+            return f"Candidates with code are left to other runners.{self.no_sandbox}"
         return ""
 
     def clean(self) -> None:
@@ -128,9 +128,9 @@ def runner_model(options: RunnerOptions, say: Callable[[str], None]) -> Iterator
         if setting:
             raise ConfigError(
                 f'{option} and model = "{name}" under [agent] in {FILE_NAME} exclude each other:'
-                " a local model is reached from this machine's own processes, directly.",
-                hint=f"Leave {option} out; or serve the model by itself (ratchet model) and name"
-                " its address as an upstream of the server's gateway.",
+                " only this machine's own processes reach a local model.",
+                hint=f"Leave {option} out; or serve the model separately (ratchet model), and "
+                "make its address an upstream of the server's gateway.",
             )
     from ratchet.models import shared_model
 
@@ -185,7 +185,7 @@ def runner_setup(
     section = None if config is None or options.agent is not None else config.agent
     if section is not None and options.command is None and section.runs_already:
         raise ConfigError(
-            "A runner starts its agent, and [agent] url names one that is already running.",
+            "A runner starts its agent, but [agent] url names an agent that is already running.",
             hint="Give the command that starts it, serve, or use ratchet improve without a server.",
         )
     build = None
@@ -254,7 +254,7 @@ def runner_setup(
         try:
             loaded = load_agent(spec)
         except AgentError:
-            what += " (it does not load on this machine, so candidates of code are refused)"
+            what += " (it does not load on this machine, so candidates with code are refused)"
             return RunnerSetup(executor=on_ray, what=what, state=state, redactor=redactor)
         build = AgentBuild.of(loaded)
         # The cluster's machines may lack a sandbox, so candidates with code run here.
@@ -288,7 +288,7 @@ def runner_setup(
     else:
         check_executor(kind)
         if not gateway and (kind == "async" or (kind == "auto" and agent.is_async)):
-            say(SHARED)
+            say(SHARED_PROCESS_NOTE)
     usual = executor_for(
         kind,
         agent,
@@ -321,7 +321,7 @@ def _sandbox(config: Config | None) -> SandboxSection:
 
 
 def _why_no_sandbox(config: Config | None) -> str:
-    """Why no candidate's code can run on this machine, as a sentence; empty when it can."""
+    """Why candidates' code cannot run on this machine, as a sentence; empty if it can."""
     from ratchet.sandbox import SandboxUnavailable
     from ratchet.sandbox.levels import resolve_level
 
@@ -329,7 +329,7 @@ def _why_no_sandbox(config: Config | None) -> str:
     try:
         resolve_level(section.level, unsafe=section.unsafe)
     except SandboxUnavailable as error:
-        return f" It runs no candidates with code: {error.message}"
+        return f" It cannot run candidates with code: {error.message}"
     return ""
 
 
@@ -370,21 +370,21 @@ def _check(options: RunnerOptions) -> None:
             ("--executor", options.executor != "auto"),
         ):
             if is_set:
-                raise ConfigError(f"{option} is for agents in Python, not for --command.")
+                raise ConfigError(f"{option} is for Python agents, not for --command.")
     if options.path and options.agent is None:
         raise ConfigError("--path needs --agent; ratchet.toml sets its own path.")
     if options.ray is not None and options.executor not in ("auto", "ray"):
         raise ConfigError("--ray and --executor exclude each other; leave one out.")
     if options.gateway and options.executor in ("async", "inline"):
         raise ConfigError(
-            "--gateway needs a process for each running attempt: it is set by environment"
-            " variables, and attempts in one process would share them.",
+            "--gateway needs a process for each running attempt: it is set through environment "
+            "variables, which attempts in one process would share.",
             hint=f"Leave --executor {options.executor} out.",
         )
 
 
 def _own_state(state: Path) -> Path:
-    """A folder for this runner alone; folders of dead runners are deleted."""
+    """A folder for this runner only; folders of dead runners are deleted."""
     runners = state / "runners"
     make_folder(runners)
     for folder in runners.iterdir():

@@ -21,7 +21,7 @@ def select_tasks(
     skip_bad: bool,
     say: Callable[[str], None],
 ) -> list[Task]:
-    """The tasks of a split, or of all.
+    """The tasks of a split, or of all splits.
 
     Raises:
         InputError: There is no such split, or it is empty.
@@ -79,7 +79,7 @@ def _stored_candidate(store: Store, name: str) -> Candidate:
 
 
 def release_of(releases: Sequence[Release], prefix: str | None, to: str) -> Release:
-    """The release whose id begins so; the newest without a prefix.
+    """The release whose id begins with the prefix; without a prefix, the newest.
 
     Args:
         releases: All releases, newest first.

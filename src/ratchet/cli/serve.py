@@ -38,7 +38,7 @@ from ratchet.types import ConfigError
 STORE_VARIABLE = "RATCHET_STORE"
 
 OPEN_TIMEOUT_S = 10.0
-"""How long a server waits for a database that starts at the same time, in seconds."""
+"""Seconds that a server waits for a database that starts at the same time."""
 
 
 def serve(
@@ -48,7 +48,7 @@ def serve(
     ] = None,
     host: Annotated[str | None, typer.Option(help="Address to listen on [127.0.0.1].")] = None,
     port: Annotated[
-        int | None, typer.Option(min=0, max=65535, help="Port; 0 takes a free one [8765].")
+        int | None, typer.Option(min=0, max=65535, help="Port; 0 picks a free one [8765].")
     ] = None,
     tls_cert: Annotated[Path | None, typer.Option(help="TLS certificate, to serve HTTPS.")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="The certificate's private key.")] = None,

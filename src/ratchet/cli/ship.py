@@ -27,26 +27,29 @@ def ship(
         str | None,
         typer.Argument(
             metavar="[RELEASE|CANDIDATE]",
-            help="Start of the id of a release, by default of the newest one; or of a candidate,"
-            " which is proved first.",
+            help="Start of the id of a release, by default the newest; or of a candidate, which "
+            "is proved first.",
         ),
     ] = None,
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="Show what would be pushed and sent; connect to nothing."),
+        typer.Option(
+            "--dry-run", help="Show what would be pushed and sent, without any connection."
+        ),
     ] = False,
     ci_workflow: Annotated[
         bool,
         typer.Option(
             "--ci-workflow",
-            help="Write a CI job that verifies committed evidence, and do nothing else.",
+            help="Only write a CI job that verifies committed evidence.",
         ),
     ] = False,
     draft: Annotated[
         bool,
         typer.Option(
             "--draft",
-            help="Propose what was not proved, as a draft that only a person's merge releases.",
+            help="Open an unproved candidate as a draft, which is released only if a person "
+            "merges it.",
         ),
     ] = False,
     margin: Annotated[
@@ -54,9 +57,9 @@ def ship(
         typer.Option(
             min=0.001,
             max=0.99,
-            help="How much lower a candidate may score: it is proved to be no worse, not better."
-            " Without it, one of which learning saw no clear gain gets the tightest margin that the"
-            " test tasks can prove.",
+            help="How much lower a candidate may score: it is proved no worse, instead of better. "
+            "By default, a candidate without a clear gain in learning gets the tightest margin "
+            "that the test tasks can prove.",
         ),
     ] = None,
     folder: Folder = Path("."),
@@ -101,11 +104,11 @@ def ship(
         _prove_and_ship(project, ProofWanted(candidate.id, margin), json)
         return
     if margin is not None:
-        raise InputError("--margin is for the proof of a candidate: name one.")
+        raise InputError("--margin is for the proof of a candidate: name the candidate.")
     with project.open_store() as store:
         if draft:
             if release is not None:
-                raise InputError("--draft makes the release that it proposes: leave RELEASE out.")
+                raise InputError("--draft makes its own release: leave RELEASE out.")
             selected = draft_release(project, store)
         else:
             selected = release_of(store.releases.list(1000), release, "ship")
@@ -126,7 +129,7 @@ def ship(
 
 
 def _candidate_named(project: Project, name: str) -> Candidate | None:
-    """The candidate whose id begins so; None if a release's does.
+    """The candidate whose id begins with this; None if it is a release's id.
 
     Raises:
         InputError: Both do, several candidates' do, or none.
@@ -142,7 +145,7 @@ def _candidate_named(project: Project, name: str) -> Candidate | None:
 
 
 def _prove_and_ship(project: Project, wanted: ProofWanted, json: bool) -> None:
-    """Prove a candidate, and open the pull request of the release that comes of it."""
+    """Prove a candidate, and open the pull request of its release."""
     if not json:
         with project.open_store() as store:
             place = learned_sentence(store, store.candidates.get(wanted.name))
@@ -169,7 +172,7 @@ def _prove_and_ship(project: Project, wanted: ProofWanted, json: bool) -> None:
 def _print(release: Release, request: PullRequest) -> None:
     states = {
         "open": f"[bold green]Open:[/] {request.url}",
-        "merged": f"[bold green]Merged already:[/] {request.url}",
+        "merged": f"[bold green]Already merged:[/] {request.url}",
         "closed": f"[bold yellow]Closed:[/] {request.url}",
     }
     out.print(states[request.state], soft_wrap=True)
@@ -179,7 +182,7 @@ def _print(release: Release, request: PullRequest) -> None:
 
 
 def _print_branch(release: Release, obstacle: str, json: bool) -> None:
-    """Tell of a draft that is a branch alone, and why."""
+    """Print that a draft is only a branch, and why."""
     if json:
         print_json(release)
         return
@@ -233,6 +236,4 @@ def _write_workflow(project: Project, json: bool) -> None:
     out.print(f"Wrote {workflow.path}" if workflow.written else f"{workflow.path} is up to date")
     out.print(workflow.next_step, markup=False)
     if not project.config.ship.evidence:
-        out.print(
-            "Set evidence = true under [ship], so that there is evidence to verify.", markup=False
-        )
+        out.print("Set evidence = true under [ship], so that evidence is committed.", markup=False)

@@ -36,8 +36,8 @@ from ratchet.types.trace import ConversationLog, TraceDetail
 
 Shown = Run | Candidate | Rollout | Experiment | Release | TraceDetail | ConversationLog
 
-SMALL = 60
-"""Up to this many steps, a rollout's steps are shown with their inputs and outputs."""
+MAX_STEPS_IN_FULL = 60
+"""A rollout of at most this many steps is shown with their inputs and outputs."""
 
 
 def show(
@@ -49,18 +49,18 @@ def show(
         bool,
         typer.Option(
             "--full",
-            help="Include messages, inputs, outputs and ids; do not shorten a conversation.",
+            help="Include messages, inputs, outputs and ids; show conversations whole.",
         ),
     ] = False,
     everything: Annotated[
-        bool, typer.Option("--all", help="Fold nothing: show each step on its own line.")
+        bool, typer.Option("--all", help="Show each step on its own line, without folding.")
     ] = False,
     folder: Folder = Path("."),
     store: StoreUrl = None,
     server: ServerUrl = None,
     json: Json = False,
 ) -> None:
-    """Show a trace, conversation, rollout, run, candidate, experiment or release by its id.
+    """Show a trace, conversation, rollout, run, candidate, experiment or release by id.
 
     The start of the id is enough. A trace is shown as a tree with times, tokens and costs, a
     conversation as its messages, a rollout with its trace and scores, an experiment with its
@@ -96,7 +96,7 @@ def show(
 
 
 def _addresses(folder: Path, store: str | None, server: str | None) -> list[str | None]:
-    """Addresses of servers to query, None for a store; the local one first."""
+    """Addresses of the servers to query, local first; None stands for a store."""
     if store is not None or server is not None:
         return [server]
     url = os.environ.get(URL_VARIABLE, "").strip()
@@ -122,7 +122,9 @@ def _find(backend: Backend, identity: str) -> Shown | None:
     if len(subjects) == 1:
         return subjects[0]
     kinds = ", ".join(f"{_kind(subject)} {_id(subject)[:16]}" for subject in subjects[:6])
-    raise InputError(f"{identity!r} begins several ids: {kinds}.", hint="Give more digits.")
+    raise InputError(
+        f"{identity!r} is the start of several ids: {kinds}.", hint="Give more digits."
+    )
 
 
 def _kind(subject: Shown) -> str:
@@ -188,7 +190,7 @@ def _print_noun(
         case Experiment():
             out.print(f"[bold]Experiment {short(subject.id)}[/] of run {short(subject.run_id)}")
             if subject.decision is None:
-                out.print("It has not been decided yet.")
+                out.print("It is not decided yet.")
             else:
                 print_decision(subject.decision)
                 out.print(subject.decision.sentence, markup=False)
@@ -224,7 +226,7 @@ def print_rollout(
     spans = store.spans.of(rollout.id)
     if spans:
         out.print("trace")
-        print_tree(spans, full=full or len(spans) <= SMALL, everything=everything)
+        print_tree(spans, full=full or len(spans) <= MAX_STEPS_IN_FULL, everything=everything)
 
 
 def _print_candidate(store: Store, candidate: Candidate) -> None:

@@ -1,4 +1,4 @@
-"""Print traces and conversations: figures, the span tree with times, tokens and costs, messages."""
+"""Prints traces and conversations: figures, messages, and the span tree with times and costs."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def print_trace(detail: TraceDetail, *, full: bool = False, everything: bool = F
     print_tree(detail.spans, full=full, everything=everything)
     missing = detail.trace.spans - len(detail.spans)
     if missing > 0:
-        out.print(f"{counted(missing, 'span')} that started later are not shown.", style="dim")
+        out.print(f"{counted(missing, 'later span')} not shown.", style="dim")
 
 
 def print_tree(spans: Sequence[Span], *, full: bool = False, everything: bool = False) -> None:
@@ -69,7 +69,7 @@ def print_tree(spans: Sequence[Span], *, full: bool = False, everything: bool = 
 
 
 _LINES_AT_ONCE = 200
-"""Lines printed per call: a call costs more than a line."""
+"""Lines printed at once, because a print call is slow."""
 
 
 def _print_head(trace: Trace) -> None:
@@ -97,7 +97,7 @@ def _print_head(trace: Trace) -> None:
 
 
 def feedback_line(item: Feedback) -> Text:
-    """One item of feedback as a line."""
+    """A piece of feedback on one line."""
     line = Text("feedback ", style="dim").append(item.kind, style="not dim")
     if item.value is not None:
         worth = format_feedback(item.value) if item.kind == "thumbs" else f"{item.value:.2g}"

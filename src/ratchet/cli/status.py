@@ -14,13 +14,13 @@ from ratchet.cli.console import Folder, Json, number, out, print_json, project_i
 from ratchet.cli.run_outcome import costs_text
 from ratchet.types import FINAL_CYCLE_STATES, STAGE_TRANSITIONS, Stage
 
-NEXT: dict[Stage, str] = {
+NEXT_BY_STAGE: dict[Stage, str] = {
     "baseline": "{command} continues it",
     "learn": "{command} continues it",
     "prove": "{command} continues it",
     "ship": "{command} ships it",
     "shipped": "ratchet ship opens its pull request; or merge the branch, or: ratchet rollback",
-    "no_gain": "change the agent or its tasks, or try another search: ratchet improve --seed 1",
+    "no_gain": "change the agent or its tasks, or search again: ratchet improve --seed 1",
     "not_proved": "add test tasks and run {command} again; or show people a draft:"
     " ratchet ship --draft",
     "failed": "fix the cause; {command} continues it",
@@ -35,7 +35,7 @@ _NOTHING: dict[str, Any] = {
     "waits": [],
     "cycles": [],
 }
-"""Of a project without a store, which is not made to be read."""
+"""The counts of a project without a store; reading creates none."""
 
 
 def status(folder: Folder = Path("."), json: Json = False) -> None:
@@ -82,9 +82,9 @@ def status(folder: Folder = Path("."), json: Json = False) -> None:
         return
     following = ""
     if waits is not None:
-        following = "nothing: it is at work"
+        following = "nothing: it is running"
     elif any(cycle.run_id == outcome.run.id for cycle in cycles):
-        following = "the autopilot goes on with it"
+        following = "the autopilot continues it"
     _print_run(outcome, learning, following, at_work(waits, now, outcome.command))
 
 
@@ -153,6 +153,6 @@ def _print_run(outcome: RunOutcome, learning: dict[str, Any], following: str, wo
     usual = (
         "ratchet rollback undoes it"
         if at_gateway
-        else NEXT[run.stage].format(command=outcome.command)
+        else NEXT_BY_STAGE[run.stage].format(command=outcome.command)
     )
     out.print(f"  next: {following or usual}")

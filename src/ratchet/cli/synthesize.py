@@ -1,4 +1,4 @@
-"""`ratchet datasets synthesize`: tasks made of real ones, with the coach or without a model."""
+"""`ratchet datasets synthesize`: makes tasks from real ones, with the coach or without a model."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from ratchet.types.wording import counted
 if TYPE_CHECKING:
     from ratchet.curate.synthesis import Synthesis
 
-SHOWN = 12
+MAX_TASKS_PRINTED = 12
 
 
 def synthesize(
@@ -50,31 +50,34 @@ def synthesize(
     ] = None,
     solver: Annotated[
         list[str] | None,
-        typer.Option(help="Answers count where all tries of these agree: coach, agent."),
+        typer.Option(
+            help="Who answers the tasks: coach, agent. An answer counts if all tries agree."
+        ),
     ] = None,
-    tries: Annotated[int, typer.Option(min=2, max=20, help="Answers of each solver.")] = 3,
+    tries: Annotated[int, typer.Option(min=2, max=20, help="Number of tries of each solver.")] = 3,
     keep_open: Annotated[
-        bool, typer.Option("--open", help="Keep tasks whose answer no method knows.")
+        bool, typer.Option("--open", help="Keep tasks without a known answer.")
     ] = False,
     split: Annotated[
-        str, typer.Option(help="Split that the tasks are made of and go to: train, val or test.")
+        str,
+        typer.Option(help="Split that the tasks are made from and added to: train, val or test."),
     ] = "train",
     schema: Annotated[
-        Path | None, typer.Option(help="JSON schema of the inputs; inferred by default.")
+        Path | None, typer.Option(help="JSON Schema of the inputs; inferred by default.")
     ] = None,
     persona: Annotated[
-        list[str] | None, typer.Option(help="Who asks, for the coach; repeatable.")
+        list[str] | None, typer.Option(help="For the coach: a kind of user who asks; repeatable.")
     ] = None,
     edge_case: Annotated[
-        list[str] | None, typer.Option(help="A difficulty, for the coach; repeatable.")
+        list[str] | None, typer.Option(help="For the coach: a difficulty; repeatable.")
     ] = None,
     max_calls: Annotated[int, typer.Option(min=1, help="Maximum number of coach calls.")] = 500,
     max_dollars: Annotated[
-        float | None, typer.Option(min=0, help="Maximum dollars for the coach.")
+        float | None, typer.Option(min=0, help="Maximum cost of the coach, in dollars.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of all choices.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of all random choices.")] = 0,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show the tasks and store no new version.")
+        bool, typer.Option("--dry-run", help="Show the tasks without storing a new version.")
     ] = False,
     folder: Folder = Path("."),
     json: Json = False,
@@ -174,7 +177,7 @@ def _one_of(choice: str, choices: Sequence[str], option: str) -> None:
 
 
 class _Bar:
-    """A bar of the tasks kept, on standard error."""
+    """A progress bar of kept tasks, on standard error."""
 
     def __init__(self, count: int) -> None:
         columns = (
@@ -198,12 +201,12 @@ class _Bar:
 def _print(synthesis: Synthesis, calls: int, cost: Cost) -> None:
     if synthesis.tasks:
         rows = table("input", "expected", "made by")
-        for task in synthesis.tasks[:SHOWN]:
+        for task in synthesis.tasks[:MAX_TASKS_PRINTED]:
             cells = (task.input, task.expected, task.origin.by)
             rows.add_row(*(one_line(cell, 70).replace("[", "\\[") for cell in cells))
         print_table(rows)
-        if len(synthesis.tasks) > SHOWN:
-            out.print(f"{len(synthesis.tasks) - SHOWN} more.", style="dim")
+        if len(synthesis.tasks) > MAX_TASKS_PRINTED:
+            out.print(f"{len(synthesis.tasks) - MAX_TASKS_PRINTED} more.", style="dim")
     for reason, count in sorted(synthesis.dropped.items(), key=lambda dropped: -dropped[1])[:8]:
         out.print(f"  {count} dropped: {reason}", style="dim", markup=False)
     if calls:

@@ -8,11 +8,11 @@ from typing import NamedTuple
 from ratchet.types import Span
 from ratchet.types.wording import counted
 
-SHOWN = 5
-"""Steps of the same name under one parent that are shown before folding."""
+MAX_LIKE_STEPS_SHOWN = 5
+"""Number of steps with the same name shown under a parent before folding."""
 
-FAILED = 3
-"""Failed steps shown beyond those."""
+MAX_FAILED_STEPS_SHOWN = 3
+"""Number of failed steps shown in addition."""
 
 MAX_DEPTH = 40
 """Maximum number of levels shown."""
@@ -26,7 +26,7 @@ class TreeLine(NamedTuple):
 
     depth: int
     last: tuple[bool, ...]
-    """For each level, whether it is the last of its siblings; the branches are drawn from it."""
+    """For each level, whether the node is the last of its siblings; decides the branches drawn."""
     span: Span | None
     note: str = ""
     """Anomaly of a span, or summary of a fold."""
@@ -167,10 +167,13 @@ def _folded(trees: SpanForest, indexes: list[int]) -> Iterator[int | str]:
         span = spans[index]
         name = span.name
         left[name] -= 1
-        if counts[name] <= SHOWN + 1 or shown_counts.get(name, 0) < SHOWN:
+        if (
+            counts[name] <= MAX_LIKE_STEPS_SHOWN + 1
+            or shown_counts.get(name, 0) < MAX_LIKE_STEPS_SHOWN
+        ):
             shown_counts[name] = shown_counts.get(name, 0) + 1
             yield index
-        elif span.status == "error" and failed.get(name, 0) < FAILED:
+        elif span.status == "error" and failed.get(name, 0) < MAX_FAILED_STEPS_SHOWN:
             failed[name] = failed.get(name, 0) + 1
             yield index
         else:
@@ -208,5 +211,5 @@ def branches(last: Sequence[bool]) -> str:
 
 
 def bars(last: Sequence[bool]) -> str:
-    """The branch characters in front of what is below a line."""
+    """The branch characters in front of the lines below a line."""
     return "".join("   " if ended else "│  " for ended in last)

@@ -44,7 +44,7 @@ from ratchet.cli.trace_options import (
 from ratchet.types import InputError
 from ratchet.types.trace import Sort, Trace, TraceFilter, first_of
 
-POLL_S = 1.0
+POLL_INTERVAL_S = 1.0
 """Polling interval for new traces, in seconds."""
 
 ROOT_WAIT_S = 10.0
@@ -64,8 +64,8 @@ def traces(
         typer.Option(
             "--search",
             "-s",
-            help='Only live traces with all these words: "in quotes" as a phrase, the last one and'
-            " those before an asterisk as the beginning of a word.",
+            help='Only live traces with all these words: "in quotes" as a phrase; the last word, '
+            "and any word before an asterisk, as a beginning.",
         ),
     ] = None,
     agent: OfAgent = None,
@@ -78,23 +78,23 @@ def traces(
         bool, typer.Option("--feedback", help="Only traces with feedback.")
     ] = False,
     min_duration: Annotated[
-        float | None, typer.Option(min=0, help="Only traces of at least so many seconds.")
+        float | None, typer.Option(min=0, help="Only traces that took at least this many seconds.")
     ] = None,
     min_cost: Annotated[
-        float | None, typer.Option(min=0, help="Only traces of at least so many dollars.")
+        float | None, typer.Option(min=0, help="Only traces that cost at least this many dollars.")
     ] = None,
     model: Annotated[
-        str | None, typer.Option(help="Only live traces that called this model: its whole name.")
+        str | None, typer.Option(help="Only live traces that called this model (full name).")
     ] = None,
     user: Annotated[
-        str | None, typer.Option(help="Only live traces of this user: the whole id.")
+        str | None, typer.Option(help="Only live traces of this user (full id).")
     ] = None,
     rollouts: WithRollouts = False,
     candidate: Annotated[
-        str | None, typer.Option(help="Only live calls that ran this candidate: its whole id.")
+        str | None, typer.Option(help="Only live calls that ran this candidate (full id).")
     ] = None,
     canary: Annotated[
-        str | None, typer.Option(help="Only live calls in this canary: the id of its cycle.")
+        str | None, typer.Option(help="Only live calls in this canary (id of its cycle).")
     ] = None,
     arm: Annotated[
         Literal["baseline", "candidate"] | None,
@@ -103,7 +103,7 @@ def traces(
     group: Annotated[
         str | None, typer.Option(help="Only live calls of this group of users or inputs.")
     ] = None,
-    sort: Annotated[Sort, typer.Option(help="Order: newest, slowest or costliest.")] = "newest",
+    sort: Annotated[Sort, typer.Option(help="Sort by newest, slowest or costliest.")] = "newest",
     slow: Annotated[bool, typer.Option("--slow", help="The same as --sort slowest.")] = False,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1_000)] = 30,
     follow: Annotated[
@@ -155,7 +155,7 @@ def traces(
         raise InputError("Give either --slow or --sort costliest, not both.")
     order: Sort = "slowest" if slow else sort
     if follow and order != "newest":
-        raise InputError("--follow shows traces as they arrive; leave the order out.")
+        raise InputError("--follow shows traces as they arrive; leave --sort and --slow out.")
     with open_backend(folder, store, server, make=follow) as backend:
         if follow:
             _follow(backend, filters, json)
@@ -192,7 +192,7 @@ _NONE = (
 def _search(
     backend: Backend, filters: TraceFilter, sort: Sort, limit: int
 ) -> tuple[list[Trace], int | None]:
-    """Up to `limit` traces, and how far back the search went; None when it read all."""
+    """Up to `limit` traces, and the time the search went back to; None if it read all."""
     matches: list[Trace] = []
     cursor: str | None = None
     for _ in range(MAX_PAGES):
@@ -242,11 +242,11 @@ def _print(matches: Iterable[Trace]) -> None:
 
 
 _SLACK = 4
-"""Width that rich reserves for columns it could shorten further."""
+"""Width that rich reserves for columns that it could shorten further."""
 _FIRST_TO_GO = (
     *("spans", "tokens", "user", "agent", "model", "errors", "cost", "started", "input"),
 )
-"""Columns to drop in this order when the terminal is narrow: half a number is a wrong one."""
+"""Columns to drop, in this order, when the terminal is narrow: half a number would mislead."""
 
 
 def _needed(cells: list[list[Text]], columns: list[int]) -> int:
@@ -291,7 +291,7 @@ def _cells(trace: Trace, now: float) -> list[Text]:
 
 
 def _said(trace: Trace) -> Text:
-    """The input, and what came of it: the error, or else the output."""
+    """The input, and the error or the output."""
     line = Text(one_line(trace.input, _SAID), no_wrap=True, overflow="ellipsis")
     if trace.error:
         line.append(" ✕ ").append(one_line(trace.error, _SAID), style="red")
@@ -316,7 +316,7 @@ def _print_line(trace: Trace) -> None:
 
 
 class TraceFollower:
-    """Decides when to show a trace that is being stored: once, when its root span has arrived.
+    """Decides when to show a new trace: once, when its root span has arrived.
 
     Args:
         root_wait_s: Seconds after which it is shown without a root.
@@ -376,6 +376,6 @@ def _follow(backend: Backend, filters: TraceFilter, json: bool) -> None:
                     sys.stdout.flush()
                 else:
                     _print_line(trace)
-            time.sleep(POLL_S)
+            time.sleep(POLL_INTERVAL_S)
     except KeyboardInterrupt:
         return

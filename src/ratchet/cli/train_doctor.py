@@ -16,15 +16,16 @@ def doctor(
     model: Annotated[
         str | None,
         typer.Argument(
-            metavar="[MODEL]", help="smollm2, a GGUF or a folder; else that of the agent."
+            metavar="[MODEL]",
+            help="smollm2, a GGUF file or a folder; by default the agent's model.",
         ),
     ] = None,
     folder: Folder = Path("."),
     device: Annotated[
-        str | None, typer.Option(help="PyTorch's name of a device; else that of the agent.")
+        str | None, typer.Option(help="A PyTorch device name; by default the agent's.")
     ] = None,
     dtype: Annotated[
-        str | None, typer.Option(help="float32, bfloat16 or float16; else that of the agent.")
+        str | None, typer.Option(help="float32, bfloat16 or float16; by default the agent's.")
     ] = None,
     json: Json = False,
 ) -> None:

@@ -1,4 +1,4 @@
-"""`ratchet train export`: rollouts and feedback as files of training data."""
+"""`ratchet train export`: write rollouts and feedback as training data."""
 
 from __future__ import annotations
 
@@ -23,26 +23,28 @@ def export(
     format: Format = "openai",
     validation: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="A file for the val split; else it is left out."),
+        typer.Option(
+            metavar="FILE", help="A file for the val split; by default the split is left out."
+        ),
     ] = None,
     evaluator: Annotated[
-        str | None, typer.Option(help="Select by this score; by default the objective.")
+        str | None,
+        typer.Option(help="Select by this evaluator's score; by default the objective's."),
     ] = None,
-    min_score: Annotated[
-        float, typer.Option(help="sft: least score of a rollout that is learned from.")
-    ] = 0.8,
+    min_score: Annotated[float, typer.Option(help="sft: minimum score of a rollout.")] = 0.8,
     best: Annotated[
-        int | None, typer.Option(metavar="K", help="sft: at most K rollouts of a task, best first.")
+        int | None,
+        typer.Option(metavar="K", help="sft: maximum number of rollouts per task, best first."),
     ] = None,
     gap: Annotated[
-        float, typer.Option(help="dpo: least difference between the scores of a pair.")
+        float, typer.Option(help="dpo: minimum difference between the scores of a pair.")
     ] = 0.2,
     purpose: Annotated[
-        str, typer.Option(help="Only rollouts whose purpose begins so, such as eval.")
+        str, typer.Option(help="Only rollouts whose purpose begins with this, such as eval.")
     ] = "",
     source: Annotated[str, typer.Option("--from", help="rollouts, feedback or both.")] = "both",
     redacted: Annotated[
-        bool, typer.Option("--redacted", help="Use calls from which something was redacted.")
+        bool, typer.Option("--redacted", help="Include calls with redacted text.")
     ] = False,
     force: Annotated[
         bool, typer.Option("--force", help="Replace the files if they exist.")
@@ -77,7 +79,7 @@ def export(
         if path is not None and path.exists() and not force:
             raise InputError(f"{path} exists already.", hint="Replace it with --force.")
     if validation is not None and validation.resolve() == file.resolve():
-        raise InputError(f"{file} is named twice.", hint="Validation data needs a file of its own.")
+        raise InputError(f"{file} is named twice.", hint="Validation data needs a separate file.")
     project = project_in(folder)
     selection = TrainingSelection(
         evaluator=evaluator or ("" if source == "feedback" else objective_name(project)),
@@ -101,11 +103,11 @@ def export(
     if validation is not None:
         counts[str(validation)] = write(held_back, validation, format, left_out)
     elif held_back:
-        left_out["its task is of the val split; see --validation"] += len(held_back)
+        left_out["its task is in the val split; see --validation"] += len(held_back)
     _report(counts, method, format, left_out, json)
     if not counts[str(file)]:
         raise InputError(
-            "Nothing was found to learn from: no file was written.",
+            "There is nothing to learn from; no file was written.",
             hint="Lower --min-score or --gap, or run the agent on train tasks first: ratchet eval"
             " --split train.",
         )

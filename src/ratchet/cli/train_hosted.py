@@ -27,22 +27,25 @@ from ratchet.weights.hosted import (
 from ratchet.weights.hosted import cancel as cancel_job
 
 JobId = Annotated[
-    str, typer.Argument(metavar="JOB", help="The job's id here or at the service, or its start.")
+    str,
+    typer.Argument(metavar="JOB", help="The job's id, here or at the service, or the start of it."),
 ]
-Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for the end of the job.")]
-Interval = Annotated[float, typer.Option(min=0.1, help="Seconds between two questions.")]
+Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for the job to end.")]
+Interval = Annotated[float, typer.Option(min=0.1, help="Seconds between polls.")]
 
 
 def start(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="Training data, as openai writes it.")
+        Path, typer.Argument(metavar="FILE", help="Training data in the openai format.")
     ],
     validation: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Validation data.")
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option(help="The model to start from; by default train.model of ratchet.toml."),
+        typer.Option(
+            help="The model to start from; by default model under [train] in ratchet.toml."
+        ),
     ] = None,
     method: Annotated[str, typer.Option(help="sft or dpo.")] = "sft",
     set_: Annotated[
@@ -73,7 +76,7 @@ def start(
     base = model or project.config.train.model
     if base is None:
         raise ConfigError(
-            "No model to start from is named.",
+            "No model to start from was given.",
             hint='Give --model NAME, or in ratchet.toml:\n\n[train]\nmodel = "…"\n',
         )
     jobs = _jobs(project)
@@ -108,7 +111,7 @@ def watch(
     folder: Folder = Path("."),
     json: Json = False,
 ) -> None:
-    """Wait for a hosted job, and store the new model when it has one.
+    """Wait for a hosted job, and store its new model.
 
     Examples:
 
@@ -180,9 +183,9 @@ def _settings_of(project: Project, job: HostedJob) -> HostedSettings:
     settings = _settings(project)
     if (settings.provider, address_of(settings)) != (job.provider, job.base_url):
         raise ConfigError(
-            f"Job {short(job.id)} is at {job.provider} ({job.base_url}), and [train] names another"
-            " service.",
-            hint="Set provider and base_url under [train] back while you wait for it.",
+            f"Job {short(job.id)} is at {job.provider} ({job.base_url}), but [train] names "
+            "another service.",
+            hint="Change provider and base_url under [train] back until the job is done.",
         )
     return settings
 
@@ -197,7 +200,7 @@ def _hyperparameters(options: list[str]) -> dict[str, Any]:
         name, equals, text = option.partition("=")
         if not (name.isidentifier() and equals and text):
             raise InputError(
-                f"--set {option!r} is not a setting.", hint="Such as --set n_epochs=3."
+                f"--set {option!r} is not a setting.", hint="For example --set n_epochs=3."
             )
         hyperparameters[name] = _number(text)
     return hyperparameters
@@ -225,13 +228,13 @@ def _follow(
             job, service, _jobs(project).save, wait=wait, interval_s=interval, on_status=say
         )
     except KeyboardInterrupt:
-        err.print(f"Go on later: ratchet train watch {short(job.id)}", markup=False)
-        raise Interrupted("Interrupted. The job goes on at the service.") from None
+        err.print(f"Continue later: ratchet train watch {short(job.id)}", markup=False)
+        raise Interrupted("Interrupted. The job continues at the service.") from None
     _say_end(project, job, json)
 
 
 def _say_end(project: Project, job: HostedJob, json: bool) -> None:
-    """Store what came of a job, and say it."""
+    """Store the result of a job, and print it."""
     version = ""
     if job.state == "succeeded":
         model = Model(model=job.trained_model, base_url=job.base_url)
@@ -241,13 +244,13 @@ def _say_end(project: Project, job: HostedJob, json: bool) -> None:
         print_json({"job": job, "model_version": version})
     elif job.state == "succeeded":
         out.print(
-            f"The new model is {job.trained_model}, version {short(version)} of the resource model."
-            " Prove it against the present one before you use it.",
+            f"The new model is {job.trained_model}, version {short(version)} of the resource "
+            "model. Prove it against the current model before you use it.",
             markup=False,
             soft_wrap=True,
         )
     elif job.state == "running":
-        out.print(f"Go on later: ratchet train watch {short(job.id)}", markup=False)
+        out.print(f"Continue later: ratchet train watch {short(job.id)}", markup=False)
     elif job.state == "cancelled":
         out.print("The job was cancelled.", markup=False)
     if job.state == "failed":

@@ -1,4 +1,4 @@
-"""`ratchet train runs`: the curves of trainings on this machine, while they run and after."""
+"""`ratchet train runs`: the curves of trainings on this machine, during training and after."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ COLUMNS = {
 """Column by metric; gap is the mean difference of log-probabilities between trainer and sampler."""
 
 TRACKERS = "ratchet.trackers"
-"""Group of the entry points by which packages add trackers."""
+"""Entry-point group with which packages add trackers."""
 
 PANELS = ("val", "reward", "loss", "entropy", "kl", "clip_share", "gap", "gradient_norm")
 
@@ -49,7 +49,7 @@ PANELS = ("val", "reward", "loss", "entropy", "kl", "clip_share", "gap", "gradie
 def runs(
     run: Annotated[
         str | None,
-        typer.Argument(metavar="[RUN]", help="The start of a run's name; else the newest."),
+        typer.Argument(metavar="[RUN]", help="Start of a training's name; by default the newest."),
     ] = None,
     png: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the curves as a PNG.")
@@ -58,15 +58,15 @@ def runs(
         list[str] | None,
         typer.Option(
             metavar="TRACKER=PLACE",
-            help="Write the curves for tensorboard in a folder, or send them to a project at wandb"
-            " or at the tracker of another package; again, to add new steps. Repeatable.",
+            help="Write the curves for tensorboard into a folder, or send them to a project at "
+            "wandb or another package's tracker. Run it again to add new steps. Repeatable.",
         ),
     ] = None,
     last: Annotated[int, typer.Option(min=1, help="Steps to show.")] = 20,
     folder: Folder = Path("."),
     json: Json = False,
 ) -> None:
-    """Show the curves of a training on this machine, also while it runs.
+    """Show the curves of a training on this machine, even while it runs.
 
     Examples:
 
@@ -112,12 +112,13 @@ def runs(
 
 
 def _sent(targets: list[str], run: Path, records: list[dict[str, Any]], state: Path) -> list[str]:
-    """Give the curves to trackers; what each did with them."""
+    """Give the curves to trackers; returns what each did with them."""
     places = [text.partition("=")[::2] for text in targets]
     for text, (name, place) in zip(targets, places, strict=True):
         if not (name and place):
             raise InputError(
-                f"--send {text!r} names no tracker and place.", hint="Such as wandb=my-project."
+                f"--send {text!r} does not name a tracker and a place.",
+                hint="Such as wandb=my-project.",
             )
     curves = RunCurves(
         name=run.name,

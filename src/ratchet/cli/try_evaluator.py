@@ -1,4 +1,4 @@
-"""`ratchet evaluators try`: what an evaluator says of one stored output."""
+"""`ratchet evaluators try`: run an evaluator on one stored output."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def try_(
         str, typer.Argument(metavar="ID", help="A rollout or a trace, or the start of its id.")
     ],
     no_model: Annotated[
-        bool, typer.Option("--no-model", help="Refuse an evaluator that asks a model.")
+        bool, typer.Option("--no-model", help="Refuse an evaluator that calls a model.")
     ] = False,
     folder: Folder = Path("."),
     json: Json = False,
@@ -46,8 +46,8 @@ def try_(
     models = models_asked(evaluator)
     if no_model and models:
         raise InputError(
-            f"{name!r} asks {', '.join(models)}, which may cost money.",
-            hint="Allow it: leave --no-model out.",
+            f"{name!r} calls {', '.join(models)}, which may cost money.",
+            hint="To allow that, leave --no-model out.",
         )
     with (
         project.open_store() as store,

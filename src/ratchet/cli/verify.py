@@ -47,7 +47,10 @@ def verify(
     recomputed.require()
     if not json:
         unit = "pairs" if isinstance(recomputed.decision, Decision) else "observations"
-        out.print(f"[bold green]Verified:[/] all of {recomputed.pairs} {unit} recompute as stated.")
+        out.print(
+            f"[bold green]Verified:[/] all of {recomputed.pairs} {unit} recompute to the "
+            "stated numbers."
+        )
         if isinstance(recomputed.decision, Decision):
             print_decision(recomputed.decision)
         out.print(recomputed.decision.sentence, markup=False)

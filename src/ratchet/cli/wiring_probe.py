@@ -49,53 +49,53 @@ from ratchet.types import (
 
 _WORDS = re.compile(r"\S+|\s+")
 
-QUEUE = "probe"
+PROBE_QUEUE = "probe"
 CHANGE = " (A check of the wiring changed this prompt: ratchet-check-7c1f-{}.)"
 """What each prompt of the second rollout ends with, with the prompt's number."""
 CHANGED = re.compile(re.escape(CHANGE.encode()).replace(rb"\{\}", rb"(\d+)"))
 
 
 class ProbeRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What to run."""
+    """What the probe runs."""
 
     task_input: Any
     prompts: tuple[str, ...]
-    """Prompts of the recorded run, for an agent whose prompts are found in its calls."""
+    """Prompts of the recorded run, if the agent's prompts are found in its calls."""
 
 
 class DeniedAct(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that an agent tried and may not do."""
+    """An act that the agent tried and may not do."""
 
     said: str
-    """As the object of `It tried`."""
+    """Completes the sentence `It tried …`."""
     allow: str
-    """What allows it, as in [agent.allow]; empty for what nothing allows."""
+    """The entry of [agent.allow] that would allow it; empty if none would."""
     key: str = ""
-    """The list of [agent.allow] that it belongs to."""
+    """The list of [agent.allow] that the entry belongs to."""
 
 
 class ProbeRollout(msgspec.Struct, frozen=True, kw_only=True):
-    """One rollout."""
+    """A rollout of the probe."""
 
     status: str
     output: Any
     error: str
     denied: tuple[DeniedAct, ...]
     seconds: float
-    """Of the attempt itself."""
+    """Seconds of the attempt itself."""
 
 
 class ProbeAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What came out; with an error nothing could be run."""
+    """The probe's result; if there is an error, nothing could be run."""
 
     own: ProbeRollout | None = None
-    """With the agent's own prompts."""
+    """The rollout with the agent's own prompts."""
     changed: ProbeRollout | None = None
-    """With changed ones; None without any prompt."""
+    """The rollout with changed prompts; None if there are none."""
     names: tuple[str, ...] = ()
-    """Prompts that were changed, by their numbers from 0."""
+    """Indexes of the changed prompts, from 0."""
     learned: tuple[str, ...] = ()
-    """What `ratchet improve` calls the prompts, each with its place in the source."""
+    """The names that `ratchet improve` gives the prompts, each with its place in the source."""
     started_changed_at: float = 0.0
     """When the second rollout began, in seconds since the epoch."""
     error: str = ""
@@ -166,7 +166,7 @@ async def _rollout(
     project: Project, store: Store, agent: Any, candidate: Candidate, task_input: Any
 ) -> _Ended:
     store.candidates.put(candidate, time.time())
-    queue = f"{QUEUE}-{time.time_ns()}"  # a unique queue: no other runner claims from it
+    queue = f"{PROBE_QUEUE}-{time.time_ns()}"  # a unique queue: no other runner claims from it
     rollout = Rollout.of(
         Task("recorded", task_input),
         candidate.id,
@@ -199,7 +199,7 @@ def _learned(project: Project, store: Store, agent: Any, rollout: Rollout) -> li
         prompts = found_in(project, store, rollouts, _say, declared_in_source(agent))
     except AgentError:  # it has none, which the findings say
         return []
-    return [f"{prompt.name} ({prompt.place or 'put together while it runs'})" for prompt in prompts]
+    return [f"{prompt.name} ({prompt.place or 'assembled at run time'})" for prompt in prompts]
 
 
 def _denied(act: Act, root: Path) -> DeniedAct:
@@ -222,7 +222,7 @@ def _prompts_sent(
 
 
 def _templates(sent: Iterable[str], recorded: Sequence[str]) -> dict[str, PromptTemplate]:
-    """The system prompts of the rollout, with a slot for what was another text when recorded."""
+    """The system prompts of the rollout, with slots where the recorded text differed."""
     templates = {}
     for number, text in enumerate(sent, 1):
         before = max(recorded, key=lambda original: _likeness(text, original), default=text)
@@ -237,7 +237,7 @@ def _templates(sent: Iterable[str], recorded: Sequence[str]) -> dict[str, Prompt
 
 
 def _common(words: Sequence[str], original_words: Sequence[str]) -> int:
-    """How many words both begin with."""
+    """Number of words that both begin with."""
     pairs = zip(words, original_words, strict=False)
     return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
 

@@ -19,7 +19,7 @@ from ratchet.client.call import (
 )
 from ratchet.types import Activation, AgentSettings, Resource
 
-KNOWN = 256
+MAX_CACHED_AGENTS = 256
 """Most agents whose last response is cached."""
 
 
@@ -69,7 +69,7 @@ class Agents(RemoteRepository[TransportT]):
         tag = answer.headers.get("etag", "")
         if tag.isascii() and tag.isprintable() and tag:
             with self._lock:
-                if len(self._last) >= KNOWN:
+                if len(self._last) >= MAX_CACHED_AGENTS:
                     self._last.clear()
                 self._last[name] = tag, active
         return active

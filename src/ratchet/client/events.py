@@ -11,7 +11,7 @@ import msgspec
 
 from ratchet.client.call import ApiRequest, get
 from ratchet.client.failures import RequestRefused, ServerUnreachable, error_of
-from ratchet.client.retry_policy import AGAIN, FIRST_PAUSE_S, LONGEST_PAUSE_S
+from ratchet.client.retry_policy import FIRST_PAUSE_S, MAX_PAUSE_S, RETRIED_STATUSES
 
 READ_S = 60.0
 """Read timeout of the stream in seconds; servers send a comment every quarter of that."""
@@ -120,11 +120,11 @@ class EventStream:
         self._lost_at = now if self._lost_at is None else self._lost_at
         pause_s = self._pause_s * (0.5 + 0.5 * self._jitter())
         if isinstance(failure, RequestRefused):
-            permanent = failure.status not in AGAIN
+            permanent = failure.status not in RETRIED_STATUSES
             pause_s += failure.retry_after_s or 0.0
         else:
             permanent = failure.final
         if permanent or now + pause_s > self._lost_at + self._patience_s:
             raise error_of(failure)
-        self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
+        self._pause_s = min(2 * self._pause_s, MAX_PAUSE_S)
         return pause_s

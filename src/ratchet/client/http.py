@@ -18,7 +18,7 @@ from ratchet.types import StoreError
 MAX_ANSWER_BYTES = 512 * 1024 * 1024
 """Largest response body."""
 
-CONNECT_S = 10.0
+CONNECT_TIMEOUT_S = 10.0
 
 
 def without_certificates() -> ssl.SSLContext:
@@ -73,7 +73,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
             "url": self.address.url + request.path,
             "content": request.body or None,
             "headers": headers,
-            "timeout": httpx2.Timeout(timeout_s, connect=min(CONNECT_S, timeout_s)),
+            "timeout": httpx2.Timeout(timeout_s, connect=min(CONNECT_TIMEOUT_S, timeout_s)),
         }
 
     def result(

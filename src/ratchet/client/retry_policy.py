@@ -19,10 +19,9 @@ _jitter = random.Random().random  # noqa: S311
 """A generator of its own, so that the global one, which the agent may use, is not changed."""
 
 FIRST_PAUSE_S = 0.1
-LONGEST_PAUSE_S = 5.0
+MAX_PAUSE_S = 5.0
 
-AGAIN = frozenset({408, 429, 502, 503, 504})
-"""Statuses after which a request may be retried."""
+RETRIED_STATUSES = frozenset({408, 429, 502, 503, 504})
 
 
 class RetryPause(msgspec.Struct, frozen=True):
@@ -87,10 +86,10 @@ def _exchange(
         if isinstance(result, RequestRefused):
             if result.retry_after_s is not None:
                 wait_s += result.retry_after_s
-            permanent = result.status not in AGAIN
+            permanent = result.status not in RETRIED_STATUSES
         else:
             permanent = result.final
         if permanent or clock() + wait_s > deadline:
             raise error_of(result)
         yield RetryPause(wait_s)
-        pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+        pause_s = min(2 * pause_s, MAX_PAUSE_S)

@@ -11,7 +11,7 @@ import msgspec
 from ratchet.client.call import RemoteRepository, Steps, TransportT, endpoint, get
 from ratchet.types import NotFound
 from ratchet.types.trace import (
-    EVERY,
+    EVERY_TRACE,
     Conversation,
     ConversationLog,
     Operation,
@@ -52,7 +52,7 @@ class Traces(RemoteRepository[TransportT]):
     @endpoint
     def list(
         self,
-        wanted: TraceFilter = EVERY,
+        wanted: TraceFilter = EVERY_TRACE,
         *,
         sort: Sort = "newest",
         limit: int = 100,
@@ -100,7 +100,7 @@ class Traces(RemoteRepository[TransportT]):
 
     @endpoint
     def after(
-        self, mark: int, wanted: TraceFilter = EVERY
+        self, mark: int, wanted: TraceFilter = EVERY_TRACE
     ) -> Steps[tuple[builtins.list[Trace], int]]:
         """Traces with data stored after a mark, earliest first.
 
@@ -117,7 +117,7 @@ class Traces(RemoteRepository[TransportT]):
         return page.traces, page.mark
 
     @endpoint
-    def facets(self, wanted: TraceFilter = EVERY) -> Steps[TraceFacets]:
+    def facets(self, wanted: TraceFilter = EVERY_TRACE) -> Steps[TraceFacets]:
         """Values of the newest 10,000 live traces that match a filter, with the number of each.
 
         Args:
@@ -133,7 +133,7 @@ class Recordings(RemoteRepository[TransportT]):
     @endpoint
     def page(
         self,
-        criteria: TraceFilter = EVERY,
+        criteria: TraceFilter = EVERY_TRACE,
         *,
         wanted: Callable[[Trace], bool] = lambda _: True,
         cursor: str | None = None,

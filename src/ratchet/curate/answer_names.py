@@ -1,4 +1,4 @@
-"""Names that columns of questions and answers have in files of other programs."""
+"""Names of question and answer columns in other programs' files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ INPUTS = frozenset(
 )
 """Plain names of columns with inputs."""
 
-ANSWERS = frozenset(
+ANSWER_COLUMNS = frozenset(
     {
         *("expected", "expectedoutput", "expectedanswer", "answer", "answers", "groundtruth"),
         *("label", "reference", "referenceanswer", "referenceoutput", "target", "output"),
@@ -30,12 +30,12 @@ ANSWERS = frozenset(
 
 
 def plain_name(name: str) -> str:
-    """A name without case and signs: `expected_output` and `expectedOutput` are the same."""
+    """A name without case and punctuation: `expected_output` and `expectedOutput` are equal."""
     return re.sub(r"[^a-z]", "", name.lower())
 
 
 def answer_note(tasks: Sequence[Task], expected: str) -> str:
-    """A sentence where no task has an expected answer; empty if one has.
+    """A sentence if no task has an expected answer; otherwise empty.
 
     Args:
         tasks: The tasks of a file.
@@ -53,10 +53,10 @@ def answer_note(tasks: Sequence[Task], expected: str) -> str:
 def similar_answers(tasks: Sequence[Task]) -> list[str]:
     """Keys of metadata that look like expected answers."""
     keys = dict.fromkeys(key for task in tasks for key in task.metadata)
-    return [key for key in keys if plain_name(key) in ANSWERS]
+    return [key for key in keys if plain_name(key) in ANSWER_COLUMNS]
 
 
 def input_hint(keys: Iterable[str]) -> str:
-    """The end of a clause that lists the keys that look like an input; empty without one."""
+    """The end of a clause, listing keys that look like an input; empty if there are none."""
     similar = [key for key in keys if plain_name(key) in INPUTS]
     return f"; columns that look like one: {', '.join(similar)}" if similar else ""

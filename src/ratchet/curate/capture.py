@@ -1,4 +1,4 @@
-"""Captures tasks from recorded traces: selects, takes input and expected answer, leaves out copies.
+"""Captures tasks from recorded traces: selects them, takes inputs and answers, drops copies.
 
 It reads page by page, newest first, so its memory depends on the tasks that it finds and not on the
 spans that it reads.
@@ -29,20 +29,20 @@ from ratchet.types import (
     content_hash,
 )
 from ratchet.types.feedback import is_bad
-from ratchet.types.trace import EVERY, Trace, TraceFilter, TraceRecording
+from ratchet.types.trace import EVERY_TRACE, Trace, TraceFilter, TraceRecording
 
 if TYPE_CHECKING:
     from ratchet.client import Client
     from ratchet.store import Store
 
 PASSES_FROM = 0.5
-"""Feedback or a person's label of at least this says that an answer is right."""
+"""Feedback or a person's label of at least this means that an answer is right."""
 
 PROVES = "prove/"
-"""Beginning of the purpose of rollouts of experiments."""
+"""Prefix of the purpose of experiments' rollouts."""
 
-KNOWN = "its input is a task already"
-"""Beginning of why a trace became no task when the dataset has its input."""
+ALREADY_A_TASK = "its input is a task already"
+"""Prefix of the reason if the dataset has a trace's input."""
 
 _REMEMBERED = 2_000
 """Answers that passed, for older failed attempts at the same input."""
@@ -51,7 +51,7 @@ _REMEMBERED = 2_000
 class CaptureFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Which traces become tasks; unset fields select everything."""
 
-    traces: TraceFilter = EVERY
+    traces: TraceFilter = EVERY_TRACE
     trace_ids: frozenset[str] | None = None
     """Only these."""
     feedback: Literal["any", "good", "bad"] | None = None
@@ -60,9 +60,9 @@ class CaptureFilter(msgspec.Struct, frozen=True, kw_only=True):
     score_above: float | None = None
     score_below: float | None = None
     novelty: float | None = None
-    """Only inputs with at least this share of words that no task's input has, in [0, 1]."""
+    """Only inputs of which at least this share of words is in no task's input, in [0, 1]."""
     per_cluster: int | None = None
-    """At most so many tasks of a cluster of similar inputs."""
+    """Maximum number of tasks from a cluster of similar inputs."""
 
 
 class CapturedTask(msgspec.Struct, frozen=True):
@@ -75,7 +75,7 @@ class CapturedTask(msgspec.Struct, frozen=True):
 
 
 class Capture(msgspec.Struct, frozen=True, kw_only=True):
-    """What was captured."""
+    """The result of a capture."""
 
     dataset: Dataset
     """The new version; the old one when nothing was captured."""
@@ -83,7 +83,7 @@ class Capture(msgspec.Struct, frozen=True, kw_only=True):
     examined: int
     """Number of traces that were read or filtered."""
     left_out: dict[str, int]
-    """Number of selected traces that became no task, by reason."""
+    """Number of selected traces that did not become tasks, by reason."""
 
 
 def capture(
@@ -172,7 +172,7 @@ class _Search:
 
     @property
     def is_full(self) -> bool:
-        """Whether as many tasks are found as asked for."""
+        """Whether the requested number of tasks is found."""
         return len(self.found) >= self._limit
 
     def wants(self, trace: Trace) -> bool:
@@ -263,7 +263,7 @@ class _Search:
     def _expected(
         self, recording: TraceRecording, rollout: Rollout | None, key: bytes
     ) -> tuple[Any, str, tuple[str, ...]]:
-        """The expected answer, how it is known, and what it was taken from."""
+        """The expected answer, how it is known, and its source."""
         trace = recording.trace
         own = (trace.trace_id,)
         for item in recording.feedback:
@@ -299,14 +299,14 @@ class _Search:
             return None
 
     def _meet(self, task: Task, key: bytes, trace: Trace, expected: Any, origin: Origin) -> None:
-        """Take the answer of another trace of a task that is there already."""
+        """Take the answer for an existing task from another trace."""
         if expected is None:
-            self._leave(True, KNOWN)
+            self._leave(True, ALREADY_A_TASK)
         elif task.expected is not None:
             same = task.expected == expected
             self._leave(
                 True,
-                KNOWN if same else f"{KNOWN}, with another expected answer",
+                ALREADY_A_TASK if same else f"{ALREADY_A_TASK}, with another expected answer",
             )
         else:
             sources = tuple(dict.fromkeys((*task.origin.sources, *origin.sources)))
@@ -349,7 +349,7 @@ class _Search:
             self.left_out[why] += 1
 
     def result(self, fractions: Mapping[Split, float], group_by: str | None) -> Capture:
-        """The dataset with what was found, without near-duplicates."""
+        """The dataset with the captured tasks, without near-duplicates."""
         base = self._dataset
         answered = {
             captured.task.id: captured.task
@@ -404,7 +404,7 @@ class _Search:
 
 
 def _is_correction(item: Feedback, trace: Trace) -> bool:
-    """Whether an item holds the right answer of this very trace."""
+    """Whether feedback or a label gives the right answer of this very trace."""
     if item.kind != "correction" or item.content is None:
         return False
     # A correction of a whole conversation does not say of which turn.

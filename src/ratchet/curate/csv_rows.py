@@ -1,4 +1,4 @@
-"""Rows of CSV with a header, each with its line; a broken row does not end the file.
+"""Rows of CSV with a header, each with its line number; a broken row does not end the file.
 
 Rows are read strictly: what would be altered in reading is refused with its place.
 """
@@ -12,23 +12,25 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from ratchet.types.wording import counted
+
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 """Characters that separate columns, with their names."""
 
 _HEAD = 64 * 1024
-"""Characters by which the delimiter is told."""
+"""Number of characters examined to find the delimiter."""
 
 _ROWS = 50
-"""Rows by which it is told."""
+"""Number of rows examined to find the delimiter."""
 
 _STATED = re.compile(r"\s*sep=(.)\s*\Z", re.IGNORECASE)
 
 
 class CsvRow(NamedTuple):
-    """One row."""
+    """A row."""
 
     line: int
-    """Line where it begins, from 1."""
+    """Line where the row begins, from 1."""
     cells: dict[str, str] = {}
     error: str = ""
     """Why there are no cells."""
@@ -63,7 +65,7 @@ class CsvRows:
         else:
             self.delimiter = _delimiter(head, usual)
         self.note = ""
-        """A sentence for the user, where the delimiter is another one than the usual."""
+        """A sentence for the user, if the delimiter is not a comma."""
         if self.delimiter != usual:
             name = DELIMITERS.get(self.delimiter, repr(self.delimiter))
             self.note = f"Its columns are separated by {name}."
@@ -105,14 +107,14 @@ class CsvRows:
                 names = DELIMITERS.get(self.delimiter, repr(self.delimiter))
                 yield CsvRow(
                     line,
-                    error=f"the row has {len(row)} cells, and the header {len(header)}"
-                    f" (separated by {names})",
+                    error=f"the row has {counted(len(row), 'cell')}, but the header has"
+                    f" {len(header)} (separated by {names})",
                 )
             else:
                 yield CsvRow(line, dict(zip(header, row, strict=True)))
 
     def _why(self, line: int, error: csv.Error) -> str:
-        """What is wrong with the row that was read last."""
+        """The error in the last row read."""
         if "field limit" in str(error):
             return f"a cell has more than {self._longest} characters, or a quote is never closed"
         fault = _quote_fault(self._lines.seen, self.delimiter)
@@ -124,7 +126,7 @@ class CsvRows:
 
 
 class _Remembered:
-    """Lines, and those of the row that is being read."""
+    """The lines, and those of the current row."""
 
     def __init__(self, lines: Iterator[str]) -> None:
         self._lines = lines
@@ -148,7 +150,7 @@ def _names(row: list[str]) -> list[str]:
 
 
 def _delimiter(head: list[str], usual: str) -> str:
-    """The delimiter by which the header has several columns, and most rows as many."""
+    """The delimiter that gives the header several columns, and most rows the same number."""
 
     def fits(delimiter: str) -> tuple[float, bool, int]:
         counts: list[int] = []
@@ -171,7 +173,7 @@ def _delimiter(head: list[str], usual: str) -> str:
 
 
 def _quote_fault(lines: list[str], delimiter: str) -> tuple[int, int, str] | None:
-    """Where quotes are wrong in the lines of a row: the line from 0, the column from 1, and why."""
+    """Place and reason of wrong quotes in a row's lines: line from 0, column from 1."""
     quoted, at_start = False, True
     opened = (0, 0)
     for number, line in enumerate(lines):
@@ -193,5 +195,5 @@ def _quote_fault(lines: list[str], delimiter: str) -> tuple[int, int, str] | Non
             at_start = not quoted and sign == delimiter
             at += 1
     if quoted:
-        return *opened, "a quote is opened that is never closed"
+        return *opened, "a quote is opened but never closed"
     return None

@@ -19,7 +19,7 @@ class TaskChange(msgspec.Struct, frozen=True):
 
 
 class DatasetDifference(msgspec.Struct, frozen=True, kw_only=True):
-    """What was added, removed and changed."""
+    """The tasks that were added, removed and changed."""
 
     added: tuple[Task, ...]
     removed: tuple[Task, ...]

@@ -1,4 +1,4 @@
-"""Parses JSON that a user wrote: nothing in it is lost without a word."""
+"""Parses JSON that a user wrote, and reports what Python's parser would lose silently."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _TOKEN = re.compile(r'(?P<key>"(?:[^"\\]|\\.)*")\s*:|"(?:[^"\\]|\\.)*"|[{}\[\]]'
 
 
 class JsonReader:
-    """Parses JSON texts, and tells what Python's parser passes over.
+    """Parses JSON texts, and reports what Python's parser ignores.
 
     Args:
         constant: Gives the value of `NaN`, `Infinity` and `-Infinity`, which are not JSON, or
@@ -24,7 +24,8 @@ class JsonReader:
             object_pairs_hook=self._object, parse_constant=self._seen_constant
         )
         self.twice = ""
-        """A key that an object of the last text has twice, of which Python keeps the last value."""
+        """A key that occurs twice in an object of the last text; Python keeps only the last
+        value."""
         self.constants = 0
         """Number of such constants in the last text."""
 
@@ -55,14 +56,14 @@ class JsonReader:
         return self._decoder.raw_decode(text, start)
 
     def check(self, text: str, start: int = 0) -> None:
-        """Refuse the text that was parsed last if an object in it has a key twice.
+        """Refuse the last parsed text if an object in it has a key twice.
 
         Raises:
             ValueError: One has; the message is a clause with its place.
         """
         if self.twice:
             at = _repeated_key(text, start) - start
-            raise ValueError(f"the key {self.twice!r} is there again at {_place(text[start:], at)}")
+            raise ValueError(f"the key {self.twice!r} occurs again at {_place(text[start:], at)}")
 
     def _begin(self) -> None:
         self.twice = ""
@@ -81,14 +82,14 @@ class JsonReader:
 
 
 def _place(text: str, position: int) -> str:
-    """Where a position is, for people: its column, and its line where there are several."""
+    """A position for people: its column, and its line if there are several."""
     line = text.count("\n", 0, position) + 1
     column = position - text.rfind("\n", 0, position)
     return f"line {line}, column {column}" if line > 1 else f"column {column}"
 
 
 def _repeated_key(text: str, start: int) -> int:
-    """Position of the first key of valid JSON that its object has already."""
+    """Position of the first repeated key of an object in valid JSON."""
     objects: list[set[str] | None] = []
     for token in _TOKEN.finditer(text, start):
         if token[0] in "{[":

@@ -1,4 +1,4 @@
-"""Reads labels from a file: JSON Lines, one label a line."""
+"""Reads labels from a JSON Lines file, one label per line."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from ratchet.curate.task_file import json_of, lines_of
 from ratchet.curate.text_file import open_text
 from ratchet.types import Drawn, InputError, Label, content_hash, label_fault
 
-MOST_NAMED = 5
-"""Most malformed lines that an error names."""
+MAX_NAMED = 5
+"""Maximum number of malformed lines named in an error."""
 
 
 class _Line(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -54,16 +54,16 @@ def read_labels(path: Path, labeller: str, say: Callable[[str], None]) -> list[L
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}.") from None
     if wrong:
-        more = f" ({len(wrong) - MOST_NAMED} more)" if len(wrong) > MOST_NAMED else ""
+        more = f" ({len(wrong) - MAX_NAMED} more)" if len(wrong) > MAX_NAMED else ""
         raise InputError(
-            f"{path}: {' '.join(wrong[:MOST_NAMED])}{more}",
+            f"{path}: {' '.join(wrong[:MAX_NAMED])}{more}",
             hint='A label is {"rollout_id": "...", "value": 1}. Nothing was stored.',
         )
     return labels
 
 
 def _label(line: bytes, labeller: str) -> Label | str:
-    """The label, or why there is none."""
+    """The label, or the reason why there is none."""
     try:
         row = msgspec.convert(json_of(line), type=_Line)
     except (ValueError, msgspec.ValidationError) as error:

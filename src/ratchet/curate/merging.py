@@ -1,4 +1,4 @@
-"""Merges tasks that were read from a file into a dataset, as a new version of it."""
+"""Merges tasks from a file into a dataset, as a new version."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def merged(
     reason: str,
     replace: bool = False,
 ) -> Dataset:
-    """Add tasks to a dataset; one with the id of a task that is there replaces it.
+    """Add tasks to a dataset; a task with an existing id replaces the old one.
 
     Args:
         dataset: The dataset; one without tasks to begin.

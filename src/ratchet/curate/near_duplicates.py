@@ -1,4 +1,4 @@
-"""Groups texts that say nearly the same, so that copies of a task are not in two splits.
+"""Groups nearly identical texts, so that copies of a task are not in two splits.
 
 Candidates are found by MinHash over character 4-grams (Broder 1997) in bands (Indyk and Motwani
 1998), by equal words, and by words of which all but one are equal. A candidate pair is confirmed by
@@ -28,22 +28,23 @@ SAME_WORDS = 0.35
 """Minimum Jaccard index of two texts with the same words, up to fillers, inflection and typos."""
 
 MORE_WORDS = 0.65
-"""The same, when one text has words besides those of the other."""
+"""The same, if one text has additional words."""
 
 OTHER_WORD = 0.6
-"""The same, when one word is exchanged."""
+"""The same, if one word differs."""
 
 OTHER_WORDS = 0.7
-"""The same, when several are."""
+"""The same, if several words differ."""
 
 WORDS_TO_ONE = 6
-"""A text has at least so many words for each that is exchanged."""
+"""Minimum number of words of a text for each differing word."""
 
 TEMPLATE = 6
-"""So many texts that differ by exchanged words are a template with its values."""
+"""This many texts that differ in exchanged words are a template with its values."""
 
-FEWEST_WORDS = 3
-"""Of a text with fewer words besides fillers, only the same words in the same order are a copy."""
+MIN_WORDS = 3
+"""A text with fewer words, without fillers, is a copy only with the same words in the same
+order."""
 
 _BANDS, _ROWS = 32, 3
 _NEIGHBOURS = 8
@@ -51,7 +52,7 @@ _NEIGHBOURS = 8
 bucket full of one template's values a text is near its copies."""
 
 _LEAST_AGREEMENT = 0.2
-"""Of two signatures: three standard errors below `SAME_WORDS`."""
+"""Minimum agreement of two signatures: three standard errors below `SAME_WORDS`."""
 
 _NEAREST = 12
 """Pairs of a text that are confirmed, besides those found by its words: the likeliest. Copies are
@@ -65,7 +66,7 @@ _Pair = tuple[int, int]
 
 
 def near_duplicate_groups(texts: Sequence[str]) -> list[int]:
-    """Group texts that say nearly the same.
+    """Group nearly identical texts.
 
     Args:
         texts: The texts.
@@ -90,7 +91,7 @@ def near_duplicate_groups(texts: Sequence[str]) -> list[int]:
 
 
 def _shingles(plain: str) -> Hashes:
-    """Distinct hashes of the character 4-grams of a text; of a shorter one, of itself."""
+    """Distinct hashes of a text's character 4-grams, or of a shorter text itself."""
     import numpy as np
 
     padded = plain if len(plain) >= 4 else plain.ljust(4)
@@ -121,10 +122,10 @@ def _join_equal(read: Sequence[TextFeatures], forest: _Forest) -> None:
 
 
 def _candidates(read: Sequence[TextFeatures], shingles: Sequence[Hashes]) -> list[_Pair]:
-    """Pairs that may be alike, the likeliest first. Every pair has equal facts."""
+    """Pairs that may be alike, likeliest first. Every pair has equal facts."""
     import numpy as np
 
-    usual = [number for number, features in enumerate(read) if len(features.words) >= FEWEST_WORDS]
+    usual = [number for number, features in enumerate(read) if len(features.words) >= MIN_WORDS]
     if len(usual) < 2:
         return []
     often = Counter(word for number in usual for word in set(read[number].words))
@@ -159,7 +160,7 @@ def _candidates(read: Sequence[TextFeatures], shingles: Sequence[Hashes]) -> lis
 
 
 def _is_nearest(text: NDArray[np.int64], agreement: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Whether a pair is among those of a text that agree most."""
+    """Whether a pair is among a text's best-agreeing pairs."""
     import numpy as np
 
     order = np.lexsort((-agreement, text))
@@ -171,13 +172,13 @@ def _is_nearest(text: NDArray[np.int64], agreement: NDArray[np.float64]) -> NDAr
 
 
 def _word_buckets(read: Sequence[TextFeatures], usual: Sequence[int]) -> Iterator[Sequence[int]]:
-    """Texts whose words are the same in another order, and those equal but for one word."""
+    """Texts with the same words in another order, and texts that differ in one word."""
     buckets: dict[int, list[int]] = defaultdict(list)
     for number in usual:
         features = read[number]
         words = sorted(features.words)
         buckets[hash((features.facts, *words))].append(number)
-        if FEWEST_WORDS < len(words) <= _MOST_WORDS:
+        if MIN_WORDS < len(words) <= _MOST_WORDS:
             for left_out in range(len(words)):
                 remaining = (*words[:left_out], *words[left_out + 1 :])
                 buckets[hash((features.facts, *remaining))].append(number)
@@ -185,7 +186,7 @@ def _word_buckets(read: Sequence[TextFeatures], usual: Sequence[int]) -> Iterato
 
 
 def _signatures(shingles: Sequence[Hashes]) -> NDArray[np.uint32]:
-    """MinHash signatures, one row a text."""
+    """MinHash signatures, one row per text."""
     import numpy as np
 
     rng = np.random.default_rng(0)
@@ -265,7 +266,7 @@ def _jaccard(first: Hashes, second: Hashes) -> float:
 
 
 def _unmatched(first: Sequence[str], second: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Words of either text without an equal or nearly equal one in the other."""
+    """Words of either text without an equal or nearly equal word in the other."""
     counts, theirs = Counter(first), Counter(second)
     left, right = list((counts - theirs).elements()), list((theirs - counts).elements())
     # Where so many words differ, typos do not matter.
@@ -306,7 +307,7 @@ _ENDINGS = frozenset(("s", "es", "d", "ed", "ing", "ly", "er", "n", "en", "e"))
 
 
 def _join_reworded(strong: _Forest, weak: Iterable[_Pair]) -> None:
-    """Join groups whose texts differ by exchanged words, unless they are so many as a template."""
+    """Join groups whose texts differ in exchanged words, unless there are enough for a template."""
     pairs = {
         (first, second)
         for first, second in ((strong.root(a), strong.root(b)) for a, b in weak)
@@ -322,7 +323,7 @@ def _join_reworded(strong: _Forest, weak: Iterable[_Pair]) -> None:
 
 
 def _parted_by_names(read: Sequence[TextFeatures], forest: _Forest) -> list[int]:
-    """The groups, each parted where one of its texts has a name that another has not.
+    """The groups, each divided if one of its texts has a name that another lacks.
 
     Pairs were compared, and a text between two may hold neither name or hold it uncapitalised.
     """
@@ -341,13 +342,13 @@ def _parted_by_names(read: Sequence[TextFeatures], forest: _Forest) -> list[int]
 
 
 def _held(text: TextFeatures, names: frozenset[str]) -> tuple[str, ...]:
-    """Which of the names a text has, in order."""
+    """The names that a text contains, in order."""
     quoted = sorted(name for name in names if name in text.plain and name not in text.words)
     return (*(word for word in text.words if word in names), *quoted) if names else ()
 
 
 class _Forest:
-    """Disjoint sets of numbers; a set is known by its smallest."""
+    """Disjoint sets of numbers, each identified by its smallest."""
 
     def __init__(self, size: int) -> None:
         self._parent = list(range(size))

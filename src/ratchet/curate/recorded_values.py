@@ -20,12 +20,12 @@ _LEADING = frozenset({"system", "developer"})
 
 
 class Incomplete(Exception):
-    """The value was recorded in part only."""
+    """The value was recorded only in part."""
 
 
 def input_of(recording: TraceRecording) -> Any:
-    """The input: of the root span, else of the agent's call below it, else what the user said in
-    the first model call.
+    """The input: of the root span, or the agent's call below it, or the user's text in the first
+    model call.
 
     A call's arguments are the input, or if there is one argument its value. Of messages it is the
     user's text; with more than that, all messages up to the user's last.
@@ -46,7 +46,7 @@ def input_of(recording: TraceRecording) -> Any:
 
 
 def output_of(recording: TraceRecording) -> Any:
-    """The output: of the span with the input, or else the text of the last model call's answer.
+    """The output: of the span with the input, or the text of the last model call's answer.
 
     Returns:
         The output, or None when nothing is recorded.
@@ -73,7 +73,7 @@ def _stating(recording: TraceRecording) -> Span:
 
 
 def user_of(recording: TraceRecording) -> str:
-    """The user that the trace names; empty when it names none."""
+    """The user named in the trace; empty if there is none."""
     user = recording.root.attributes.get("user.id")
     return user if isinstance(user, str) else ""
 

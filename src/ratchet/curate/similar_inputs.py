@@ -1,4 +1,4 @@
-"""Tells how new an input is, and which cluster of similar inputs it belongs to."""
+"""Measures how new an input is, and finds its cluster of similar inputs."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections import Counter, defaultdict
 from ratchet.curate.text_features import content_words
 
 CLUSTER = 0.25
-"""Share of common words from which an input belongs to a cluster."""
+"""Minimum share of common words for an input to belong to a cluster."""
 
 _COMMON = 0.2
-"""Share of the inputs in which a word occurs that no longer finds others."""
+"""A word in more than this share of the inputs is not used to find similar ones."""
 
 
 class SimilarInputs:
@@ -44,7 +44,7 @@ class SimilarInputs:
         return best, share
 
     def add(self, text: str) -> int:
-        """Add an input to its cluster, or to a new one; return which."""
+        """Add an input to its cluster, or to a new one; return the cluster."""
         leader, share = self.nearest(text)
         if leader is None or share < CLUSTER:
             leader = len(self._leaders)

@@ -22,7 +22,7 @@ _LONGEST_TEXT = 20_000
 """Characters of an input that are compared; what follows must be equal."""
 
 _NUMBER_MARK = re.compile(r"(?<![\w)\]-])[-−+](?=\d)|(?<=\d)(?:\.|\s?[+*/^=<>×÷]\s?)(?=\d)")
-"""A sign, a decimal point or an operator: without it, a number is another one."""
+"""A sign, a decimal point or an operator, which changes a number's meaning."""
 
 _BETWEEN_WORDS = re.compile(r"[\W_]+")
 
@@ -71,14 +71,14 @@ def split_tasks(
             raise InputError(
                 f"No task is in the {split} split: there are {counted(len(tasks), 'task')} in"
                 f" {counted(count, 'group')}.",
-                hint="Add tasks, or group them otherwise: --group-by, or group_by and split under"
+                hint="Add tasks, or group them differently: --group-by, or group_by and split under"
                 " [tasks] in ratchet.toml.",
             )
     return Dataset(name=name, tasks=tuple(tasks), splits=splits)
 
 
 def leaking_groups(dataset: Dataset, group_by: str | None = None) -> list[list[Task]]:
-    """Groups of tasks that are in several splits, because the splits were given; see `split_tasks`.
+    """Groups of tasks that are in several splits because tasks stated theirs; see `split_tasks`.
 
     Raises:
         ConfigError: group_by names nothing.
@@ -93,7 +93,7 @@ def leaking_groups(dataset: Dataset, group_by: str | None = None) -> list[list[T
 def _added(
     groups: Mapping[str, bytes], fractions: Mapping[Split, float], fixed: Mapping[str, Split]
 ) -> dict[str, Split]:
-    """Splits in which tasks that have one keep it, and the others join their group's first."""
+    """Splits in which tasks with a split keep it, and others join their group's first."""
     of_group: dict[bytes, Split] = {}
     for task_id, group in groups.items():
         if task_id in fixed:
@@ -105,7 +105,7 @@ def _added(
 
 
 def split_of(group: bytes, fractions: Mapping[Split, float]) -> Split:
-    """The split of a group, by its own content alone."""
+    """The split of a group, from its content alone."""
     point = point_of(group)
     edge = 0.0
     selected: Split = "test"
@@ -119,7 +119,7 @@ def split_of(group: bytes, fractions: Mapping[Split, float]) -> Split:
 
 
 def point_of(group: bytes) -> float:
-    """A number in [0, 1) that is a group's own, as if drawn at random."""
+    """A pseudorandom number in [0, 1) from a group's content."""
     return int.from_bytes(hashlib.sha256(b"ratchet-split:" + group).digest()[:8], "big") / 2**64
 
 
@@ -164,7 +164,7 @@ def input_key(value: Any) -> bytes:
 
 
 def text_of(value: Any) -> str:
-    """The text of an input that is compared with others: its keys, texts and numbers in order."""
+    """The text of an input for comparison: its keys, texts and numbers in order."""
     text = "\n".join(_texts(value))
     if len(text) <= _LONGEST_TEXT:
         return text

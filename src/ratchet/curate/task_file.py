@@ -32,9 +32,9 @@ class TaskFile(msgspec.Struct, frozen=True):
     bad: tuple[str, ...]
     """A sentence for each skipped line."""
     splits: dict[str, Split] = {}
-    """Split by task id, of those tasks that state one."""
+    """Split by task id, for tasks that state it."""
     notes: tuple[str, ...] = ()
-    """Sentences on how the file was read, and on what it seems to lack."""
+    """Sentences on how the file was read, and on what seems to be missing."""
 
 
 def read_tasks(
@@ -86,7 +86,8 @@ def read_tasks(
         )
     if not tasks:
         raise InputError(
-            f"{path} contains no tasks.", hint='Each line is one: {"input": "…", "expected": "…"}.'
+            f"{path} contains no tasks.",
+            hint='Write one task per line: {"input": "…", "expected": "…"}.',
         )
     read = tuple(tasks.values())
     note = answer_note(read, names["expected"])
@@ -105,9 +106,9 @@ def _lines(path: Path, notes: list[str]) -> Iterator[tuple[int, bytes]]:
     except FileNotFoundError:
         raise InputError(
             f"There is no task file {path}.",
-            hint='Write one, a JSON object a line: {"input": …, "expected": …}. Or take tasks'
-            " from use: ratchet datasets capture. Another file, or a dataset, is named under"
-            ' [tasks] in ratchet.toml. Without tasks: ratchet run "INPUT".',
+            hint='Write one JSON object per line: {"input": …, "expected": …}. Or capture tasks'
+            " from traces: ratchet datasets capture. To use another file or a dataset,"
+            ' name it under [tasks] in ratchet.toml. To run without tasks: ratchet run "INPUT".',
         ) from None
     except OSError as error:
         raise InputError(
@@ -134,7 +135,7 @@ def lines_of(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
 
 
 def take_split(data: Any, names: Mapping[str, str]) -> Split | None:
-    """Take the split out of a record that states one; other values of that key stay metadata.
+    """Take the split out of a record; other values of that key stay metadata.
 
     Args:
         data: The record, which is changed.
@@ -162,7 +163,7 @@ def task_of(data: Any, names: Mapping[str, str]) -> Task:
         ValueError: It is no task; the message is a clause.
     """
     if not isinstance(data, dict):
-        raise ValueError(f"the line is {_kind(data)}, and a task is a JSON object")
+        raise ValueError(f"the line is {_kind(data)}, but a task is a JSON object")
     if names["input"] not in data:
         near = f"; its keys are {sorted(data)[:10]}{input_hint(data)}"
         raise ValueError(f"the task has no {names['input']!r}{near}")
@@ -171,7 +172,7 @@ def task_of(data: Any, names: Mapping[str, str]) -> Task:
     fields = {key: value for key, value in data.items() if key not in names.values()}
     metadata = fields.pop("metadata", {})
     if not isinstance(metadata, dict):
-        raise ValueError(f"metadata is {_kind(metadata)}, and should be a JSON object")
+        raise ValueError(f"metadata is {_kind(metadata)}, but should be a JSON object")
     metadata = {**fields, **metadata}
     try:
         content = content_hash([task_input, expected, metadata])

@@ -1,4 +1,4 @@
-"""Reads what of a text tells it from a similar one: its numbers, negations, names and words."""
+"""Extracts what distinguishes a text from a similar one: numbers, negations, names and words."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def _words(text: str) -> frozenset[str]:
 
 _CJK = r"\u3040-\u30ff\u3400-\u9fff"
 _WORD = re.compile(rf"[{_CJK}]|(?:(?![{_CJK}])[^\W_])+(?:['’](?:(?![{_CJK}])[^\W_])+)*")  # noqa: RUF001
-"""A run of letters and digits; in Chinese and Japanese, which have no spaces, one sign."""
+"""A run of letters and digits; in Chinese and Japanese, which have no spaces, one character."""
 
 _NUMBER = re.compile(
     r"(?:(?<![\w.,\]])[-+−*/^=<>×÷]{1,2})?[$€£¥]?(?<![^\W_])[^\W_]*\d[^\W_]*"
@@ -93,7 +93,7 @@ _FILLERS = _words(
 
 
 class TextFeatures(NamedTuple):
-    """What is compared of a text."""
+    """The compared features of a text."""
 
     facts: str
     """Numbers, negations and contrasts, in order; equal in all texts of a group."""
@@ -108,7 +108,7 @@ class TextFeatures(NamedTuple):
 
 
 def content_words(text: str) -> tuple[str, ...]:
-    """The words of a text that say what it is about, in order."""
+    """The content words of a text, in order."""
     return read_text(text).words
 
 
@@ -164,7 +164,7 @@ def read_text(text: str) -> TextFeatures:
 
 
 def _is_symbol(letter: str, text: str, at: int, shouted: bool) -> bool:
-    """Whether a single letter is one, such as of an option, and not the article or a pronoun."""
+    """Whether a single letter is a name, such as an option's, and not the article or a pronoun."""
     if letter in "aAiI":
         return letter == "A" and not shouted and not _opens(text, at)
     return letter.isascii()
@@ -176,7 +176,7 @@ def _opens(text: str, at: int) -> bool:
 
 
 def _is_shouted(text: str) -> bool:
-    """Whether capitals tell nothing, since most words have them."""
+    """Whether capitals mean nothing, since most words have them."""
     words = _WORD.findall(text)
     capitalised = [word for word in words if word[0].isupper()]
     return 2 * len(capitalised) > len(words) + 2

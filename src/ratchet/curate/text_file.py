@@ -1,4 +1,4 @@
-"""Opens a user's file of text: as UTF-8, whatever its encoding, which is detected and said.
+"""Opens a user's text file as UTF-8, and detects and reports any other encoding.
 
 Nothing is replaced: bytes that are no text in the file's encoding come through as bytes that are no
 UTF-8, so that a reader refuses the line that holds them, and only that.
@@ -34,7 +34,7 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-"""Byte order marks, those first that begin with another one."""
+"""Byte order marks, with marks that begin with another mark first."""
 
 _MULTIBYTE = re.compile(
     rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}"
@@ -59,16 +59,16 @@ _UNPACKING = (EOFError, zlib.error, gzip.BadGzipFile)
 
 
 class Broken(OSError):
-    """Packed data cannot be unpacked to its end."""
+    """Compressed data cannot be decompressed to its end."""
 
 
 class Encoding(NamedTuple):
-    """How the text of a file is encoded."""
+    """The encoding of a file's text."""
 
     name: str
-    """Python's name of it."""
+    """Python's name of the encoding."""
     mark: int = 0
-    """Bytes of its byte order mark."""
+    """Length of its byte order mark, in bytes."""
 
     @property
     def note(self) -> str:
@@ -76,10 +76,10 @@ class Encoding(NamedTuple):
         if self.name == "utf-8":
             return ""
         if self.name.startswith("utf-"):
-            return f"It is read as {self.name.upper()}."
+            return f"The file is read as {self.name.upper()}."
         return (
-            f"It is not UTF-8, and is read as {self.name}, judged by its text. If that is wrong,"
-            " convert it: iconv -f ENCODING -t UTF-8 FILE > OTHER."
+            f"The file is not UTF-8; from its text, it is read as {self.name}. If that is wrong, "
+            "convert it: iconv -f ENCODING -t UTF-8 FILE > OTHER."
         )
 
 
@@ -99,7 +99,7 @@ class TextFile(NamedTuple):
 
 @contextmanager
 def open_text(path: Path) -> Iterator[TextFile]:
-    """Open a file of text; one whose name ends in `.gz` is unpacked.
+    """Open a text file; a `.gz` file is decompressed.
 
     Raises:
         Broken: Packed data ends too early.
@@ -128,7 +128,7 @@ def read_text(path: Path) -> tuple[str, Encoding]:
 
 
 def is_undecoded(text: str) -> bool:
-    """Whether a text of `lines` holds bytes that are no text."""
+    """Whether the text has undecodable bytes."""
     return not text.isascii() and _UNDECODED.search(text) is not None
 
 
@@ -172,7 +172,7 @@ def _is_utf8(file: BinaryIO) -> bool:
 
 
 def _judged(file: BinaryIO, head: bytes) -> str:
-    """The encoding of what is not UTF-8 throughout."""
+    """The encoding of data that is not entirely UTF-8."""
     valid = invalid = 0  # bytes of UTF-8, and others
     fine = broken = 0  # lines with the former only, and with the latter
     sample: list[bytes] = []
@@ -243,7 +243,7 @@ def _detected(sample: bytes) -> str:
 
 
 def _broken(error: UnicodeError) -> tuple[str, int]:
-    """A byte that is no UTF-8, in place of what is no text."""
+    """Replace undecodable text by a byte that is not UTF-8."""
     assert isinstance(error, UnicodeDecodeError)
     return "\udcff", error.end
 

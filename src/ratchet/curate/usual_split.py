@@ -1,4 +1,4 @@
-"""The split of tasks for which nobody has chosen shares: more for test where there are few.
+"""The default split of tasks, with a larger test share if there are few.
 
 A proof takes a number of test tasks that does not shrink with the file. So in a small file half of
 the tasks are for test, and where earlier runs have used tasks, new ones are for test until a usual
@@ -13,17 +13,16 @@ from ratchet.curate.split import groups_of, point_of, split_of
 from ratchet.types import SPLITS, Dataset, InputError, Split, Task
 from ratchet.types.wording import counted
 
-SHARES: Mapping[Split, float] = {"train": 0.4, "val": 0.2, "test": 0.4}
-"""Shares of a file that is large."""
+LARGE_FILE_SHARES: Mapping[Split, float] = {"train": 0.4, "val": 0.2, "test": 0.4}
 
 TEST_OF_FEW = 0.5
 """Share of test in a small file; val makes room for it. `benchmarks/few_tasks.py` measures how
 often a gain is proved so, and with other shares."""
 
 TEST_TASKS = 50
-"""Test tasks up to which that larger share is given."""
+"""Maximum number of test tasks from the larger share."""
 
-MOST_FOR_TEST = 0.75
+MAX_TEST_SHARE = 0.75
 """Share of test up to which new tasks are for test: with nothing to learn from, nothing is
 proved."""
 
@@ -59,25 +58,25 @@ def usual_split(
         members.setdefault(group_of[task.id], []).append(task)
     if complete and len(members) < len(SPLITS):
         raise InputError(
-            f"{counted(len(tasks), 'task')} in {counted(len(members), 'group')} are too few: each"
-            " of train, val and test needs one.",
-            hint="Add tasks. Tasks that say nearly the same are one group; see near_duplicates and"
+            f"{counted(len(tasks), 'task')} in {counted(len(members), 'group')} are too few: each "
+            "of train, val and test needs one group.",
+            hint="Add tasks. Nearly identical tasks form one group; see near_duplicates and"
             " group_by under [tasks].",
         )
     if roles:
         splits, reason = _with_roles(members, roles, enough, len(tasks))
-    elif SHARES["test"] * len(tasks) < TEST_TASKS:
+    elif LARGE_FILE_SHARES["test"] * len(tasks) < TEST_TASKS:
         splits, reason = _of_few(members, len(tasks))
     else:
-        splits, reason = {group: split_of(group, SHARES) for group in members}, ""
+        splits, reason = {group: split_of(group, LARGE_FILE_SHARES) for group in members}, ""
     by_task = {id: (roles or {}).get(id) or splits[group] for id, group in group_of.items()}
     return Dataset(name=name, tasks=tuple(tasks), splits=by_task, reason=reason)
 
 
 def _of_few(members: Mapping[bytes, list[Task]], count: int) -> tuple[dict[bytes, Split], str]:
-    """Splits with exact shares, by group; each split gets a group at least."""
-    test = max(SHARES["test"], min(TEST_OF_FEW, TEST_TASKS / count))
-    edges = {"test": test * count, "train": (test + SHARES["train"]) * count}
+    """Splits with exact shares, by group; each split gets at least one group."""
+    test = max(LARGE_FILE_SHARES["test"], min(TEST_OF_FEW, TEST_TASKS / count))
+    edges = {"test": test * count, "train": (test + LARGE_FILE_SHARES["train"]) * count}
     groups = sorted(members, key=point_of)
     splits: dict[bytes, Split] = {}
     placed = 0
@@ -91,16 +90,16 @@ def _of_few(members: Mapping[bytes, list[Task]], count: int) -> tuple[dict[bytes
         splits[group] = missing[0] if left <= len(missing) and wanted not in missing else wanted
         placed += len(members[group])
     return splits, (
-        "Half of a small file is for test, since that is what a proof needs."
+        "Half of a small file is for test, because a proof needs test tasks."
         if test == TEST_OF_FEW
-        else "More of a small file is for test, since that is what a proof needs."
+        else "More of a small file is for test, because a proof needs test tasks."
     )
 
 
 def _with_roles(
     members: Mapping[bytes, list[Task]], roles: Mapping[str, Split], enough: int, count: int
 ) -> tuple[dict[bytes, Split], str]:
-    """Splits by group: of the tasks that have roles, and of the new ones."""
+    """Splits by group: of tasks with roles, and of new tasks."""
     splits: dict[bytes, Split] = {}
     for group, tasks in members.items():
         group_roles = [roles[task.id] for task in tasks if task.id in roles]
@@ -115,15 +114,15 @@ def _with_roles(
     new = [group for group in members if group not in splits]
     for_test = 0
     for group in new:
-        if test < min(enough, MOST_FOR_TEST * count):
+        if test < min(enough, MAX_TEST_SHARE * count):
             splits[group] = "test"
             test += len(members[group])
             for_test += len(members[group])
         else:
-            splits[group] = split_of(group, SHARES)
+            splits[group] = split_of(group, LARGE_FILE_SHARES)
     if not for_test:
         return splits, ""
     return splits, (
-        f"{for_test} new ones are for test, since that is what a proof needs; those that were used"
-        " before keep their roles."
+        f"{for_test} new ones are for test, because a proof needs test tasks; tasks used before "
+        "keep their roles."
     )

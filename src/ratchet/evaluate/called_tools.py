@@ -14,7 +14,7 @@ from ratchet.types import InputError, Span
 from ratchet.worker.evaluator import Unscored
 
 ArgumentMatch: TypeAlias = Literal["exact", "subset", "ignore"]
-"""Whether a call's arguments equal the expected ones, contain them, or do not matter."""
+"""Whether arguments must equal the expected ones, must contain them, or do not matter."""
 
 
 class CalledTool(msgspec.Struct, frozen=True):
@@ -22,7 +22,7 @@ class CalledTool(msgspec.Struct, frozen=True):
 
     name: str
     arguments: Any = None
-    """Usually an object; None where they were not recorded, or do not matter."""
+    """Usually an object; None if they were not recorded, or do not matter."""
 
 
 def called_tools(spans: Sequence[Span]) -> list[CalledTool]:
@@ -62,14 +62,14 @@ def expected_tools(value: Any) -> list[CalledTool]:
             calls.append(CalledTool(function["name"], form.decoded(function.get("arguments"))))
         else:
             raise InputError(
-                "The task's expected tool calls are no list of names or objects with name and"
-                " arguments."
+                "The task's expected tool calls are not a list of names or of objects with name "
+                "and arguments."
             )
     return calls
 
 
 def wanted_tools(expected: Any, metadata: Mapping[str, Any]) -> list[CalledTool]:
-    """The expected calls of a task: its metadata `tool_calls`, or else its expected answer.
+    """The expected calls of a task: its metadata `tool_calls`, or its expected answer.
 
     Raises:
         InputError: It has neither, or they cannot be read.
@@ -102,14 +102,14 @@ class CallMatch:
         return self._comparison.same(expected.arguments, _or_empty(got.arguments))
 
     def why(self, expected: CalledTool, got: CalledTool) -> str:
-        """What differs between the arguments of two calls of one tool."""
+        """The differences between the arguments of two calls of a tool."""
         difference = self._comparison.difference(expected.arguments, _or_empty(got.arguments))
         return "; ".join(difference.notes[:3])
 
     def matched(
         self, expected: Sequence[CalledTool], got: Sequence[CalledTool]
     ) -> tuple[int, list[CalledTool], list[CalledTool]]:
-        """Number of matched calls in any order, those missing, and those not expected."""
+        """Number of calls matched in any order, the missing calls, and the unexpected ones."""
         left, missing = list(got), []
         # A call that says more is matched first: it fits fewer.
         for wanted in sorted(expected, key=lambda call: call.arguments is None):

@@ -63,7 +63,7 @@ LATER: dict[str, str] = {
     "math": "ratchet.evaluate.math_equivalence",
     "preference": "ratchet.evaluate.preference",
 }
-"""Modules of further built-in ones' factories, which have the same name; imported on first use."""
+"""Modules of further built-in factories, which have the same name; imported on first use."""
 
 
 def make_evaluator(
@@ -102,7 +102,7 @@ def make_evaluator(
 
 
 def built_in_meanings() -> dict[str, str]:
-    """The built-in evaluators by name, with the first sentence on what each measures."""
+    """The built-in evaluators by name, with the first sentence of their description."""
     docstrings = {name: _factory(name).__doc__ or "" for name in sorted([*BUILT_IN, *LATER])}
     return {
         name: re.split(r"(?<=\.)\s", " ".join(text.split()), maxsplit=1)[0]

@@ -1,4 +1,4 @@
-"""Runs checks that an output could make endless in a worker process with a time limit.
+"""Runs checks that an output could make endless, in a worker process with a time limit.
 
 A regular expression can backtrack for practically unlimited time, and Python holds the global
 interpreter lock while it matches: neither a thread nor a timeout can stop it. So matching runs in a
@@ -50,8 +50,8 @@ def schema_error_within_limit(schema: dict[str, Any], value: Any) -> str | None:
 
 
 def same_mathematics_within_limit(expected: str, output: str) -> str | None:
-    """None if two texts give the same answer in mathematics, else what is wrong, or "expected" if
-    the expected one cannot be read.
+    """None if two texts are mathematically equal; otherwise the problem, or "expected" if the
+    expected text cannot be read.
 
     Raises:
         ValueError: Math-Verify failed on them.
@@ -90,7 +90,7 @@ def _request(request: dict[str, Any]) -> Any:
         worker.stdout.close()
         if worker.wait() == -signal.SIGALRM:
             raise TimeoutError(f"The check did not end within {MATCH_S:g} s.")
-        raise ChildProcessError(f"The process that checks ended with {worker.returncode}.")
+        raise ChildProcessError(f"The checking process ended with {worker.returncode}.")
     _idle.append((os.getpid(), worker))
     reply = json.loads(answer)
     if "error" in reply:
@@ -152,10 +152,10 @@ def _mathematical_difference(expected: str, output: str) -> str | None:
     if not wanted:
         return "expected"
     if not answer:
-        return "the output holds no answer that Math-Verify can read"
+        return "the output holds no answer that Math-Verify can parse"
     if verify(wanted, answer, timeout_seconds=None):
         return None
-    return f"{answer[-1]} where {wanted[-1]} is expected"[:500]
+    return f"{answer[-1]}, expected {wanted[-1]}"[:500]
 
 
 if __name__ == "__main__":

@@ -53,7 +53,7 @@ def code_tests(
         InputError: `seconds` or the tolerance is out of range.
     """
     if not 0 < seconds <= 60:
-        raise InputError(f"seconds = {seconds} is not a number above 0, up to 60.")
+        raise InputError(f"seconds = {seconds} must be a number above 0, and at most 60.")
     if not 0 <= tolerance < float("inf"):
         raise InputError(f"The tolerance {tolerance} is not a number from 0 up.")
     comparison = JsonComparison(tolerance=tolerance)
@@ -111,7 +111,7 @@ async def _failure(
         mark = secrets.token_hex(16)
         ran = await call(code + _HARNESS, "__ratchet_test__", [case, mark], pool=pool)
         if ran.status == "ok":
-            return "" if ran.value == mark else "it did not run to its end"
+            return "" if ran.value == mark else "it did not run to the end"
         return _shown(ran.error)
     assert function is not None
     ran = await call(code, function, case.get("args", ()), case.get("kwargs"), pool=pool)
@@ -124,16 +124,16 @@ def _check(case: Any, function: str | None) -> None:
     if isinstance(case, str):
         tree = _parsed(case)
         if tree is not None and not tree.body:
-            raise UnfitTask("has an empty test, which all code would pass")
+            raise UnfitTask("has an empty test, which any code would pass")
         return
     if not (isinstance(case, dict) and "result" in case and isinstance(case.get("args", []), list)):
-        raise InputError("A test is neither source nor an object with args, kwargs and result.")
+        raise InputError("A test must be source code, or an object with args, kwargs and result.")
     if function is None:
         raise InputError("Tests with args need the option `function`, the function to call.")
 
 
 def _used(cases: Sequence[Any], function: str | None) -> frozenset[str]:
-    """The names that tests take from the code."""
+    """The names that tests use from the code."""
     if function is not None:
         return frozenset([function])
     trees = [_parsed(case) for case in cases if isinstance(case, str)]

@@ -60,4 +60,4 @@ def cost(*, within: float | None = None) -> FunctionEvaluator:
 
 def _positive(name: str, value: float | None) -> None:
     if value is not None and not value > 0:
-        raise InputError(f"{name} = {value} is not a positive number.")
+        raise InputError(f"{name} = {value} must be a positive number.")

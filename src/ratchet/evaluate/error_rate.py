@@ -14,7 +14,7 @@ StepKind: TypeAlias = Literal["all", "tools", "calls"]
 
 
 def error_rate(*, of: StepKind = "all", within: float | None = None) -> FunctionEvaluator:
-    """Share of the rollout's steps that failed, from 0 to 1; 0 without such steps.
+    """Share of the rollout's steps that failed, from 0 to 1.
 
     Args:
         of: Which steps: all below the agent's own span, tool calls, or model calls.

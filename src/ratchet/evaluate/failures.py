@@ -1,4 +1,4 @@
-"""Whether an evaluator failed because of an answer, which then scores 0, or for another reason.
+"""Decides whether an evaluator failed because of the answer, which then scores 0.
 
 An answer that an evaluator cannot read must not count as one that nothing is known of: a candidate
 could gain by answers that cannot be scored. But a service that is down says nothing of the answer.
@@ -25,19 +25,19 @@ from ratchet.worker.evaluator import (
     missing,
 )
 
-FAILED = "evaluator failed: "
+FAILURE_PREFIX = "evaluator failed: "
 """Beginning of the rationale of a 0 that an evaluator's exception gave, and of the error where it
 is not known whose fault that is. Other errors state why there is no score."""
 
 OTHER_OUTPUTS = 3
-"""Outputs of other rollouts, at most, that are scored to see whether an evaluator works."""
+"""Maximum number of other rollouts' outputs scored to see whether an evaluator works."""
 
 REMEMBERED = 16
-"""Outputs that are kept of each evaluator, of different tasks."""
+"""Number of outputs kept per evaluator, from different tasks."""
 
 
 class Failure(NamedTuple):
-    """A verdict that was not reached."""
+    """A failed verdict."""
 
     evaluator: Evaluator
     rollout: Rollout
@@ -67,7 +67,7 @@ async def attempted(evaluator: Evaluator, rollout: Rollout, spans_of: SpansOf) -
 
 
 class AnswerFailures:
-    """Tells failures on an answer from others. Remembers which evaluators work on which tasks."""
+    """Tells failures caused by an answer from others; remembers which evaluators work on what."""
 
     def __init__(self) -> None:
         self._works: set[str] = set()
@@ -81,15 +81,15 @@ class AnswerFailures:
             outputs.setdefault(rollout.task_id, rollout.output)
 
     def has_outputs(self, evaluator: Evaluator) -> bool:
-        """Whether it is known of any output that the evaluator can score it."""
+        """Whether the evaluator is known to score any output."""
         return bool(self._outputs.get((evaluator.name, evaluator.version)))
 
     def is_open(self, rollout_id: str, name: str) -> bool:
-        """Whether a failure was called missing for want of any output that can be scored."""
+        """Whether a failure was called missing because no output could be scored."""
         return (rollout_id, name) in self._open
 
     async def settled(self, failure: Failure) -> Score:
-        """The score of a failure: 0 if it is the answer's fault, else missing.
+        """The score of a failure: 0 if the answer caused it, otherwise missing.
 
         It is the answer's fault if the evaluator scores another answer to the same task without an
         error, and then fails on this one again.
@@ -141,7 +141,7 @@ class AnswerFailures:
 
 
 def _failed(evaluator: Evaluator, error: Exception, value: float | None) -> Score:
-    message = f"{FAILED}{described(error, ' ')}"[:MAX_CHARACTERS]
+    message = f"{FAILURE_PREFIX}{described(error, ' ')}"[:MAX_CHARACTERS]
     return Score(
         evaluator=evaluator.name,
         version=evaluator.version,
@@ -154,11 +154,11 @@ def _failed(evaluator: Evaluator, error: Exception, value: float | None) -> Scor
 
 def is_failure(score: Score) -> bool:
     """Whether a score is a 0 that an evaluator's exception gave."""
-    return score.rationale.startswith(FAILED)
+    return score.rationale.startswith(FAILURE_PREFIX)
 
 
 def broken(name: str, scores: Sequence[Score], outputs: str) -> str:
-    """Why nothing can be decided by an evaluator that has not scored most outputs; empty if it has.
+    """Why an evaluator that scored too few outputs cannot decide; empty if it scored most.
 
     Args:
         name: Name of the evaluator.
@@ -170,9 +170,12 @@ def broken(name: str, scores: Sequence[Score], outputs: str) -> str:
         return ""
     usual = min(faults, key=lambda fault: (-faults.count(fault), fault))
     share = f"{len(faults)} of {len(scores)} of {outputs}"
-    if usual.startswith(FAILED):
-        cause = usual.removeprefix(FAILED).rstrip(".")
-        return f"The evaluator {name!r} failed on {share}: {cause}. It is broken, the agent is not."
+    if usual.startswith(FAILURE_PREFIX):
+        cause = usual.removeprefix(FAILURE_PREFIX).rstrip(".")
+        return (
+            f"The evaluator {name!r} failed on {share}: {cause}. The evaluator is broken, not "
+            "the agent."
+        )
     return f"The evaluator {name!r} gave no score for {share}: {usual.rstrip('.')}."
 
 

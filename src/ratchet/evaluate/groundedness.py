@@ -15,7 +15,7 @@ from ratchet.worker.evaluator import FunctionEvaluator, Judgement, Unscored
 
 MAX_OUTPUT = 50_000
 MAX_PASSAGES = 2_000_000
-"""Most characters of the output, and of the passages together."""
+"""Maximum characters of the output, and of the passages together."""
 
 _KEYS = ("passages", "documents", "contexts", "context")
 _TEXTS = ("content", "text", "page_content", "document", "body", "snippet")
@@ -159,7 +159,7 @@ def groundedness(*, threshold: float = 0.6) -> FunctionEvaluator:
         InputError: The threshold is out of range.
     """
     if not 0 < threshold <= 1:
-        raise InputError(f"threshold = {threshold} is not a share above 0, up to 1.")
+        raise InputError(f"threshold = {threshold} must be a share above 0, and at most 1.")
 
     def judge(output: Any, input: Any, spans: list[Span], metadata: dict[str, Any]) -> Judgement:
         text = comparable(answer_text(output))
@@ -168,7 +168,7 @@ def groundedness(*, threshold: float = 0.6) -> FunctionEvaluator:
         passages = _passages(spans, metadata)
         claims = [sentence for sentence in _sentences(text) if _is_claim(sentence)]
         if not claims:
-            raise Unscored("The output makes no claim that could be supported.")
+            raise Unscored("The output makes no claims to support.")
         sources = _Sources(comparable(passages), comparable(output_text(input)[:MAX_PASSAGES]))
         unsupported = [
             (claim, why) for claim in claims if (why := sources.why_not(claim, threshold))
@@ -183,7 +183,7 @@ def groundedness(*, threshold: float = 0.6) -> FunctionEvaluator:
 
 
 class _Sources:
-    """What is known: passages, and the input."""
+    """The known texts: passages, and the input."""
 
     def __init__(self, passages: Sequence[str], input: str) -> None:
         everything = "\n".join((*passages, input))
@@ -217,7 +217,7 @@ class _Sources:
         ]
         best = max((shared for shared, _, _ in near), default=0) / len(content)
         if best < threshold:
-            return f"the best passage has {best:.0%} of its words"
+            return f"the best passage has only {best:.0%} of its words"
         # The sentence that is most like it says whether it is so.
         like = [
             (own, is_negated)
@@ -249,7 +249,7 @@ def _content(sentence: str) -> frozenset[str]:
 
 
 def _stem(word: str) -> str:
-    """The beginning of a word: inflections differ behind it."""
+    """The stem of a word, without its inflection."""
     plain = re.sub(r"['\u2019]\w*$", "", word).casefold()
     plain = re.sub(r"(?:ies|es|s|ed|ing|ly)$", "", plain) if len(plain) > 4 else plain
     return plain[:7]
@@ -266,7 +266,7 @@ def _passages(spans: Sequence[Span], metadata: Mapping[str, Any]) -> list[str]:
         documents = next((metadata[key] for key in _KEYS if metadata.get(key)), None)
         passages = _texts(documents)
     if not passages:
-        raise InputError("Neither the spans of retrieval nor the task's metadata hold passages.")
+        raise InputError("There are no passages in retrieval spans or in the task's metadata.")
     if sum(map(len, passages)) > MAX_PASSAGES:
         raise InputError(f"The passages have more than {MAX_PASSAGES} characters.")
     return passages

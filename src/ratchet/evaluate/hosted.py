@@ -1,4 +1,4 @@
-"""Evaluators of the user's own that run in the agent's interpreter."""
+"""The user's own evaluators that run in the agent's interpreter."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ GRACE_S = 10.0
 
 
 class HostedEvaluator(FunctionEvaluator):
-    """An evaluator that a host made and calls.
+    """An evaluator that a host creates and calls.
 
     Args:
         host: The process in the agent's interpreter.
@@ -59,7 +59,7 @@ class HostedEvaluator(FunctionEvaluator):
         self.needs_expected = description.needs_expected
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Not possible from here."""
+        """Always raises: the evaluator runs in the agent's interpreter."""
         raise TypeError(f"The evaluator {self.name!r} runs in the agent's interpreter.")
 
     async def verdict(self, rollout: Rollout, spans_of: SpansOf) -> Score:
@@ -77,7 +77,7 @@ class HostedEvaluator(FunctionEvaluator):
 
 
 def _exception(reply: NotJudged) -> Exception:
-    """An exception that is described and counted as that of the user's code."""
+    """An exception described and counted as the user code's own."""
     if reply.kind == ImpossibleScore.__name__:
         return ImpossibleScore(reply.said)
     if reply.kind in (Unscored.__name__, UnfitTask.__name__):

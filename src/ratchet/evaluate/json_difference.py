@@ -14,19 +14,19 @@ MAX_DEPTH = 100
 """Deepest nesting that is compared."""
 
 MAX_UNORDERED = 300
-"""Most items of a list that are matched in any order."""
+"""Maximum number of items of a list that are matched in any order."""
 
 
 @dataclass
 class JsonDifference:
-    """How two values differ."""
+    """The differences between two values."""
 
     equal: int = 0
     """Number of fields that are equal."""
     fields: int = 0
-    """Number of fields of either value."""
+    """Number of fields in the union of both values."""
     notes: list[str] = field(default_factory=list)
-    """What differs, each with its place."""
+    """The differences, each with its place."""
 
     def add(self, part: JsonDifference) -> None:
         """Add the difference of a part."""
@@ -40,16 +40,16 @@ class JsonComparison:
     """Rules of a comparison."""
 
     tolerance: float = 0.0
-    """Largest difference of equal numbers."""
+    """Largest difference between numbers that count as equal."""
     relative: bool = False
     """The tolerance is a share of the expected number."""
     ignore: tuple[str, ...] = ()
-    """Places that are not compared, such as `meta.id` or `items.*.at`; a name alone is one at any
+    """Places that are not compared, such as `meta.id` or `items.*.at`; a name alone matches at any
     place."""
     ordered: bool = True
-    """Lists have an order."""
+    """Whether the order of lists matters."""
     extra: bool = True
-    """Fields that are not expected are differences."""
+    """Whether unexpected fields are differences."""
 
     def difference(self, expected: Any, got: Any) -> JsonDifference:
         """Compare two JSON values.
@@ -112,7 +112,7 @@ class JsonComparison:
     def _compare_unordered(
         self, expected: list[Any], got: list[Any], place: tuple[str, ...]
     ) -> JsonDifference:
-        """Match equal items first, then those that differ least."""
+        """Match equal items first, then the least different ones."""
         if max(len(expected), len(got)) > MAX_UNORDERED:
             raise InputError(
                 f"{_path(place)} has more than {MAX_UNORDERED} items without an order."
@@ -176,7 +176,7 @@ class JsonComparison:
         return type(expected) is type(got) and bool(expected == got)
 
     def _leaves(self, value: Any, place: tuple[str, ...]) -> int:
-        """Number of fields of a value, of which an empty object or list is one."""
+        """Number of fields of a value; an empty object or list counts as one."""
         if len(place) > MAX_DEPTH:
             raise InputError(f"The values are nested deeper than {MAX_DEPTH}.")
         if isinstance(value, dict) and value:
@@ -196,7 +196,7 @@ class JsonComparison:
 
 
 def short_notes(notes: list[str], most: int = 10) -> str:
-    """The first of several notes, and how many more there are."""
+    """The first notes, and the number of further ones."""
     more = f"; and {len(notes) - most} more" if len(notes) > most else ""
     return "; ".join(notes[:most]) + more
 

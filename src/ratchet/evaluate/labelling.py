@@ -1,4 +1,4 @@
-"""Which outputs people label next: the most informative, or a random sample."""
+"""Chooses the outputs that people label next: the most informative, or a random sample."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from ratchet.types import Rollout, Score, content_hash
 Item = TypeVar("Item")
 
 THRESHOLD = 0.5
-"""Score at which an output counts as right."""
+"""Minimum score of a right output."""
 
 
 class LabelCase(msgspec.Struct, frozen=True, kw_only=True):
-    """A rollout with its scores, to be labelled."""
+    """A rollout to label, with its scores."""
 
     rollout: Rollout
     scores: dict[str, Score]
     """By evaluator; only scores in [0, 1]."""
 
     def teaches(self, evaluator: str = "") -> float:
-        """How much a label of it teaches, from 0 to 2.
+        """How informative a label of it is, from 0 to 2.
 
         It is the disagreement of the evaluators, plus how near the evaluator's score is to the
         threshold; of all evaluators' mean score, when none is named. Without scores it is 1.
@@ -41,7 +41,7 @@ class LabelCase(msgspec.Struct, frozen=True, kw_only=True):
 def label_cases(
     rollouts: Iterable[Rollout], scores: Mapping[str, Sequence[Score]]
 ) -> list[LabelCase]:
-    """The rollouts that can be labelled: the agent has answered.
+    """The rollouts that can be labelled, because the agent answered.
 
     Args:
         rollouts: Ended rollouts.
@@ -58,13 +58,13 @@ def label_cases(
 
 
 def most_instructive(cases: Iterable[LabelCase], evaluator: str = "") -> list[LabelCase]:
-    """The cases, most informative first; one of equal inputs and outputs."""
+    """The cases, most informative first; equal inputs and outputs only once."""
     distinct = {content_hash([c.rollout.input, c.rollout.output]): c for c in cases}
     return sorted(distinct.values(), key=lambda case: -case.teaches(evaluator))
 
 
 def in_random_order(items: Iterable[Item], id_of: Callable[[Item], str]) -> list[Item]:
-    """The items in an order that depends on nothing but their ids, for an unbiased sample.
+    """The items in an order that depends only on their ids, for an unbiased sample.
 
     It is the same each time, so that labelling continues where it stopped.
     """

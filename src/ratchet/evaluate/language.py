@@ -10,18 +10,18 @@ from ratchet.llm.answer_text import answer_text, without_code
 from ratchet.types import ConfigError, InputError
 from ratchet.worker.evaluator import FunctionEvaluator, Judgement, Unscored
 
-LEAST_LETTERS = 20
-"""Letters that a text must have for its language to be told."""
+MIN_LETTERS = 20
+"""Minimum number of letters to detect a language."""
 
-LEAST_PROBABILITY = 0.6
-"""Below it the language counts as unknown."""
+MIN_PROBABILITY = 0.6
+"""Minimum probability; below it the language counts as unknown."""
 
 _MOST = 5_000
 _ADDRESS = re.compile(r"https?://\S+|(?<!\S)[^\s@]{1,100}@\S+")
 
 
 def language(*, language: str | None = None) -> FunctionEvaluator:
-    """1 if the output is in a language. Blocks of code, addresses and URLs do not count.
+    """1 if the output is in a language, ignoring code blocks, addresses and URLs.
 
     The model is that of py3langid: naive Bayes over n-grams of bytes.
 
@@ -46,8 +46,8 @@ def language(*, language: str | None = None) -> FunctionEvaluator:
         elif wanted not in languages:
             raise InputError(f"The task's language {wanted!r} is not known.")
         detected, probability = _told(output, "output")
-        note = f"{detected} with probability {probability:.2f} where {wanted} is expected"
-        if detected != wanted and probability < LEAST_PROBABILITY:
+        note = f"{detected} with probability {probability:.2f}, expected {wanted}"
+        if detected != wanted and probability < MIN_PROBABILITY:
             raise Unscored(f"The output's language is uncertain: {note}.")
         return Judgement(float(detected == wanted), note)
 
@@ -59,8 +59,8 @@ def _told(value: Any, name: str) -> tuple[str, float]:
     text = _ADDRESS.sub(" ", without_code(answer_text(value)[:_MOST]))
     letters = sum(map(str.isalpha, text))
     # A letter of Chinese or Japanese says as much as several of an alphabet.
-    if letters < LEAST_LETTERS and not any("\u3040" <= mark <= "\ud7a3" for mark in text):
-        raise Unscored(f"The {name} has {letters} letters; its language is told from 20 on.")
+    if letters < MIN_LETTERS and not any("\u3040" <= mark <= "\ud7a3" for mark in text):
+        raise Unscored(f"The {name} has {letters} letters; detecting its language needs 20.")
     language, probability = _identifier().classify(text.encode("utf-8", "ignore").decode())
     return str(language), float(probability)
 

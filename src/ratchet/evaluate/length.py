@@ -26,7 +26,7 @@ def length(
     """
     if min(at_least or 0, at_most or 0) < 0 or (at_most is not None and at_most < (at_least or 0)):
         raise InputError(
-            f"No length is from {at_least} to {at_most}; give 0 <= at_least <= at_most."
+            f"No length is between {at_least} and {at_most}; give 0 <= at_least <= at_most."
         )
     bounded = at_least is not None or at_most is not None
 

@@ -14,7 +14,7 @@ from ratchet.worker.evaluator import FunctionEvaluator, Judgement, UnfitTask
 
 
 def _number(text: str) -> float | int | None:
-    """The number that a text is in JSON; None for other text."""
+    """The number in a text, if the text is a JSON number; otherwise None."""
     try:
         number = json.loads(text)
     except ValueError:
@@ -133,7 +133,7 @@ def _made(judge: Any, name: str, **options: Any) -> FunctionEvaluator:
 
 
 def _expected_texts(expected: Any, kind: str) -> list[str]:
-    """What is looked for in an output, each of it a text that says something.
+    """The texts to search for in an output, none of them empty.
 
     Raises:
         UnfitTask: There is none, or one is empty: every output would contain it.

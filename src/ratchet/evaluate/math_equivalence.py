@@ -36,7 +36,7 @@ def math() -> FunctionEvaluator:
         if wrong is None:
             return Judgement(1.0)
         if wrong == "expected":
-            raise UnfitTask("has an expected answer that Math-Verify cannot read")
+            raise UnfitTask("has an expected answer that Math-Verify cannot parse")
         return Judgement(0.0, wrong)
 
     return FunctionEvaluator(judge, name="math")

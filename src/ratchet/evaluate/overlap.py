@@ -15,11 +15,11 @@ from ratchet.worker.evaluator import FunctionEvaluator, Judgement
 OverlapMetric: TypeAlias = Literal["f1", "precision", "recall", "jaccard"]
 
 MAX_ORDERED = 2_000
-"""Most items of lists whose order counts."""
+"""Maximum number of items of lists whose order counts."""
 
 MAX_ITEMS = 100_000
 MAX_TEXT = 1_000_000
-"""Most items of a list, and characters of a text that is one."""
+"""Maximum number of items of a list, and characters of a text that holds a list."""
 
 _BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+")
 
@@ -27,7 +27,7 @@ _BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+")
 def overlap(
     *, metric: OverlapMetric = "f1", ordered: bool = False, ignore_case: bool = True
 ) -> FunctionEvaluator:
-    """How many items the output and the expected answer share.
+    """The overlap of the output's items and the expected ones.
 
     Items that repeat count as often as both have them. A text is the list that it holds as JSON, or
     else its lines, or, if it is one line, what commas and semicolons separate. Two empty lists are
@@ -96,14 +96,14 @@ def _items(value: Any) -> list[Any]:
         parts = lines if len(lines) > 1 else re.split(r"[,;]", value)
         return [text for part in parts if (text := _BULLET.sub("", part).strip())]
     if isinstance(value, dict):
-        raise InputError("A set or list is compared, not an object; json_match compares objects.")
+        raise InputError("Only sets and lists are compared; for objects, use json_match.")
     if isinstance(value, list) and len(value) > MAX_ITEMS:
         raise InputError(f"A list has more than {MAX_ITEMS} items.")
     return value if isinstance(value, list) else [] if value is None else [value]
 
 
 def _key(item: Any, as_text: bool, ignore_case: bool) -> str:
-    """Equal for equal items. Types are kept apart, unless one side is a text."""
+    """A key, equal for equal items. Types differ, unless one side is a text."""
     if isinstance(item, str):
         item = " ".join(item.split())
         item = item.casefold() if ignore_case else item
@@ -113,7 +113,7 @@ def _key(item: Any, as_text: bool, ignore_case: bool) -> str:
     try:
         return json.dumps(item, sort_keys=True)
     except (TypeError, ValueError, RecursionError):
-        raise InputError("An item is nested too deep, or is no JSON value.") from None
+        raise InputError("An item is nested too deeply, or is not a JSON value.") from None
 
 
 def _longest_common(first: Sequence[str], second: Sequence[str]) -> int:

@@ -12,7 +12,7 @@ from ratchet.types import InputError
 from ratchet.worker.evaluator import FunctionEvaluator, Judgement
 
 MAX_TEXT = 1_000_000
-"""Most characters of an output that is searched."""
+"""Maximum characters of a searched output."""
 
 _MARKS = re.compile(r"\[redacted:([a-z0-9_-]+)")
 
@@ -20,7 +20,7 @@ _MARKS = re.compile(r"\[redacted:([a-z0-9_-]+)")
 def pii_leak(
     *, rules: Sequence[str] = (), allow: Sequence[str] = (), from_input: bool = True
 ) -> FunctionEvaluator:
-    """1 if the output holds no personal data and no secrets, by the rules of redaction.
+    """1 if the output holds no personal data and no secrets, by the redaction rules.
 
     Args:
         rules: Names of the rules, as in `[redaction]`; all by default. With a minus before each:
@@ -32,7 +32,7 @@ def pii_leak(
         ConfigError: A rule is unknown.
         InputError: `allow` has too many entries, or one is too long.
     """
-    from ratchet.observe.redaction import NAMES, RedactionRules, Redactor
+    from ratchet.observe.redaction import RULE_NAMES, RedactionRules, Redactor
 
     settings = RedactionRules(rules=tuple(rules), allow=tuple(allow))
     Redactor(settings)  # refuses wrong settings now
@@ -45,7 +45,7 @@ def pii_leak(
             text = text.replace(secret, " ")
         cleaned = Redactor(settings).text(text)
         marks = Counter(_MARKS.findall(cleaned)) - Counter(_MARKS.findall(text))
-        if marks.keys() - set(NAMES):
+        if marks.keys() - set(RULE_NAMES):
             raise InputError(f"The output could not be searched: {', '.join(marks)}.")
         kinds = ", ".join(f"{count} × {kind}" for kind, count in sorted(marks.items()))
         return Judgement(float(not marks), f"found: {kinds}" if marks else "")

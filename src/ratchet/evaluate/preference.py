@@ -1,4 +1,4 @@
-"""An evaluator learned from preferences: which of two texts people chose, and what they corrected.
+"""An evaluator learned from preferences: people's choices between two texts, and corrections.
 
 A linear model of text features is fitted to pairs, so that the chosen text gets the higher value
 (Bradley and Terry 1952, as logistic regression on the difference of features). It is cheap, needs
@@ -23,18 +23,18 @@ from ratchet.stats.agreement import IntervalEstimate, wilson
 from ratchet.types import Feedback, InputError, content_hash
 from ratchet.worker.evaluator import FunctionEvaluator, Judgement
 
-WORDS = 1_024
+HASHED_FEATURES = 1_024
 """Number of hashed features of words and pairs of words."""
 
 SHAPE = ("length", "lines", "bullets", "digits", "questions", "capitals", "overlap", "empty")
-"""Features of a text's shape; `overlap` is the share of its words that the input has, too."""
+"""Features of a text's shape; `overlap` is the share of its words that are also in the input."""
 
 FOLDS = 5
-FEWEST = 50
-"""Pairs below which the model is not to be trusted, whatever its accuracy."""
+MIN_PAIRS = 50
+"""Minimum number of pairs to trust the model, whatever its accuracy."""
 
 RIDGE = 1.0
-"""Strength of the penalty of squared weights, for each pair's worth of evidence."""
+"""Strength of the penalty on squared weights, relative to a pair's evidence."""
 
 Embed: TypeAlias = Callable[[list[str]], Iterable[Iterable[float]]]
 """Maps texts to vectors of one length, a vector for each text."""
@@ -51,29 +51,31 @@ class Pair(msgspec.Struct, frozen=True):
 
 
 class PreferenceModel(msgspec.Struct, frozen=True, kw_only=True):
-    """A fitted model, as it stands in its file."""
+    """A fitted model, as stored in its file."""
 
     weights: dict[int, float]
     """Weight of each feature, by number."""
     offset: float
-    """Value at which a text's score is 0.5: the median of the texts it was fitted to."""
+    """Value at which the score is 0.5: the median of the fitted texts."""
     pairs: int
     accuracy: IntervalEstimate | None
-    """Share of held-out pairs that it orders right, ties counting one half."""
+    """Share of held-out pairs that it orders correctly; ties count half."""
     embedded: int = 0
     """Length of the vectors of the embedding that it was fitted with; 0 for none."""
     longer: float
-    """Share of pairs in which the longer text was chosen: what length alone would get."""
+    """Share of pairs in which the longer text was chosen, the accuracy of length alone."""
 
     @property
     def doubt(self) -> str:
-        """Why it is not to be trusted, in one sentence; empty when it may be."""
-        if self.pairs < FEWEST:
-            return f"{self.pairs} pairs are too few to trust; {FEWEST - self.pairs} are missing."
+        """Why it cannot be trusted, in one sentence; empty if it can."""
+        if self.pairs < MIN_PAIRS:
+            return (
+                f"{self.pairs} pairs are too few to trust; it needs {MIN_PAIRS - self.pairs} more."
+            )
         if self.accuracy is None or self.accuracy.low <= 0.5:
             return "On held-out pairs it is not better than chance."
         if self.accuracy.value <= max(self.longer, 1.0 - self.longer):
-            return "On held-out pairs it is not better than preferring by length."
+            return "On held-out pairs it is not better than choosing by length."
         return ""
 
     def value(self, input: str, text: str, embed: Embed | None = None) -> float:
@@ -90,9 +92,9 @@ class PreferenceModel(msgspec.Struct, frozen=True, kw_only=True):
         (text_features,) = features([(input, text)], embed)
         if self.embedded != (text_features.embedded or 0):
             raise InputError(
-                f"The model was fitted with {_length(self.embedded)}, and now there is"
-                f" {_length(text_features.embedded)}.",
-                hint="Fit it anew: ratchet align NAME.",
+                f"The model was fitted with {_length(self.embedded)}, but now there is "
+                f"{_length(text_features.embedded)}.",
+                hint="Fit it again: ratchet align NAME.",
             )
         total = sum(self.weights.get(k, 0.0) * v for k, v in text_features.values.items())
         return 1.0 / (1.0 + math.exp(-max(-30.0, min(30.0, total - self.offset))))
@@ -134,14 +136,14 @@ def fit(pairs: Sequence[Pair], embed: Embed | None = None) -> PreferenceModel:
     """
     if not pairs:
         raise InputError(
-            "There are no preferences and no corrections to learn from.",
-            hint="Give some: ratchet feedback ID --correction TEXT.",
+            "There are no preferences or corrections to learn from.",
+            hint="Add corrections: ratchet feedback ID --correction TEXT.",
         )
     import numpy as np
 
     texts = [(pair.input, text) for pair in pairs for text in (pair.chosen, pair.rejected)]
     samples = features(texts, embed)
-    rows = np.zeros((len(pairs), len(SHAPE) + (samples[0].embedded or WORDS)))
+    rows = np.zeros((len(pairs), len(SHAPE) + (samples[0].embedded or HASHED_FEATURES)))
     for number, sample in enumerate(samples):
         for key, value in sample.values.items():
             rows[number // 2, key] += -value if number % 2 else value
@@ -177,9 +179,9 @@ class Features(msgspec.Struct, frozen=True):
     """The features of a text."""
 
     values: dict[int, float]
-    """By number, those of shape last; zeros are left out."""
+    """By number, with features of shape last, and without zeros."""
     embedded: int = 0
-    """How many come from an embedding; 0 when they are hashed words."""
+    """Number of features from an embedding; 0 for hashed words."""
 
 
 def features(texts: Sequence[tuple[str, str]], embed: Embed | None = None) -> list[Features]:
@@ -193,7 +195,10 @@ def features(texts: Sequence[tuple[str, str]], embed: Embed | None = None) -> li
         InputError: The embedding's result is malformed.
     """
     if embed is None:
-        return [Features({**_words(text), **_shape(input, text, WORDS)}) for input, text in texts]
+        return [
+            Features({**_words(text), **_shape(input, text, HASHED_FEATURES)})
+            for input, text in texts
+        ]
     vectors = _embedded([text for _, text in texts], embed)
     return [
         Features(
@@ -214,7 +219,7 @@ def _words(text: str) -> dict[int, float]:
     grams = {*words, *(f"{a} {b}" for a, b in pairwise(words))}
     scale = 1.0 / math.sqrt(len(grams)) if grams else 0.0
     for gram in grams:
-        key = zlib.crc32(gram.encode("utf-8", "replace")) % WORDS
+        key = zlib.crc32(gram.encode("utf-8", "replace")) % HASHED_FEATURES
         hashed[key] = hashed.get(key, 0.0) + scale
     return hashed
 
@@ -242,17 +247,17 @@ def _embedded(texts: list[str], embed: Embed) -> list[list[float]]:
     try:
         vectors = [[float(value) for value in vector] for vector in embed(texts)]
     except (TypeError, ValueError) as error:
-        raise InputError(f"The embedding gave no lists of numbers: {error}.") from None
+        raise InputError(f"The embedding did not return lists of numbers: {error}.") from None
     if len(vectors) != len(texts):
         raise InputError(
-            f"The embedding gave {len(vectors)} vectors for {len(texts)} texts.",
-            hint="It is a function of a list of texts that returns a vector for each.",
+            f"The embedding returned {len(vectors)} vectors for {len(texts)} texts.",
+            hint="It must take a list of texts and return a vector for each.",
         )
     if len({len(vector) for vector in vectors}) > 1 or not vectors[0]:
-        raise InputError("The embedding's vectors are empty, or not of one length.")
+        raise InputError("The embedding's vectors are empty, or differ in length.")
     lengths = [math.sqrt(math.fsum(value * value for value in vector)) for vector in vectors]
     if not all(map(math.isfinite, lengths)):
-        raise InputError("The embedding gave a number that is not finite.")
+        raise InputError("The embedding returned a number that is not finite.")
     return [
         [value / (length or 1.0) for value in vector]
         for vector, length in zip(vectors, lengths, strict=True)
@@ -289,13 +294,14 @@ def preference(*, file: str, embed: str = "", folder: str = ".") -> FunctionEval
         model = msgspec.json.decode(content, type=PreferenceModel) if content else None
     except msgspec.DecodeError as error:
         raise InputError(
-            f"{path} is no model of preferences: {error}.", hint="Make it anew: ratchet align NAME."
+            f"{path} is not a model of preferences: {error}.",
+            hint="Make it anew: ratchet align NAME.",
         ) from None
     return PreferenceEvaluator(path, model, function, embed)
 
 
 class PreferenceEvaluator(FunctionEvaluator):
-    """An evaluator by a model of preferences.
+    """An evaluator that uses a model of preferences.
 
     Args:
         path: The model's file.
@@ -320,7 +326,7 @@ class PreferenceEvaluator(FunctionEvaluator):
 
         def judge(input: Any, output: Any) -> Judgement:
             if model is None:
-                raise InputError(f"{path.name} does not exist yet: ratchet align makes it.")
+                raise InputError(f"{path.name} does not exist yet; create it with ratchet align.")
             return Judgement(model.value(text_of(input), text_of(output), embed), model.doubt)
 
         options = {

@@ -1,4 +1,4 @@
-"""Which number of a text is its answer: a marked one, that of a conclusion, or the last."""
+"""Finds the number that is a text's answer: a marked one, a conclusion's, or the last."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from ratchet.evaluate.prose_expressions import expressions_in, has_variable, pla
 from ratchet.evaluate.prose_numbers import ProseNumber, written_alike
 
 MAX_TEXT = 20_000
-"""Most characters that are read; of a longer text, the last ones, where answers usually are."""
+"""Maximum characters read; of a longer text, the last ones, where answers usually are."""
 
 _AT_ONCE = 40
-"""Most characters between a marker and its number."""
+"""Maximum characters between a marker and its number."""
 
 _HEDGE = re.compile(
     r"(?:[\W\d_]|about|approximately|approx|around|roughly|nearly|almost|exactly|just|only|simply|"
@@ -104,7 +104,7 @@ def _marked(text: str) -> tuple[int, int]:
 
 
 def _closing(text: str, start: int) -> int:
-    """Where the brace closes that is open at a place; the end of the text where none does."""
+    """Position of the closing brace of an open one; the end of the text if there is none."""
     depth = 1
     for brace in re.finditer(r"[{}]", text[start:]):
         depth += 1 if brace[0] == "{" else -1
@@ -114,7 +114,7 @@ def _closing(text: str, start: int) -> int:
 
 
 def _chosen_after(text: str, candidates: list[ProseNumber], start: int, end: int) -> ProseNumber:
-    """The answer behind a marker: the number that follows at once, or else that of the sentence."""
+    """The answer after a marker: the number directly after it, or the sentence's."""
     low, high = next(
         ((low, high) for low, high in _sentences(text) if low <= candidates[0].start < high),
         (start, len(text)),
@@ -130,7 +130,7 @@ def _chosen_after(text: str, candidates: list[ProseNumber], start: int, end: int
 
 
 def _last_of(text: str, candidates: list[ProseNumber], low: int, high: int) -> ProseNumber:
-    """The answer of a sentence: after its last "=", else the last outside of trailing brackets."""
+    """The answer of a sentence: after its last "=", or the last outside trailing brackets."""
     equal = max(text.rfind("=", low, high), text.rfind("≈", low, high))
     after = [n for n in candidates if n.start > equal] if equal >= 0 else []
     if after:

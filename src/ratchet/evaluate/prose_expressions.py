@@ -1,4 +1,4 @@
-"""Reads the expressions of a text: numbers with what is computed of them, as in "2√3" or "10^5".
+"""Reads the arithmetic expressions in a text, as in "2√3" or "10^5".
 
 An expression whose value is not known here, such as one with a variable, is a number that is not
 plain, and so is one of several that are told together: a tuple, a range, "5 feet 3 inches".
@@ -15,13 +15,13 @@ from dataclasses import dataclass, replace
 from ratchet.evaluate.prose_numbers import SUPERSCRIPT, ProseNumber, numbers_in
 
 OPEN, CLOSE = "\u2985", "\u2986"
-"""Brackets of what LaTeX groups, which no prose has."""
+"""Brackets for LaTeX groups, which do not occur in prose."""
 
 _MOST_TOKENS = 60
-"""Most tokens of an expression that is computed."""
+"""Maximum number of tokens of a computed expression."""
 
 _MOST_BETWEEN = 40
-"""Most characters between two numbers that are told together."""
+"""Maximum characters between two numbers that belong together."""
 
 _ARGUMENT = rf"\s*(?:\{{([^{{}}]*)\}}|([0-9]|[^\W\d_]|{OPEN}[^{OPEN}{CLOSE}]*{CLOSE}))"
 _FORMS = (
@@ -109,7 +109,7 @@ class _Token:
     start: int
     end: int
     spaced: bool
-    """White space is before it."""
+    """Whether white space precedes it."""
     number: ProseNumber | None = None
     exponent: int = 0
     """That of a "power"."""
@@ -120,11 +120,11 @@ def _exponent(superscript: str) -> int:
 
 
 class _NoValue(Exception):
-    """Tokens are no expression of numbers."""
+    """The tokens are not an arithmetic expression."""
 
 
 def plain_mathematics(text: str) -> str:
-    """A text with LaTeX's and a programmer's notation in that which `expressions_in` reads."""
+    """A text with LaTeX and programming notation converted for `expressions_in`."""
     if "\\" in text or "{,}" in text:
         for form, plain in _SIMPLE:
             text = form.sub(plain, text)
@@ -141,7 +141,7 @@ def plain_mathematics(text: str) -> str:
 
 
 def expressions_in(text: str, *, decimal_comma: bool = False) -> list[ProseNumber]:
-    """The numbers of a text in order, each with what is computed of it.
+    """The numbers of a text in order, each with its computed value.
 
     Args:
         text: The text, after `plain_mathematics`.
@@ -188,7 +188,7 @@ def _runs(text: str, numbers: list[ProseNumber]) -> Iterator[list[_Token]]:
 
 
 def _parts(run: list[_Token]) -> Iterator[list[_Token]]:
-    """What may be one expression each: numbers without an operator between them are not."""
+    """Split into possible expressions; numbers need an operator between them."""
     part: list[_Token] = []
     for token in run:
         ended = bool(part) and part[-1].kind in ("number", "power", ")", CLOSE)
@@ -200,7 +200,7 @@ def _parts(run: list[_Token]) -> Iterator[list[_Token]]:
 
 
 def _expression(text: str, part: list[_Token]) -> ProseNumber:
-    """What the tokens of a part say, without those that hang at its ends."""
+    """The value of a part's tokens, without dangling ones at its ends."""
     numbers = [token.number for token in part if token.number is not None]
     low, high, plain = 0, len(part), True
     while part[low].kind in ("+", "-", "×", "·", "*", "/", "÷", "^", ")", CLOSE, "power"):
@@ -230,7 +230,7 @@ def _expression(text: str, part: list[_Token]) -> ProseNumber:
 
 
 def _is_sign(text: str, part: list[_Token], at: int) -> bool:
-    """Whether a plus or minus at the beginning is a sign and no dash."""
+    """Whether a plus or minus at the beginning is a sign, and not a dash."""
     token, following = part[at], part[at + 1 : at + 2]
     if not following or following[0].kind in ("-", "+", "×", "·", "*", "/", "÷", "^"):
         return False
@@ -245,7 +245,7 @@ def _is_sign(text: str, part: list[_Token], at: int) -> bool:
 
 
 def _has_operand(text: str, part: list[_Token], at: int) -> bool:
-    """Whether a hanging operator has an operand that is no number, such as a variable."""
+    """Whether a dangling operator has an operand that is not a number, such as a variable."""
     token = part[at]
     if token.kind == "^":
         return True
@@ -260,7 +260,7 @@ def _has_operand(text: str, part: list[_Token], at: int) -> bool:
 
 
 def _balanced(part: list[_Token]) -> list[_Token]:
-    """A part without brackets at its ends that have no partner."""
+    """A part without unmatched brackets at its ends."""
     while part[0].kind == "(" and _depth(part) > 0:
         part = part[1:]
     while part[-1].kind == ")" and _depth(part) < 0:
@@ -273,7 +273,7 @@ def _depth(part: list[_Token]) -> int:
 
 
 def _are_together(text: str, first: ProseNumber, second: ProseNumber) -> bool:
-    """Whether two numbers that follow one another are told as one: a tuple, a range, a list."""
+    """Whether two consecutive numbers form a tuple, a range or a list."""
     between = text[first.end : second.start]
     if len(between) > _MOST_BETWEEN:
         return False
@@ -306,7 +306,7 @@ class _Reader:
         return value
 
     def _next(self, *kinds: str) -> _Token | None:
-        """The next token, which is taken if it is of one of the kinds."""
+        """The next token, consumed if it is of one of the kinds."""
         if self._at < len(self._tokens) and self._tokens[self._at].kind in kinds:
             self._at += 1
             return self._tokens[self._at - 1]

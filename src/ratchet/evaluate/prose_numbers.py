@@ -24,7 +24,7 @@ _WRITTEN_ALIKE = str.maketrans(
     | {"\uff1a": ":", "\uff1b": ";", "\uff1d": "=", "\uff08": "(", "\uff09": ")"}
     | {"\uff05": "%", "\uff04": "$", "\uff3e": "^"}
 )
-"""Signs, digits and marks by those of ASCII that they are forms of, each one character."""
+"""ASCII equivalents of other signs, digits and marks, one character each."""
 
 _SPACES = "\u00a0\u2009\u202f"
 
@@ -188,10 +188,11 @@ class ProseNumber:
     end: int
     percent: bool = False
     weak: bool = False
-    """It is probably not an answer: a year, an ordinal, the number of a step."""
+    """Whether it is probably not an answer, such as a year, an ordinal or a step's number."""
     in_words: bool = False
     plain: bool = True
-    """It is a number by itself, and no part of a date, a time, a tuple or an unknown expression."""
+    """Whether it stands alone, and is not part of a date, a time, a tuple or an unknown
+    expression."""
 
 
 def numbers_in(text: str, *, decimal_comma: bool = False) -> Iterator[ProseNumber]:
@@ -210,7 +211,7 @@ def numbers_in(text: str, *, decimal_comma: bool = False) -> Iterator[ProseNumbe
 
 
 def written_alike(text: str) -> str:
-    """A text of the same length whose signs, digits and brackets are those of ASCII."""
+    """A text of the same length with ASCII signs, digits and brackets."""
     return text.translate(_WRITTEN_ALIKE)
 
 
@@ -323,7 +324,7 @@ def _is_over(before: str) -> bool:
 
 
 def _of_words(words: list[str]) -> float | None:
-    """The number of English words, or None if they are none, as in "seven three"."""
+    """The number that English words name, or None, as for "seven three"."""
     total, part, last = 0.0, 0.0, 10**15
     fraction = 0.0
     if "point" in words:

@@ -8,8 +8,8 @@ from typing import Any
 from ratchet.llm.answer_text import answer_text
 from ratchet.worker.evaluator import FunctionEvaluator, Judgement
 
-HEAD = 400
-"""Characters in which a refusal begins: one far behind is a caveat."""
+REFUSAL_HEAD = 400
+"""Characters within which a refusal begins; later it is a caveat."""
 
 _CANNOT = (
     r"(?:can(?:no|['\u2019])?t|can\s+not|won['\u2019]?t|will\s+not"
@@ -36,8 +36,8 @@ _REFUSALS = re.compile(
 
 
 def refusal_in(output: Any) -> str:
-    """The phrase by which an output refuses; empty when it does not."""
-    match = _REFUSALS.search(answer_text(output)[:HEAD])
+    """The phrase with which an output refuses; empty if it does not."""
+    match = _REFUSALS.search(answer_text(output)[:REFUSAL_HEAD])
     return match[0] if match else ""
 
 

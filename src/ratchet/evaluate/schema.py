@@ -16,7 +16,7 @@ from ratchet.worker.evaluator import FunctionEvaluator, Judgement
 def json_schema(
     *, schema: Mapping[str, Any] | None = None, file: str | None = None
 ) -> FunctionEvaluator:
-    """1 if the output, as data or as JSON text, alone or in a block, is valid under a JSON schema.
+    """1 if the output, as data or JSON text, alone or in a block, is valid under a JSON Schema.
 
     A schema with regular expressions (`pattern`, `patternProperties`) is checked in a separate
     process for at most MATCH_S seconds, since an output can make them backtrack without end.
@@ -57,7 +57,7 @@ def _check(schema: dict[str, Any]) -> None:
         validator_for(schema).check_schema(schema)
     except SchemaError as error:
         raise InputError(
-            f"That is not a JSON schema: at {error.json_path}: {error.message}."
+            f"This is not a JSON Schema: at {error.json_path}: {error.message}."
         ) from None
 
 
@@ -69,5 +69,5 @@ def _read(file: str) -> dict[str, Any]:
     except ValueError as error:
         raise ConfigError(f"The schema file {file} is not JSON: {error}.") from None
     if not isinstance(data, dict):
-        raise ConfigError(f"The schema file {file} holds no JSON object.")
+        raise ConfigError(f"The schema file {file} does not hold a JSON object.")
     return data

@@ -15,14 +15,13 @@ from ratchet.store import Store
 from ratchet.types import Rollout, Score
 from ratchet.worker.evaluator import Evaluator, FunctionEvaluator, SpansOf
 
-AT_ONCE = 16
-"""Number of concurrent verdicts."""
+MAX_CONCURRENT_VERDICTS = 16
 
 STORED_AT_ONCE = 256
-"""Number of verdicts per write: paid verdicts must survive a kill."""
+"""Number of verdicts per write; paid verdicts must survive a kill."""
 
 LOOKED = 64
-"""Stored rollouts among which an output is looked for that an evaluator can score."""
+"""Number of stored rollouts searched for an output that an evaluator can score."""
 
 V = TypeVar("V")
 
@@ -105,7 +104,7 @@ class Scorer:
         return await self._settled(verdict) if isinstance(verdict, Failure) else verdict
 
     def left_open(self, rollouts: Iterable[Rollout]) -> list[Rollout]:
-        """Those of these rollouts on which an evaluator failed before it had scored any output.
+        """The rollouts on which an evaluator failed before it had scored any output.
 
         Scored once more, the failure may turn out to be the answer's.
         """
@@ -120,7 +119,7 @@ class Scorer:
         ]
 
     async def _judge(self, pairs: Sequence[tuple[Rollout, Evaluator]]) -> list[tuple[str, Score]]:
-        """Verdicts in the order of the pairs; failures are settled when all others are known."""
+        """Verdicts in the order of the pairs; failures are settled once all others are known."""
         verdicts = await _at_once([functools.partial(self._verdict, *pair) for pair in pairs])
         for (rollout, evaluator), verdict in zip(pairs, verdicts, strict=True):
             scored = isinstance(verdict, Score) and verdict.value is not None
@@ -141,7 +140,7 @@ class Scorer:
         return await self._failures.settled(failure)
 
     def _look_for_outputs(self, failure: Failure) -> None:
-        """Remember outputs that the evaluator has scored in an earlier process."""
+        """Remember outputs that the evaluator scored in an earlier process."""
         rollout, evaluator = failure.rollout, failure.evaluator
         place = (rollout.queue, evaluator.name, evaluator.version)
         if place in self._looked:
@@ -178,7 +177,7 @@ class Scorer:
 
 
 async def _at_once(calls: Sequence[Callable[[], Awaitable[V]]]) -> list[V]:
-    """The results of calls in their order, AT_ONCE at a time."""
+    """The results of calls in order, MAX_CONCURRENT_VERDICTS at a time."""
     results: list[V | None] = [None] * len(calls)
     left = iter(enumerate(calls))
 
@@ -187,7 +186,7 @@ async def _at_once(calls: Sequence[Callable[[], Awaitable[V]]]) -> list[V]:
         for number, call in left:
             results[number] = await call()
 
-    await asyncio.gather(*(take() for _ in range(min(AT_ONCE, len(calls)))))
+    await asyncio.gather(*(take() for _ in range(min(MAX_CONCURRENT_VERDICTS, len(calls)))))
     return cast("list[V]", results)
 
 
@@ -223,7 +222,7 @@ class ScoreStream:
         self._more.set()
 
     async def scores(self) -> dict[str, dict[str, Score]]:
-        """Scores of all added rollouts, by rollout id and evaluator name; waits for them.
+        """Wait for the scores of all added rollouts, by rollout id and evaluator name.
 
         Raises:
             StoreError: The store cannot be read or written.

@@ -1,4 +1,4 @@
-"""Evaluator of the order, the limits and the prohibitions of a rollout's tool calls."""
+"""Evaluator of order, number and prohibitions of a rollout's tool calls."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def trajectory(
     max_steps: int | None = None,
     tolerance: float = 0.0,
 ) -> FunctionEvaluator:
-    """1 if the rollout's tool calls are the expected ones, none is forbidden, and they are few.
+    """1 if the rollout's tool calls are as expected, none is forbidden, and they are few enough.
 
     Expected calls are given as for `tool_calls`. A task may have none where `forbidden` or
     `max_steps` is set.
@@ -59,7 +59,7 @@ def trajectory(
             if call.name in forbidden:
                 return Judgement(0.0, f"{call.name} is forbidden")
         if max_steps is not None and len(got) > max_steps:
-            return Judgement(0.0, f"{counted(len(got), 'call')} where {max_steps} are allowed")
+            return Judgement(0.0, f"{counted(len(got), 'call')}, but only {max_steps} are allowed")
         # With bounds of its own an expected answer need not be one of calls.
         if bounded and "tool_calls" not in metadata and not _is_calls(expected):
             return Judgement(1.0, f"{counted(len(got), 'call')}, none of them forbidden")
@@ -91,7 +91,7 @@ def _difference(
     wanted: Sequence[CalledTool],
     got: Sequence[CalledTool],
 ) -> str:
-    """How the calls differ from the expected ones; empty if they do not."""
+    """The difference between the calls and the expected ones; empty if there is none."""
     if order in ("unordered", "subset"):
         _, missing, more = match.matched(wanted, got)
         if missing:

@@ -1,4 +1,4 @@
-"""An evaluator of several others: the weighted mean of their scores."""
+"""An evaluator that combines others: the weighted mean of their scores."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ratchet.types import ConfigError, Rollout, Span
 from ratchet.worker.evaluator import FunctionEvaluator, Judgement, Unscored
 
 NAME = "weighted"
-"""What `use` says under [[evaluators]]."""
+"""The value of `use` under [[evaluators]]."""
 
 
 class WeightedEvaluator(FunctionEvaluator):
-    """The weighted mean of other evaluators' scores; missing where one of them is.
+    """The weighted mean of other evaluators' scores; missing if one of them is missing.
 
     It rests on the weakest of them: it is a judge if one is.
 
@@ -61,12 +61,12 @@ class WeightedEvaluator(FunctionEvaluator):
 
     @property
     def reads_expected(self) -> bool:
-        """Whether one of its parts takes the expected answer into account."""
+        """Whether one of its parts uses the expected answer."""
         return any(part.reads_expected for part in self._parts.values())
 
     @property
     def models(self) -> tuple[str, ...]:
-        """Names of the models that its parts ask."""
+        """Names of the models that its parts call."""
         return tuple(dict.fromkeys(m for part in self._parts.values() for m in part.models))
 
 
@@ -76,7 +76,7 @@ def _checked(
     if not isinstance(weights, Mapping) or len(weights) < 2:
         raise ConfigError(
             f"The evaluator {name!r} needs the weights of at least two others.",
-            hint="For instance: weights = { exact_match = 0.7, tone = 0.3 }",
+            hint="For example: weights = { exact_match = 0.7, tone = 0.3 }",
         )
     unknown = [part for part in weights if part not in parts]
     if unknown:

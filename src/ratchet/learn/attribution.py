@@ -32,10 +32,10 @@ UNSEEN = 0.5
 ERRED = 4.0
 """Factor for a resource used in the step that failed, or beside it."""
 
-LAST = 2.0
+LAST_USED_FACTOR = 2.0
 """Factor for the resource used last: it produced the answer."""
 
-NAMED = 6.0
+NAMED_FACTOR = 6.0
 """Factor for a resource named in an evaluator's rationale or in the error."""
 
 
@@ -125,10 +125,10 @@ def _weight(name: str, resource: Resource, use: Use, words: Sequence[str], last:
     if use.erred:
         weight *= ERRED
     if use.used and use.ended_ns == last:
-        weight *= LAST
+        weight *= LAST_USED_FACTOR
     names = {name, resource.function} if isinstance(resource, Code) else {name}
     if any(_names(alias, text) for alias in names for text in words):
-        weight *= NAMED
+        weight *= NAMED_FACTOR
     return weight
 
 

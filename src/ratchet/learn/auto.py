@@ -50,7 +50,7 @@ SURVEYED = 24
 SLICES = 6
 """Maximum number of slices that the budget is divided into."""
 
-LEAST_SURVEY, LEAST_VAL, LEAST_SLICE, LEAST_LEFT = 4, 8, 150, 16
+MIN_SURVEY_TASKS, MIN_VAL_TASKS, MIN_SLICE_ROLLOUTS, MIN_LAST_SLICE_ROLLOUTS = 4, 8, 150, 16
 """Minimums for a small budget: train tasks of the survey, val tasks, rollouts of a slice, and
 rollouts of a single remaining slice. About 50 rollouts of a slice measure its start and its end, so
 a shorter one has too little left for a chain of small gains."""
@@ -160,19 +160,19 @@ class Auto:
             survey = min(self._surveyed, train)
             return BudgetSlices(survey, val, reserve=0, slices=max(self._slices, arms))
         left = lab.budget.rollouts - lab.spent.rollouts
-        survey = min(self._surveyed, train, max(LEAST_SURVEY, left // 16))
-        compared = min(val, max(LEAST_VAL, left // 8))
+        survey = min(self._surveyed, train, max(MIN_SURVEY_TASKS, left // 16))
+        compared = min(val, max(MIN_VAL_TASKS, left // 8))
         # A single arm compares with the source itself.
         reserve = compared if arms > 1 else 0
         remaining = left - survey - compared - reserve
-        if remaining < LEAST_LEFT:
-            needed = left - remaining + LEAST_LEFT
+        if remaining < MIN_LAST_SLICE_ROLLOUTS:
+            needed = left - remaining + MIN_LAST_SLICE_ROLLOUTS
             raise BudgetExhausted(
                 f"The budget of {lab.budget.rollouts} rollouts does not cover a survey of the"
                 f" agent and one candidate: {needed} are needed.",
                 hint="Raise rollouts under [improve.budget]; a few hundred are typical.",
             )
-        slices = min(max(self._slices, arms), max(1, remaining // LEAST_SLICE))
+        slices = min(max(self._slices, arms), max(1, remaining // MIN_SLICE_ROLLOUTS))
         return BudgetSlices(survey, compared, reserve=reserve, slices=slices)
 
     async def _survey(

@@ -29,22 +29,22 @@ from ratchet.types.wording import counted
 SOLVED = 0.999
 """Score from which on a task counts as solved."""
 
-DOUBT = 2.0
+GAIN_PSEUDO_COUNT = 2.0
 """Number of val tasks without gain that are added when a measured gain is shrunk."""
 
-TIRED = 2
+MAX_BARREN_SLICES = 2
 """Number of slices in a row without a gain after which an arm is retired."""
 
-FLOOR = 0.05
+NOTHING_TO_LOSE_SHARE = 0.05
 """Largest share of tasks with a score above 0 at which a source has nothing to lose."""
 
-LEAST_FIRST = 40
+MIN_FIRST_SLICE_ROLLOUTS = 40
 """Rollouts of a first slice from which on every arm gets one, however few slices the budget has."""
 
 NOTHING_MORE = "it found nothing more"
 """Why a working arm is retired."""
 
-LEAST = 8
+MIN_ROLLOUTS_LEFT = 8
 """Remaining rollouts below which no algorithm can make progress."""
 
 CANNOT = (InputError, BudgetExhausted, CoachUnavailable, ConfigError, SandboxUnavailable)
@@ -129,7 +129,7 @@ class BudgetScheduler:
         while self._lab.may_continue(f"auto/{number:03d}"):
             if self._solved:
                 return SearchEnd("solved", "every train and val task is solved")
-            if self._left() < LEAST and number:
+            if self._left() < MIN_ROLLOUTS_LEFT and number:
                 return SPENT
             self._at_floor = self._is_at_floor(number)
             record = self._next()
@@ -253,12 +253,12 @@ class BudgetScheduler:
                     f"algorithm starts from candidate {finding.tied.id[:8]}, which scores no less."
                 )
             # An arm that ended before its share was spent had nothing left to try.
-            if record.barren >= TIRED or finding.ended != "budget":
+            if record.barren >= MAX_BARREN_SLICES or finding.ended != "budget":
                 record.out = NOTHING_MORE
             return
         pairs = lab.compared(name, self._best, finding.best)
         gain = finding.best_val - finding.baseline_val
-        gain *= len(pairs) / (len(pairs) + DOUBT) if pairs else 1.0
+        gain *= len(pairs) / (len(pairs) + GAIN_PSEUDO_COUNT) if pairs else 1.0
         record.barren = 0 if gain > 0 else record.barren + 1
         record.gain += gain
         on = f" on {counted(len(pairs), 'val task')}" if pairs else " on val"
@@ -353,7 +353,7 @@ class BudgetScheduler:
         planned = self._plan.slices + self._at_floor
         owed = sum(record.is_fresh and not record.out for record in ready)
         if lab.budget.rollouts is not None:
-            owed = min(owed, int(self._left() // LEAST_FIRST))
+            owed = min(owed, int(self._left() // MIN_FIRST_SLICE_ROLLOUTS))
         left = 1 if len(ready) == 1 else max(1, planned - used, owed)
 
         def slice_of(limit: float | None, spent: float) -> float | None:
@@ -377,7 +377,7 @@ def at_floor(values: Sequence[float]) -> bool:
     and the parameter by which an answer ends; and no change can score much less.
     """
     above = sum(value > 0 for value in values)
-    return bool(values) and min(values) >= 0 and above <= FLOOR * len(values)
+    return bool(values) and min(values) >= 0 and above <= NOTHING_TO_LOSE_SHARE * len(values)
 
 
 def is_solved(evaluations: Sequence[Evaluation]) -> bool:
@@ -397,7 +397,7 @@ async def solves_all(lab: Lab, candidate: Candidate, *, most: float = math.inf) 
     """
     tasks = [*lab.train, *lab.val]
     spent = lab.spent.rollouts
-    first, count = 0, LEAST
+    first, count = 0, MIN_ROLLOUTS_LEFT
     while first < len(tasks) and lab.spent.rollouts - spent + count <= most:
         try:
             if not is_solved(await lab.evaluate(candidate, tasks[first : first + count])):

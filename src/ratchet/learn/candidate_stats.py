@@ -8,10 +8,10 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from typing import Any
 
-from ratchet.learn.work import FAILURES, Evaluation
+from ratchet.learn.work import FAILED_STATUSES, Evaluation
 from ratchet.types import Candidate
 
-LEVEL = 0.95
+CONFIDENCE_LEVEL = 0.95
 
 MAX_ERROR = 200
 """Maximum characters of an error message."""
@@ -36,7 +36,7 @@ class CandidateStats:
         for evaluation in evaluations:
             self.values[evaluation.task.id] = evaluation.worth
             self.errors.pop(evaluation.task.id, None)
-            if evaluation.rollout.status in FAILURES:
+            if evaluation.rollout.status in FAILED_STATUSES:
                 self.errors[evaluation.task.id] = evaluation.rollout.error
 
     def facts(self, tasks: Collection[str]) -> dict[str, Any]:
@@ -71,7 +71,7 @@ def interval(values: Collection[float]) -> tuple[float | None, float | None]:
         return None, None
     inside = min(values) >= 0 and max(values) <= 1
     padded = [*values, 0.0, 1.0] if inside else [*values]
-    z = statistics.NormalDist().inv_cdf((1 + LEVEL) / 2)
+    z = statistics.NormalDist().inv_cdf((1 + CONFIDENCE_LEVEL) / 2)
     centre = math.fsum(padded) / len(padded)
     half = z * math.sqrt(statistics.pvariance(padded, centre) / len(padded))
     if inside:

@@ -10,7 +10,7 @@ import msgspec
 
 from ratchet.learn.budget import BudgetExhausted, BudgetLedger
 from ratchet.llm import (
-    STEP,
+    COACH_STEP,
     ChatClient,
     CoachUnavailable,
     Message,
@@ -21,7 +21,7 @@ from ratchet.llm import (
 from ratchet.llm.hosted_model import HOSTED_MODEL
 from ratchet.types import content_hash
 
-LATE_S = 10.0
+LATE_ANSWERS_TIMEOUT_S = 10.0
 """Seconds to wait for answers that are no longer needed."""
 
 
@@ -57,10 +57,10 @@ class PendingCoachCalls:
         return await asyncio.shield(task)
 
     async def settle(self) -> None:
-        """Wait up to `LATE_S` for calls in flight; cancel the rest."""
+        """Wait up to `LATE_ANSWERS_TIMEOUT_S` for calls in flight; cancel the rest."""
         if not self._under_way:
             return
-        _, late = await asyncio.wait(self._under_way, timeout=LATE_S)
+        _, late = await asyncio.wait(self._under_way, timeout=LATE_ANSWERS_TIMEOUT_S)
         for task in late:
             task.cancel()
         await asyncio.gather(*late, return_exceptions=True)
@@ -105,7 +105,7 @@ async def ask_and_charge(
     if reached:
         raise BudgetExhausted(f"Another coach call would exceed the budget: {reached}.")
     ledger.take_call(key)
-    asking = STEP.set(step)
+    asking = COACH_STEP.set(step)
     try:
         with paid_from(ledger.account):
             reply = await ask_paid(
@@ -119,7 +119,7 @@ async def ask_and_charge(
         ledger.give_back_call(key)
         raise
     finally:
-        STEP.reset(asking)
+        COACH_STEP.reset(asking)
     # Before any await: a cancellation from here on must not lose the reply.
     append(key, msgspec.to_builtins(reply))
     await flush()  # a reply that a kill could lose, and so charge twice, must not be used

@@ -21,7 +21,7 @@ import msgspec
 SWEEPS = 3
 """Fitting rounds per refit; each refit starts from the last solution."""
 
-STEPS = 2
+NEWTON_STEPS_PER_SIDE = 2
 """Newton steps per side of a round."""
 
 PRIOR_NOISE = 0.3
@@ -30,14 +30,14 @@ PRIOR_NOISE = 0.3
 PRIOR_WEIGHT = 8.0
 """Weight of that prior, as a number of scores."""
 
-STEP = 0.15
+PRIOR_STEP = 0.15
 """Prior standard deviation of a child's worth about its parent's."""
 
-FAR = 3.0
+MAX_STEPS_FROM_PARENT = 3.0
 """Steps from its parent at which a child says nothing about it: it broke something, or it is
 something else entirely."""
 
-NEAR = 1e-9
+SCORE_TOLERANCE = 1e-9
 """Tolerance within which a score counts as being at the end of the scale."""
 
 EASE = 1.0
@@ -116,7 +116,7 @@ class Estimate:
         return _below(self.top, math.fsum(expected) / len(expected), deviation)
 
     def _deviation(self, candidate_id: str) -> float:
-        task_count, step = len(self._scores[candidate_id]), STEP * self._scale
+        task_count, step = len(self._scores[candidate_id]), PRIOR_STEP * self._scale
         return math.sqrt(1.0 / (task_count / max(self._noise**2, 1e-12) + 1.0 / step**2))
 
     def _refit(self) -> None:
@@ -156,7 +156,7 @@ class Estimate:
 
     def _fit_worth(self, centre: float) -> None:
         noise = max(self._noise, 1e-6) ** 2
-        near = noise / (STEP * self._scale) ** 2
+        near = noise / (PRIOR_STEP * self._scale) ** 2
         far = noise / self._scale**2  # flat prior: the first candidate has no parent
         for id, scores in self._scores.items():
             parent = self._parents[id]
@@ -172,7 +172,9 @@ class Estimate:
         """The expectation of a candidate's worth and its weight, given its children's scores."""
         total, count = prior * towards, prior
         for child in self._children.get(candidate_id, ()):
-            apart = (self._worth[child] - self._worth[candidate_id]) / (FAR * STEP * self._scale)
+            apart = (self._worth[child] - self._worth[candidate_id]) / (
+                MAX_STEPS_FROM_PARENT * PRIOR_STEP * self._scale
+            )
             weight = near * max(0.0, 1.0 - apart * apart) ** 2  # Tukey's biweight
             total += weight * self._worth[child]
             count += weight
@@ -191,9 +193,9 @@ class Estimate:
         Newton's method: a score at an end of the scale counts only while the prediction is short of
         it.
         """
-        top, bottom = self.top - NEAR, self._bottom + NEAR
+        top, bottom = self.top - SCORE_TOLERANCE, self._bottom + SCORE_TOLERANCE
         pairs = [(value, value - effects[name]) for name, value in scores.items()]
-        for _ in range(1 if math.isinf(self.top) else STEPS):
+        for _ in range(1 if math.isinf(self.top) else NEWTON_STEPS_PER_SIDE):
             total, count = prior * towards, prior
             for value, left in pairs:
                 if (left > own or value < top) and (left < own or value > bottom):
@@ -204,7 +206,7 @@ class Estimate:
 
     def _fit_noise(self) -> None:
         squares, count = 0.0, 0
-        top, bottom = self.top - NEAR, self._bottom + NEAR
+        top, bottom = self.top - SCORE_TOLERANCE, self._bottom + SCORE_TOLERANCE
         for id, scores in self._scores.items():
             worth = self._worth[id]
             for task, value in scores.items():

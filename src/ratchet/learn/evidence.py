@@ -12,19 +12,19 @@ from ratchet.learn.work import Evaluation
 from ratchet.observe.step_text import text_of
 from ratchet.types import Span, Task
 
-ALIKE = 0.5
+MIN_LIKENESS = 0.5
 """Share of common words from which on two remarks in prose are of the same kind."""
 
-LONGEST_VALUE = 24
+MAX_VALUE_LENGTH = 24
 """Longest quoted value that is part of a kind of failure; a longer one is content."""
 
-LONGEST_ASKED = 1_000
+MAX_ASKED_LENGTH = 1_000
 """Characters of a task's input that are compared with another's."""
 
-LONGEST_KIND = 120
+MAX_KIND_LENGTH = 120
 """Most characters of a kind of failure."""
 
-CUT = ("length", "max_tokens", "max_output_tokens")
+CUT_OFF_REASONS = ("length", "max_tokens", "max_output_tokens")
 """Finish reasons of an answer that its token limit cut off."""
 
 _WORD = re.compile(r"[^\W\d_]{2,}")
@@ -51,7 +51,7 @@ def low_rollout(evaluation: Evaluation, spans: Sequence[Span]) -> LowRollout:
     """A low rollout with the findings of its trace and its evaluators."""
     finish = finish_reason(spans)
     notes = []
-    if finish in CUT:
+    if finish in CUT_OFF_REASONS:
         limit = token_limit(spans)
         notes.append(f"the answer was cut off at its limit{f' of {limit} tokens' if limit else ''}")
     if evaluation.rollout.error:
@@ -97,7 +97,7 @@ def kinds_of_failure(low: Sequence[LowRollout]) -> dict[str, list[LowRollout]]:
             name = note
             if "expected" not in note and note not in kinds:
                 words = frozenset(_WORD.findall(note.lower()))
-                alike = (label for label, bag in prose if _likeness(words, bag) > ALIKE)
+                alike = (label for label, bag in prose if _likeness(words, bag) > MIN_LIKENESS)
                 name = next(alike, note)
                 if name == note:
                     prose.append((note, words))
@@ -158,7 +158,7 @@ def least_alike(tasks: Sequence[Task], earlier: Sequence[Task]) -> Iterator[Task
 
 
 def _words_asked(task: Task) -> frozenset[str]:
-    return frozenset(_WORD.findall(text_of(task.input)[:LONGEST_ASKED].lower()))
+    return frozenset(_WORD.findall(text_of(task.input)[:MAX_ASKED_LENGTH].lower()))
 
 
 def _likeness(words: frozenset[str], other_words: frozenset[str]) -> float:
@@ -172,6 +172,6 @@ def _notes(rollout: LowRollout) -> list[str]:
     notes = []
     for note in rollout.said.split("; "):
         wanted = re.sub(r"(expected .*), got .*", r"\1", note, flags=re.DOTALL)
-        plain = _QUOTED.sub(lambda m: m[0] if len(m[0]) <= LONGEST_VALUE + 2 else "…", wanted)
-        notes.append(re.sub(r"\d{2,}(?:\.\d+)?", "#", plain)[:LONGEST_KIND])
+        plain = _QUOTED.sub(lambda m: m[0] if len(m[0]) <= MAX_VALUE_LENGTH + 2 else "…", wanted)
+        notes.append(re.sub(r"\d{2,}(?:\.\d+)?", "#", plain)[:MAX_KIND_LENGTH])
     return list(dict.fromkeys(notes))

@@ -38,16 +38,16 @@ from ratchet.types.wording import counted
 MIN_POOL = 2
 """Minimum number of successful rollouts to select from."""
 
-UNLIMITED = 400
+UNLIMITED_ROLLOUTS = 400
 """Planned rollouts if their number is not limited."""
 
-FINALISTS = 2
+MAX_FINALISTS = 2
 """Maximum number of sets compared with the source on val."""
 
-LOOKED_AT = 8
+ROLLOUTS_EXAMINED = 8
 """Rollouts whose traces show which prompt is used most, and which placeholder holds the task."""
 
-LEAST = 4
+MIN_TASKS = 4
 """Fewest train tasks, and val tasks, that a set runs."""
 
 FIRST_PART = 8
@@ -102,7 +102,7 @@ class FewShot:
         prompts = self._prompts(lab)
         require_tasks(lab)
         left = _left(lab)
-        fewest = 2 * min(len(lab.train), LEAST) + 2 * min(len(lab.val), LEAST)
+        fewest = 2 * min(len(lab.train), MIN_TASKS) + 2 * min(len(lab.val), MIN_TASKS)
         if left < fewest:
             raise BudgetExhausted(
                 f"The budget does not cover one set of demonstrations: at least {fewest} rollouts "
@@ -112,8 +112,8 @@ class FewShot:
         train = lab.shuffled("few_shot/train", lab.train)
         val = lab.shuffled("few_shot/val", lab.val)
         source = RaceEntry(0, lab.baseline)
-        val_count = min(len(val), self._val, max(LEAST, left // 10))
-        size = min(len(train), max(LEAST, min((left - 2 * val_count) // 2, 60)))
+        val_count = min(len(val), self._val, max(MIN_TASKS, left // 10))
+        size = min(len(train), max(MIN_TASKS, min((left - 2 * val_count) // 2, 60)))
         source.add(await lab.evaluate(lab.baseline, train[:size]))
         require_scores(source.evaluations.values(), "train")
         target = await self._target(lab, prompts, source)
@@ -142,7 +142,7 @@ class FewShot:
         """The prompt used most in the traces; the first of several."""
         if len(prompts) == 1:
             return prompts[0]
-        looked = list(source.evaluations.values())[:LOOKED_AT]
+        looked = list(source.evaluations.values())[:ROLLOUTS_EXAMINED]
         traces = await asyncio.gather(*(lab.spans(e) for e in looked))
         usages = [uses(lab.baseline.resources, spans) for spans in traces]
         counts = {name: sum(usage[name].used for usage in usages) for name in prompts}
@@ -321,7 +321,7 @@ class _Race(Race[RaceEntry]):
         """The sets estimated to beat the source, best first."""
         threshold = self.standing(self.source).mean
         ranked = self._ranked(self.entered)
-        return [entry for entry in ranked if self.standing(entry).mean > threshold][:FINALISTS]
+        return [entry for entry in ranked if self.standing(entry).mean > threshold][:MAX_FINALISTS]
 
     def differences(self, entry: RaceEntry, val: Mapping[str, Mapping[str, float]]) -> list[float]:
         """A set's score minus the source's on each train and val task that both ran."""
@@ -397,7 +397,7 @@ async def _task_slot(lab: Lab, target: str, source: RaceEntry) -> str:
     assert isinstance(template, PromptTemplate)
     if not template.placeholders:
         return ""
-    looked = list(source.evaluations.values())[:LOOKED_AT]
+    looked = list(source.evaluations.values())[:ROLLOUTS_EXAMINED]
     traces = await asyncio.gather(*(lab.spans(evaluation) for evaluation in looked))
     fillings = [sent.slots for spans in traces if (sent := sent_prompt(template, spans))]
     slots = shape_of(template).slots if fillings else ()
@@ -408,7 +408,7 @@ async def _task_slot(lab: Lab, target: str, source: RaceEntry) -> str:
 def _left(lab: Lab) -> int:
     """Rollouts left."""
     if lab.budget.rollouts is None:
-        return UNLIMITED
+        return UNLIMITED_ROLLOUTS
     return lab.budget.rollouts - lab.spent.rollouts
 
 

@@ -42,7 +42,7 @@ from ratchet.learn.work import (
     texts_of,
 )
 from ratchet.llm import Account, ChatClient, CoachUnavailable, Message, Reply, paid_from
-from ratchet.observe.redaction import MARK, Redactor
+from ratchet.observe.redaction import MARK_START, Redactor
 from ratchet.run.paid import RolloutRunner, run_paid
 from ratchet.store import Store
 from ratchet.types import Candidate, Cost, RatchetError, Resource, Rollout, Span, Task, content_hash
@@ -516,7 +516,7 @@ class Lab:
     def is_public(self, text: str) -> bool:
         """Whether a text may be put into a prompt: redaction finds nothing in it now, and found
         nothing before."""
-        return MARK not in text and self._redactor.text(text) == text
+        return MARK_START not in text and self._redactor.text(text) == text
 
     def propose(
         self,

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-GROWTH = 4.0
+MAX_TEXT_GROWTH = 4.0
 """Maximum length of a text, as a multiple of the source's own."""
 
-ROOM = 4_000
+ALWAYS_ALLOWED_TEXT = 4_000
 """Characters that a text may always have, so that short ones can grow."""
 
 
-def longest(source: str, growth: float = GROWTH) -> int:
+def longest(source: str, growth: float = MAX_TEXT_GROWTH) -> int:
     """Maximum characters of a rewritten text.
 
     Args:
         source: The source's own text, not the parent's: repeated edits cannot grow without limit.
-        growth: Maximum length, as a multiple of the source's; `ROOM` characters are always allowed.
+        growth: Maximum length, as a multiple of the source's; `ALWAYS_ALLOWED_TEXT` characters
+            are allowed in any case.
     """
-    return max(ROOM, int(growth * len(source)))
+    return max(ALWAYS_ALLOWED_TEXT, int(growth * len(source)))

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from ratchet.observe.redaction import MARK, Redactor, marks_in
+from ratchet.observe.redaction import MARK_START, Redactor, marks_in
 from ratchet.types import Candidate, Resource
 
 
@@ -25,14 +25,14 @@ def restored(answer: str, request: Iterable[str], own: Iterable[str], redactor: 
         own: Texts of the agent's resources.
         redactor: What redacted the request.
     """
-    if MARK not in answer:
+    if MARK_START not in answer:
         return answer
     in_request, in_own = _removed(request, redactor), _removed(own, redactor)
     for mark in marks_in(answer):
         values = in_request[mark] - {mark}
         if len(values) == 1 and values <= in_own[mark]:
             (value,) = values
-            answer = answer if MARK in value else answer.replace(mark, value)
+            answer = answer if MARK_START in value else answer.replace(mark, value)
     return answer
 
 

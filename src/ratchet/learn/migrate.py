@@ -16,7 +16,7 @@ from ratchet.stats.gain import may_gain
 from ratchet.types import AgentError, Candidate, InputError, Model
 from ratchet.types.wording import counted
 
-FIRST = 2
+FIRST_VAL_TASKS = 2
 """Val tasks that show whether the new model answers at all."""
 
 
@@ -88,7 +88,7 @@ class Migrate(LearnsPrompts):
         moved = self._moved(lab)
         before = await lab.evaluate(lab.baseline, lab.val)
         require_scores(before, "val")
-        first = await lab.evaluate(moved, lab.val[:FIRST])
+        first = await lab.evaluate(moved, lab.val[:FIRST_VAL_TASKS])
         if all(evaluation.rollout.status != "succeeded" for evaluation in first):
             error = failure_sentence(first[0].rollout, await lab.spans(first[0]))
             raise AgentError(

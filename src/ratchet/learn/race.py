@@ -33,7 +33,7 @@ their parents."""
 OPTIMISM = 1.0
 """Standard deviations above the estimate in the optimistic bound of `may_lead`."""
 
-EVEN = 1e-9
+SCORE_TOLERANCE = 1e-9
 """Differences below this count as zero."""
 
 
@@ -75,7 +75,7 @@ class RaceEntry:
 
     def failing(self, best: float = 1.0) -> list[str]:
         """Ids of the tasks without the best possible score, lowest first."""
-        failing = [task for task, score in self.scores.items() if score < best - EVEN]
+        failing = [task for task, score in self.scores.items() if score < best - SCORE_TOLERANCE]
         return sorted(failing, key=self.scores.__getitem__)
 
     def differences(self) -> list[float]:
@@ -155,7 +155,9 @@ class Race(Generic[AnyEntry]):
         are returned as they are: they do not show that the child does anything better.
         """
         differences = entry.differences()
-        if entry.parent is None or not any(difference > EVEN for difference in differences):
+        if entry.parent is None or not any(
+            difference > SCORE_TOLERANCE for difference in differences
+        ):
             return differences
         luck = max(0.0, self.estimate.luck(entry.parent.id))
         return [difference + luck for difference in differences]
@@ -191,8 +193,8 @@ class Race(Generic[AnyEntry]):
         for entry in finalists:
             on_val = val.get(entry.id, {})
             gains = [score - own[task] for task, score in on_val.items() if task in own]
-            holds = gains and (not is_last or math.fsum(gains) >= -EVEN)
-            if holds and self.standing(entry).mean > self.standing(best).mean + EVEN:
+            holds = gains and (not is_last or math.fsum(gains) >= -SCORE_TOLERANCE)
+            if holds and self.standing(entry).mean > self.standing(best).mean + SCORE_TOLERANCE:
                 best = entry
         shared = [task for task in val[best.id] if task in own]
         return RaceResult(

@@ -132,13 +132,13 @@ class LabSettings(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-FAILURES = ("failed", "timed_out", "crashed")
+FAILED_STATUSES = ("failed", "timed_out", "crashed")
 """Rollout statuses that count as the agent's failure."""
 
 
 def objective_value(rollout: Rollout, scores: Mapping[str, Score], objective: str) -> float | None:
     """The objective's value for a rollout: 0 if the agent failed, None if it is unknown."""
-    if rollout.status in FAILURES:
+    if rollout.status in FAILED_STATUSES:
         return 0.0  # overrides a reward that the agent reported before it failed
     score = scores.get(objective)
     return score.value if score is not None and rollout.status == "succeeded" else None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ratchet.llm.call import CoachSettings
-    from ratchet.llm.chat import STEP, ChatClient, CoachUnavailable, Message, Reply
+    from ratchet.llm.chat import COACH_STEP, ChatClient, CoachUnavailable, Message, Reply
     from ratchet.llm.coach import Coach
     from ratchet.llm.ensemble import CoachModel, Ensemble
     from ratchet.llm.prices import (
@@ -36,7 +36,7 @@ _LATER = {
     "Reply": "chat",
     "ACCOUNT": "spending",
     "Account": "spending",
-    "STEP": "chat",
+    "COACH_STEP": "chat",
     "ask_paid": "spending",
     "paid_from": "spending",
     "CoachSettings": "call",
@@ -62,7 +62,7 @@ def __getattr__(name: str) -> Any:
 
 __all__ = [
     "ACCOUNT",
-    "STEP",
+    "COACH_STEP",
     "Account",
     "ChatClient",
     "Coach",

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 
-FIRST_S, MOST_S = 0.5, 30.0
+MIN_BACK_OFF_S, MAX_BACK_OFF_S = 0.5, 30.0
 
 
 def delay(tries: int, asked_s: float | None, rng: random.Random) -> float:
@@ -22,7 +22,9 @@ def delay(tries: int, asked_s: float | None, rng: random.Random) -> float:
         asked_s: Seconds requested by the server, if any.
         rng: Source of the jitter.
     """
-    own: float = min(MOST_S, FIRST_S * 2.0 ** min(tries - 1, 20)) * rng.uniform(0.5, 1.0)
+    own: float = min(MAX_BACK_OFF_S, MIN_BACK_OFF_S * 2.0 ** min(tries - 1, 20)) * rng.uniform(
+        0.5, 1.0
+    )
     if asked_s is None:
         return own
     return asked_s + min(own, 1.0) * rng.random()

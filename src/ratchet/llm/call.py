@@ -12,7 +12,7 @@ import msgspec
 
 from ratchet._waiting import WAITS
 from ratchet.llm.backoff import delay
-from ratchet.llm.chat import STEP, CoachUnavailable, Message, Reply
+from ratchet.llm.chat import COACH_STEP, CoachUnavailable, Message, Reply
 from ratchet.llm.completion import Completion, NotACompletion, read_completion
 from ratchet.llm.dialect import EndpointDialect
 from ratchet.llm.endpoint import Endpoint
@@ -33,7 +33,7 @@ MAX_REPEATED = 6_000
 
 EMPTY = "The model's answer was empty."
 
-MOST_SILENT = 2
+MAX_SILENT = 2
 """Number of time-outs in a row after which an endpoint that never answered is given up."""
 
 
@@ -114,7 +114,7 @@ class CoachCall:
         self._temperature = temperature
         self._max_tokens = max_tokens
         self._retries = coach.settings.retries if retries is None else retries
-        self.record = CallRecord(coach.agent, STEP.get())
+        self.record = CallRecord(coach.agent, COACH_STEP.get())
         self.is_final = False
         """Whether the endpoint is permanently unusable."""
         self._clock = coach.clock
@@ -215,7 +215,7 @@ class CoachCall:
                 tries += 1
                 silent = silent + 1 if failure.kind == "timeout" else 0
                 wait = delay(tries, failure.wait_s, coach.rng)
-                dead = silent >= MOST_SILENT and state.answered == answered
+                dead = silent >= MAX_SILENT and state.answered == answered
                 if dead or tries > self._retries or self._clock() + wait >= self._until:
                     if state.answered > answered and failure.status != 429:
                         raise  # others were answered meanwhile: this request is at fault

@@ -13,7 +13,7 @@ from ratchet.types import Cost, RatchetError
 Role: TypeAlias = Literal["system", "user", "assistant"]
 
 
-STEP: ContextVar[str] = ContextVar("step of the coach", default="")
+COACH_STEP: ContextVar[str] = ContextVar("step of the coach", default="")
 """Purpose of the current call, set by the lab. Recorded in the call's trace; also seeds the model
 draw."""
 

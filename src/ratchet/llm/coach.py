@@ -18,7 +18,7 @@ from ratchet.llm.call import (
     EndpointState,
     configured_or_published,
 )
-from ratchet.llm.chat import STEP, CoachUnavailable, Message, Reply
+from ratchet.llm.chat import COACH_STEP, CoachUnavailable, Message, Reply
 from ratchet.llm.completion import CHARACTERS_A_TOKEN
 from ratchet.llm.endpoint import endpoint_of
 from ratchet.llm.ensemble import CoachModel, Ensemble
@@ -33,7 +33,7 @@ from ratchet.types import ConfigError, InputError, Span, content_hash
 CHECK_TOKENS, CHECK_RETRIES = 16, 2
 """Token limit and retries of the check request, which the user waits for."""
 
-MOST_EMPTY = 3
+MAX_EMPTY = 3
 """Number of empty answers after which a model without any other answer is given up."""
 
 OnSpans = Callable[[list[Span]], None]
@@ -215,7 +215,7 @@ class Coach:
     def _call_key(self) -> str:
         """Key of a call: its step, which is the same in a resumed run, else a number."""
         self._calls += 1
-        return STEP.get() or str(self._calls)
+        return COACH_STEP.get() or str(self._calls)
 
     def _named(self, name: str) -> CoachModel:
         model = self._ensemble.models.get(name)
@@ -278,13 +278,13 @@ class Coach:
     def _count_empty(self, model: CoachModel, state: EndpointState, reply: Reply) -> None:
         """Give up a model that never says anything."""
         if reply.problem != EMPTY:
-            state.empty = MOST_EMPTY + 1 if reply.text else state.empty
+            state.empty = MAX_EMPTY + 1 if reply.text else state.empty
             return
         state.empty += 1
-        if state.empty == MOST_EMPTY:
+        if state.empty == MAX_EMPTY:
             self._unavailable[model.name] = CoachUnavailable(
                 f"The {self.agent} is unavailable: {model.name!r} at {state.endpoint.shown} gave "
-                f"{MOST_EMPTY} empty answers, each asked for twice, and no other.",
+                f"{MAX_EMPTY} empty answers, each asked for twice, and no other.",
                 hint="Use another model.",
             )
 

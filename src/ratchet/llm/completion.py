@@ -11,7 +11,12 @@ import msgspec
 
 from ratchet.llm.answer_text import without_reasoning
 from ratchet.llm.prices import Usage
-from ratchet.observe.model_apis.usage import CACHE_READ, INPUT, OUTPUT, usage_attributes
+from ratchet.observe.model_apis.usage import (
+    CACHE_READ,
+    INPUT_TOKENS,
+    OUTPUT_TOKENS,
+    usage_attributes,
+)
 
 CHARACTERS_A_TOKEN = 4
 """Approximate characters of an English token; estimates the usage that a server does not report."""
@@ -120,8 +125,8 @@ def _refusal(stated: Any, finish: str, text: str) -> str:
 
 def _usage(reported: Any, sent: int, received: int) -> tuple[Usage, bool]:
     counts = usage_attributes(reported) if isinstance(reported, dict) else {}
-    input_tokens, output_tokens = counts.get(INPUT, 0), counts.get(OUTPUT, 0)
-    if INPUT in counts and OUTPUT in counts and input_tokens + output_tokens:
+    input_tokens, output_tokens = counts.get(INPUT_TOKENS, 0), counts.get(OUTPUT_TOKENS, 0)
+    if INPUT_TOKENS in counts and OUTPUT_TOKENS in counts and input_tokens + output_tokens:
         usage = Usage(
             input_tokens=input_tokens,
             output_tokens=output_tokens,

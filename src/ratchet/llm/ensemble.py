@@ -10,14 +10,14 @@ import msgspec
 
 from ratchet.types import ConfigError, content_hash
 
-FLOOR = 0.1
+MIN_WEIGHTED_SHARE = 0.1
 """Minimum share of the calls drawn by weight, so that every model stays in use and an
 improvement is noticed."""
 
 PRIOR = 8.0
 """Number of credits after which half of the calls are drawn by survival."""
 
-MEMORY = 0.99
+CREDIT_DECAY = 0.99
 """Decay of earlier credits at each new one. Proposals survive less often as a search proceeds, and
 a model must not be judged by when it was called."""
 
@@ -100,7 +100,7 @@ class Ensemble:
         if len(left) == 1:
             return left[0]
         rng = random.Random(content_hash([self._seed, about, self._credits]))  # noqa: S311
-        if rng.random() < max(FLOOR, PRIOR / (PRIOR + self._credits)):
+        if rng.random() < max(MIN_WEIGHTED_SHARE, PRIOR / (PRIOR + self._credits)):
             return rng.choices(left, [model.weight for model in left])[0]
         samples = {model.name: self._sample(model.name, rng) for model in left}
         return max(left, key=lambda model: samples[model.name])
@@ -111,8 +111,8 @@ class Ensemble:
             return
         self._credits += 1
         for record in self._records.values():
-            record.survived *= MEMORY
-            record.rejected *= MEMORY
+            record.survived *= CREDIT_DECAY
+            record.rejected *= CREDIT_DECAY
         if survived:
             self._records[name].survived += 1
         else:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from genai_prices.data_snapshot import DataSnapshot
     from genai_prices.types import ModelInfo
 
-FRESH_S = 60.0
+CACHE_TTL_S = 60.0
 """Seconds that a price is cached: some change by date, a few by time of day."""
 
 MAX_CACHED = 1024
@@ -206,7 +206,7 @@ def dollars(provider: str, model: str, usage: Usage, tier: str = "") -> float | 
     if cached is None or cached[0] < now:
         if len(_cached) >= MAX_CACHED:
             _cached.clear()
-        cached = _cached[key] = (now + FRESH_S, _look_up(provider, model, tier))
+        cached = _cached[key] = (now + CACHE_TTL_S, _look_up(provider, model, tier))
     price = cached[1]
     return None if price is None else price.of(usage)
 

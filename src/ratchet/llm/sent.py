@@ -9,7 +9,7 @@ import msgspec
 
 from ratchet.llm.chat import Message
 from ratchet.llm.failures import RequestFailed
-from ratchet.observe.redaction import MARK, is_failure_mark
+from ratchet.observe.redaction import MARK_START, is_failure_mark
 
 if TYPE_CHECKING:
     from ratchet.observe.redaction import Redactor
@@ -43,12 +43,12 @@ def redacted(messages: Sequence[Message], redactor: Redactor) -> list[Message]:
         if after.content != before.content and is_failure_mark(after.content):
             raise RequestFailed(
                 "It was not sent, because it could not be redacted "
-                f"({after.content.removeprefix(MARK).removesuffix(']')}).",
+                f"({after.content.removeprefix(MARK_START).removesuffix(']')}).",
                 "request",
                 hint="Simplify the patterns under [redaction] in ratchet.toml.",
                 kind="redaction",
             )
-    if not any(MARK in message.content for message in sent):
+    if not any(MARK_START in message.content for message in sent):
         return sent
     if sent[0].role == "system":
         return [Message("system", f"{sent[0].content}\n\n{MEANING}"), *sent[1:]]

@@ -1,7 +1,7 @@
 """The ledger of model calls: what a call may cost is reserved before it begins.
 
 A call is admitted if the most that it can cost fits into what is left. Where only that bound does
-not fit, it is admitted by what such calls have cost so far, and then at most `MOST_OVER` run at
+not fit, it is admitted by what such calls have cost so far, and then at most `MAX_OVER` run at
 once: so the limit is exceeded by no more than the calls under way.
 """
 
@@ -23,7 +23,7 @@ from ratchet.types import BudgetExhausted, Cost, dollars_text, total_cost
 _ROUNDING = 1e-9
 """Rounding error of a sum of dollars."""
 
-MOST_OVER = 4
+MAX_OVER = 4
 """Maximum number of calls under way whose bound exceeds what is left."""
 
 ACCOUNT: ContextVar[Account | None] = ContextVar("account that pays for model calls", default=None)
@@ -135,7 +135,7 @@ class Account:
         if left <= 0:
             return 0
         if kind not in self._largest:
-            return min(count, MOST_OVER)
+            return min(count, MAX_OVER)
         return min(count, int((left + _ROUNDING) / largest)) if largest else count
 
     async def _settled(self) -> None:
@@ -216,7 +216,7 @@ class Account:
         reservation, under_way = self._reservation(kind, most), self._reserved.values()
         if sum(pending.most for pending in under_way) + reservation.most <= left + _ROUNDING:
             return 1
-        if len(under_way) >= MOST_OVER:
+        if len(under_way) >= MAX_OVER:
             return 0
         if sum(map(self._expected, under_way)) + self._expected(reservation) <= left + _ROUNDING:
             return 1

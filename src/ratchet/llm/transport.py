@@ -13,10 +13,10 @@ import msgspec
 from ratchet.llm.endpoint import Endpoint
 from ratchet.llm.failures import RequestFailed, of_status, quote, without_key
 
-MOST_BYTES = 16 * 1024 * 1024
+MAX_BYTES = 16 * 1024 * 1024
 """Maximum bytes of one response."""
 
-MOST_PACKED = 512 * 1024
+MAX_PACKED_BYTES = 512 * 1024
 """Maximum bytes of a compressed response, which may expand a thousandfold."""
 
 
@@ -118,7 +118,7 @@ def timed_out(endpoint: Endpoint, seconds: float) -> RequestFailed:
 def too_long(endpoint: Endpoint) -> RequestFailed:
     """Failure: the response exceeds the size limit."""
     return RequestFailed(
-        f"{endpoint.model!r} at {endpoint.shown} sent more than {MOST_BYTES // 2**20} MiB for one"
+        f"{endpoint.model!r} at {endpoint.shown} sent more than {MAX_BYTES // 2**20} MiB for one"
         " answer.",
         "again",
         kind="endless",
@@ -168,7 +168,7 @@ def _of_connection(endpoint: Endpoint, error: Exception) -> RequestFailed:
 async def _bound(response: Any) -> None:
     """Limit the size of a response body."""
     packed = response.headers.get("content-encoding", "identity").strip().lower() != "identity"
-    response.stream = _bounded(response.stream, MOST_PACKED if packed else MOST_BYTES)
+    response.stream = _bounded(response.stream, MAX_PACKED_BYTES if packed else MAX_BYTES)
 
 
 def _bounded(stream: Any, most: int) -> Any:

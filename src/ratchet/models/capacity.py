@@ -11,10 +11,10 @@ import msgspec
 from ratchet.models.memory import OVERHEAD, bytes_needed
 from ratchet.types.wording import counted
 
-SLOTS = 4
+MAX_SLOTS = 4
 """Slots if memory allows; see `benchmarks/local_models.py`."""
 
-LONG_CONTEXT, CONTEXT, LEAST_CONTEXT, CONTEXT_STEP = 8192, 4096, 1024, 256
+LONG_CONTEXT_TOKENS, CONTEXT_TOKENS, MIN_CONTEXT_TOKENS, CONTEXT_STEP = 8192, 4096, 1024, 256
 """Tokens of a slot if memory is plentiful, and if it suffices; the fewest worth serving; and the
 number of which llama.cpp makes it a multiple. Two cores read some 80 tokens a second with a
 model of 1.5 billion parameters: a coach gives up before it has read more than the longest."""
@@ -71,16 +71,18 @@ def choose_capacity(
         context: Given by the user.
         threads: Given by the user.
     """
-    long = bytes_needed(file_bytes, cache_bytes_per_token, (slots or SLOTS) * LONG_CONTEXT)
-    usual = LONG_CONTEXT if 2 * long <= available else CONTEXT
-    most = trained_context or CONTEXT
+    long = bytes_needed(
+        file_bytes, cache_bytes_per_token, (slots or MAX_SLOTS) * LONG_CONTEXT_TOKENS
+    )
+    usual = LONG_CONTEXT_TOKENS if 2 * long <= available else CONTEXT_TOKENS
+    most = trained_context or CONTEXT_TOKENS
     # As `bytes_needed` counts.
     tokens = (available - file_bytes - OVERHEAD) // max(1, 2 * cache_bytes_per_token)
     wanted = min(context or usual, most)
-    fit = max(1, min(SLOTS, tokens // wanted))
+    fit = max(1, min(MAX_SLOTS, tokens // wanted))
     if context is None:
         room = tokens // (slots or fit) // CONTEXT_STEP * CONTEXT_STEP
-        wanted = min(wanted, max(room, LEAST_CONTEXT))
+        wanted = min(wanted, max(room, MIN_CONTEXT_TOKENS))
     # Two cores compute; of more, half are left to the agent's own processes.
     return Capacity(
         slots=slots or fit,

@@ -33,7 +33,7 @@ PART_S = 600.0
 LOOK_S = 0.2
 """Seconds between two checks of the progress."""
 
-SAY_S = 10.0
+PROGRESS_INTERVAL_S = 10.0
 """Seconds between two progress messages."""
 
 OnBytes = Callable[[int], None]
@@ -242,7 +242,7 @@ def _in_sentences(model: BoxedModel, say: Callable[[str], None]) -> OnBytes:
 
     def on_bytes(received: int) -> None:
         nonlocal said_at
-        if time.monotonic() - said_at > SAY_S:
+        if time.monotonic() - said_at > PROGRESS_INTERVAL_S:
             said_at = time.monotonic()
             say(f"{model.title}: {as_megabytes(received)} of {as_megabytes(model.bytes)} fetched.")
 

@@ -18,7 +18,7 @@ from ratchet.models.model_file import ModelFile, check_memory
 from ratchet.models.process import ModelProcess
 from ratchet.types import content_hash
 
-START_S = 120.0
+START_TIMEOUT_S = 120.0
 """How long loading a model may take, in seconds."""
 
 
@@ -51,7 +51,7 @@ class LocalModel:
         slots: int | None = None,
         context: int | None = None,
         threads: int | None = None,
-        start_s: float = START_S,
+        start_s: float = START_TIMEOUT_S,
         require_key: bool = True,
     ) -> None:
         self.file = file

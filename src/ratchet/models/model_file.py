@@ -19,8 +19,7 @@ from ratchet.types.wording import counted
 LOCAL = "local"
 """The prefix of a local model's name, and by itself the smallest model in the box."""
 
-SHOWN = 12
-"""Most names of models in an error message."""
+MAX_MODELS_SHOWN = 12
 
 
 class ModelFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,13 +108,19 @@ def _in_caches(name: str) -> CachedModel:
     if len(meant) == 1:
         return meant[0]
     if meant:
-        paths = "\n".join(f"  {model.full_name}  {model.path}" for model in meant[:SHOWN])
+        paths = "\n".join(
+            f"  {model.full_name}  {model.path}" for model in meant[:MAX_MODELS_SHOWN]
+        )
         raise ModelUnavailable(
             f"{name!r} names {counted(len(meant), 'model')} on this machine:\n{paths}",
             hint="Use the name at the beginning of its line, or its path.",
         )
-    names = ", ".join(model.full_name for model in models[:SHOWN])
-    more = f" and {len(models) - SHOWN} more (ratchet model)" if len(models) > SHOWN else ""
+    names = ", ".join(model.full_name for model in models[:MAX_MODELS_SHOWN])
+    more = (
+        f" and {len(models) - MAX_MODELS_SHOWN} more (ratchet model)"
+        if len(models) > MAX_MODELS_SHOWN
+        else ""
+    )
     raise ModelUnavailable(
         f"There is no model {name!r}: it is not a file, not a model in the box, and not in the "
         "cache of Ollama or Hugging Face.",

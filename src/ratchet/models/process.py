@@ -18,7 +18,7 @@ import msgspec
 from ratchet.models.engine import KEY_VARIABLE, STOP
 from ratchet.models.failure import ModelUnavailable
 
-STOP_S = 5.0
+STOP_TIMEOUT_S = 5.0
 """How long a model may take to end before it is killed, in seconds."""
 
 LOG_LINES, LINE_BYTES = 12, 500
@@ -108,7 +108,7 @@ class ModelProcess:
                 if not chunk:
                     assert self._process is not None
                     with contextlib.suppress(subprocess.TimeoutExpired):
-                        self._process.wait(STOP_S)
+                        self._process.wait(STOP_TIMEOUT_S)
                     raise self._ended("could not be loaded: its process ended")
                 line += chunk
         return str(msgspec.json.decode(line)["url"])
@@ -151,7 +151,7 @@ class ModelProcess:
                 process.stdin.write(STOP)
                 process.stdin.flush()
             with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(STOP_S)
+                process.wait(STOP_TIMEOUT_S)
         process.kill()
         process.wait()
         for stream in (process.stdin, process.stdout):
@@ -159,4 +159,4 @@ class ModelProcess:
                 with contextlib.suppress(OSError):
                     stream.close()
         if self._reader is not None:
-            self._reader.join(STOP_S)
+            self._reader.join(STOP_TIMEOUT_S)

@@ -18,7 +18,16 @@ from ratchet.observe.frames import frame_of
 from ratchet.observe.ids import new_span_id
 from ratchet.observe.spool import Spool
 from ratchet.types import Span, SpanRecord
-from ratchet.types.trace import ARM, CANDIDATE, EXPERIMENT, GROUP, RELEASE, RESOURCES, START, UNIT
+from ratchet.types.trace import (
+    ARM,
+    CALL_START,
+    CANDIDATE,
+    EXPERIMENT,
+    GROUP,
+    RELEASE,
+    RESOURCES,
+    UNIT,
+)
 
 if TYPE_CHECKING:
     from ratchet.observe.step_span import StepSpan
@@ -30,10 +39,10 @@ OTHERS_S = 5.0
 """The same for other calls, whose hangs only a watch looks for. Until then nothing is done with
 their starts: almost all of these calls end before."""
 
-MOST = 10_000
+MAX_CALLS_UNDER_WAY = 10_000
 """Most calls under way; starts of further calls are not recorded."""
 
-AGAIN_S = 1.0
+RETRY_PAUSE_S = 1.0
 """Seconds before another try, when starts could not be handed over."""
 
 FILE_BYTES = 256 * 1024
@@ -58,7 +67,7 @@ def start_of(trace_id: str, span_id: str, start_ns: int, attributes: Mapping[str
         trace_id=trace_id,
         span_id=f"{new_span_id():016x}",
         parent_id=span_id,
-        name=START,
+        name=CALL_START,
         start_ns=start_ns,
         end_ns=start_ns,
         attributes={key: attributes[key] for key in _TOLD if key in attributes},
@@ -115,7 +124,7 @@ class CallStarts:
         enrolled = EXPERIMENT in span.attributes
         due = now + (ENROLLED_S if enrolled else OTHERS_S)
         with self._lock:
-            if len(self._waiting) >= MOST:
+            if len(self._waiting) >= MAX_CALLS_UNDER_WAY:
                 return False
             record = _record(span, agent) if enrolled else None
             self._waiting[span.span_id] = _Start(span, agent, call, due, record)
@@ -140,7 +149,7 @@ class CallStarts:
             later = (waiting.due for waiting in self._waiting.values() if waiting.due > now)
             self._next = min(later, default=math.inf)
             if due:
-                self._next = min(self._next, now + AGAIN_S)
+                self._next = min(self._next, now + RETRY_PAUSE_S)
             return due
 
     def sent(self, calls: Iterable[int]) -> None:

@@ -14,10 +14,9 @@ from ratchet.types import Feedback
 
 _log = logging.getLogger("ratchet")
 
-BATCH = 500
-"""Records in one request."""
+RECORDS_PER_REQUEST = 500
 
-PAUSES_S = (0.25, 10.0)
+BACK_OFF_S = (0.25, 10.0)
 """Shortest and longest back-off between attempts, in seconds."""
 
 KEY_PAUSE_S = 60.0
@@ -45,7 +44,7 @@ class Delivery:
         self._clock = clock
         # As the process exits, another thread stores what the sender thread could not send.
         self._keeping = threading.Lock()
-        self._pause_s = PAUSES_S[0]
+        self._pause_s = BACK_OFF_S[0]
         self._retry_at: float | None = None
         self._warned_refused = self._warned_disk = False
         self._lost_in_memory = 0
@@ -80,8 +79,8 @@ class Delivery:
 
     def deliver(self, records: Sequence[Record]) -> None:
         """Send records, or add them to the end of the backlog."""
-        for start in range(0, len(records), BATCH):
-            part = records[start : start + BATCH]
+        for start in range(0, len(records), RECORDS_PER_REQUEST):
+            part = records[start : start + RECORDS_PER_REQUEST]
             if self.away or self._first() is not None or not self._sent(part):
                 self.keep(part)
 
@@ -96,7 +95,7 @@ class Delivery:
                 self._retry_at = None
                 return
             backlog, _ = first
-            frames = backlog.oldest(BATCH, FRAME_BYTES)
+            frames = backlog.oldest(RECORDS_PER_REQUEST, FRAME_BYTES)
             read = [records_of(frame) for frame in frames]
             if not self._sent([record for records in read for record in records]):
                 return
@@ -111,8 +110,8 @@ class Delivery:
 
     def keep(self, records: Sequence[Record]) -> None:
         """Add records to the backlog."""
-        for start in range(0, len(records), BATCH):
-            for frame in frames_of(records[start : start + BATCH]):
+        for start in range(0, len(records), RECORDS_PER_REQUEST):
+            for frame in frames_of(records[start : start + RECORDS_PER_REQUEST]):
                 with self._keeping:
                     self._append(frame)
 
@@ -195,7 +194,7 @@ class Delivery:
         if self._retry_at is not None:
             _log.info("%s accepts spans and feedback again.", self._transport.label)
         self._retry_at = None
-        self._pause_s = PAUSES_S[0]
+        self._pause_s = BACK_OFF_S[0]
         return True
 
     def _send(self, records: Sequence[Record]) -> None:
@@ -239,7 +238,7 @@ class Delivery:
         pause_s = KEY_PAUSE_S if error.refused_key else self._pause_s
         # Jitter: clients of a server that comes back must not all reconnect at once.
         self._retry_at = self._clock() + pause_s * (0.5 + 0.5 * _jitter())
-        self._pause_s = min(2 * self._pause_s, PAUSES_S[1])
+        self._pause_s = min(2 * self._pause_s, BACK_OFF_S[1])
 
 
 _jitter = random.Random().random  # noqa: S311

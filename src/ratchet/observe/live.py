@@ -47,10 +47,10 @@ HELD_CHECK_S = 5.0
 REOPEN_S = 1.0
 """Pause before the pipeline's stages are opened again after an error."""
 
-CHUNK = 100
+SPANS_PER_CHUNK = 100
 """Spans that are prepared before other threads get a turn."""
 
-EXIT_S = 5.0
+EXIT_TIMEOUT_S = 5.0
 """How long the end of a process waits for unsent records."""
 
 
@@ -264,7 +264,7 @@ class LivePipeline:
 
     # Called by the owner of the pipeline.
 
-    def flush(self, timeout_s: float = EXIT_S) -> bool:
+    def flush(self, timeout_s: float = EXIT_TIMEOUT_S) -> bool:
         """Send what is queued. Returns whether all of it is now stored."""
         deadline = time.monotonic() + timeout_s
         if self._thread is None and not len(self._buffer):
@@ -283,7 +283,7 @@ class LivePipeline:
         status = self.status()
         return not (status.waiting or status.away or self._open_failed)
 
-    def shutdown(self, timeout_s: float = EXIT_S) -> None:
+    def shutdown(self, timeout_s: float = EXIT_TIMEOUT_S) -> None:
         """Send what is queued, within a time limit; the next process sends what is left on disk."""
         if self._closing_until is not None or self._pid != os.getpid():
             return
@@ -437,8 +437,8 @@ class LivePipeline:
         self._in_flight = batch = self._buffer.take_all()
         items = self._sampled(batch)
         records: list[Record] = []
-        for start in range(0, len(items), CHUNK):
-            records += stages.builder.records(items[start : start + CHUNK])
+        for start in range(0, len(items), SPANS_PER_CHUNK):
+            records += stages.builder.records(items[start : start + SPANS_PER_CHUNK])
             time.sleep(0)
         # Redacted from here on: a process that ends stores these rather than the items.
         self._in_flight = records

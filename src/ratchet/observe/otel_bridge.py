@@ -36,7 +36,7 @@ CONTENT_VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 """Variable of OpenTelemetry's GenAI instrumentations: whether spans of the user's own provider
 get inputs and outputs. Off by default, since Ratchet does not redact them there."""
 
-FLUSH_S = 5.0
+FLUSH_TIMEOUT_S = 5.0
 """How long a flush of the user's provider waits for Ratchet's pipeline, in seconds."""
 
 MAX_OPEN = 10_000
@@ -87,7 +87,7 @@ class BridgeProcessor(SpanProcessor):
         Always True: after a failure a provider does not flush its other processors.
         """
         if self.live is not None:
-            self.live.flush(min(timeout_millis / 2_000, FLUSH_S))
+            self.live.flush(min(timeout_millis / 2_000, FLUSH_TIMEOUT_S))
         return True
 
 

@@ -40,13 +40,13 @@ FILE_S = 1.0
 SERVER_S = 10.0
 """Interval between readings of a server, in seconds."""
 
-LONGEST_PAUSE_S = 60.0
+MAX_PAUSE_S = 60.0
 """Longest interval while the source is unavailable, in seconds."""
 
 TIMEOUT_S = 5.0
 """Time-out of one request to a server, in seconds."""
 
-EXIT_S = 0.5
+EXIT_TIMEOUT_S = 0.5
 """How long the end of a process waits for a reading, in seconds."""
 
 _log = logging.getLogger("ratchet")
@@ -251,7 +251,7 @@ class ReleaseFollower:
             if self._failures == 1:
                 why = error.message if isinstance(error, RatchetError) else repr(error)
                 _log.info("Releases cannot be read, and stay as they are: %s", why)
-            interval_s = min(interval_s * 2**self._failures, LONGEST_PAUSE_S)
+            interval_s = min(interval_s * 2**self._failures, MAX_PAUSE_S)
         self._tried.set()
         # Jitter: processes that were started together do not ask together.
         self._due = self._clock() + interval_s * random.uniform(0.8, 1.0)  # noqa: S311
@@ -274,7 +274,7 @@ class ReleaseFollower:
         self._ended.set()
         thread = self._thread
         if thread is not None and thread is not threading.current_thread():
-            thread.join(EXIT_S)
+            thread.join(EXIT_TIMEOUT_S)
         if _live_calls.chooser is not None:
             _live_calls.chooser.serve(None)
 

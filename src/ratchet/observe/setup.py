@@ -16,7 +16,7 @@ from ratchet.observe.collector import set_live
 from ratchet.observe.destination import Destination
 from ratchet.observe.import_bound import START_WAIT_S, is_import_bound, redirect_prompt_files
 from ratchet.observe.live import (
-    EXIT_S,
+    EXIT_TIMEOUT_S,
     IMPORTS_S,
     CaptureStatus,
     LivePipeline,
@@ -53,7 +53,7 @@ class Handle:
         self.instruments = instruments
         """Names of the libraries that are instrumented, now or when they are imported."""
 
-    def flush(self, timeout_s: float = EXIT_S) -> bool:
+    def flush(self, timeout_s: float = EXIT_TIMEOUT_S) -> bool:
         """Send the spans that have ended so far, and the feedback given so far.
 
         Args:
@@ -65,7 +65,7 @@ class Handle:
         """
         return flush(timeout_s) if self._live is None else self._live.flush(timeout_s)
 
-    def shutdown(self, timeout_s: float = EXIT_S) -> None:
+    def shutdown(self, timeout_s: float = EXIT_TIMEOUT_S) -> None:
         """Send what is queued, within a time limit, and end the capture; `init` may follow again.
 
         Args:
@@ -356,7 +356,7 @@ def feedback_pipeline() -> LivePipeline:
         return _pipeline
 
 
-def flush(timeout_s: float = EXIT_S) -> bool:
+def flush(timeout_s: float = EXIT_TIMEOUT_S) -> bool:
     """Send what is queued in this process. Returns whether all of it is now stored, as `Handle`."""
     return _pipeline is None or _pipeline.flush(timeout_s)
 

@@ -35,7 +35,7 @@ MAX_BYTES = 256 * 1024 * 1024
 SEGMENT_BYTES = 4 * 1024 * 1024
 """Size at which a new segment is begun."""
 
-CHECK_S = 1.0
+LEFTOVER_CHECK_INTERVAL_S = 1.0
 """Interval between searches for segments that another process left behind, in seconds."""
 
 MAX_FRAME = 64 * 1024 * 1024
@@ -288,7 +288,7 @@ class Spool:
         self._max_bytes = max_bytes
         self._segment_bytes = segment_bytes
         self._segments: deque[_Segment] = deque()
-        self._checked_at = -CHECK_S
+        self._checked_at = -LEFTOVER_CHECK_INTERVAL_S
         self._ours = 0
         self.lost = 0
         """Number of records dropped because the spool was full, or damaged."""
@@ -397,7 +397,7 @@ class Spool:
     def _adopt(self) -> None:
         """Lock the oldest segment that no process holds."""
         now = time.monotonic()
-        if now - self._checked_at < CHECK_S:
+        if now - self._checked_at < LEFTOVER_CHECK_INTERVAL_S:
             return
         self._checked_at = now
         own_paths = {segment.path for segment in self._segments}
@@ -406,7 +406,7 @@ class Spool:
                 segment = _locked(path)
                 if segment is not None:
                     self._segments.append(segment)
-                    self._checked_at = -CHECK_S  # there may be more
+                    self._checked_at = -LEFTOVER_CHECK_INTERVAL_S  # there may be more
                     return
 
     def _files(self) -> list[Path]:

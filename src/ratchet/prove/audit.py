@@ -22,7 +22,7 @@ from ratchet.stats.eprocess import EProcess
 from ratchet.stats.ppi import predicted_mean
 from ratchet.types import LabelledGain
 
-DIGITS = 6
+SHOWN_DIGITS = 6
 """Decimals of the shown estimate: its quantile differs in the last bits from machine to machine."""
 
 
@@ -118,8 +118,8 @@ class LabelAudit:
         gain = interval = bias = None
         if len(labels) >= 2:
             estimate = predicted_mean(labels, scores, unlabelled_scores)
-            gain, bias = round(estimate.value, DIGITS), round(estimate.bias, DIGITS)
-            interval = (round(estimate.low, DIGITS), round(estimate.high, DIGITS))
+            gain, bias = round(estimate.value, SHOWN_DIGITS), round(estimate.bias, SHOWN_DIGITS)
+            interval = (round(estimate.low, SHOWN_DIGITS), round(estimate.high, SHOWN_DIGITS))
         return LabelledGain(
             wanted=self._plan.labels,
             labelled=self._labelled,

@@ -41,14 +41,14 @@ from ratchet.stats.sample_ratio import SampleRatio
 from ratchet.stats.weighted_effect import Spread, WeightedEffect
 from ratchet.types import GuardrailResult, InputError, LiveOutcome, StageDecision, StageVerdict
 
-ENOUGH = 10.0
+MIN_OUTCOMES = 10.0
 """Sum of scores, and of their distances from 1, that each arm needs before the interval is shown:
 for scores of 0 and 1, that many successes and failures."""
 
 TUNED_FOR = 1000
 """Units at which the interval is narrowest, compared with other intervals of its kind."""
 
-DIGITS = 6
+SHOWN_DIGITS = 6
 """Decimals of the interval: its logarithms differ in the last bits from machine to machine."""
 
 
@@ -360,15 +360,17 @@ class CanaryTest(msgspec.Struct, kw_only=True):
         """Asymptotic confidence sequence of the mean effect, at level 1 - alpha.
 
         Of units without a score it covers whatever theirs may be, unless they are left out. None
-        until each arm has `ENOUGH` good and bad outcomes.
+        until each arm has `MIN_OUTCOMES` good and bad outcomes.
         """
         for arm in (self.effect.treated, self.effect.untreated):
-            if min(arm.total, arm.count - arm.total) < ENOUGH:
+            if min(arm.total, arm.count - arm.total) < MIN_OUTCOMES:
                 return None
         bound = self.effect.bound
         low, _ = self._ends(self.effect.lowest)
         _, high = self._ends(self.effect.highest)
-        return round(max(low * bound, -1.0), DIGITS), round(min(high * bound, 1.0), DIGITS)
+        return round(max(low * bound, -1.0), SHOWN_DIGITS), round(
+            min(high * bound, 1.0), SHOWN_DIGITS
+        )
 
     def _ends(self, effects: Spread) -> tuple[float, float]:
         mean, variance = effects.moments()

@@ -21,7 +21,7 @@ from ratchet.prove.plan import ExperimentPlan, PairedScore
 from ratchet.types import InputError
 from ratchet.types.wording import counted
 
-SCHEMA = "ratchet.evidence/4"
+EVIDENCE_SCHEMA = "ratchet.evidence/4"
 """Identifies the layout below; a changed layout gets a new number."""
 
 MARGIN_SCHEMA = "ratchet.evidence/5"
@@ -37,7 +37,7 @@ OLDER_SCHEMAS = ("ratchet.evidence/1", "ratchet.evidence/2", "ratchet.evidence/3
 several times, or with people's labels. They leave out what the others state, and hold the
 decision's sentence in the wording of their time."""
 
-ROWS = ("pairs", "draws", "observations")
+ROW_LISTS = ("pairs", "draws", "observations")
 """The lists that are written with one item per line."""
 
 
@@ -197,7 +197,7 @@ def _schema(plan: ExperimentPlan) -> str:
     if plan.frozen is not None:
         return FROZEN_SCHEMA
     if plan.missing != "skip":
-        return MARGIN_SCHEMA if plan.margin else SCHEMA
+        return MARGIN_SCHEMA if plan.margin else EVIDENCE_SCHEMA
     once, repeated, labelled = OLDER_SCHEMAS
     if plan.labels:
         return labelled
@@ -238,7 +238,7 @@ def render(content: Mapping[str, Any]) -> str:
     """JSON indented by two spaces, with one line per pair or observation."""
     parts = []
     for key, value in content.items():
-        if key in ROWS and value:
+        if key in ROW_LISTS and value:
             lines = ",\n".join("    " + _dumps(row) for row in value)
             body = f"[\n{lines}\n  ]"
         else:

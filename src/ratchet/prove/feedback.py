@@ -27,8 +27,7 @@ from ratchet.prove.plan_checks import check_numbers
 from ratchet.stats.eprocess import EProcess
 from ratchet.stats.weighted_effect import WeightedEffect
 from ratchet.types import GuardrailResult, LiveOutcome
-
-DAY_S = 86_400.0
+from ratchet.types.cycle import DAY_S
 
 COVERAGE = "share with feedback"
 

@@ -6,7 +6,7 @@ notices it as long as p is at most 0.5 - m. The margin is the smallest with whic
 is equal on all chosen sets passes all of them with a probability of `EQUAL_PASSES`, at that most
 noise: so it holds at any lower one, and no noise has to be measured. It depends on the number of
 sets, the draws and the level alone, and is fixed before the first pair. As many sets are chosen as
-can be held to `MOST_MARGIN`.
+can be held to `MAX_FROZEN_MARGIN`.
 
 The draws are shared: all sets together may take as many as the proof takes pairs, and one of them
 at most twice its share. Sets pass at different times, and what one leaves another takes: with ten
@@ -26,19 +26,19 @@ from ratchet.stats.gain import USUAL_GAIN
 EQUAL_PASSES = 0.95
 """Probability that an equally good candidate passes all sets that guard a proof."""
 
-MOST_MARGIN = 0.4
+MAX_FROZEN_MARGIN = 0.4
 """The loss from failing half of a set's tasks, with 10 % noise."""
 
-LEAST_MARGIN = USUAL_GAIN
+MIN_FROZEN_MARGIN = USUAL_GAIN
 """Frozen sets never demand a smaller margin than the gain that experiments are planned for."""
 
-SHARES = 2
+MAX_SHARES = 2
 """Shares of the common draws that a single set may use."""
 
-MOST_DRAWS = 1000
+MAX_DRAWS = 1000
 """Draws up to which the smallest number is searched."""
 
-SIMULATED = 2000
+SIMULATED_SETS = 2000
 """Simulated sets behind a margin."""
 
 
@@ -48,7 +48,7 @@ def most_noise(margin: float) -> float:
 
 
 def affordable_sets(sets: int, *, alpha: float, draws: int) -> int:
-    """How many of these sets can guard a proof, each with a margin of at most `MOST_MARGIN`.
+    """How many of these sets can guard a proof, each with a margin of at most `MAX_FROZEN_MARGIN`.
 
     Args:
         sets: Number of frozen sets.
@@ -58,7 +58,7 @@ def affordable_sets(sets: int, *, alpha: float, draws: int) -> int:
     low, high = 0, sets
     while low < high:
         middle = (low + high + 1) // 2
-        if passing(middle, MOST_MARGIN, alpha=alpha, draws=draws):
+        if passing(middle, MAX_FROZEN_MARGIN, alpha=alpha, draws=draws):
             low = middle
         else:
             high = middle - 1
@@ -68,7 +68,7 @@ def affordable_sets(sets: int, *, alpha: float, draws: int) -> int:
 def fewest_draws(*, alpha: float) -> int:
     """The fewest draws, rounded up to ten, with which one set can guard a proof."""
     return next(
-        draws for draws in range(10, MOST_DRAWS, 10) if affordable_sets(1, alpha=alpha, draws=draws)
+        draws for draws in range(10, MAX_DRAWS, 10) if affordable_sets(1, alpha=alpha, draws=draws)
     )
 
 
@@ -80,7 +80,7 @@ def frozen_margin(sets: int, *, alpha: float, draws: int) -> float:
         alpha: Level of the experiment.
         draws: Most draws of all sets together.
     """
-    low, high = round(100 * LEAST_MARGIN), round(100 * MOST_MARGIN)
+    low, high = round(100 * MIN_FROZEN_MARGIN), round(100 * MAX_FROZEN_MARGIN)
     while low < high:
         middle = (low + high) // 2
         if passing(sets, middle / 100, alpha=alpha, draws=draws):
@@ -93,7 +93,7 @@ def frozen_margin(sets: int, *, alpha: float, draws: int) -> float:
 def draws_of_one(sets: int, margin: float, *, alpha: float, draws: int) -> int:
     """Most draws of one set: twice its share, but no more than a proof of the margin takes."""
     needed = 2 * tasks_needed(alpha, margin, _variance(margin))
-    return max(1, min(draws, SHARES * draws // sets, needed))
+    return max(1, min(draws, MAX_SHARES * draws // sets, needed))
 
 
 def passing(sets: int, margin: float, *, alpha: float, draws: int) -> bool:
@@ -122,12 +122,12 @@ def _passing_times(margin: float, alpha: float, draws: int) -> list[float]:
     variance = _variance(margin)
     rng = random.Random(0)  # noqa: S311 - a simulation
     times = [0.0] * (draws + 1)
-    for _ in range(SIMULATED):
+    for _ in range(SIMULATED_SETS):
         process = EProcess(null=-margin, threshold=1.0 / alpha, horizon=draws)
         for number in range(1, draws + 1):
             point = rng.random()
             process.observe(1.0 if point < variance / 2.0 else -1.0 if point < variance else 0.0)
             if process.reached:
-                times[number] += 1.0 / SIMULATED
+                times[number] += 1.0 / SIMULATED_SETS
                 break
     return times

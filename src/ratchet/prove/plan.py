@@ -14,7 +14,7 @@ from ratchet.prove.missing import MissingRule
 from ratchet.types import InputError
 from ratchet.types.experiment import MAX_REPETITIONS
 
-LARGEST = 1e15
+MAX_METRIC = 1e15
 """Largest magnitude of a guardrail's metric."""
 
 
@@ -256,7 +256,7 @@ class PairedScore(msgspec.Struct, frozen=True):
     def _number(self, name: str, value: object) -> float:
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise InputError(f"Task {self.task_id!r}: {name} {value!r} is not a number.")
-        if not isfinite(value) or not -LARGEST <= value <= LARGEST:
+        if not isfinite(value) or not -MAX_METRIC <= value <= MAX_METRIC:
             raise InputError(f"Task {self.task_id!r}: {name} {value!r} is not a usable number.")
         return float(value)
 

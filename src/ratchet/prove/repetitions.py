@@ -24,22 +24,21 @@ from ratchet.stats.eprocess import EProcess
 from ratchet.stats.gain import USUAL_GAIN
 from ratchet.types.wording import counted
 
-STEPS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
-"""Numbers of repetitions that are considered."""
+REPETITIONS_CONSIDERED = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 
 CONCEDED = 0.05
 """Power, as a probability, that is given up for fewer repetitions."""
 
-FEWEST_PILOT_TASKS = 5
+MIN_PILOT_TASKS = 5
 """Number of tasks below which a pilot tells too little."""
 
 MANY_TASKS = 1000
 """Number of test tasks above which none is repeated."""
 
-SPARE = 0.2
+SPARE_PAIRS_SHARE = 0.2
 """Share of pairs that would be spare, for the planned gain, if there were no noise."""
 
-SIMULATED = 200
+SIMULATED_EXPERIMENTS = 200
 """Simulated experiments behind an estimate of power."""
 
 
@@ -79,7 +78,7 @@ def may_repeat(plan: ExperimentPlan, differences: Sequence[float], most: int) ->
         differences: Candidate minus baseline on val tasks, one run each.
         most: Largest affordable number of repetitions.
     """
-    if most < 2 or len(differences) < FEWEST_PILOT_TASKS or plan.max_pairs > MANY_TASKS:
+    if most < 2 or len(differences) < MIN_PILOT_TASKS or plan.max_pairs > MANY_TASKS:
         return False
     gain, spread = _gain(plan, differences), _variance(differences)
     best = _power(plan, gain, spread / most)
@@ -108,7 +107,7 @@ def choose_repetitions(
     Returns:
         A number from 1 to `most`, with the reason.
     """
-    if most < 2 or len(pilot) < FEWEST_PILOT_TASKS:
+    if most < 2 or len(pilot) < MIN_PILOT_TASKS:
         return RepetitionPlan()
     differences = [task.candidate - task.baseline[0] for task in pilot]
     squares = [(task.baseline[0] - task.baseline[1]) ** 2 for task in pilot]
@@ -125,7 +124,10 @@ def choose_repetitions(
     ]
     between = max(0.0, _mean(excess) - _error(excess))
     gain = _gain(plan, differences)
-    steps = [*(step for step in STEPS if step < most), min(most, STEPS[-1])]
+    steps = [
+        *(step for step in REPETITIONS_CONSIDERED if step < most),
+        min(most, REPETITIONS_CONSIDERED[-1]),
+    ]
 
     @lru_cache
     def power(step: int) -> float:
@@ -149,7 +151,7 @@ def _gain(plan: ExperimentPlan, differences: Sequence[float]) -> float:
     if plan.margin:
         return plan.margin
     low, high = 0.0, 1.0
-    enough = max(1, int((1.0 - SPARE) * plan.max_pairs))
+    enough = max(1, int((1.0 - SPARE_PAIRS_SHARE) * plan.max_pairs))
     for _ in range(12):
         middle = (low + high) / 2.0
         if _pairs_without_noise(plan, middle) <= enough:
@@ -179,13 +181,13 @@ def _power(plan: ExperimentPlan, gain: float, variance: float) -> float:
             if process.reached:
                 reached += 1
                 break
-    return reached / SIMULATED
+    return reached / SIMULATED_EXPERIMENTS
 
 
 @lru_cache(maxsize=1)
 def _draws(pairs: int) -> list[list[float]]:
     rng = random.Random(0)  # noqa: S311 - a simulation
-    return [[rng.gauss(0.0, 1.0) for _ in range(pairs)] for _ in range(SIMULATED)]
+    return [[rng.gauss(0.0, 1.0) for _ in range(pairs)] for _ in range(SIMULATED_EXPERIMENTS)]
 
 
 def _process(plan: ExperimentPlan) -> EProcess:

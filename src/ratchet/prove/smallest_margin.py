@@ -14,10 +14,10 @@ import msgspec
 from ratchet.prove.guardrails import Guardrail
 from ratchet.stats.eprocess import EProcess
 
-DIGITS = 100
+MARGIN_STEPS = 100
 """Margins are rounded up to hundredths."""
 
-MANY = 100_000
+MAX_PLANNED_PAIRS = 100_000
 """Largest number of pairs that is planned."""
 
 _HALVINGS = 24
@@ -46,7 +46,7 @@ def smallest_margin(guardrail: Guardrail, *, alpha: float, pairs: int) -> Guardr
             low = middle
     if high >= 1.0:
         return guardrail
-    margin = ceil(_margin(guardrail, high) * DIGITS) / DIGITS
+    margin = ceil(_margin(guardrail, high) * MARGIN_STEPS) / MARGIN_STEPS
     if guardrail.aggregate == "mean" and margin >= guardrail.scale:
         return guardrail
     return msgspec.structs.replace(guardrail, margin=margin)
@@ -64,7 +64,7 @@ def pairs_to_pass(bound: float, *, alpha: float, pairs: int) -> int | None:
         return None
     most = pairs
     while not passes(bound, alpha=alpha, pairs=most):
-        if most > MANY:
+        if most > MAX_PLANNED_PAIRS:
             return None
         most *= 2
     low = most // 2

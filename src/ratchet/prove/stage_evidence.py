@@ -16,7 +16,7 @@ from ratchet.prove.alpha import level
 from ratchet.prove.canary import CanaryPlan, CanaryTest
 from ratchet.prove.evidence import digest_of, render, running_version, write_atomically
 from ratchet.prove.shadow import ShadowPair, ShadowPlan, ShadowTest
-from ratchet.prove.stated import ABSENT, budget_of, compare, part, short
+from ratchet.prove.stated import ABSENT_VALUE, budget_of, compare, part, short
 from ratchet.prove.watch import WatchPlan, WatchTest
 from ratchet.types import (
     InputError,
@@ -40,7 +40,7 @@ NEW_IN_PLANS = ("missing", "feedback")
 LEFT_OUT = ("release", "versions")
 """Fields of observations that no test reads: a watch only gets what ran the release."""
 
-STATED = ("baseline", "candidate", "created_at", "context")
+STATED_FIELDS = ("baseline", "candidate", "created_at", "context")
 """Fields that are not recomputed, only covered by the digest."""
 
 StagePlan: TypeAlias = ShadowPlan | CanaryPlan | WatchPlan
@@ -163,7 +163,7 @@ def recompute_stage(name: str, content: dict[str, Any]) -> StageVerification:
             stage,
             plan,
             observations,
-            stated={key: content.get(key) for key in STATED},
+            stated={key: content.get(key) for key in STATED_FIELDS},
             budget=budget,
             history=history,
             version=str(content.get("ratchet")),
@@ -182,7 +182,9 @@ def recompute_stage(name: str, content: dict[str, Any]) -> StageVerification:
     findings = _differences(rows, expected["observations"])
     for key in dict.fromkeys([*expected, *content]):
         if key not in ("observations", "digest"):
-            findings += compare(content.get(key, ABSENT), expected.get(key, ABSENT), key)
+            findings += compare(
+                content.get(key, ABSENT_VALUE), expected.get(key, ABSENT_VALUE), key
+            )
     if budget is not None and level(budget, history) != plan.alpha:
         findings.append(
             f"plan.alpha: {plan.alpha!r} stated, the budget {budget!r} after {len(history)}"
@@ -280,7 +282,7 @@ def _differences(stated: Sequence[dict[str, Any]], recomputed: Sequence[Any]) ->
     for mine, theirs in zip(stated, recomputed, strict=False):
         label = f"observation {theirs['observation']} (trace {theirs['trace_id']})"
         for key in theirs | mine:
-            differences = compare(mine.get(key, ABSENT), theirs.get(key, ABSENT), key)
+            differences = compare(mine.get(key, ABSENT_VALUE), theirs.get(key, ABSENT_VALUE), key)
             findings += [f"{label}: {text}" for text in differences]
     if len(recomputed) < len(stated):
         findings.append(

@@ -37,7 +37,7 @@ def budget_of(name: str, alpha: dict[str, Any]) -> tuple[float | None, list[bool
     return budget, history
 
 
-ABSENT = object()
+ABSENT_VALUE = object()
 """Marks a value that one side lacks."""
 
 
@@ -47,7 +47,7 @@ def compare(stated: Any, recomputed: Any, where: str) -> list[str]:
         findings = []
         for key in recomputed | stated:
             findings += compare(
-                stated.get(key, ABSENT), recomputed.get(key, ABSENT), f"{where}.{key}"
+                stated.get(key, ABSENT_VALUE), recomputed.get(key, ABSENT_VALUE), f"{where}.{key}"
             )
         return findings
     if isinstance(stated, (list, tuple)) and isinstance(recomputed, (list, tuple)):
@@ -66,7 +66,7 @@ def compare(stated: Any, recomputed: Any, where: str) -> list[str]:
 
 def short(value: Any) -> str:
     """The value as text of at most 80 characters."""
-    if value is ABSENT:
+    if value is ABSENT_VALUE:
         return "nothing"
     text = repr(value)
     return text if len(text) <= 80 else text[:77] + "..."

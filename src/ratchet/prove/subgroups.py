@@ -15,10 +15,10 @@ from ratchet.stats.multiple import e_bh
 from ratchet.stats.weighted_effect import Moments
 from ratchet.types import SubgroupResult
 
-MOST_GROUPS = 100
+MAX_GROUPS = 100
 """Groups that are kept apart; those that appear later are counted together."""
 
-OTHERS = "(others)"
+OTHER_GROUPS = "(others)"
 """Name of the later groups together."""
 
 
@@ -40,9 +40,9 @@ class Subgroups(msgspec.Struct, kw_only=True):
 
     def name_of(self, group: str) -> str:
         """The name under which a group is counted; empty for no group."""
-        if not group or group in self.groups or len(self.groups) < MOST_GROUPS:
+        if not group or group in self.groups or len(self.groups) < MAX_GROUPS:
             return group
-        return OTHERS
+        return OTHER_GROUPS
 
     def observe(
         self, group: str, observation: float, baseline: float | None, candidate: float | None
@@ -59,7 +59,7 @@ class Subgroups(msgspec.Struct, kw_only=True):
             return
         subgroup = self.groups.get(group)
         if subgroup is None:
-            threshold = (MOST_GROUPS + 1) / self.alpha  # enough for e-BH, however many there are
+            threshold = (MAX_GROUPS + 1) / self.alpha  # enough for e-BH, however many there are
             harm = EProcess(threshold=threshold, horizon=self.horizon)
             subgroup = self.groups[group] = Subgroup(harm, Moments(), Moments())
         subgroup.harm.observe(-observation)

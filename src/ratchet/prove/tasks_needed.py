@@ -6,7 +6,7 @@ from math import ceil, log, log1p, sqrt
 
 from ratchet.types import InputError
 
-LIKELY = 0.84
+POWER_QUANTILE = 0.84
 """Normal quantile of a power of 0.8. The e-process then reaches 0.85 to 0.95."""
 
 _STEADY = 1.5
@@ -25,11 +25,11 @@ def tasks_needed(alpha: float, gain: float, variance: float) -> int:
         variance: Variance of the difference of a pair's scores.
     """
     wanted = log(1.0 / alpha)
-    noisy = (sqrt(2.0 * wanted) + LIKELY) ** 2 * (variance + gain * gain) / (gain * gain)
+    noisy = (sqrt(2.0 * wanted) + POWER_QUANTILE) ** 2 * (variance + gain * gain) / (gain * gain)
     return ceil(max(noisy, _STEADY * wanted / log1p(gain)))
 
 
-LEAST_MARGIN = 0.02
+MIN_MARGIN = 0.02
 """The tightest margin that is used unless a tighter one is asked for: it needs thousands of pairs.
 """
 
@@ -49,7 +49,7 @@ def provable_margin(alpha: float, tasks: int, variance: float) -> float:
     Raises:
         InputError: Not even the widest margin can be proved on so few tasks.
     """
-    for hundredths in range(round(LEAST_MARGIN * 100), 100):
+    for hundredths in range(round(MIN_MARGIN * 100), 100):
         if tasks_needed(alpha, hundredths / 100, variance) <= PLANNED * tasks:
             return hundredths / 100
     raise InputError(

@@ -13,35 +13,35 @@ from ratchet.prove.alpha import level
 from ratchet.prove.comparison import replay
 from ratchet.prove.decide import decision
 from ratchet.prove.evidence import (
+    EVIDENCE_SCHEMA,
     FROZEN_SCHEMA,
     MARGIN_SCHEMA,
     OLDER_SCHEMAS,
-    SCHEMA,
     digest_of,
     document,
 )
 from ratchet.prove.plan import ExperimentPlan, PairedScore
 from ratchet.prove.stage_evidence import SCHEMA_STAGE, SCHEMA_STAGE_SKIPPING, recompute_stage
-from ratchet.prove.stated import ABSENT, budget_of, compare, part, short
+from ratchet.prove.stated import ABSENT_VALUE, budget_of, compare, part, short
 from ratchet.types import Decision, InputError, RatchetError, StageDecision, VerificationError
 from ratchet.types.wording import counted
 
-ROWS = {"pairs": "pair", "draws": "draw"}
+ROW_OF_LIST = {"pairs": "pair", "draws": "draw"}
 """The lists whose rows are compared one by one, with the key of a row's number."""
 
-LARGEST_FILE = 256 * 1024 * 1024
+MAX_FILE_BYTES = 256 * 1024 * 1024
 """Maximum bytes of a file; larger ones are not read."""
 
-LARGEST_EXPERIMENT = 1_000_000
+MAX_EXPERIMENT = 1_000_000
 """Maximum number of pairs."""
 
 STAGE_SCHEMAS = (SCHEMA_STAGE_SKIPPING, SCHEMA_STAGE)
 """Layouts of the evidence of stages."""
 
-SCHEMAS = (*OLDER_SCHEMAS, SCHEMA, MARGIN_SCHEMA, FROZEN_SCHEMA, *STAGE_SCHEMAS)
+SCHEMAS = (*OLDER_SCHEMAS, EVIDENCE_SCHEMA, MARGIN_SCHEMA, FROZEN_SCHEMA, *STAGE_SCHEMAS)
 """Layouts that can be verified."""
 
-STATED = ("baseline", "candidate", "dataset", "created_at", "context")
+STATED_FIELDS = ("baseline", "candidate", "dataset", "created_at", "context")
 """Fields that are not recomputed, only covered by the digest."""
 
 COMPUTED = ("schema", "plan", "alpha", "pairs", "draws", "means", "counts", "decision")
@@ -121,7 +121,7 @@ def verify(path: str | os.PathLike[str]) -> Verification:
         digest = digest_of(content)
         expected = document(
             comparison,
-            stated={key: content.get(key) for key in STATED},
+            stated={key: content.get(key) for key in STATED_FIELDS},
             budget=budget,
             history=history,
             version=str(content.get("ratchet")),
@@ -153,9 +153,9 @@ def verify(path: str | os.PathLike[str]) -> Verification:
 def _load(name: str) -> dict[str, Any]:
     try:
         size = Path(name).stat().st_size
-        if size > LARGEST_FILE:
+        if size > MAX_FILE_BYTES:
             raise VerificationError(
-                f"{name} has {size} bytes; evidence has at most {LARGEST_FILE}."
+                f"{name} has {size} bytes; evidence has at most {MAX_FILE_BYTES}."
             )
         data = Path(name).read_bytes()
     except (OSError, ValueError) as error:
@@ -203,9 +203,9 @@ def _plan(name: str, content: dict[str, Any]) -> ExperimentPlan:
 
 def _pairs(name: str, content: dict[str, Any], repetitions: int) -> list[PairedScore]:
     rows = part(name, content, "pairs", list)
-    if len(rows) > LARGEST_EXPERIMENT:
+    if len(rows) > MAX_EXPERIMENT:
         raise VerificationError(
-            f"{name} has {counted(len(rows), 'pair')}; at most {LARGEST_EXPERIMENT} are allowed."
+            f"{name} has {counted(len(rows), 'pair')}; at most {MAX_EXPERIMENT} are allowed."
         )
     pairs = []
     for number, row in enumerate(rows, start=1):
@@ -232,9 +232,9 @@ def _pairs(name: str, content: dict[str, Any], repetitions: int) -> list[PairedS
 def _draws(name: str, content: dict[str, Any]) -> list[tuple[str, PairedScore]]:
     """The draws of frozen sets, each with its set."""
     rows = part(name, content, "draws", list)
-    if len(rows) > LARGEST_EXPERIMENT:
+    if len(rows) > MAX_EXPERIMENT:
         raise VerificationError(
-            f"{name} has {counted(len(rows), 'draw')}; at most {LARGEST_EXPERIMENT} are allowed."
+            f"{name} has {counted(len(rows), 'draw')}; at most {MAX_EXPERIMENT} are allowed."
         )
     draws = []
     for number, row in enumerate(rows, start=1):
@@ -274,7 +274,7 @@ def _differences(content: dict[str, Any], expected: dict[str, Any]) -> list[str]
     """All differences between the stated and the recomputed content, pairs first."""
     findings: list[str] = []
     # A changed pair can move the verdict forward; there is nothing to compare the later pairs with.
-    for rows, row in ROWS.items():
+    for rows, row in ROW_OF_LIST.items():
         stated_rows, expected_rows = content.get(rows, []), expected.get(rows, [])
         if not isinstance(stated_rows, list):
             findings += compare(stated_rows, expected_rows, rows)
@@ -282,7 +282,9 @@ def _differences(content: dict[str, Any], expected: dict[str, Any]) -> list[str]
         for stated, recomputed in zip(stated_rows, expected_rows, strict=False):
             label = f"{row} {recomputed[row]} (task {recomputed['task']})"
             for key in recomputed | stated:
-                differences = compare(stated.get(key, ABSENT), recomputed.get(key, ABSENT), key)
+                differences = compare(
+                    stated.get(key, ABSENT_VALUE), recomputed.get(key, ABSENT_VALUE), key
+                )
                 findings += [f"{label}: {text}" for text in differences]
         ended = len(expected_rows)
         if ended < len(stated_rows):
@@ -291,8 +293,10 @@ def _differences(content: dict[str, Any], expected: dict[str, Any]) -> list[str]
                 f"{rows}: {len(stated_rows)} stated, yet the verdict {verdict!r} stands after"
                 f" {row} {ended}"
             )
-    order = [key for key in COMPUTED if key not in ROWS]
-    other_keys = [key for key in [*expected, *content] if key not in (*COMPUTED, *STATED, "digest")]
-    for key in dict.fromkeys([*order, *STATED, *other_keys]):
-        findings += compare(content.get(key, ABSENT), expected.get(key, ABSENT), key)
+    order = [key for key in COMPUTED if key not in ROW_OF_LIST]
+    other_keys = [
+        key for key in [*expected, *content] if key not in (*COMPUTED, *STATED_FIELDS, "digest")
+    ]
+    for key in dict.fromkeys([*order, *STATED_FIELDS, *other_keys]):
+        findings += compare(content.get(key, ABSENT_VALUE), expected.get(key, ABSENT_VALUE), key)
     return findings

@@ -37,13 +37,13 @@ from ratchet.worker.host_messages import (
     frame,
 )
 
-LOAD_S = 300.0
+LOAD_TIMEOUT_S = 300.0
 """Seconds that the import of an agent may take."""
 
-SEND_S = 30
+SEND_TIMEOUT_S = 30
 """Seconds for which the process may leave what it is sent unread."""
 
-END_S = 5.0
+END_TIMEOUT_S = 5.0
 """Seconds in which the process must end once the connection is closed."""
 
 _ERRORS = {"AgentError": AgentError, "ConfigError": ConfigError, "InputError": InputError}
@@ -70,7 +70,9 @@ class AgentHost:
         self._connection: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
 
-    def ask(self, request: Request, kind: type[Answer], timeout_s: float = LOAD_S) -> Answer:
+    def ask(
+        self, request: Request, kind: type[Answer], timeout_s: float = LOAD_TIMEOUT_S
+    ) -> Answer:
         """Ask, and wait for the reply.
 
         Raises:
@@ -120,7 +122,7 @@ class AgentHost:
                 del self._waiting[number]
                 self._end()
                 future.set_exception(
-                    AgentError(f"The agent's interpreter has read nothing for {SEND_S} s.")
+                    AgentError(f"The agent's interpreter has read nothing for {SEND_TIMEOUT_S} s.")
                 )
             except OSError:  # it ended
                 self._end()
@@ -142,7 +144,7 @@ class AgentHost:
 
     def _started(self) -> socket.socket:
         mine, theirs = socket.socketpair()
-        mine.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", SEND_S, 0))
+        mine.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", SEND_TIMEOUT_S, 0))
         try:
             self._process = subprocess.Popen(
                 [
@@ -196,7 +198,7 @@ class AgentHost:
                 self._connection = None
             left = list(waiting.values())
         try:
-            code = process.wait(0 if unreadable else END_S)
+            code = process.wait(0 if unreadable else END_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             _kill(process)
             code = process.wait()

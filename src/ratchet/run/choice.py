@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from ratchet.observe.redaction import RedactionRules
     from ratchet.sandbox.containment import AgentContainment
 
-AT_ONCE = 16
+DEFAULT_CONCURRENCY = 16
 """Default number of attempts at once for agents that wait rather than compute."""
 
 OF_A_LOOP = 8
 """Concurrent attempts that justify another event loop, in a process of its own."""
 
-LEAST_CANDIDATES = 4
+MIN_CANDIDATES = 4
 """Least number of workers that stay alive, idle ones included, with an import per candidate."""
 
-LEAST_MEMORY = 512 * 1024 * 1024
+MIN_MEMORY = 512 * 1024 * 1024
 """Minimum memory of each worker, in bytes."""
 
 
@@ -101,7 +101,7 @@ def executor_for(
     elif kind == "auto":
         kind = "async" if agent.is_async else "process"
     cores = os.cpu_count() or 1
-    slots = concurrency or (cores if kind == "process" else AT_ONCE)
+    slots = concurrency or (cores if kind == "process" else DEFAULT_CONCURRENCY)
     if kind == "inline":
         assert isinstance(agent, Agent)
         return AsyncExecutor(agent, slots=slots, timeout_s=timeout_s)
@@ -110,7 +110,7 @@ def executor_for(
     capacity = None
     if import_per_candidate:
         capacity = min(slots, OF_A_LOOP) if kind == "async" else 1
-        workers = max(LEAST_CANDIDATES, 2 * slots // capacity)
+        workers = max(MIN_CANDIDATES, 2 * slots // capacity)
     return WorkerExecutor(
         spec,
         store_url=store_url,
@@ -169,4 +169,4 @@ def memory_of_each(megabytes: int | None, workers: int) -> int:
     if megabytes is not None:
         return megabytes * 1024 * 1024
     physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return max(LEAST_MEMORY, int(physical * 0.75) // workers)
+    return max(MIN_MEMORY, int(physical * 0.75) // workers)

@@ -49,7 +49,7 @@ from ratchet.worker.attempt import (
 )
 from ratchet.worker.sandboxed_attempt import AttemptRequest, SandboxedAgent
 
-LATE_S = 0.5
+OVERTIME_S = 0.5
 """How long past its time-out an attempt may take to end by itself before it is killed."""
 
 RESULT_BYTES = 2 * MAX_OUTPUT_BYTES
@@ -192,7 +192,7 @@ class ContainedExecutor:
             ],
             hide=list(settings.hide),
             limits=SandboxLimits(
-                seconds=self._timeout_s + LATE_S,
+                seconds=self._timeout_s + OVERTIME_S,
                 memory_bytes=settings.memory_bytes,
                 result_bytes=RESULT_BYTES,
             ),

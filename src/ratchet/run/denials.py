@@ -19,7 +19,7 @@ from ratchet.types import Outcome, Span
 
 _PROVIDERS = {host for host, _ in model_hosts({})}
 
-MOST_NAMED = 10
+MAX_NAMED = 10
 """Attempts that an error message names; the spans name all of them."""
 
 
@@ -165,6 +165,6 @@ def _place(act: Act) -> str:
 
 def _listed(parts: Sequence[str]) -> str:
     names = list(dict.fromkeys(parts))
-    if (more := len(names) - MOST_NAMED) > 0:
-        names = [*names[:MOST_NAMED], f"{more} more"]
+    if (more := len(names) - MAX_NAMED) > 0:
+        names = [*names[:MAX_NAMED], f"{more} more"]
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

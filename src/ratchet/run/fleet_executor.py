@@ -20,7 +20,7 @@ from ratchet.client import AsyncClient
 from ratchet.run.contained import differs
 from ratchet.run.fleet_queue import AgentBuild, Place, read_queue
 from ratchet.run.retries import CallRetries
-from ratchet.store.turns import EVERY
+from ratchet.store.turns import QUEUE_WILDCARD
 from ratchet.store.usage import usage_of
 from ratchet.types import (
     AttemptStatus,
@@ -39,13 +39,12 @@ from ratchet.types import (
 
 Say = Callable[[str], None]
 
-BATCH = 256
-"""Most rollouts queued in one request."""
+ROLLOUTS_PER_REQUEST = 256
 
 GATHER_S = 0.005
 """How long a rollout waits for others to share its request."""
 
-WAIT_S = 20.0
+LONG_POLL_S = 20.0
 """Seconds for which the server holds a request that waits for rollouts to end."""
 
 REJOIN_S = 0.05
@@ -196,7 +195,10 @@ class FleetExecutor:
             self._more.clear()
             await asyncio.sleep(GATHER_S)
             while self._unsent:
-                unsent = [self._unsent.popleft() for _ in range(min(BATCH, len(self._unsent)))]
+                unsent = [
+                    self._unsent.popleft()
+                    for _ in range(min(ROLLOUTS_PER_REQUEST, len(self._unsent)))
+                ]
                 batch = [pending for pending in unsent if not pending.end.done()]
                 await self._retries.call(partial(self._queue_up, batch))
                 self._awaited.update(
@@ -234,7 +236,7 @@ class FleetExecutor:
             if not ids:
                 await self._joined.wait()
                 continue
-            wait = partial(self._client.fleet.wait, ids, wait_s=WAIT_S)
+            wait = partial(self._client.fleet.wait, ids, wait_s=LONG_POLL_S)
             waiting = asyncio.create_task(self._retries.call(wait))
             joined = asyncio.create_task(self._joined.wait())
             try:
@@ -341,7 +343,7 @@ class FleetExecutor:
 
 def _serves(runner: FleetRunner, queue: str) -> bool:
     return any(
-        queue.startswith(pattern[:-1]) if pattern.endswith(EVERY) else pattern == queue
+        queue.startswith(pattern[:-1]) if pattern.endswith(QUEUE_WILDCARD) else pattern == queue
         for pattern in runner.queues
     )
 

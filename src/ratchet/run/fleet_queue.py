@@ -14,7 +14,7 @@ from urllib.parse import quote, unquote
 import msgspec
 
 from ratchet.run.program import AnyAgent
-from ratchet.store.turns import EVERY
+from ratchet.store.turns import QUEUE_WILDCARD
 
 Place = Literal["plain", "sandbox"]
 """Where rollouts run: as the agent usually does, or in a runner's sandbox."""
@@ -55,7 +55,7 @@ class AgentBuild(msgspec.Struct, frozen=True, kw_only=True):
 
     def queues(self, places: Sequence[Place]) -> tuple[str, ...]:
         """All queues that a runner of this build serves, as patterns."""
-        return tuple(self.queue("", place).removesuffix("/") + EVERY for place in places)
+        return tuple(self.queue("", place).removesuffix("/") + QUEUE_WILDCARD for place in places)
 
     def differs(self, reference: AgentBuild) -> str:
         """What this build has and another lacks, as a clause; empty if they are equal."""

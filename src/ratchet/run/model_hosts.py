@@ -16,7 +16,7 @@ from urllib.request import getproxies, proxy_bypass
 
 from ratchet import hooks
 from ratchet.hooks.python.ratchet_recording_hook.shapes import is_model_request, place_of
-from ratchet.observe.model_apis import DIALECTS, MODEL_IN_PATH, DialectName
+from ratchet.observe.model_apis import MODEL_APIS, MODEL_IN_PATH, DialectName
 from ratchet.observe.model_apis.bounded_json import decoded
 from ratchet.run.model_relay import RelayedRequest, direct_path
 
@@ -45,7 +45,7 @@ def operation_of(url: str) -> ModelOperation | None:
     """The operation that the end of a URL's path names; None for unknown protocols."""
     place = urlsplit(url)
     below = place.path.rstrip("/")
-    operations = [(path, dialect) for dialect, path in DIALECTS if below.endswith(f"/{path}")]
+    operations = [(path, dialect) for dialect, path in MODEL_APIS if below.endswith(f"/{path}")]
     if with_model := MODEL_IN_PATH.search(below):
         operations.append((with_model.group(), "gemini"))
     if not operations:

@@ -32,12 +32,12 @@ DIRECT = "/to/"
 KEPT_BYTES = 16_777_216
 """Most bytes of a body that are kept; all are passed on."""
 
-CONNECT_S = 20.0
-SILENCE_S = 600.0
+CONNECT_TIMEOUT_S = 20.0
+READ_TIMEOUT_S = 600.0
 """Seconds that an upstream may take to connect, and to send the next bytes."""
 
-START_S = 20.0
-CLOSE_S = 1.0
+START_TIMEOUT_S = 20.0
+CLOSE_TIMEOUT_S = 1.0
 
 _HOP_BY_HOP = frozenset(
     {
@@ -141,13 +141,13 @@ class ModelRelay:
         self._socket.bind(("127.0.0.1", 0))
         self._socket.listen(128)
         self._thread.start()
-        if not self._ready.wait(START_S):
+        if not self._ready.wait(START_TIMEOUT_S):
             raise RuntimeError("The relay of model calls did not start.")
         return self
 
     def __exit__(self, *_: object) -> None:
         self._loop.call_soon_threadsafe(self._stopping.set)
-        self._thread.join(START_S)
+        self._thread.join(START_TIMEOUT_S)
 
     def _work(self) -> None:
         asyncio.set_event_loop(self._loop)
@@ -157,7 +157,9 @@ class ModelRelay:
     async def _serve(self) -> None:
         from aiohttp import ClientSession, ClientTimeout, DummyCookieJar, TCPConnector, web
 
-        timeout = ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=SILENCE_S)
+        timeout = ClientTimeout(
+            total=None, sock_connect=CONNECT_TIMEOUT_S, sock_read=READ_TIMEOUT_S
+        )
         async with ClientSession(
             connector=TCPConnector(limit=0, ssl=_trust()),
             timeout=timeout,
@@ -169,7 +171,7 @@ class ModelRelay:
             async def handle(request: web.BaseRequest) -> web.StreamResponse:
                 return await self._relay(session, request)
 
-            runner = web.ServerRunner(web.Server(handle), shutdown_timeout=CLOSE_S)
+            runner = web.ServerRunner(web.Server(handle), shutdown_timeout=CLOSE_TIMEOUT_S)
             await runner.setup()
             await web.SockSite(runner, self._socket).start()
             self._ready.set()

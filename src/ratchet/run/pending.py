@@ -62,7 +62,7 @@ def after(rollout: Rollout, outcome: Outcome, status: RolloutStatus) -> Rollout:
     )
 
 
-CHECK_S = 0.05
+MIN_CHECK_INTERVAL_S = 0.05
 """Shortest interval between two checks; otherwise it is a tenth of the idle time."""
 
 UNANSWERED_S = 60.0
@@ -114,4 +114,4 @@ class Idleness:
             left = self.left_s(max_idle_s)
             if left <= 0:
                 return
-            await asyncio.sleep(min(left, max(max_idle_s / 10, CHECK_S)))
+            await asyncio.sleep(min(left, max(max_idle_s / 10, MIN_CHECK_INTERVAL_S)))

@@ -16,7 +16,7 @@ from ratchet.worker.attempt import MAX_OUTPUT_BYTES
 from ratchet.worker.placeholders import value_at
 from ratchet.worker.results import joined
 
-MOST_STARTS = 64
+MAX_STARTS = 64
 """Lines of a text that are tried as the beginning of a JSON object or list."""
 
 CLOCK_NS = 20_000_000
@@ -32,7 +32,7 @@ def result_of(stdout: bytes) -> object:
     text = stdout.decode("utf-8", "replace").strip()
     line, tried = len(text), 0
     start = 0
-    while tried < MOST_STARTS:
+    while tried < MAX_STARTS:
         try:
             return plain(msgspec.json.decode(text[start:]))
         except (msgspec.DecodeError, RecursionError):

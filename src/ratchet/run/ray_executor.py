@@ -20,7 +20,7 @@ import msgspec
 from ratchet.bind import SEED_VARIABLE, Binding
 from ratchet.observe import carry_context, warm_up
 from ratchet.run.attempt_relay import AttemptRelay, AttemptRelays
-from ratchet.run.worker_pool import KILL_AFTER_S, START_S, START_TRIES
+from ratchet.run.worker_pool import KILL_AFTER_S, START_TIMEOUT_S, START_TRIES
 from ratchet.types import AgentError, Claim, ConfigError, Outcome, RatchetError, Resource
 from ratchet.worker.agent import Agent, AgentSpec, load_agent
 from ratchet.worker.attempt import AttemptClock, Recorder, call_alone, cut_off, timed_out
@@ -29,7 +29,7 @@ from ratchet.worker.environment import PROVIDER_KEYS, SECRETS, BindingFile, gate
 NOT_UPLOADED = (".git", ".ratchet", ".venv", "venv", "node_modules", "__pycache__")
 """Folders of the project that are not uploaded to the cluster."""
 
-CONNECT_S = 10.0
+CONNECT_TIMEOUT_S = 10.0
 """Time-out of the first connection to a cluster."""
 
 _read_outcome = msgspec.json.Decoder(Outcome).decode
@@ -186,7 +186,7 @@ class RayExecutor:
         if not host or not port.isdigit():
             return
         try:
-            socket.create_connection((host.strip("[]"), int(port)), CONNECT_S).close()
+            socket.create_connection((host.strip("[]"), int(port)), CONNECT_TIMEOUT_S).close()
         except (OSError, OverflowError) as error:
             raise self._unusable(error) from None
 
@@ -218,13 +218,14 @@ class RayExecutor:
             self._actors.add(actor)
             loading = asyncio.wrap_future(actor.load.remote().future())
             try:
-                async with asyncio.timeout(START_S):
+                async with asyncio.timeout(START_TIMEOUT_S):
                     error = await loading
             except TimeoutError:
                 self._kill(actor)
                 raise AgentError(
-                    f"No Ray actor loaded the agent {self._agent.entry!r} within {START_S:g} s:"
-                    f" the cluster has no {self._cpus:g} cores free, or the agent is slow.",
+                    f"No Ray actor loaded the agent {self._agent.entry!r} within"
+                    f" {START_TIMEOUT_S:g} s: the cluster has no {self._cpus:g} cores free, or the"
+                    " agent is slow.",
                     hint="See `ray status`; ask for fewer with --concurrency.",
                 ) from None
             except ray.exceptions.RayError as failure:

@@ -17,7 +17,7 @@ Result = TypeVar("Result")
 FIRST_PAUSE_S = 0.2
 """Pause before the first retry; it doubles with each."""
 
-LONGEST_PAUSE_S = 5.0
+MAX_PAUSE_S = 5.0
 """Longest pause between two retries."""
 
 HURRY_S = 10.0
@@ -71,7 +71,7 @@ class CallRetries:
             with suppress(TimeoutError):
                 async with asyncio.timeout(wait_s):
                     await self._answered.wait()
-            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+            pause_s = min(2 * pause_s, MAX_PAUSE_S)
 
     def hurry(self) -> None:
         """Stop retrying after HURRY_S more seconds."""

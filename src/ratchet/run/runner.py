@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 LEASE_S = 60.0
 """Duration of a lease without a heartbeat."""
 
-POLL_S = 0.05
+POLL_INTERVAL_S = 0.05
 """Interval at which rollouts that run elsewhere are polled."""
 
-WAIT_S = 20.0
+LONG_POLL_S = 20.0
 """Time that one claim waits for rollouts to be queued."""
 
-DRAIN_S = 3.0
+DRAIN_TIMEOUT_S = 3.0
 """Default time that running attempts get to end when the runner closes."""
 
 AWAITED = "rollouts of the agent"
@@ -96,7 +96,7 @@ class Runner:
         self._serving = False
         """Whether to claim whatever is queued."""
         self._idleness = Idleness()
-        self._wait_s = WAIT_S
+        self._wait_s = LONG_POLL_S
         self._candidates = CandidateCache(self._transport)
         self._claimed: dict[tuple[str, int], asyncio.Task[None] | None] = {}
         """Claimed attempts, each with the task of the slot that runs it, or None."""
@@ -223,7 +223,7 @@ class Runner:
             ConfigError: The server rejects the API key.
         """
         self._idleness.busy()
-        self._wait_s = WAIT_S if max_idle_s is None else min(WAIT_S, max_idle_s)
+        self._wait_s = LONG_POLL_S if max_idle_s is None else min(LONG_POLL_S, max_idle_s)
         self._serving = True
         self._more.set()
         ends: list[asyncio.Task[object]] = [
@@ -291,7 +291,7 @@ class Runner:
                 self._idleness.claimed_nothing()
                 if not self._serving and not await self._poll_elsewhere():
                     break
-                await asyncio.sleep(POLL_S)
+                await asyncio.sleep(POLL_INTERVAL_S)
 
     async def _poll_elsewhere(self) -> bool:
         """Resolve pending rollouts that ended elsewhere; return whether some are still pending."""
@@ -389,7 +389,7 @@ class Runner:
             del self._claimed[key]
         releasing = asyncio.ensure_future(self._release(waiting))
         if self._slots:
-            limit_s = DRAIN_S if self._drain_s is None else self._drain_s
+            limit_s = DRAIN_TIMEOUT_S if self._drain_s is None else self._drain_s
             cut = asyncio.create_task(self._cut.wait())
             slots = asyncio.create_task(asyncio.wait(set(self._slots)))
             ends: set[asyncio.Task[object]] = {cut, slots}

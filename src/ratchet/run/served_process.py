@@ -18,13 +18,13 @@ from ratchet.sandbox.egress import Led
 from ratchet.sandbox.inside.process_table import processes
 from ratchet.types import AgentError
 
-START_S = 120.0
+START_TIMEOUT_S = 120.0
 """Seconds that a service may take until it listens, unless an attempt may take longer."""
 
-PATIENCE_S = 1.0
+END_TIMEOUT_S = 1.0
 """How long to wait for the end of a process whose connection broke."""
 
-POLL_S = 0.05
+POLL_INTERVAL_S = 0.05
 TAIL_BYTES = 3_000
 
 LOG_BYTES = 64 * 1024 * 1024
@@ -55,7 +55,7 @@ class ServedProcess:
         hosts: Sequence[tuple[str, int]] = (),
         attempt_s: float = 0.0,
     ) -> None:
-        self._start_s = max(START_S, attempt_s)
+        self._start_s = max(START_TIMEOUT_S, attempt_s)
         self._containment = containment
         self._hosts = hosts
         self._contained: Contained | Led | None = None
@@ -135,7 +135,7 @@ class ServedProcess:
                         f" {self._start_s:g} s.{self.tail()}",
                         hint="If it needs longer, raise timeout_s under [run] in ratchet.toml.",
                     )
-                await asyncio.sleep(POLL_S)
+                await asyncio.sleep(POLL_INTERVAL_S)
 
     async def _listens(self, host: str, port: int) -> bool:
         if self._contained is None or not self.own_network:
@@ -175,11 +175,11 @@ class ServedProcess:
         return os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
 
     async def ends(self) -> bool:
-        """Whether it ends within PATIENCE_S."""
-        for _ in range(int(PATIENCE_S / POLL_S)):
+        """Whether it ends within END_TIMEOUT_S."""
+        for _ in range(int(END_TIMEOUT_S / POLL_INTERVAL_S)):
             if self.over():
                 return True
-            await asyncio.sleep(POLL_S)
+            await asyncio.sleep(POLL_INTERVAL_S)
         return self.over()
 
     def ending(self) -> str:

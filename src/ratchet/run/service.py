@@ -31,7 +31,7 @@ ROLLOUT_HEADER = "x-ratchet-rollout"
 OPENAI_HEADER = "x-ratchet-openai-base-url"
 ANTHROPIC_HEADER = "x-ratchet-anthropic-base-url"
 
-CONNECT_S = 10.0
+CONNECT_TIMEOUT_S = 10.0
 TAIL_CHARACTERS = 1_000
 
 
@@ -167,7 +167,7 @@ class ServiceExecutor:
         place = urlsplit(self._url)
         port = place.port or (443 if place.scheme == "https" else 80)
         try:
-            async with asyncio.timeout(CONNECT_S):
+            async with asyncio.timeout(CONNECT_TIMEOUT_S):
                 _, writer = await asyncio.open_connection(place.hostname, port)
         except (OSError, TimeoutError) as error:
             raise AgentError(

@@ -27,7 +27,7 @@ Queues: TypeAlias = str | Sequence[str]
 """A queue; or several, which take turns. A name that ends with /* stands for all with that
 prefix."""
 
-POLL_S = 0.25
+POLL_INTERVAL_S = 0.25
 """Interval at which a waiting claim polls a store."""
 
 
@@ -153,7 +153,7 @@ class StoreTransport(RunnerTransport):
             left = deadline - loop.time()
             if claims or left <= 0:
                 return claims
-            await asyncio.sleep(min(left, POLL_S))
+            await asyncio.sleep(min(left, POLL_INTERVAL_S))
 
     async def _claim(self, queue: Queues, worker: str, limit: int, lease_s: float) -> list[Claim]:
         claim = self._store.rollouts.claim

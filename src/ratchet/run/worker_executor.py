@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from ratchet.observe.redaction import RedactionRules
 
 
-SOURCE = Binding(resources={})
+SOURCE_BINDING = Binding(resources={})
 """Serves the agent's own source, and every candidate that equals it."""
 
 
@@ -158,7 +158,7 @@ class WorkerExecutor:
             self._relays.start()
         first, *later_slots = self._worker_slots
         if self._source is not None:
-            first.bind(SOURCE)
+            first.bind(SOURCE_BINDING)
         else:
             for slot in later_slots:
                 self._in_background(slot.open())
@@ -176,12 +176,12 @@ class WorkerExecutor:
             asyncio.CancelledError: The awaiting task was cancelled; the attempt is stopped.
         """
         async with self._free:
-            binding: Binding | None = SOURCE
+            binding: Binding | None = SOURCE_BINDING
             try:
                 binding = self._binding(claim, resources)
                 return await self._execute(claim, resources, binding)
             except RatchetError as error:
-                if isinstance(error, AgentError) and (binding is None or binding is SOURCE):
+                if isinstance(error, AgentError) and (binding is None or binding is SOURCE_BINDING):
                     raise
                 why = f"With this candidate the agent does not load. {error.message}"
                 return cut_off(claim, "failed", why, cause="exception")
@@ -211,7 +211,7 @@ class WorkerExecutor:
         if self._source is None:
             return None
         if all(self._source.get(name) == resource for name, resource in resources.items()):
-            return SOURCE
+            return SOURCE_BINDING
         files = with_texts(self._in_files, resources)
         candidate_id = claim.rollout.candidate_id
         return Binding(resources=dict(resources), candidate_id=candidate_id, files=files)

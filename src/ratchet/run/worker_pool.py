@@ -36,11 +36,11 @@ from ratchet.worker.messages import (
 KILL_AFTER_S = 0.5
 """How long past its time-out an attempt with a worker of its own may take to end by itself."""
 
-SILENCE_S = 2.0
+ANSWER_GRACE_S = 2.0
 """How long past its time-out and its grace an attempt may stay unanswered in a shared worker: then
 the event loop is blocked, and the worker is killed."""
 
-START_S = 120.0
+START_TIMEOUT_S = 120.0
 """How long a worker may take to load the agent."""
 
 WATCH_S = 0.5
@@ -114,12 +114,12 @@ class WorkerPool:
             )
             self._all.add(worker)
             try:
-                async with asyncio.timeout(START_S):
+                async with asyncio.timeout(START_TIMEOUT_S):
                     await worker.open(setup)
                     message = await worker.receive()
             except TimeoutError:
                 worker.kill()
-                message, how = None, f"did not load the agent within {START_S:g} s"
+                message, how = None, f"did not load the agent within {START_TIMEOUT_S:g} s"
             except OSError as error:
                 message, how = None, f"could not be reached: {error}"
             except BaseException:
@@ -237,7 +237,9 @@ class WorkerSlot:
         self._relay = pool.relays.of(number) if pool.relays is not None else None
         self._timeout_s = pool.setup.timeout_s
         self._shared = pool.setup.capacity > 1
-        self._limit_s = self._timeout_s + (GRACE_S + SILENCE_S if self._shared else KILL_AFTER_S)
+        self._limit_s = self._timeout_s + (
+            GRACE_S + ANSWER_GRACE_S if self._shared else KILL_AFTER_S
+        )
         self._opening = asyncio.Lock()
         self._worker: WorkerProcess | None = None
         self._reading: dict[WorkerProcess, asyncio.Task[None]] = {}

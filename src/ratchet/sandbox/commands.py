@@ -178,13 +178,17 @@ def _ended(
             level=level,
         )
 
-    if frame is not None and frame[0] == protocol.FAILED:
+    if frame is not None and frame[0] == protocol.SETUP_FAILED:
         raise SandboxFailed(f"The command cannot be started: {frame[1].decode(errors='replace')}.")
-    if frame is None or frame[0] != protocol.ENDED or len(frame[1]) != protocol.END.size:
+    if (
+        frame is None
+        or frame[0] != protocol.REQUEST_ENDED
+        or len(frame[1]) != protocol.END_LAYOUT.size
+    ):
         if seconds >= limits.seconds:
             return made("timed_out", None, f"It did not end within {limits.seconds:g} s.")
         return made("crashed", None, "The sandbox ended before the command did.")
-    _, verdict, code, _, _ = protocol.END.unpack(frame[1])
+    _, verdict, code, _, _ = protocol.END_LAYOUT.unpack(frame[1])
     if verdict == protocol.TIMED_OUT:
         return made("timed_out", None, f"It did not end within {limits.seconds:g} s.")
     if verdict == protocol.TOO_MUCH_MEMORY:

@@ -13,7 +13,7 @@ from functools import cache
 from typing import Literal
 
 from ratchet.sandbox.acts import ActReader, keeper_process
-from ratchet.sandbox.contained import START_S
+from ratchet.sandbox.contained import START_TIMEOUT_S
 from ratchet.sandbox.executables import executables
 from ratchet.sandbox.inside import landlock, protocol
 from ratchet.sandbox.limits import Level, SandboxUnavailable
@@ -110,7 +110,7 @@ def _tried(level: Level, before: Sequence[str]) -> str:
         "hidden": [],
         "absent": [],
         "writable": [],
-        "rules": [("/", landlock.READ)],
+        "rules": [("/", landlock.READ_ACCESS)],
         "relay": 0,
     }
     ours, theirs = socket.socketpair()
@@ -125,8 +125,8 @@ def _tried(level: Level, before: Sequence[str]) -> str:
             **quiet,
         )
         theirs.close()
-        ours.settimeout(START_S)
-        printed = process.communicate(timeout=START_S)[1].decode(errors="replace").strip()
+        ours.settimeout(START_TIMEOUT_S)
+        printed = process.communicate(timeout=START_TIMEOUT_S)[1].decode(errors="replace").strip()
         reason = ours.recv(4096)[protocol.HEADER.size :].decode(errors="replace").strip()
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"it cannot be tried ({error})"

@@ -17,7 +17,7 @@ from ratchet.sandbox.inside import protocol
 from ratchet.sandbox.limits import SandboxFailed
 from ratchet.sandbox.relay import DialedRelay, RelayAddress, TcpRelay, join
 
-START_S = 20.0
+START_TIMEOUT_S = 20.0
 SETTLE_S = 10.0
 
 
@@ -71,10 +71,10 @@ class Contained:
             await self._dialed.open(self._listener)
         loop.add_reader(self._control.fileno(), self._read)
         try:
-            async with asyncio.timeout(START_S):
+            async with asyncio.timeout(START_TIMEOUT_S):
                 why = await self._ready
         except TimeoutError:
-            why = f"it was not ready within {START_S:g} s"
+            why = f"it was not ready within {START_TIMEOUT_S:g} s"
         if why:
             await self.close()
             raise SandboxFailed(
@@ -194,7 +194,7 @@ class Contained:
         words = body.decode(errors="replace").split(" ")
         if kind == protocol.READY:
             self._answered("")
-        elif kind == protocol.FAILED:
+        elif kind == protocol.SETUP_FAILED:
             self._answered(body.decode(errors="replace"))
         elif kind == protocol.SETTLED and self._settled is not None:
             if not self._settled.done():

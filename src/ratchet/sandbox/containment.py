@@ -254,7 +254,10 @@ def _rules(base: str, folders: Sequence[str], hidden: Sequence[str]) -> list[tup
     writable."""
     view = FileView(read=("/",), write=tuple(folders), hide=tuple(hidden))
     names = ("tty", *(name for name in os.listdir("/dev") if name.startswith(ACCELERATORS)))
-    return [*landlock_rules(view, base), *((f"/dev/{name}", landlock.DEVICE) for name in names)]
+    return [
+        *landlock_rules(view, base),
+        *((f"/dev/{name}", landlock.DEVICE_ACCESS) for name in names),
+    ]
 
 
 def _without_mounts(environ: Mapping[str, str], base: str) -> dict[str, str]:

@@ -23,7 +23,7 @@ import msgspec
 from ratchet._version import PROTOCOL, __version__
 from ratchet.types import ConfigError
 
-ANSWER_S = 60.0
+START_TIMEOUT_S = 60.0
 """Seconds that an interpreter may take to start; a cold disk is slow."""
 
 _ENVIRONMENTS = (".venv", "venv", "env")
@@ -121,7 +121,11 @@ def find_interpreter(
             answer, _ = _answer([poetry, "env", "info", "--executable", "--no-ansi"], root)
         except (OSError, subprocess.TimeoutExpired) as error:
             late = isinstance(error, subprocess.TimeoutExpired)
-            why = f"did not answer within {ANSWER_S:g} s" if late else f"does not start: {error}"
+            why = (
+                f"did not answer within {START_TIMEOUT_S:g} s"
+                if late
+                else f"does not start: {error}"
+            )
             raise ConfigError(
                 f"Poetry's environment could not be found: poetry {why}.",
                 hint="Name its interpreter: python under [agent] in ratchet.toml.",
@@ -155,7 +159,7 @@ def interpreter_at(python: Path) -> Interpreter:
         answer, complaint = _answer([str(python), "-P", "-c", _ASK])
         interpreter = msgspec.convert(json.loads(answer.splitlines()[-1]), Interpreter)
     except subprocess.TimeoutExpired:
-        raise ConfigError(f"{python} did not start within {ANSWER_S:g} s.") from None
+        raise ConfigError(f"{python} did not start within {START_TIMEOUT_S:g} s.") from None
     except (OSError, IndexError, ValueError) as error:
         old = isinstance(error, IndexError) and "-P" in complaint  # which Python 3.11 brought
         raise ConfigError(
@@ -185,7 +189,8 @@ def _answer(command: Sequence[str], cwd: Path | None = None) -> tuple[str, str]:
 
     Raises:
         OSError: It cannot be started.
-        subprocess.TimeoutExpired: It did not end within ANSWER_S; it and its children were ended.
+        subprocess.TimeoutExpired: It did not end within START_TIMEOUT_S; it and its children were
+            ended.
     """
     with subprocess.Popen(
         command,
@@ -198,7 +203,7 @@ def _answer(command: Sequence[str], cwd: Path | None = None) -> tuple[str, str]:
         start_new_session=True,
     ) as process:
         try:
-            return process.communicate(timeout=ANSWER_S)
+            return process.communicate(timeout=START_TIMEOUT_S)
         except BaseException:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)

@@ -113,7 +113,7 @@ def start(
         "network": network,
         "landlock": 0 if level == "none" else min(config.get("landlock", 99), landlock.version()),
         "rules": _rules(view, scratch, level, commands)
-        + [(path, landlock.READ) for path in _NAMES if reached],
+        + [(path, landlock.READ_ACCESS) for path in _NAMES if reached],
         "ports": config.get("ports", ()) if network in ("none", "relay") else None,
     }
     settings_fd = _file_of(marshal.dumps(settings, MARSHAL))
@@ -167,7 +167,7 @@ def _rules(view: FileView, scratch: str, level: Level, commands: bool) -> list[t
     more = own if commands and level == "bubblewrap" else ()
     rules = landlock_rules(view, scratch, more_write=more)
     if commands and level == "bubblewrap":
-        rules.append(("/proc", landlock.READ))  # of its own namespace
+        rules.append(("/proc", landlock.READ_ACCESS))  # of its own namespace
     return rules
 
 

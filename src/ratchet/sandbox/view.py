@@ -188,19 +188,26 @@ def landlock_rules(
     Raises:
         SandboxFailed: There are so many siblings that it would take seconds.
     """
-    from ratchet.sandbox.inside.landlock import DEVICE, LIST, READ, WRITE
+    from ratchet.sandbox.inside.landlock import (
+        DEVICE_ACCESS,
+        LIST_ACCESS,
+        READ_ACCESS,
+        WRITE_ACCESS,
+    )
 
-    rules: list[tuple[str, str]] = [(scratch, WRITE)]
-    rules += [(device, DEVICE) for device in DEVICES]
-    rules += [(file, READ) for file in ABOUT_THE_MACHINE]
+    rules: list[tuple[str, str]] = [(scratch, WRITE_ACCESS)]
+    rules += [(device, DEVICE_ACCESS) for device in DEVICES]
+    rules += [(file, READ_ACCESS) for file in ABOUT_THE_MACHINE]
     for folder in view.read:
         for path, fully_visible in _around(folder, view.hide):
-            rules.append((path, READ if fully_visible else LIST))
+            rules.append((path, READ_ACCESS if fully_visible else LIST_ACCESS))
     for folder in (*view.write, *more_write):
         # In a folder that contains something hidden, new entries can only be made in its
         # subfolders.
         rules += [
-            (path, WRITE) for path, fully_visible in _around(folder, view.hide) if fully_visible
+            (path, WRITE_ACCESS)
+            for path, fully_visible in _around(folder, view.hide)
+            if fully_visible
         ]
     if len(rules) > _MOST_RULES:
         raise SandboxFailed(

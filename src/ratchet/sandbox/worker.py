@@ -107,7 +107,7 @@ class SandboxWorker:
         if kind == protocol.READY and len(listeners) == len(self._reached):
             self._relay = TcpRelay()
             await self._relay.open(listeners, self._reached)
-        return kind, await _exactly(started.control, min(length, protocol.MOST_TEXT))
+        return kind, await _exactly(started.control, min(length, protocol.MAX_TEXT_BYTES))
 
     async def request(
         self, body: bytes, limits: SandboxLimits, stop: asyncio.Event
@@ -206,7 +206,7 @@ class SandboxWorker:
         content = marshal.dumps(request, protocol.MARSHAL)
         control = self._started.control
         # A header is 5 bytes on an idle socket: it is sent whole, with the descriptors.
-        socket.send_fds(control, [protocol.HEADER.pack(protocol.RUN, len(content))], fds)
+        socket.send_fds(control, [protocol.HEADER.pack(protocol.RUN_REQUEST, len(content))], fds)
         await asyncio.get_running_loop().sock_sendall(control, content)
 
     async def _until_ended(self, seconds: float, stop: asyncio.Event) -> _Ended | None:
@@ -220,7 +220,7 @@ class SandboxWorker:
                 await asyncio.wait({receiving, stopping}, return_when=asyncio.FIRST_COMPLETED)
                 if not receiving.done():
                     await asyncio.get_running_loop().sock_sendall(
-                        control, protocol.HEADER.pack(protocol.STOP, 0)
+                        control, protocol.HEADER.pack(protocol.STOP_REQUEST, 0)
                     )
                 kind, content = await receiving
         except TimeoutError:
@@ -229,9 +229,9 @@ class SandboxWorker:
             for task in (receiving, stopping):
                 task.cancel()
             await asyncio.gather(receiving, stopping, return_exceptions=True)
-        if kind != protocol.ENDED or len(content) != protocol.END.size:
+        if kind != protocol.REQUEST_ENDED or len(content) != protocol.END_LAYOUT.size:
             return None
-        number, verdict, code, cpu_seconds, last = protocol.END.unpack(content)
+        number, verdict, code, cpu_seconds, last = protocol.END_LAYOUT.unpack(content)
         return _Ended(verdict, code, cpu_seconds, last) if number == self._number else None
 
     async def _lost(self, begun: float, limits: SandboxLimits) -> tuple[SandboxStatus, bytes, str]:
@@ -298,7 +298,7 @@ async def _receive(control: socket.socket) -> tuple[int, bytes]:
         ValueError: The bytes are not a frame.
     """
     kind, length = protocol.HEADER.unpack(await _exactly(control, protocol.HEADER.size))
-    if length > protocol.MOST_TEXT:
+    if length > protocol.MAX_TEXT_BYTES:
         raise ValueError("a frame is too long")
     return kind, await _exactly(control, length)
 

@@ -9,17 +9,17 @@ import hmac
 import re
 import secrets
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 import msgspec
 
+from ratchet._asgi import Headers
 from ratchet.server.http_problems import HttpProblem
 from ratchet.server.key_cache import KeyCache
 from ratchet.server.limits import Clock, RateLimiter, ServerLimits
 from ratchet.server.origin import (
-    Headers,
     check_origins,
     granted_headers,
     is_preflight,
@@ -28,10 +28,10 @@ from ratchet.server.origin import (
 )
 from ratchet.server.session import check_own_page, cookie_key
 from ratchet.store import Store
-from ratchet.types import OLD_SCOPE, SCOPES, Key, Scope
+from ratchet.types import OLD_SCOPE, SCOPES, Key, KeyScope
 
-ALL_SCOPES: frozenset[Scope] = frozenset(SCOPES)
-PUBLIC_SCOPES: frozenset[Scope] = frozenset({"feedback"})
+ALL_SCOPES: frozenset[KeyScope] = frozenset(SCOPES)
+PUBLIC_SCOPES: frozenset[KeyScope] = frozenset({"feedback"})
 LIMITS = ServerLimits()
 
 _KEY = re.compile(rb"rk_[A-Za-z0-9]{40}")
@@ -47,7 +47,7 @@ class Caller(msgspec.Struct, frozen=True):
 
     key_id: str = ""
     """Empty for requests without a key."""
-    scopes: frozenset[Scope] = frozenset()
+    scopes: frozenset[KeyScope] = frozenset()
     attempt: tuple[str, int] | None = None
     """Rollout id and fence, when the request carries an attempt token."""
     address: str = ""
@@ -56,7 +56,8 @@ class Caller(msgspec.Struct, frozen=True):
 
     @property
     def is_public(self) -> bool:
-        """Whether the key may be published in a web page: one with the feedback scope alone."""
+        """Whether the key has only the feedback scope, so that it may be published in a web
+        page."""
         return self.scopes == PUBLIC_SCOPES
 
 
@@ -153,7 +154,7 @@ class Gatekeeper:
             check_own_page(scope["method"], scope["headers"])
             return await self.with_key(cookie, scope)
         if not self._open_to_all:
-            raise _unauthorized("This server requires a key, and the request has none.", error="")
+            raise _unauthorized("This server requires a key, but the request has none.", error="")
         if through:
             raise _unauthorized(
                 f"The request came through a proxy (it has the header {through}), so it may"
@@ -166,7 +167,7 @@ class Gatekeeper:
         return Caller(scopes=ALL_SCOPES, address=address)
 
     async def with_key(self, secret: bytes, scope: Mapping[str, Any]) -> Caller:
-        """The caller with a key, however it was shown.
+        """The caller with a key, from a header or a cookie.
 
         Args:
             secret: The key.
@@ -186,7 +187,7 @@ class Gatekeeper:
         self._limiter.request(key.id)
         return caller
 
-    def allow(self, caller: Caller, scopes: frozenset[Scope]) -> None:
+    def allow(self, caller: Caller, scopes: frozenset[KeyScope]) -> None:
         """Check that a caller has one of the scopes.
 
         Args:
@@ -200,8 +201,8 @@ class Gatekeeper:
         if caller.attempt is not None:
             raise HttpProblem(
                 403,
-                "An attempt's token opens the gateway and the ingest of spans for that attempt,"
-                " and nothing else.",
+                "An attempt's token gives access only to the gateway and the ingest of spans for "
+                "that attempt.",
                 hint="Use a key.",
             )
         if "admin" in caller.scopes or not scopes.isdisjoint(caller.scopes):
@@ -212,7 +213,7 @@ class Gatekeeper:
             403,
             f"This needs a key with the scope {' or '.join(needs)}; yours has"
             f" {has or f'none that there is ({OLD_SCOPE})'}.",
-            hint=f"Make one: ratchet keys create NAME --scope {needs[-1]}",
+            hint=f"Create a key: ratchet keys create NAME --scope {needs[-1]}",
             headers={"www-authenticate": f'{_CHALLENGE}, error="insufficient_scope"'},
         )
 
@@ -231,7 +232,7 @@ class Gatekeeper:
         return f"ra_{_base64(digest)}{_base64(subject)}"
 
     def attempt(self, token: bytes) -> tuple[str, int]:
-        """Whose token it is: rollout id and fence.
+        """The attempt of a token: rollout id and fence.
 
         Raises:
             HttpProblem: It was not issued for this store (401).
@@ -270,7 +271,7 @@ class Gatekeeper:
 
 
 def check_attempt(caller: Caller, rollout_id: str, fence: int, attempt_text: str) -> None:
-    """Check that an attempt token is used for its own attempt; other callers may act for any.
+    """Check that an attempt token is used for its own attempt; other callers may use any.
 
     Args:
         caller: The authenticated caller.
@@ -303,7 +304,7 @@ def _unauthorized(detail: str, error: str = "invalid_token") -> HttpProblem:
     )
 
 
-def _shown(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+def _shown(headers: Headers) -> bytes:
     """The Ratchet key or token among the headers; empty when there is none."""
     for name, value in headers:
         if name in _HEADERS:

@@ -17,13 +17,14 @@ from ratchet.types import RatchetError
 
 log = logging.getLogger("ratchet.server")
 
-EVERY_S = 0.2
+FLUSH_INTERVAL_S = 0.2
 """Longest time an entry stays buffered, in seconds."""
 
 REFUSED_S = 60.0
 
 MAX_PENDING = 10_000
-"""Largest buffer of each kind while the store is unavailable; the oldest entries drop first."""
+"""Maximum buffered entries of each kind while the store is unavailable; the oldest are dropped
+first."""
 
 
 class ActivityLog:
@@ -103,7 +104,7 @@ class ActivityLog:
             await self._more.wait()
             self._more.clear()
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(EVERY_S):
+                async with asyncio.timeout(FLUSH_INTERVAL_S):
                     await self._closing.wait()
             await self._write()
 
@@ -120,7 +121,9 @@ class ActivityLog:
             if events:
                 await self._in_thread(self._store.events.add, events, time.time())
         except RatchetError as error:
-            log.warning("The audit log and events could not be written yet: %s", error)
+            log.warning(
+                "The audit log and events could not be written, and will be retried: %s", error
+            )
             self._rows.extendleft(reversed(rows))
             self._events.extendleft(reversed(events))
             self._more.set()

@@ -1,4 +1,4 @@
-"""Keys that are limited to one agent: which agents a request concerns.
+"""Finds the agents that a request concerns, for keys that are limited to one agent.
 
 A route says how its agents are found, in what is asked or in what it answers, or that it concerns
 none. A limited key opens no other route.
@@ -24,7 +24,7 @@ Given: TypeAlias = Mapping[str, Any]
 
 
 class Concerns(msgspec.Struct, frozen=True, kw_only=True):
-    """How the agents are found that a request concerns. With neither, it concerns none."""
+    """How to find the agents that a request concerns; with neither way, it concerns none."""
 
     asked: Callable[[Services, Given], Awaitable[Iterable[str] | None]] | None = None
     """Finds their names before the handler is called; None if it may be any."""
@@ -38,7 +38,7 @@ whoever knows that has been told it with something that concerns their agent."""
 
 
 def of_request(names: Callable[[Any], Iterable[str | None]]) -> Concerns:
-    """The agents that a body or a query names; if one is left out, it may be any."""
+    """The agents named in a body or a query; if the name is left out, any."""
 
     async def asked(_: Services, arguments: Given) -> Iterable[str] | None:
         agents = list(names(arguments.get("body", arguments.get("query"))))
@@ -63,7 +63,7 @@ BY_QUEUE = of_request(lambda query: [query.queue and agent_of_queue(query.queue)
 
 
 def of_rollouts(ids: Callable[[Given], Iterable[str]]) -> Concerns:
-    """The agents of rollouts, by their queues; unknown ids are no agent's."""
+    """The agents of rollouts, by their queues; unknown ids belong to no agent."""
 
     async def asked(server: Services, arguments: Given) -> Iterable[str]:
         return await _owners(server, rollouts=list(ids(arguments)))
@@ -121,7 +121,7 @@ async def _by_subjects(server: Services, arguments: Given) -> Iterable[str]:
 
 
 BY_SUBJECTS = Concerns(asked=_by_subjects)
-"""The agents of what feedback is about; what is unknown yet is no agent's."""
+"""The agents of what feedback is about; unknown ids belong to no agent."""
 
 
 async def _owners(
@@ -157,7 +157,7 @@ def agent_of_queue(queue: str) -> str:
 async def check_asked(
     caller: Caller, concerns: Concerns | None, server: Services, arguments: Given
 ) -> None:
-    """Check that a request concerns no other agent than the caller's key is limited to.
+    """Check that a request concerns only the agent that the caller's key is limited to.
 
     Raises:
         HttpProblem: It does, or may (403).
@@ -167,8 +167,8 @@ async def check_asked(
     if concerns is None:
         raise HttpProblem(
             403,
-            f"This key is limited to the agent {caller.agent!r}, and this route is about more than"
-            " one agent.",
+            f"This key is limited to the agent {caller.agent!r}, but this route concerns more "
+            "than one agent.",
             hint="Use a key without --agent.",
         )
     if concerns.asked is not None:
@@ -176,7 +176,7 @@ async def check_asked(
 
 
 def check_answered(caller: Caller, concerns: Concerns | None, answer: Any) -> None:
-    """Check the same of an answer.
+    """Check the same for an answer.
 
     Raises:
         HttpProblem: It is about another agent (403).
@@ -200,14 +200,14 @@ def check_agents(caller: Caller, names: Iterable[str] | None) -> None:
     if names is None:
         raise HttpProblem(
             403,
-            f"This key is limited to the agent {caller.agent!r}, and the request names none.",
+            f"This key is limited to the agent {caller.agent!r}, but the request names no agent.",
             hint="Name that agent in the request.",
         )
     for name in names:
         if not opens(caller, name):
             raise HttpProblem(
                 403,
-                f"This key is limited to the agent {caller.agent!r}, and does not open"
+                f"This key is limited to the agent {caller.agent!r}, and gives no access to"
                 f" {name[:100]!r}.",
                 hint="Use a key for that agent: ratchet keys create NAME --scope … --agent AGENT",
             )

@@ -6,18 +6,19 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qsl
 
 import msgspec
 
+from ratchet._asgi import AsgiApp, AsgiScope, HeaderList, Headers, Receive, Send
 from ratchet.server import http_problems
 from ratchet.server.access import Caller
 from ratchet.server.agent_limits import check_answered, check_asked
 from ratchet.server.api import GROUPS
 from ratchet.server.body import (
-    SMALL,
+    SMALL_BODY,
     ClientDisconnected,
     Content,
     HeldBody,
@@ -27,7 +28,6 @@ from ratchet.server.body import (
 from ratchet.server.dashboard import Dashboard, PageFile
 from ratchet.server.forwarded import Network, client_address
 from ratchet.server.http_problems import NO_TYPE, HttpProblem, problem_of
-from ratchet.server.origin import Headers
 from ratchet.server.routes import (
     INGEST,
     ApiRoute,
@@ -37,13 +37,10 @@ from ratchet.server.routes import (
     TextResponse,
 )
 from ratchet.server.services import Services
-from ratchet.types import RatchetError, Scope
+from ratchet.types import KeyScope, RatchetError
 
 log = logging.getLogger("ratchet.server")
 
-Asgi = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Mapping[str, Any]]]
-Send = Callable[[Mapping[str, Any]], Awaitable[None]]
 
 _encode = msgspec.json.Encoder().encode
 _JSON = (b"content-type", b"application/json")
@@ -51,8 +48,8 @@ _JSON = (b"content-type", b"application/json")
 _RAW_METHODS = {"/v1/traces": ("POST",)}
 """Methods of paths that are dispatched before the route table is consulted."""
 
-SEND_S = 30.0
-"""Seconds in which the client of a stream must take a piece; then the stream ends."""
+SEND_TIMEOUT_S = 30.0
+"""Seconds in which the client of a stream must accept a piece, or the stream ends."""
 
 MAX_PATH = 4096
 """Longest accepted path and query, in bytes."""
@@ -81,7 +78,7 @@ class App:
             if route.body is not None
         }
 
-    async def __call__(self, scope: Asgi, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         """Serve one HTTP request, or handle the ASGI lifespan events."""
         if scope["type"] == "lifespan":
             await self._lifespan(receive, send)
@@ -90,14 +87,14 @@ class App:
         else:  # WebSockets are not supported
             await send({"type": "websocket.close", "code": 1003})
 
-    def _below(self, scope: Asgi) -> Asgi:
-        """The request as it is without the proxy's path, which a proxy may also have cut off."""
+    def _below(self, scope: AsgiScope) -> AsgiScope:
+        """The request without the proxy's path prefix, which the proxy may already have removed."""
         root, path = self._root_path, scope["path"]
         if root and (path == root or path.startswith(f"{root}/")):
             return {**scope, "path": path[len(root) :] or "/"}
         return scope
 
-    def _behind(self, scope: Asgi) -> Asgi:
+    def _behind(self, scope: AsgiScope) -> AsgiScope:
         """The request with the address of the client, where it comes from a trusted proxy."""
         peer = scope.get("client")
         if not self._proxies or not peer:
@@ -120,7 +117,7 @@ class App:
                 await send({"type": "lifespan.shutdown.complete"})
                 return
 
-    async def _http(self, scope: Asgi, receive: Receive, send: Send) -> None:
+    async def _http(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         begun = time.perf_counter()
         sent = _Sent(send)
         template = "unmatched"
@@ -179,20 +176,20 @@ class App:
                     caller, scope, route.name if route else template, sent.status
                 )
 
-    async def _before(self, scope: Asgi, sent: _Sent) -> str | None:
+    async def _before(self, scope: AsgiScope, sent: _Sent) -> str | None:
         """Answer a CORS preflight; return its label for metrics, or None for other requests."""
         return await self.services.gatekeeper.screen(scope, sent)
 
-    def _raw(
-        self, method: str, path: str
-    ) -> tuple[str, frozenset[Scope], Callable[[Any, Any, Any], Awaitable[None]]] | None:
+    def _raw(self, method: str, path: str) -> tuple[str, frozenset[KeyScope], AsgiApp] | None:
         if path.startswith("/gateway/"):
             return "/gateway", INGEST, self.services.gateway
         if path == "/v1/traces" and method == "POST":
             return "/v1/traces", INGEST, self.services.otlp
         return None
 
-    async def _admit(self, scope: Asgi, scopes: frozenset[Scope], *, with_attempt: bool) -> Caller:
+    async def _admit(
+        self, scope: AsgiScope, scopes: frozenset[KeyScope], *, with_attempt: bool
+    ) -> Caller:
         gatekeeper = self.services.gatekeeper
         caller = await gatekeeper.admit(scope)
         if not (with_attempt and caller.attempt is not None):
@@ -200,8 +197,8 @@ class App:
         scope["ratchet.caller"] = caller
         return caller
 
-    async def _caller_of(self, route: ApiRoute, scope: Asgi) -> Caller:
-        """The caller of a route; of one that needs no key, possibly nobody."""
+    async def _caller_of(self, route: ApiRoute, scope: AsgiScope) -> Caller:
+        """The caller of a route; possibly nobody if the route needs no key."""
         if route.scopes:
             return await self._admit(scope, route.scopes, with_attempt=False)
         try:
@@ -211,12 +208,12 @@ class App:
                 raise
             return Caller()
 
-    def _page_file(self, scope: Asgi) -> PageFile | None:
-        """A file of the dashboard, for paths that are no route."""
+    def _page_file(self, scope: AsgiScope) -> PageFile | None:
+        """A file of the dashboard, for paths that are not a route."""
         methods, _ = self.table.find(scope["path"])
         return None if methods else self.dashboard.find(scope)
 
-    def _route(self, scope: Asgi) -> tuple[ApiRoute, dict[str, str]]:
+    def _route(self, scope: AsgiScope) -> tuple[ApiRoute, dict[str, str]]:
         path, method = scope["path"], scope["method"]
         methods, names = self.table.find(path)
         if not methods:
@@ -239,7 +236,7 @@ class App:
         route: ApiRoute,
         path: dict[str, str],
         caller: Caller,
-        scope: Asgi,
+        scope: AsgiScope,
         receive: Receive,
         sent: _Sent,
         held_body: HeldBody,
@@ -283,7 +280,12 @@ class App:
             await sent.whole(route.status, [_JSON], _encode(answer))
 
     async def _body(
-        self, route: ApiRoute, caller: Caller, scope: Asgi, receive: Receive, held_body: HeldBody
+        self,
+        route: ApiRoute,
+        caller: Caller,
+        scope: AsgiScope,
+        receive: Receive,
+        held_body: HeldBody,
     ) -> Any:
         limits = self.services.limits
         # Whoever has no key, or one that anybody can read, sends little.
@@ -300,7 +302,7 @@ class App:
                 raise HttpProblem(415, f"The body is {content_type!r}; send application/json.")
         body = await read_body(receive, limit, held_body, length=length)
         body = await decompressed(body, encoding, limit, held_body)
-        if len(body) <= SMALL:
+        if len(body) <= SMALL_BODY:
             return self._decode(route, body)
         await held_body.weigh(body)
         async with self.services.bodies.decoding:
@@ -346,7 +348,7 @@ class App:
                     except StopAsyncIteration:
                         break
                     try:
-                        async with asyncio.timeout(SEND_S):
+                        async with asyncio.timeout(SEND_TIMEOUT_S):
                             await sent.piece(piece)
                     except TimeoutError:
                         raise ClientDisconnected from None
@@ -358,7 +360,7 @@ class App:
                 await pieces.aclose()  # type: ignore[attr-defined]
             await sent.end()
 
-    async def _refuse(self, problem: HttpProblem, scope: Asgi, sent: _Sent) -> None:
+    async def _refuse(self, problem: HttpProblem, scope: AsgiScope, sent: _Sent) -> None:
         if sent.begun:
             # The response has begun: only an aborted connection can signal the error.
             raise ConnectionAbortedError(problem.detail)
@@ -387,7 +389,7 @@ class _Sent:
                 message = {**message, "headers": [*message.get("headers", ()), *self.granted]}
         await self._send(message)
 
-    async def begin(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
+    async def begin(self, status: int, headers: HeaderList) -> None:
         await self({"type": "http.response.start", "status": status, "headers": headers})
 
     async def piece(self, content: bytes) -> None:
@@ -396,7 +398,7 @@ class _Sent:
     async def end(self) -> None:
         await self._send({"type": "http.response.body", "body": b""})
 
-    async def whole(self, status: int, headers: list[tuple[bytes, bytes]], content: bytes) -> None:
+    async def whole(self, status: int, headers: HeaderList, content: bytes) -> None:
         if status not in (204, 304):
             headers = [*headers, (b"content-length", str(len(content)).encode())]
         await self.begin(status, headers)
@@ -438,7 +440,7 @@ async def _hung_up(receive: Receive) -> None:
         pass
 
 
-def _query(route: ApiRoute, scope: Asgi) -> Any:
+def _query(route: ApiRoute, scope: AsgiScope) -> Any:
     try:
         pairs = parse_qsl(
             scope["query_string"].decode("ascii"), keep_blank_values=True, max_num_fields=50

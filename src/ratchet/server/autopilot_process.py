@@ -1,4 +1,4 @@
-"""The autopilot beside a server, in a process of its own: learning must not slow requests."""
+"""Runs the autopilot beside a server in its own process, so that learning slows no requests."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from collections.abc import Mapping, Sequence
 
 _log = logging.getLogger("ratchet")
 
-FIRST_S, MOST_S = 1.0, 60.0
-"""Shortest and longest pause before a process that ended is started again."""
+MIN_RESTART_PAUSE_S, MAX_RESTART_PAUSE_S = 1.0, 60.0
+"""Shortest and longest pause before an ended process is restarted."""
 
 STEADY_S = 300.0
-"""Seconds after which a process counts as steady: the next pause is the shortest again."""
+"""Seconds after which a process counts as steady, which resets the pause."""
 
-STOP_S = 20.0
-"""Seconds that it may take to stop what it does, before it is killed."""
+STOP_TIMEOUT_S = 20.0
+"""Seconds that the process has to stop before it is killed."""
 
 
 class AutopilotProcess:
-    """Starts the autopilot with the server, again whenever it ends, and stops it with the server.
+    """Starts the autopilot with the server, restarts it whenever it ends, and stops it at the end.
 
     Its standard input is a pipe that nobody writes to: when the server is gone, even by a kill, the
     pipe ends, and the autopilot stops.
@@ -42,7 +42,7 @@ class AutopilotProcess:
         self._keeper = asyncio.create_task(self._keep())
 
     async def close(self) -> None:
-        """Stop the process in order; kill it if it does not stop."""
+        """Stop the process cleanly; kill it if it does not stop."""
         if self._keeper is not None:
             self._keeper.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -53,7 +53,7 @@ class AutopilotProcess:
         assert process.stdin is not None
         process.stdin.close()
         try:
-            async with asyncio.timeout(STOP_S):
+            async with asyncio.timeout(STOP_TIMEOUT_S):
                 await process.wait()
         except TimeoutError:
             process.kill()
@@ -61,7 +61,7 @@ class AutopilotProcess:
 
     async def _keep(self) -> None:
         loop = asyncio.get_running_loop()
-        pause_s = FIRST_S
+        pause_s = MIN_RESTART_PAUSE_S
         while True:
             began = loop.time()
             self._process = await asyncio.create_subprocess_exec(
@@ -69,7 +69,7 @@ class AutopilotProcess:
             )
             status = await self._process.wait()
             if loop.time() - began > STEADY_S:
-                pause_s = FIRST_S
-            _log.warning("The autopilot ended with %s; it starts again in %g s.", status, pause_s)
+                pause_s = MIN_RESTART_PAUSE_S
+            _log.warning("The autopilot ended with %s; it restarts in %g s.", status, pause_s)
             await asyncio.sleep(pause_s)
-            pause_s = min(MOST_S, 2 * pause_s)
+            pause_s = min(MAX_RESTART_PAUSE_S, 2 * pause_s)

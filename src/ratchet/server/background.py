@@ -1,4 +1,4 @@
-"""A server in a thread of this process, for as long as a command needs one."""
+"""Runs a server in a thread of this process for as long as a command needs it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import uvloop
 from ratchet.server.serve import ServeSettings, make_server
 from ratchet.store import Store
 
-STOP_S = 20.0
+STOP_TIMEOUT_S = 20.0
 """Seconds that the server may take to store what is pending."""
 
 
@@ -59,4 +59,4 @@ async def background_server(
         for loop in loops:
             with contextlib.suppress(RuntimeError):  # it has ended
                 loop.call_soon_threadsafe(server.stop)
-        await asyncio.to_thread(thread.join, STOP_S)
+        await asyncio.to_thread(thread.join, STOP_TIMEOUT_S)

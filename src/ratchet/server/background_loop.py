@@ -1,4 +1,4 @@
-"""Work that a server does again and again beside its requests."""
+"""Work that a server repeats beside its requests."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import asyncio
 from abc import ABC, abstractmethod
 from concurrent.futures import ThreadPoolExecutor
 
-CLOSE_S = 2.0
-"""Seconds that a step may take to end when the server stops: the next server goes on there."""
+CLOSE_TIMEOUT_S = 2.0
+"""Seconds that a step has to end when the server stops; the next server continues there."""
 
 
 class BackgroundLoop(ABC):
@@ -30,7 +30,7 @@ class BackgroundLoop(ABC):
         """Stop; a running step may finish within a bounded time."""
         self._closing.set()
         if self._task is not None:
-            _, running = await asyncio.wait({self._task}, timeout=CLOSE_S)
+            _, running = await asyncio.wait({self._task}, timeout=CLOSE_TIMEOUT_S)
             for task in running:
                 task.cancel()
             await asyncio.gather(*running, return_exceptions=True)  # it may have work to undo
@@ -38,7 +38,7 @@ class BackgroundLoop(ABC):
 
     @abstractmethod
     async def _run(self) -> None:
-        """The work; it ends once `_pause` says that the server closed."""
+        """The work; it ends once `_pause` returns that the server closed."""
 
     async def _pause(self, seconds: float) -> bool:
         """Sleep; return whether the server closed meanwhile."""

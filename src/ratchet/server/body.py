@@ -1,4 +1,4 @@
-"""Request bodies: read, decompressed and weighed, within limits of size, time and memory."""
+"""Reads, decompresses and weighs request bodies, within limits of size, time and memory."""
 
 from __future__ import annotations
 
@@ -6,33 +6,32 @@ import asyncio
 import re
 import zlib
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
+from ratchet._asgi import Receive
 from ratchet.server.http_problems import HttpProblem
 
-Receive = Callable[[], Awaitable[Mapping[str, Any]]]
-
 Content: TypeAlias = bytes | bytearray
-"""A whole body. A large one is left in the buffer that it was read into: it is there once."""
+"""A whole body. A large body stays in the buffer it was read into, to avoid a copy."""
 
-ARRIVE_S = 60.0
+ARRIVAL_TIMEOUT_S = 60.0
 """Seconds within which a body must arrive."""
 
-SMALL = 64 * 1024
+SMALL_BODY = 64 * 1024
 """Bodies up to this many bytes are read and decoded at once and are not counted: a connection's
 own buffer is as large.
 """
 
 HELD_LIMIT = 40 * 1024 * 1024
-"""Bytes of all larger bodies that are read or handled, with what they are decoded into."""
+"""Total bytes of the larger bodies being read or handled, including their decoded form."""
 
-ROOM_S = 5.0
+ROOM_TIMEOUT_S = 5.0
 """Seconds that a body waits for room among the others."""
 
-CHUNK = 256 * 1024
-"""Bytes that are decompressed or weighed before other requests have their turn."""
+PIECE_BYTES = 256 * 1024
+"""Bytes decompressed or weighed before other requests get their turn."""
 
 MAX_VALUES = 500_000
 """Values in a JSON body. Two bytes are a value, and decoded it takes about a hundred; this many are
@@ -63,14 +62,15 @@ class BodyBudget:
         room_s: Seconds that a body waits for room.
     """
 
-    def __init__(self, limit: int = HELD_LIMIT, *, room_s: float = ROOM_S) -> None:
+    def __init__(self, limit: int = HELD_LIMIT, *, room_s: float = ROOM_TIMEOUT_S) -> None:
         self._limit = limit
         self._room_s = room_s
         self._waiting: deque[tuple[HeldBody, int, asyncio.Future[None]]] = deque()
         self.held = 0
-        """Bytes that are taken."""
+        """Bytes taken."""
         self.decoding = asyncio.Lock()
-        """Held while a large body is decoded: one at a time, so that others have their turn."""
+        """Held while a large body is decoded: one at a time, so that other requests get their
+        turn."""
 
     @contextmanager
     def hold(self) -> Iterator[HeldBody]:
@@ -139,7 +139,7 @@ class HeldBody:
         """Held while a large body is decoded."""
         self._seen = 0
         self.taken = 0
-        """Bytes that it has of the budget."""
+        """Bytes that it holds of the budget."""
 
     async def grow(self, size: int) -> None:
         """Count further bytes.
@@ -151,16 +151,16 @@ class HeldBody:
         await self.make_room(self._seen)
 
     async def make_room(self, size: int) -> None:
-        """Have room for so many bytes in all.
+        """Grow to this many bytes in all.
 
         Raises:
             HttpProblem: Other bodies leave no room for them (429).
         """
-        if size > max(SMALL, self.taken):
+        if size > max(SMALL_BODY, self.taken):
             await self._budget.take(self, size - self.taken)
 
     def release(self) -> None:
-        """Give everything back: the body has been handled, or passed on."""
+        """Release everything, once the body is handled or passed on."""
         size, self.taken = self.taken, 0
         self._budget.give_back(size)
 
@@ -170,11 +170,11 @@ class HeldBody:
         Raises:
             HttpProblem: It has more than MAX_VALUES (413), or other bodies leave no room (429).
         """
-        if len(body) <= SMALL:
+        if len(body) <= SMALL_BODY:
             return
         values = 0
-        for start in range(0, len(body), CHUNK):
-            piece = body[start : start + CHUNK]
+        for start in range(0, len(body), PIECE_BYTES):
+            piece = body[start : start + PIECE_BYTES]
             values += len(piece) - len(piece.translate(None, delete=_SEPARATORS))
             await asyncio.sleep(0)
         if values > MAX_VALUES:
@@ -189,7 +189,7 @@ class HeldBody:
 
 
 async def _values(body: Content) -> int:
-    """The separators outside of texts; it ends once there are too many of them."""
+    """The separators outside strings; stops once there are too many."""
     values = 0
     for position, token in enumerate(_TOKEN.finditer(body)):
         if body[token.start()] != ord('"'):
@@ -207,7 +207,7 @@ async def read_body(
     held_body: HeldBody,
     *,
     length: int = 0,
-    arrive_s: float = ARRIVE_S,
+    arrive_s: float = ARRIVAL_TIMEOUT_S,
 ) -> Content:
     """Read the whole body.
 
@@ -262,7 +262,7 @@ async def decompressed(body: Content, encoding: str, limit: int, held_body: Held
     plain, remaining = bytearray(), body
     while not machine.eof:
         try:
-            piece = machine.decompress(remaining, CHUNK)
+            piece = machine.decompress(remaining, PIECE_BYTES)
         except zlib.error as error:
             raise HttpProblem(400, f"The body is not valid {encoding} data: {error}.") from None
         remaining = machine.unconsumed_tail
@@ -271,7 +271,7 @@ async def decompressed(body: Content, encoding: str, limit: int, held_body: Held
         _check(len(plain) + len(piece), limit)
         await held_body.grow(len(piece))
         plain += piece
-        if len(piece) == CHUNK:
+        if len(piece) == PIECE_BYTES:
             await asyncio.sleep(0)
     return plain
 

@@ -1,4 +1,4 @@
-"""Commands that import the agent's code, each in a process of its own.
+"""Commands that import the agent's code, each in its own process.
 
 A server lives long: in its own process the agent's modules would stay as they were first imported,
 and what the agent prints or breaks would be the server's. Such a process can also be stopped. What
@@ -20,14 +20,14 @@ from typing import Any
 from ratchet._command_answer import VARIABLE, CommandAnswer
 from ratchet.types import RatchetError
 
-STOP_S = 20.0
+STOP_TIMEOUT_S = 20.0
 """Time for a command to save its work after an interrupt, in seconds."""
 
 QUIET_S = 5.0
-"""After so many seconds without news, what was last said is said again with the time."""
+"""After this many seconds without news, the last message is repeated with the elapsed time."""
 
 PRINTED = 4_000
-"""Newest characters that are kept of what is printed."""
+"""Number of newest characters of output kept."""
 
 _CHUNK = 1 << 16
 _DRAIN_S = 1.0
@@ -38,7 +38,7 @@ OnLine = Callable[[int, str], Awaitable[None]]
 
 
 class CommandProcess:
-    """One command that tells JSON, running.
+    """A running command that reports JSON.
 
     Args:
         folder: Where it runs.
@@ -59,7 +59,7 @@ class CommandProcess:
         self._reading: asyncio.Task[None] | None = None
         self._printed = bytearray()
         self.told = CommandAnswer()
-        """What the command has told so far."""
+        """What the command has reported so far."""
 
     @property
     def running(self) -> bool:
@@ -118,7 +118,7 @@ class CommandProcess:
         )
 
     def result(self) -> tuple[Any, str]:
-        """What it answered, and what it said went wrong; empty if nothing did.
+        """Its answer, and its error; empty if there was none.
 
         Raises:
             RatchetError: It gave no answer.
@@ -129,9 +129,9 @@ class CommandProcess:
 
     @property
     def ended(self) -> str:
-        """How it ended, for one that told nothing."""
+        """How a command ended that reported nothing."""
         assert self._process is not None
-        return f"The command ended with code {self._process.returncode}, and gave no answer."
+        return f"The command ended with code {self._process.returncode} without an answer."
 
     async def stop(self) -> None:
         """Interrupt it, and wait until it has saved its work."""
@@ -139,7 +139,7 @@ class CommandProcess:
             return
         with contextlib.suppress(ProcessLookupError):
             self._process.send_signal(signal.SIGINT)
-        await asyncio.wait([self._reading], timeout=STOP_S)
+        await asyncio.wait([self._reading], timeout=STOP_TIMEOUT_S)
         # Itself, if it does not end; or what it started and left in its group.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
@@ -182,7 +182,7 @@ async def wait_for_end(
     ended: asyncio.Future[None] | None = None,
     refresh: Callable[[], None] = lambda: None,
 ) -> bool:
-    """Wait until something has ended, and pass its progress on.
+    """Wait for the command's end, and pass its progress on.
 
     Args:
         answer: What it tells.
@@ -204,7 +204,7 @@ async def wait_for_end(
         now = loop.time()
         if on_line is not None and (answer.count > reported or now - said_at >= QUIET_S):
             number = max(number + 1, answer.count)
-            newest = answer.lines[-1] if answer.lines else "The command is at work"
+            newest = answer.lines[-1] if answer.lines else "The command is running"
             waited = "" if answer.count > reported else f" ({now - begun:.0f} s)"
             reported, said_at = answer.count, now
             await on_line(number, newest + waited)

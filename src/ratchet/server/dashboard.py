@@ -5,11 +5,13 @@ from __future__ import annotations
 import gzip
 import mimetypes
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
+
+from ratchet._asgi import HeaderList, Headers
 
 FOLDER = Path(__file__).parent / "static"
 """The built page: in the wheel, and in a checkout after `make dashboard`."""
@@ -18,7 +20,7 @@ NONCE = b"RATCHET_NONCE"
 """Stands for the nonce in the built index.html."""
 
 ROOT = b'name="ratchet-root" content=""'
-"""Where the built index.html says under which path the server is."""
+"""Placeholder in the built index.html for the path that the server is under."""
 
 API = ("/v1/", "/gateway/", "/healthz", "/readyz", "/metrics", "/openapi.json")
 """Beginnings of paths that never belong to the page."""
@@ -31,7 +33,7 @@ POLICY = (
 """Content-Security-Policy: scripts are files of ours, and nothing comes from another origin."""
 
 MEDIA_TYPES = {".woff2": "font/woff2"}
-"""Of suffixes that not every machine knows."""
+"""Media types of suffixes that not every machine knows."""
 
 FIXED = [
     (b"x-content-type-options", b"nosniff"),
@@ -45,13 +47,11 @@ UNBUILT = b"""<!doctype html><html lang="en"><meta charset="utf-8"><title>Ratche
 dashboard: <code>ratchet status</code>.</p></html>
 """
 
-Headers = list[tuple[bytes, bytes]]
-
 
 class PageFile(msgspec.Struct, frozen=True):
     """One response of the page."""
 
-    headers: Headers
+    headers: HeaderList
     content: bytes
 
 
@@ -75,7 +75,7 @@ class Dashboard:
         self._files: dict[str, _Built] | None = None
 
     def find(self, scope: Mapping[str, Any]) -> PageFile | None:
-        """What to answer to a request that no route of the API takes.
+        """The response to a request that matches no route of the API.
 
         A path that is no file gets the page itself, which knows its own addresses, if the request
         comes from a browser's address line, and so does "/" from anybody. Files are read once.
@@ -132,9 +132,9 @@ def _sent(
     plain: bytes,
     packed: bytes,
     cache: bytes,
-    headers: Iterable[tuple[bytes, bytes]],
+    headers: Headers,
 ) -> PageFile:
-    answer: Headers = [(b"content-type", media_type), (b"cache-control", cache), *FIXED]
+    answer: HeaderList = [(b"content-type", media_type), (b"cache-control", cache), *FIXED]
     accepted = next((value for name, value in headers if name == b"accept-encoding"), b"")
     if packed:
         answer.append((b"vary", b"accept-encoding"))
@@ -143,5 +143,5 @@ def _sent(
     return PageFile(answer, plain)
 
 
-def _wants_html(headers: Iterable[tuple[bytes, bytes]]) -> bool:
+def _wants_html(headers: Headers) -> bool:
     return any(name == b"accept" and b"text/html" in value for name, value in headers)

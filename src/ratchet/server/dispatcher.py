@@ -17,7 +17,7 @@ from ratchet.server.batcher import Batcher
 from ratchet.server.runners import RunnerRegistry
 from ratchet.store import Store
 from ratchet.store.queue import Answers, Pair
-from ratchet.store.turns import EVERY
+from ratchet.store.turns import QUEUE_WILDCARD
 from ratchet.types import FINAL, Claim, FleetRunner, Outcome, RatchetError, Rollout
 
 if TYPE_CHECKING:
@@ -25,20 +25,20 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ratchet.server")
 
-POLL_S = 1.0
+POLL_INTERVAL_S = 1.0
 """Interval at which a waiting claim polls the store, since another server may have queued work."""
 
 REAP_S = 5.0
 """Interval between checks for expired leases, in seconds."""
 
 GATHER_S = 0.01
-"""How long a caller that waits for ends waits for further ones after the first."""
+"""How long a caller that waits for rollouts waits for more of them after the first has ended."""
 
 MAX_BATCH = 1_000
-"""Most outcomes or claims in one transaction."""
+"""Maximum number of outcomes or claims in one transaction."""
 
 MAX_BATCHERS = 1_000
-"""Most batchers to cache; beyond it, idle ones are dropped."""
+"""Maximum number of batchers to cache; beyond it, idle ones are dropped."""
 
 
 class RolloutDispatcher:
@@ -108,7 +108,7 @@ class RolloutDispatcher:
                 if claims or left <= 0 or self._services.closing.is_set():
                     return claims
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(min(left, POLL_S)):
+                    async with asyncio.timeout(min(left, POLL_INTERVAL_S)):
                         await woken.wait()
             except asyncio.CancelledError:
                 self._runners.left(worker)
@@ -210,7 +210,7 @@ class RolloutDispatcher:
                 if ended or unknown or left <= 0 or self._services.closing.is_set():
                     return ended, unknown
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(min(left, POLL_S)):
+                    async with asyncio.timeout(min(left, POLL_INTERVAL_S)):
                         await woken.wait()
                     # Others that end at the same time share the answer.
                     await asyncio.sleep(GATHER_S)
@@ -237,7 +237,7 @@ class RolloutDispatcher:
 
     def _wake(self, queue: str, number: int) -> None:
         parts = queue.split("/")[:-1]
-        patterns = ["/".join(parts[: n + 1]) + EVERY for n in range(len(parts))]
+        patterns = ["/".join(parts[: n + 1]) + QUEUE_WILDCARD for n in range(len(parts))]
         for pattern in (queue, *patterns):
             waiters = self._waiting.get(pattern)
             for _ in range(min(number, len(waiters) if waiters else 0)):

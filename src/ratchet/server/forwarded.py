@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
-from ratchet.server.origin import Headers
+from ratchet._asgi import Headers
 from ratchet.types import ConfigError
 
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -35,7 +35,8 @@ def networks_of(texts: Iterable[str]) -> tuple[Network, ...]:
             networks.append(ipaddress.ip_network(text))
         except ValueError as error:
             raise ConfigError(
-                f"[server] trusted_proxies has {text!r}, which is no address or network: {error}.",
+                f"[server] trusted_proxies has {text!r}, which is not an address or network: "
+                f"{error}.",
                 hint='Write addresses and networks, such as ["10.0.0.0/8", "::1"].',
             ) from None
     return tuple(networks)

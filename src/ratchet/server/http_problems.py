@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
+from ratchet._asgi import Send
 from ratchet.types import NOT_FOUND, ConfigError, Conflict, InputError, RatchetError, StoreError
 
 MEDIA_TYPE = b"application/problem+json"
@@ -98,8 +99,6 @@ def problem_of(error: RatchetError) -> HttpProblem:
         status = 500
     return HttpProblem(status, error.message, hint=error.hint)
 
-
-Send: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[None]]
 
 _TYPES = {
     400: "invalid_request_error",

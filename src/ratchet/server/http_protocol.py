@@ -1,4 +1,4 @@
-"""HTTP connections: uvicorn's, with bounds on their number and on the bytes and time of heads.
+"""Uvicorn's HTTP connections, with limits on their number and on the size and time of heads.
 
 The parser holds a head of any length, and uvicorn ends only connections that are idle after an
 answer.
@@ -11,7 +11,7 @@ import functools
 import heapq
 import resource
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from uvicorn.protocols.http.flow_control import CLOSE_HEADER
 from uvicorn.protocols.http.httptools_impl import (
@@ -23,15 +23,14 @@ from uvicorn.protocols.http.httptools_impl import (
 if TYPE_CHECKING:
     _Timer = asyncio.TimerHandle
 
-Send: TypeAlias = Callable[[Any], Awaitable[None]]
 
 HEAD_BYTES = 64 * 1024
-"""Most bytes of a request that are not its body: its line, headers and trailers. A request may
+"""Maximum bytes of a request that are not its body: its line, headers and trailers. A request may
 have more by what arrives together with its end.
 """
 
 FRAMING = 8
-"""Bytes of framing that a byte of a chunked body may have besides: chunks of one byte have five."""
+"""Bytes of framing allowed per byte of a chunked body: chunks of one byte have five."""
 
 HEAD_S = 30.0
 """Seconds in which the head of a request must arrive."""
@@ -42,19 +41,19 @@ turn only between reads, and a body that is thrown away arrives as fast as it ca
 """
 
 LINGER_S = 2.0
-"""Seconds in which the client of a body that goes on may read the answer before its end."""
+"""Seconds that a client still sending its body has to read the early answer."""
 
 MAX_CONNECTIONS = 8_192
-"""Most connections, where the process may open so many files; beyond it the idle ones are closed,
-the longest idle first.
+"""Maximum number of connections, if the process may open as many files; beyond it, idle ones are
+closed, longest idle first.
 """
 
 OTHER_FILES = 256
-"""Files that are left to the rest of the process."""
+"""Open files reserved for the rest of the process."""
 
 
 class BoundedHttp(HttpToolsProtocol):
-    """A connection whose heads are bounded, and which gives way to others while it is idle."""
+    """A connection with bounded heads, which may be closed while idle to make room for others."""
 
     _head_timer: _Timer | None = None
     _overhead = 0
@@ -65,7 +64,7 @@ class BoundedHttp(HttpToolsProtocol):
     _unread = 0
     """Bytes of the body under way that came after its answer."""
     idle_since = 0.0
-    """When it last became idle, by the loop's clock."""
+    """When the connection last became idle, by the loop's clock."""
 
     @property
     def idle(self) -> bool:
@@ -108,7 +107,8 @@ class BoundedHttp(HttpToolsProtocol):
             self._expect_head()
 
     def on_message_begin(self) -> None:
-        """Count anew: what else arrived together with the first bytes belongs to others."""
+        """Restart the count: other bytes that arrived with the first ones belong to other
+        messages."""
         super().on_message_begin()
         self._overhead = self._unread = 0
         self._reading_head = True
@@ -155,7 +155,9 @@ class BoundedHttp(HttpToolsProtocol):
                 return int(value) > UNREAD_BYTES
         return False
 
-    async def _send(self, cycle: RequestResponseCycle, send: Send, message: Any) -> None:
+    async def _send(
+        self, cycle: RequestResponseCycle, send: Callable[[Any], Awaitable[None]], message: Any
+    ) -> None:
         """Send a part of the answer to a long body; if the body goes on, the connection ends."""
         if message["type"] != "http.response.start" or not cycle.more_body:
             await send(message)
@@ -166,7 +168,7 @@ class BoundedHttp(HttpToolsProtocol):
         self._ends = True
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what the parser does, or what is too large."""
+        """Refuse what the parser refuses, or what is too large."""
         if self._overhead > HEAD_BYTES:
             self._refuse(431, b"The headers of the request are too large.")
         else:

@@ -15,8 +15,8 @@ from ratchet.types import Key, StoreError
 
 log = logging.getLogger("ratchet.server")
 
-FRESH_S = 1.0
-"""Lifetime of a cached lookup in seconds, and so the delay until a revoked key is refused."""
+CACHE_TTL_S = 1.0
+"""Lifetime of a cached lookup in seconds, which delays the refusal of a revoked key."""
 
 LOOK_UP_S = 5.0
 """Timeout of a lookup, in seconds."""
@@ -29,7 +29,7 @@ WRONG_PER_S, WRONG_BURST = 20.0, 200
 guessed; the limit protects the store from the load of attempts."""
 
 MAX_KEYS = 10_000
-"""Most cached keys, and as many wrong ones."""
+"""Maximum number of cached keys, and as many wrong ones."""
 
 
 class _Found(NamedTuple):
@@ -38,7 +38,7 @@ class _Found(NamedTuple):
 
 
 class KeyCache:
-    """Keys by their secrets. For use from one event loop.
+    """Keys by their secrets, for use from one event loop.
 
     Args:
         store: Store of the keys.
@@ -74,7 +74,7 @@ class KeyCache:
         """
         digest = hashlib.sha256(secret).digest()
         cached = self._valid.get(digest) or self._invalid.get(digest)
-        if cached is None or self._ticks() - cached.at >= FRESH_S:
+        if cached is None or self._ticks() - cached.at >= CACHE_TTL_S:
             cached = await self._look_up(digest, secret, address)
         if cached.key is not None:
             self._note(cached.key)

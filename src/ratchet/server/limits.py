@@ -27,7 +27,7 @@ class ServerLimits(msgspec.Struct, frozen=True, kw_only=True):
     streams: int = 512
     """Concurrent long polls, event streams and streaming gateway calls of one key."""
     pending_spans: int = 50_000
-    """Most spans that wait to be stored."""
+    """Maximum number of spans that wait to be stored."""
     public_per_s: float = 5.0
     """Requests per second from one address with a feedback-only key. Such keys are published in web
     pages, so one visitor must not be able to exhaust the limit of the others.
@@ -123,7 +123,7 @@ class RateLimiter:
                 429,
                 f"This address sends more than {self.limits.public_per_s:g} requests a second with"
                 " this key.",
-                hint="Raise public_per_s under [server.limits] when many share an address.",
+                hint="If many clients share an address, raise public_per_s under [server.limits].",
                 headers={"retry-after": retry_after(wait)},
             )
 
@@ -154,7 +154,7 @@ class RateLimiter:
             raise HttpProblem(
                 429,
                 f"This key has {mine} streams open, which is the limit.",
-                hint="Close some, or raise streams under [server.limits].",
+                hint="Close some streams, or raise streams under [server.limits].",
                 headers={"retry-after": "1"},
             )
         self._streams[caller] = mine + 1

@@ -18,10 +18,10 @@ from prometheus_client import (
 
 from ratchet.types import RolloutStatus
 
-ANSWER_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0)
+ANSWER_BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0)
 """Histogram buckets of the server's own latency, in seconds."""
 
-MODEL_S = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
+MODEL_BUCKETS_S = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
 """Histogram buckets of model latency, in seconds."""
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
@@ -39,7 +39,7 @@ class _Call(NamedTuple):
 
 
 class Metrics:
-    """Counters of one server, in a registry of its own.
+    """Counters of a server, in its own registry.
 
     Label values come from fixed tables (routes, configured upstreams), never from client input,
     since each value is a series that stays in memory.
@@ -51,7 +51,7 @@ class Metrics:
             "http_requests", "Served requests.", "route", "method", "status"
         )
         self._request_s = self._histogram(
-            "http_request_seconds", "From request to response.", ANSWER_S, "route", "method"
+            "http_request_seconds", "From request to response.", ANSWER_BUCKETS_S, "route", "method"
         )
         self._rollouts = self._counter(
             "rollouts", "Rollouts created, claimed, and reported on, by status.", "event"
@@ -63,14 +63,14 @@ class Metrics:
         self._call_s = self._histogram(
             "gateway_seconds",
             "From call to the end of the response.",
-            MODEL_S,
+            MODEL_BUCKETS_S,
             "dialect",
             "upstream",
         )
         self._first_token_s = self._histogram(
             "gateway_first_token_seconds",
             "From call to the first token of the response.",
-            MODEL_S,
+            MODEL_BUCKETS_S,
             "dialect",
             "upstream",
         )
@@ -88,7 +88,7 @@ class Metrics:
         self._recording_waits = self._histogram(
             "gateway_recording_wait_seconds",
             "Waits of calls until there was a place for their recording.",
-            ANSWER_S,
+            ANSWER_BUCKETS_S,
         )
         self._spooled = self._counter(
             "gateway_spooled_recordings", "Recordings that went to disk before they were stored."
@@ -139,7 +139,7 @@ class Metrics:
             self._rollouts.labels(status or "refused").inc(count)
 
     def spans_stored(self, count: int, *, late: int = 0) -> None:
-        """Count committed spans, and those of calls that outlasted their rollouts."""
+        """Count committed spans, and spans of calls that outlasted their rollouts."""
         self._spans.labels("stored").inc(count)
         if late:
             self._spans.labels("late").inc(late)

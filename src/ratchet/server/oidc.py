@@ -18,39 +18,39 @@ from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
 
-from ratchet.types import SCOPES, ConfigError, RatchetError, Scope
+from ratchet.types import SCOPES, ConfigError, KeyScope, RatchetError
 
 if TYPE_CHECKING:
     from ratchet._http import httpx2
 
 CALLBACK = "/v1/login/oidc/callback"
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "EdDSA")
-"""Signatures that are accepted. Never `none`, and never one by the client's own secret."""
+"""Accepted signature algorithms. Never `none`, and never one based on the client's secret."""
 
 ENDPOINTS = ("authorization_endpoint", "token_endpoint", "jwks_uri")
-"""Those that every provider has."""
+"""Endpoints that every provider has."""
 
 TIMEOUT_S = 10.0
-"""Of a whole answer of the provider."""
+"""Timeout of a whole answer of the provider, in seconds."""
 
-MOST_BYTES = 1 << 20
-"""Of an answer of the provider."""
+MAX_BYTES = 1 << 20
+"""Maximum bytes of an answer of the provider."""
 
-KEPT_S = 3600.0
+PROVIDER_TTL_S = 3600.0
 """Seconds for which the provider's configuration and keys are kept."""
 
-AGAIN_S = 60.0
-"""Seconds between two readings of the keys for the sake of an unknown one."""
+UNKNOWN_KEY_INTERVAL_S = 60.0
+"""Minimum seconds between rereading the keys because of an unknown key."""
 
 PENDING_S = 600.0
 """Seconds that a person has to log in at the provider."""
 
 LEEWAY_S = 60
-"""Seconds by which clocks may differ."""
+"""Tolerated clock difference, in seconds."""
 
 
 class OidcSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """The provider, and who may do what."""
+    """The provider, and who gets which scopes."""
 
     issuer: str
     client_id: str
@@ -62,25 +62,25 @@ class OidcSettings(msgspec.Struct, frozen=True, kw_only=True):
     hours: float = 12.0
     """Duration of a session."""
     groups_claim: str = "groups"
-    allow: dict[Scope, tuple[str, ...]] = {}
+    allow: dict[KeyScope, tuple[str, ...]] = {}
     """By scope: addresses, `@` and a domain, `group:` and a name, or `sub:` and a subject."""
 
 
 class Person(msgspec.Struct, frozen=True, kw_only=True):
-    """Somebody whom the provider vouches for."""
+    """A person whom the provider vouches for."""
 
     subject: str
     email: str = ""
-    """Empty unless the provider says that it is verified."""
+    """Empty unless the provider has verified it."""
     groups: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
-        """For people."""
+        """Name to show to people."""
         return self.email or self.subject
 
-    def scopes(self, allow: Mapping[Scope, tuple[str, ...]]) -> tuple[Scope, ...]:
-        """What they may do."""
+    def scopes(self, allow: Mapping[KeyScope, tuple[str, ...]]) -> tuple[KeyScope, ...]:
+        """The scopes granted to the person."""
         mine = {f"sub:{self.subject}", *(f"group:{group}" for group in self.groups)}
         if self.email:
             mine |= {self.email, f"@{self.email.rpartition('@')[2]}"}
@@ -96,7 +96,7 @@ class LoginRefused(RatchetError):
 
 
 class _Pending(msgspec.Struct, frozen=True):
-    """A login that has begun: what the browser brings back in its cookie."""
+    """A pending login, which the browser brings back in its cookie."""
 
     state: str
     nonce: str
@@ -151,7 +151,7 @@ class OidcLogin:
 
     @property
     def root_path(self) -> str:
-        """Path under which a proxy has this server; empty for none."""
+        """Path prefix under which a proxy serves this server; empty for none."""
         return urlsplit(self.settings.url).path.rstrip("/")
 
     @property
@@ -195,7 +195,7 @@ class OidcLogin:
         return f"{endpoint}{joined}{urlencode(query)}", self._signed(pending)
 
     async def finish(self, query: Mapping[str, str], cookie: str) -> tuple[Person, str]:
-        """Finish a login with what the provider sent the browser back with.
+        """Finish a login with the parameters of the provider's redirect.
 
         Returns:
             Who it is, and the path to return to.
@@ -234,7 +234,7 @@ class OidcLogin:
         async with self._client() as http:
             provider = await _json(http, "GET", f"{issuer}/.well-known/openid-configuration")
         if str(provider.get("issuer", "")).rstrip("/") != issuer:
-            raise LoginRefused("provider", "The provider names another issuer than is configured.")
+            raise LoginRefused("provider", "The provider's issuer differs from the configured one.")
         for name in (*ENDPOINTS, "userinfo_endpoint"):
             if name not in ENDPOINTS and not provider.get(name):
                 continue
@@ -242,7 +242,7 @@ class OidcLogin:
                 _check_https(str(provider.get(name, "")), name)
             except ConfigError as error:
                 raise LoginRefused("provider", error.message) from None
-        self._found = self._clock() + KEPT_S, provider
+        self._found = self._clock() + PROVIDER_TTL_S, provider
         return provider
 
     async def _exchanged(
@@ -279,7 +279,7 @@ class OidcLogin:
                 if not again:  # the provider may have changed its keys
                     continue
                 raise LoginRefused(
-                    "provider", f"The provider's token is not sound: {type(error).__name__}."
+                    "provider", f"The provider's token is invalid: {type(error).__name__}."
                 ) from None
             self._check(claims, pending)
             return claims
@@ -293,7 +293,7 @@ class OidcLogin:
         now = self._clock()
         if self._keys is not None:
             age = now - self._keys[0]
-            if age < (AGAIN_S if again else KEPT_S):
+            if age < (UNKNOWN_KEY_INTERVAL_S if again else PROVIDER_TTL_S):
                 return self._keys[1]
         jwks = await _json(http, "GET", provider["jwks_uri"])
         try:
@@ -337,7 +337,7 @@ class OidcLogin:
         headers = {"authorization": f"Bearer {tokens.get('access_token', '')}"}
         profile = await _json(http, "GET", str(provider["userinfo_endpoint"]), headers=headers)
         if profile.get("sub") != claims["sub"]:
-            raise LoginRefused("provider", "The provider's profile is of somebody else.")
+            raise LoginRefused("provider", "The provider's profile belongs to another person.")
         return {**profile, **claims}
 
     @property
@@ -380,7 +380,7 @@ async def _json(http: httpx2.AsyncClient, method: str, url: str, **options: Any)
         async with asyncio.timeout(TIMEOUT_S), http.stream(method, url, **options) as answer:
             async for piece in answer.aiter_bytes():
                 content += piece
-                if len(content) > MOST_BYTES:
+                if len(content) > MAX_BYTES:
                     raise LoginRefused("provider", "The provider's answer is too long.")
         status = answer.status_code
     except (httpx2.HTTPError, httpx2.InvalidURL, TimeoutError) as error:
@@ -421,7 +421,7 @@ def _is_current(claims: Mapping[str, Any], now: float) -> bool:
 
 
 def _is_own_path(target: str) -> bool:
-    """Whether a target is a path of this server, and no other site's address."""
+    """Whether a target is a path on this server, and not another site's address."""
     return (
         target.startswith("/")
         and not target.startswith(("//", "/\\"))

@@ -25,7 +25,10 @@ _PROBLEM = {
         "detail": {"type": "string"},
         "instance": {"type": "string"},
         "errors": {"type": "array", "items": {"$ref": _REF.format(name="FieldError")}},
-        "error": {"type": "object", "description": "The same, as providers' SDKs parse it."},
+        "error": {
+            "type": "object",
+            "description": "The same error, in the form that providers' SDKs parse.",
+        },
     },
 }
 
@@ -74,7 +77,7 @@ _OTLP: dict[str, Any] = {
         },
     },
 }
-"""The route that is no `ApiRoute`, since it takes protobuf."""
+"""The only route that is not an `ApiRoute`, since it takes protobuf."""
 
 _REFUSALS = (400, 401, 403, 404, 405, 408, 409, 413, 415, 422, 429, 503)
 

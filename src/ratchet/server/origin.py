@@ -6,12 +6,10 @@ import ipaddress
 import re
 from collections.abc import Collection, Iterable
 from functools import lru_cache
-from typing import TypeAlias
 
+from ratchet._asgi import HeaderList, Headers
 from ratchet.server.http_problems import HttpProblem
 from ratchet.types import ConfigError
-
-Headers: TypeAlias = Iterable[tuple[bytes, bytes]]
 
 METHODS = "GET, POST, PUT, DELETE"
 REQUEST_HEADERS = (
@@ -35,8 +33,8 @@ def check_origins(origins: Iterable[str]) -> frozenset[str]:
         if not _ORIGIN.fullmatch(origin.lower()):
             raise ConfigError(
                 f"[server] cors has {origin!r}, which is not an origin.",
-                hint="Write scheme, host and port only, such as https://app.example. A star is not"
-                " accepted, since it would open the server to every web page.",
+                hint="Write scheme, host and port only, such as https://app.example. A star is "
+                "not accepted, because it would open the server to every web page.",
             )
         checked.add(origin.lower())
     return frozenset(checked)
@@ -81,7 +79,7 @@ def proxy_header(headers: Headers) -> str:
 
 
 def refuse_foreign(headers: Headers, hosts: Collection[str], origins: Collection[str]) -> None:
-    """Refuse requests of foreign web pages to a server that requires no key.
+    """Refuse requests from foreign web pages to a server that requires no key.
 
     A browser on the same machine can reach loopback for any page it displays. Requests of a page
     of another origin carry `origin` or `sec-fetch-site`; a page whose own host name was resolved
@@ -124,9 +122,7 @@ def refuse_foreign(headers: Headers, hosts: Collection[str], origins: Collection
         )
 
 
-def granted_headers(
-    method: str, headers: Headers, origins: Collection[str]
-) -> list[tuple[bytes, bytes]]:
+def granted_headers(method: str, headers: Headers, origins: Collection[str]) -> HeaderList:
     """CORS headers of a response. Credentials are not allowed: pages authenticate with a key.
 
     Args:

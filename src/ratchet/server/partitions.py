@@ -11,8 +11,8 @@ from ratchet.types import StoreError
 
 log = logging.getLogger("ratchet.server")
 
-EVERY_S = 900.0
-"""Seconds between two checks; the shortest period is four times as long."""
+CHECK_INTERVAL_S = 900.0
+"""Seconds between checks; the shortest period is four times as long."""
 
 
 class PartitionKeeper(BackgroundLoop):
@@ -31,19 +31,19 @@ class PartitionKeeper(BackgroundLoop):
         self._period_s = period_s
 
     async def start(self) -> None:
-        """Make the partitions, then check again and again in the background."""
+        """Make the partitions, then keep checking in the background."""
         await self._ahead()
         await super().start()
 
     async def _run(self) -> None:
-        while not await self._pause(EVERY_S):
+        while not await self._pause(CHECK_INTERVAL_S):
             await self._ahead()
 
     async def _ahead(self) -> None:
         try:
             created = await asyncio.to_thread(self._store.partitions.ahead, self._period_s)
         except StoreError as error:
-            log.warning("Partitions of spans were not made, which is tried again: %s", error)
+            log.warning("Partitions of spans could not be made, and will be retried: %s", error)
         else:
             if created:
                 log.info("Made partitions of spans: %s.", ", ".join(created))

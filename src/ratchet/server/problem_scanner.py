@@ -1,4 +1,4 @@
-"""Looks through new traces for problems while a server runs."""
+"""Scans new traces for problems while a server runs."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from ratchet.types import LeaseLost, StoreError
 
 log = logging.getLogger("ratchet")
 
-EVERY_S = 60.0
-"""Seconds between two looks."""
+SCAN_INTERVAL_S = 60.0
+"""Seconds between scans."""
 
-PAUSE_S = 5.0
-"""Longest pause between two pages of traces."""
+MAX_PAGE_PAUSE_S = 5.0
+"""Longest pause between pages of traces, in seconds."""
 
 
 class _ServerStops(Exception):
-    """The server stops: the next look goes on here."""
+    """The server is stopping; the next scan continues here."""
 
 
 class ProblemScanner(BackgroundLoop):
-    """Looks through new traces every minute. Servers of one store take turns.
+    """Scans new traces every minute. Servers on the same store take turns.
 
     Args:
         store: The store.
@@ -37,25 +37,25 @@ class ProblemScanner(BackgroundLoop):
 
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
-        while not await self._pause(EVERY_S):
+        while not await self._pause(SCAN_INTERVAL_S):
             try:
                 await loop.run_in_executor(self._thread, self._look)
             except _ServerStops:
                 return
             except LeaseLost:
-                log.info("Another process looks for problems now.")
+                log.info("Another process is scanning for problems now.")
             except StoreError as error:
-                log.warning("Looking for problems failed, and is tried again: %s", error)
+                log.warning("Scanning for problems failed, and will be retried: %s", error)
             except Exception:
-                log.exception("Looking for problems failed, and is tried again")
+                log.exception("Scanning for problems failed, and will be retried")
 
     def _look(self) -> None:
         began = time.monotonic()
 
         def pause(_: int) -> None:
-            """Leave other work three quarters of the time; end soon when the server stops."""
+            """Leave three quarters of the time to other work; end soon when the server stops."""
             nonlocal began
-            until = time.monotonic() + min(3 * (time.monotonic() - began), PAUSE_S)
+            until = time.monotonic() + min(3 * (time.monotonic() - began), MAX_PAGE_PAUSE_S)
             while time.monotonic() < until and not self._closing.is_set():
                 time.sleep(0.05)
             if self._closing.is_set():

@@ -18,8 +18,8 @@ from ratchet.server.command_process import CommandProcess
 from ratchet.server.http_problems import HttpProblem
 from ratchet.types import RatchetError
 
-AT_ONCE = 2
-"""Processes at once; further requests wait."""
+MAX_PROCESSES = 2
+"""Maximum number of concurrent processes; further requests wait."""
 
 T = TypeVar("T")
 
@@ -35,7 +35,7 @@ class ProjectCommands:
     def __init__(self, folder: Path, environ: Mapping[str, str]) -> None:
         self._folder = folder
         self._environ = dict(environ)
-        self._free = asyncio.Semaphore(AT_ONCE)
+        self._free = asyncio.Semaphore(MAX_PROCESSES)
 
     async def run(self, arguments: Sequence[str], answers: type[T], *, seconds: float) -> T:
         """Run a command to its end; it is stopped when the caller is cancelled.

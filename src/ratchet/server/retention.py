@@ -17,24 +17,24 @@ from ratchet.store import Store
 from ratchet.store.partitions import period_s
 from ratchet.store.pruning import PruningStep
 from ratchet.types import StoreError
+from ratchet.types.cycle import DAY_S
 
 log = logging.getLogger("ratchet.server")
 
-DAY_S = 86_400.0
-EVERY_S = 3600.0
+SWEEP_INTERVAL_S = 3600.0
 """Seconds between the end of a sweep and the next."""
 
-FIRST_S = 60.0
+FIRST_SWEEP_S = 60.0
 """Seconds from start-up to the first sweep."""
 
-LONGEST_STEP_S = 0.05
-"""Target duration of a step in seconds; after a longer one the next is smaller."""
+MAX_STEP_S = 0.05
+"""Target duration of a step in seconds; a longer step makes the next one smaller."""
 
-SMALLEST, LARGEST = 100, 250
+MIN_STEP_ROWS, MAX_STEP_ROWS = 100, 250
 """Fewest and most rows of a step. Not fewer, since a step may be slow only because it waited for
 a lock."""
 
-PAUSES_S = (0.02, 0.2)
+STEP_PAUSES_S = (0.02, 0.2)
 """Shortest and longest pause between steps, in seconds."""
 
 Prune = Callable[[int, int], PruningStep]
@@ -96,7 +96,7 @@ class Pruner(BackgroundLoop):
         self._retention = retention
         self._metrics = metrics
         self._clock = clock
-        self._limit = SMALLEST
+        self._limit = MIN_STEP_ROWS
 
     async def sweep(self) -> dict[str, int]:
         """Delete every row that has expired.
@@ -120,13 +120,13 @@ class Pruner(BackgroundLoop):
                         self._metrics.pruned(noun, step.deleted)
                 # Other work has priority: it gets three quarters of the time.
                 if after is not None:
-                    await self._pause(min(max(PAUSES_S[0], 3 * took_s), PAUSES_S[1]))
+                    await self._pause(min(max(STEP_PAUSES_S[0], 3 * took_s), STEP_PAUSES_S[1]))
         return deleted
 
     async def _run(self) -> None:
-        pause_s = FIRST_S
+        pause_s = FIRST_SWEEP_S
         while not await self._pause(pause_s):
-            pause_s = EVERY_S
+            pause_s = SWEEP_INTERVAL_S
             try:
                 deleted = {noun: rows for noun, rows in (await self.sweep()).items() if rows}
                 if deleted:
@@ -182,8 +182,8 @@ def _shortest(*days: float | None) -> float | None:
 
 def next_limit(limit: int, took_s: float) -> int:
     """Rows of the next step, after a step of `limit` rows took `took_s` seconds."""
-    if took_s > LONGEST_STEP_S:
-        return max(SMALLEST, limit // 2)
-    if took_s < LONGEST_STEP_S / 4:
-        return min(LARGEST, limit * 2)
+    if took_s > MAX_STEP_S:
+        return max(MIN_STEP_ROWS, limit // 2)
+    if took_s < MAX_STEP_S / 4:
+        return min(MAX_STEP_ROWS, limit * 2)
     return limit

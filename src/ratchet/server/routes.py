@@ -15,30 +15,30 @@ from typing import Any, TypeVar, get_type_hints
 import msgspec
 
 from ratchet.server.agent_limits import Concerns
-from ratchet.types import Scope
+from ratchet.types import KeyScope
 
 Handler = Callable[..., Awaitable[Any]]
 Decorated = TypeVar("Decorated", bound=Handler)
 
-NO_SCOPES: frozenset[Scope] = frozenset()
-"""For routes that need no key."""
-READ: frozenset[Scope] = frozenset({"read", "develop"})
-RUNNER: frozenset[Scope] = frozenset({"runner"})
-READ_BY_RUNNERS: frozenset[Scope] = READ | RUNNER
+NO_SCOPES: frozenset[KeyScope] = frozenset()
+"""Scopes of routes that need no key."""
+READ: frozenset[KeyScope] = frozenset({"read", "develop"})
+RUNNER: frozenset[KeyScope] = frozenset({"runner"})
+READ_BY_RUNNERS: frozenset[KeyScope] = READ | RUNNER
 """For what a runner reads to run the rollouts that it claims."""
-DEVELOP: frozenset[Scope] = frozenset({"develop"})
-LIVE: frozenset[Scope] = READ | {"ingest"}
+DEVELOP: frozenset[KeyScope] = frozenset({"develop"})
+LIVE: frozenset[KeyScope] = READ | {"ingest"}
 """For what a live agent reads with the key that it sends spans with."""
-INGEST: frozenset[Scope] = frozenset({"ingest"})
-SEND_SPANS: frozenset[Scope] = INGEST | RUNNER
+INGEST: frozenset[KeyScope] = frozenset({"ingest"})
+SEND_SPANS: frozenset[KeyScope] = INGEST | RUNNER
 """A runner says in a span why its agent does not load."""
-GIVE_FEEDBACK: frozenset[Scope] = frozenset({"feedback", "ingest", "develop"})
-READ_ONLY: frozenset[Scope] = frozenset({"read"})
-ADMIN: frozenset[Scope] = frozenset({"admin"})
+GIVE_FEEDBACK: frozenset[KeyScope] = frozenset({"feedback", "ingest", "develop"})
+READ_ONLY: frozenset[KeyScope] = frozenset({"read"})
+ADMIN: frozenset[KeyScope] = frozenset({"admin"})
 
 
 class Response(msgspec.Struct, frozen=True):
-    """A response with a status or headers of its own."""
+    """A response with its own status or headers."""
 
     body: Any = None
     """Sent as JSON; nothing when it is None."""
@@ -66,8 +66,8 @@ class ApiRoute(msgspec.Struct, frozen=True, kw_only=True):
     method: str
     path: str
     """With names in braces, such as `/v1/rollouts/{id}`."""
-    scopes: frozenset[Scope]
-    """Any of them suffices; `admin` always does. Empty: no key is required."""
+    scopes: frozenset[KeyScope]
+    """Any of these scopes suffices; `admin` always does. If empty, no key is required."""
     handler: Handler
     name: str
     summary: str
@@ -88,7 +88,7 @@ class ApiRoute(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the handler may wait for long; it is cancelled when the client disconnects."""
     tag: str = ""
     agents: Concerns | None = None
-    """How the agents are found that a request concerns; None if it may concern any."""
+    """How to find the agents that a request concerns; None if it may concern any."""
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -107,7 +107,7 @@ class RouteGroup:
         self,
         method: str,
         path: str,
-        scopes: frozenset[Scope],
+        scopes: frozenset[KeyScope],
         *,
         audited: bool = False,
         waits: bool = False,
@@ -177,7 +177,7 @@ class RouteTable:
         by_path: dict[str, dict[str, ApiRoute]] = {}
         for route in routes:
             methods = by_path.setdefault(route.path, {})
-            assert route.method not in methods, f"{route.method} {route.path} is there twice"
+            assert route.method not in methods, f"{route.method} {route.path} is registered twice"
             methods[route.method] = route
         for path, methods in by_path.items():
             if "{" in path:

@@ -6,20 +6,21 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Sequence
 
-from ratchet.store.turns import EVERY
+from ratchet.store.turns import QUEUE_WILDCARD
 from ratchet.types import FleetRunner
 
 PRESENT_S = 90.0
-"""Time after its last claim that a runner counts as present. A claim waits for 60 s at most."""
+"""Seconds after its last claim for which a runner counts as present. A claim waits for at most 60
+s."""
 
 MAX_RUNNERS = 10_000
-"""Most runners to remember; those seen last stay."""
+"""Maximum number of runners to remember; those seen last stay."""
 
 
 def serves(runner: FleetRunner, queue: str) -> bool:
     """Whether a runner claims from a queue."""
     return any(
-        queue.startswith(name[:-1]) if name.endswith(EVERY) else queue == name
+        queue.startswith(name[:-1]) if name.endswith(QUEUE_WILDCARD) else queue == name
         for name in runner.queues
     )
 
@@ -47,7 +48,7 @@ class RunnerRegistry:
         self._seen.pop(name, None)
 
     def present(self, busy: Collection[str] = ()) -> Sequence[FleetRunner]:
-        """Runners that claimed lately, or that hold attempts; those seen last come first.
+        """Runners that claimed recently or hold attempts, most recently seen first.
 
         Args:
             busy: Names of those that hold attempts: with all slots taken, a runner claims nothing.

@@ -54,7 +54,7 @@ _log = logging.getLogger("ratchet")
 
 BACKLOG = 4096
 
-DRAIN_S = 10
+DRAIN_TIMEOUT_S = 10
 """Seconds that requests in flight may take to finish at shutdown."""
 
 
@@ -67,11 +67,11 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
     require_key: bool = False
     """Whether every request needs a key, even on loopback."""
     hosts: tuple[str, ...] = ()
-    """Accepted host names besides its own."""
+    """Additional accepted host names."""
     root_path: str = ""
-    """Path under which a proxy has the server, such as `/ratchet`; empty for none."""
+    """Path prefix under which a proxy serves the server, such as `/ratchet`; empty for none."""
     trusted_proxies: tuple[str, ...] = ()
-    """Addresses and networks of the proxies whose word for a client's address is taken."""
+    """Addresses and networks of proxies trusted to state the client's address."""
     cors: tuple[str, ...] = ()
     """Origins of web pages that may use the server."""
     limits: ServerLimits = ServerLimits()
@@ -79,18 +79,16 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
     redaction: RedactionRules = RedactionRules()
     upstreams: tuple[Upstream, ...] = standard_upstreams()
     model_hosts: tuple[str, ...] | None = ()
-    """Further hosts of models, which an agent calls by themselves; None where the upstreams answer
-    for all of them."""
+    """Additional model hosts that an agent calls directly; None if the upstreams answer for all."""
     adapters: str = ""
     """Folder of the project's trained adapters, for upstreams to load; empty for none."""
     tls_cert: str = ""
     """Path of a certificate; empty for plain HTTP."""
     tls_key: str = ""
     project: str = ""
-    """Folder of the project, for what changes its repository; empty for none."""
+    """Folder of the project, for routes that change its repository; empty for none."""
     oidc: OidcSettings | None = None
-    """Provider that people log in with, and then nobody comes in without a login or a key; None
-    for keys alone."""
+    """Login provider, with which every request needs a login or a key; None for keys only."""
     autopilot: tuple[str, ...] = ()
     """Command line of the autopilot that runs beside the server; empty for none."""
 
@@ -119,12 +117,12 @@ def make_app(store: Store, settings: ServeSettings, environ: Mapping[str, str]) 
         )
         raise ConfigError(
             f"{why}, and the store has no key.",
-            hint="Make one first: ratchet keys create NAME --scope admin",
+            hint="Create a key first: ratchet keys create NAME --scope admin",
         )
     if open_to_all and has_keys:
         _log.warning(
-            "The store has keys, but on %s requests need none: every client that reaches this"
-            " address has full access. Behind a proxy, set require_key = true under [server].",
+            "The store has keys, but requests to %s need none: every client that reaches this "
+            "address has full access. Behind a proxy, set require_key = true under [server].",
             settings.host,
         )
     hidden = settings.oidc.secret_env if settings.oidc else ""
@@ -277,7 +275,7 @@ class UvicornServer(uvicorn.Server):
             date_header=False,
             proxy_headers=False,
             timeout_keep_alive=75,
-            timeout_graceful_shutdown=DRAIN_S,
+            timeout_graceful_shutdown=DRAIN_TIMEOUT_S,
             backlog=BACKLOG,
             ssl_certfile=settings.tls_cert or None,
             ssl_keyfile=settings.tls_key or None,
@@ -318,7 +316,7 @@ class UvicornServer(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Handle signals by an orderly shutdown, without raising them again afterwards."""
+        """Handle signals by an orderly shutdown, without raising them again."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -344,7 +342,7 @@ def _listen(host: str, port: int) -> socket.socket:
         listening.close()
         raise ConfigError(
             f"The address {host}:{port} cannot be bound: {error.strerror or error}.",
-            hint="Choose another with --port or --host; --port 0 takes a free port.",
+            hint="Choose another with --port or --host; --port 0 picks a free port.",
         ) from None
     listening.setblocking(False)
     return listening

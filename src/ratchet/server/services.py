@@ -6,12 +6,13 @@ import asyncio
 import functools
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from ratchet._asgi import AsgiApp
 from ratchet.observe.redaction import Redactor
 from ratchet.server.access import Gatekeeper
 from ratchet.server.activity_log import ActivityLog
@@ -29,13 +30,12 @@ from ratchet.types import StoreError
 READERS = 8
 """Threads for reads and for rare writes."""
 
-CLOSE_S = 30.0
+CLOSE_TIMEOUT_S = 30.0
 """Seconds that one component may take to stop; after that the next is stopped."""
 
 log = logging.getLogger("ratchet.server")
 
 Result = TypeVar("Result")
-Raw = Callable[[Any, Any, Any], Awaitable[None]]
 
 
 class BackgroundService(Protocol):
@@ -45,7 +45,7 @@ class BackgroundService(Protocol):
         """Start."""
 
     async def close(self) -> None:
-        """Stop in order."""
+        """Stop cleanly."""
 
 
 class GatewayService(BackgroundService, Protocol):
@@ -88,7 +88,7 @@ class Services:
         spans: SpanWriter,
         redactor: Redactor,
         gateway: GatewayService,
-        otlp: Raw,
+        otlp: AsgiApp,
         pruner: Pruner,
         project: Path | None = None,
         commands: ProjectCommands | None = None,
@@ -113,7 +113,7 @@ class Services:
         """Set when shutdown begins: waiting requests return."""
         self.started_at = time.time()
         self.kept: dict[str, Any] = {}
-        """Answers that routes keep for some seconds, by route."""
+        """Answers that routes cache for some seconds, by route."""
         self._pinging: asyncio.Future[None] | None = None
         self._threads = ThreadPoolExecutor(READERS, thread_name_prefix="ratchet-store")
         self.activity_log = ActivityLog(store, self.in_thread)
@@ -145,7 +145,7 @@ class Services:
         self.store.close()
 
     async def ping(self, timeout_s: float) -> None:
-        """Check that the store responds; callers at the same time share one check.
+        """Check that the store responds; concurrent callers share one check.
 
         Raises:
             StoreError: It does not, or not in time.
@@ -167,11 +167,12 @@ class Services:
 
 
 async def _closed(service: BackgroundService) -> None:
-    """Close a component within a bounded time; what fails or hangs keeps none of the others."""
+    """Close a component within a bounded time; one that fails or hangs does not block the
+    others."""
     try:
-        async with asyncio.timeout(CLOSE_S):
+        async with asyncio.timeout(CLOSE_TIMEOUT_S):
             await service.close()
     except TimeoutError:
-        log.error("%s did not stop within %g s.", type(service).__name__, CLOSE_S)
+        log.error("%s did not stop within %g s.", type(service).__name__, CLOSE_TIMEOUT_S)
     except Exception:
-        log.exception("%s did not stop in order", type(service).__name__)
+        log.exception("%s did not stop cleanly", type(service).__name__)

@@ -1,29 +1,30 @@
-"""Sessions of the dashboard: a key in a cookie, and what keeps other sites from using it."""
+"""Sessions of the dashboard: a key in a cookie, protected from use by other sites."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
 
+from ratchet._asgi import Headers
 from ratchet.server.http_problems import HttpProblem
 
-SECURE, PLAIN = "__Host-ratchet", "ratchet_session"
+SECURE_COOKIE, PLAIN_COOKIE = "__Host-ratchet", "ratchet_session"
 """Name of the cookie over HTTPS; over plain HTTP, where browsers refuse the first."""
 
 PERSON = "login:"
 """Beginning of the name of a key that is a person's session at a provider."""
 
-LASTS_S = 30 * 86_400
+SESSION_LIFETIME_S = 30 * 86_400
 """Seconds after which a browser forgets the cookie."""
 
-MARK = b"x-ratchet-dashboard"
-"""A header that no other site's page can send without being asked first, and none is allowed."""
+OWN_PAGE_HEADER = b"x-ratchet-dashboard"
+"""A header that other sites' pages can send only after a CORS preflight, which is refused."""
 
 _SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 
 
-def cookie_key(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+def cookie_key(headers: Headers) -> bytes:
     """The key in a request's cookie; empty when there is none."""
     for name, value in headers:
         if name == b"cookie":
@@ -31,14 +32,14 @@ def cookie_key(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
                 cookies = SimpleCookie(value.decode("latin-1"))
             except CookieError:
                 continue
-            for wanted in (SECURE, PLAIN):
+            for wanted in (SECURE_COOKIE, PLAIN_COOKIE):
                 if wanted in cookies:
                     return cookies[wanted].value.encode("latin-1", "replace")
     return b""
 
 
-def check_own_page(method: str, headers: Iterable[tuple[bytes, bytes]]) -> None:
-    """Refuse a change that a page of another origin asks for in a person's name.
+def check_own_page(method: str, headers: Headers) -> None:
+    """Refuse a change that a page of another origin requests in a person's name.
 
     A browser adds the cookie to whatever a page sends here. So a request with a cookie that may
     change something must carry the header that only our page sends, and come from our own origin.
@@ -56,18 +57,18 @@ def check_own_page(method: str, headers: Iterable[tuple[bytes, bytes]]) -> None:
     origin = by_name.get(b"origin", b"").decode("latin-1").lower()
     hosts = {by_name.get(name, b"").decode("latin-1").lower() for name in _HOSTS} - {""}
     own = origin.partition("://")[2] in hosts
-    if MARK not in by_name or not own:
+    if OWN_PAGE_HEADER not in by_name or not own:
         raise HttpProblem(
             403,
-            "A change with the cookie of the dashboard must come from the dashboard's own page.",
+            "A change with the dashboard's cookie must come from the dashboard's own page.",
             hint="Programs send a key: 'Authorization: Bearer rk_…'.",
         )
 
 
-def set_cookie(scope: Mapping[str, Any], key: str, lasts_s: int = LASTS_S) -> str:
-    """Header that stores a key in the browser, or with an empty one deletes it."""
+def set_cookie(scope: Mapping[str, Any], key: str, lasts_s: int = SESSION_LIFETIME_S) -> str:
+    """Header that stores a key in the browser, or deletes it if the key is empty."""
     secure = _is_https(scope)
-    name = SECURE if secure else PLAIN
+    name = SECURE_COOKIE if secure else PLAIN_COOKIE
     parts = [f"{name}={key}", "Path=/", "HttpOnly", "SameSite=Lax"]
     parts.append(f"Max-Age={lasts_s if key else 0}")
     if secure:
@@ -79,6 +80,6 @@ _HOSTS = (b"host", b"x-forwarded-host")
 
 
 def _is_https(scope: Mapping[str, Any]) -> bool:
-    """Whether the browser speaks HTTPS, with this server or with a proxy before it."""
+    """Whether the browser uses HTTPS, with this server or with a proxy in front of it."""
     forwarded = dict(scope["headers"]).get(b"x-forwarded-proto", b"")
     return scope.get("scheme") == "https" or bytes(forwarded).strip().lower() == b"https"

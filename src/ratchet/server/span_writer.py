@@ -23,8 +23,8 @@ from ratchet.store.spans import ReceivedSpans
 from ratchet.types import RatchetError, SpanRecord, StoreError
 from ratchet.types.wording import counted
 
-BATCH = 2_000
-"""Most spans in one transaction, which bounds the time that pending spans wait."""
+SPANS_PER_TRANSACTION = 2_000
+"""Maximum number of spans in one transaction, which bounds the time that pending spans wait."""
 
 PATIENCE_S = 2.0
 """Seconds for which one transaction is retried while the store is locked or unavailable."""
@@ -32,13 +32,13 @@ PATIENCE_S = 2.0
 BACK_OFF_S = (0.1, 5.0)
 """Shortest and longest pause between attempts to store posted spans, in seconds."""
 
-ANSWER_S = 30.0
+WRITE_TIMEOUT_S = 30.0
 """Seconds that `write` waits; the spans may still be stored after that."""
 
-REFUSALS = 3
+MAX_REFUSALS = 3
 """Times that the store may refuse spans, while it accepts others, before they are dropped."""
 
-DRAIN_S = 10.0
+DRAIN_TIMEOUT_S = 10.0
 """Seconds for which `close` tries to store pending spans."""
 
 _log = logging.getLogger(__name__)
@@ -72,7 +72,7 @@ class _PendingSpans:
         """Done when the spans are stored, with the number that the store refused; fails when they
         are given up."""
         self.waits = waits
-        """Whether the caller awaits the outcome and retries by itself."""
+        """Whether the caller awaits the outcome and does its own retries."""
 
 
 class _Retry:
@@ -139,7 +139,7 @@ class SpanWriter:
         if task is None or thread is None:
             return
         if self._open:
-            await asyncio.wait(list(self._open), timeout=DRAIN_S)
+            await asyncio.wait(list(self._open), timeout=DRAIN_TIMEOUT_S)
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task
@@ -169,12 +169,13 @@ class SpanWriter:
             self._refused(len(records))
             raise HttpProblem(
                 429,
-                f"{counted(self._pending, 'span')} wait to be stored; the limit is {self._limit}.",
+                f"{counted(self._pending, 'span')} are waiting to be stored; the limit is "
+                f"{self._limit}.",
                 hint="Send them again later.",
                 headers={"retry-after": "1"},
             )
         ended = self._enqueue(records, waits=True)
-        _, missing = await asyncio.wait(ended, timeout=ANSWER_S)
+        _, missing = await asyncio.wait(ended, timeout=WRITE_TIMEOUT_S)
         if missing:
             raise HttpProblem(
                 503, "The store did not respond in time.", headers={"retry-after": "1"}
@@ -214,8 +215,12 @@ class SpanWriter:
     def _enqueue(self, records: Sequence[SpanRecord], *, waits: bool) -> list[asyncio.Future[int]]:
         loop = asyncio.get_running_loop()
         ended: list[asyncio.Future[int]] = []
-        for start in range(0, len(records), BATCH):
-            some = records[start : start + BATCH] if len(records) > BATCH else records
+        for start in range(0, len(records), SPANS_PER_TRANSACTION):
+            some = (
+                records[start : start + SPANS_PER_TRANSACTION]
+                if len(records) > SPANS_PER_TRANSACTION
+                else records
+            )
             future = loop.create_future()
             # Marks exceptions as retrieved, in case the caller is gone.
             future.add_done_callback(_read)
@@ -250,7 +255,7 @@ class SpanWriter:
     def _next(self) -> list[_PendingSpans]:
         parts = [self._fresh.popleft()]
         size = len(parts[0].records)
-        while self._fresh and size + len(self._fresh[0].records) <= BATCH:
+        while self._fresh and size + len(self._fresh[0].records) <= SPANS_PER_TRANSACTION:
             parts.append(self._fresh.popleft())
             size += len(parts[-1].records)
         return parts
@@ -324,7 +329,7 @@ class SpanWriter:
         if self._stored > again.stored_before:
             again.refusals += 1
             again.stored_before = self._stored
-        if again.refusals < REFUSALS:
+        if again.refusals < MAX_REFUSALS:
             self._retries.append(again)
         elif len(parts) > 1:  # the store works but refuses these: bisect
             half = len(parts) // 2

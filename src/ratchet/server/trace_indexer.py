@@ -14,14 +14,14 @@ from ratchet.types import StoreError
 
 log = logging.getLogger("ratchet.server")
 
-EVERY_S = 0.5
-"""Seconds between two looks at an index that is complete."""
+LOOK_INTERVAL_S = 0.5
+"""Seconds between checks of an index that is complete."""
 
-SHARE = 0.05
-"""Of the time, what indexing takes while spans arrive: they come first."""
+MAX_TIME_SHARE = 0.05
+"""Share of the time spent indexing while spans arrive, which come first."""
 
 AFTER_ERROR_S = 5.0
-"""Seconds until the store is tried again."""
+"""Seconds until the store is retried."""
 
 
 class TraceIndexer(BackgroundLoop):
@@ -46,7 +46,7 @@ class TraceIndexer(BackgroundLoop):
                     is_repriced = True
                 state = await asyncio.to_thread(self._store.trace_index.catch_up, price)
             except StoreError as error:
-                log.warning("Traces were not indexed, which is tried again: %s", error)
+                log.warning("Traces could not be indexed, and will be retried: %s", error)
                 wait_s = AFTER_ERROR_S
                 continue
             wait_s = pause_s(state, last, time.monotonic() - begun)
@@ -61,9 +61,9 @@ def pause_s(state: IndexState, last_mark: int | None, took_s: float) -> float:
         last_mark: Newest mark after the step before; None at the first.
         took_s: Seconds that this step took.
     """
-    spared_s = took_s * (1 / SHARE - 1)
+    spared_s = took_s * (1 / MAX_TIME_SHARE - 1)
     if state.complete_until is None:
         # What was indexed may change again at once: the traces under way.
-        return max(EVERY_S, spared_s)
+        return max(LOOK_INTERVAL_S, spared_s)
     is_busy = last_mark is not None and state.newest_mark > last_mark
     return spared_s if is_busy else 0.0

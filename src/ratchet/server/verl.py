@@ -37,12 +37,12 @@ from ratchet.types import AgentError, Candidate, InputError, Task
 from ratchet.types.wording import counted
 from ratchet.weights.sampler import GradedRollout
 
-RUN = "RATCHET_VERL_RUN"
-"""Environment variable with the name of verl's run; a new one makes all rollouts anew."""
+RUN_VARIABLE = "RATCHET_VERL_RUN"
+"""Environment variable with the name of verl's run; a new name repeats all rollouts."""
 
 
 class VerlRollouts(Trainer):
-    """Opens the sampler of an agent, whose model verl serves and trains.
+    """Opens the sampler of an agent whose model verl serves and trains.
 
     Args:
         agent: As `ratchet.Trainer.fit` takes it; its reward is what is learned.
@@ -103,7 +103,7 @@ class VerlRollouts(Trainer):
         self._served = _ServedByVerl(
             {f"verl-{number}": address for number, address in enumerate(addresses)}, model
         )
-        run = os.environ.get(RUN) or str(time.time())
+        run = os.environ.get(RUN_VARIABLE) or str(time.time())
         async with AsyncExitStack() as stack:
             work = await self._begin(stack, self._sampled, self._items, ["verl", run])
             lab = await stack.enter_async_context(self._lab(work, self._items, None))
@@ -134,7 +134,7 @@ class VerlRollouts(Trainer):
 
 
 class LabRollouts:
-    """Rollouts in a lab, each at one of the model's servers.
+    """Runs rollouts in a lab, each at one of the model's servers.
 
     Args:
         lab: The lab.
@@ -164,7 +164,7 @@ class LabRollouts:
         """
         if id not in self._tasks:
             raise InputError(
-                f"verl's data set names the task {id!r}, which the agent's tasks do not have.",
+                f"verl's data set names the task {id!r}, which is not among the agent's tasks.",
                 hint="Write the data set again: VerlRollouts.write_tasks(folder).",
             )
         return self._tasks[id]
@@ -172,7 +172,7 @@ class LabRollouts:
     async def rollouts(
         self, task: Task, repetitions: int, *, step: int, validate: bool
     ) -> list[GradedRollout]:
-        """Roll out a task with the weights of a step; those of each step are made anew.
+        """Roll out a task with the weights of a step, without reusing other steps' rollouts.
 
         Raises:
             AgentError: The tokens of no call were kept.
@@ -227,7 +227,7 @@ class _ServedByVerl:
         self.servers = servers
         """Address by name."""
         self.model = model
-        """The name that the servers know."""
+        """The model name that the servers know."""
         self.fingerprint = model
 
     @contextmanager

@@ -118,7 +118,7 @@ def _switch(store: Store, release: Release, decision: Decision, now: float) -> N
 
 
 def refresh_active(store: Store, release: Release) -> Release:
-    """Update a release at the gateway: it is over once another candidate is active, or none."""
+    """Update a release at the gateway: it ends once another candidate, or none, is active."""
     if release.state != "active":
         return release
     active = store.agents.active(release.agent)
@@ -136,7 +136,7 @@ def deactivate(store: Store, release: Release, now: float, reason: str = "") -> 
     """
     release = refresh_active(store, release)
     if release.state != "active":
-        raise Conflict(f"Release {release.id[:12]} is over already ({release.rollback}).")
+        raise Conflict(f"Release {release.id[:12]} has already ended ({release.rollback}).")
     told = f"Rollback of release {release.id[:12]}. {reason}".strip()
     store.agents.activate(
         Activation(agent=release.agent, candidate_id=release.base, activated_at=now, reason=told)
@@ -165,7 +165,7 @@ def _text(
     parts = [
         f"# {headline(changed, code(decision.metric), decision)}",
         f"This release is active at the gateway: calls below {code(f'/gateway/{release.agent}/')}"
-        " get what is shown below instead of the agent's own. The source is unchanged.",
+        " get what is shown below instead of the agent's own prompts. The source is unchanged.",
         "## What changes",
     ]
     for name in names:
@@ -196,7 +196,7 @@ def _text(
         "This recomputes every number above from the paired scores:",
         fence(f"ratchet verify {shlex.quote(release.evidence)}", "sh"),
         "## Undo it",
-        "Within seconds, the agent's calls are again as before:",
+        "To undo it, within seconds:",
         fence(f"ratchet rollback {release.id[:12]}", "sh"),
     ]
     if notes:

@@ -20,7 +20,7 @@ def carried(
     changes: Sequence[SlotChange],
     direction: Literal["forward", "back"],
 ) -> dict[str, Blob]:
-    """The files of a commit with the change of a release made there, or taken back.
+    """The files of a commit with a release's change applied or reverted.
 
     Only the resources' own spans change. They must be as the release left them, to take it back,
     or as they were before it, to make it.
@@ -49,8 +49,8 @@ def carried(
         if place is None or not same_value(value, present.value) or place[1].problem:
             if direction == "forward":
                 raise ShipError(
-                    f"{what} is another one in {onto[:12]}; the proof is of the old source.",
-                    hint="Update your work tree, then measure again with `ratchet improve`.",
+                    f"{what} differs in {onto[:12]}; the proof is for the old source.",
+                    hint="Update your work tree, then prove it again with `ratchet improve`.",
                 )
             raise ShipError(
                 f"{what} changed since release {release.id[:12]}, so it is not rolled back.",

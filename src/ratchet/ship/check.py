@@ -28,7 +28,7 @@ _KEEP_BYTES = 32_768
 """Bytes of output retained, half of them from the head."""
 _PROCESSES = 2048
 _MEMORY_SHARE, _SCRATCH_SHARE = 0.75, 0.25
-"""Share of the machine's memory that tests may use, and that of their scratch folder."""
+"""Shares of the machine's memory for the tests and for their scratch folder."""
 
 
 @dataclass(frozen=True)
@@ -50,11 +50,11 @@ class TestCommand:
     sandbox: bool = True
     """False runs them without a sandbox."""
     hide: tuple[Path, ...] = ()
-    """Files and folders that they must not read. Those in the repository are removed from the work
-    tree, too. Files named like secrets are always hidden.
+    """Files and folders that the tests must not read. Those in the repository are also removed
+    from the work tree. Files named like secrets are always hidden.
     """
     read: tuple[Path, ...] = ()
-    """Files and folders that they may read, including files named like secrets if listed here."""
+    """Files and folders that the tests may read; this can include files named like secrets."""
     python: Interpreter | None = None
     """What `{python}` stands for; None for this interpreter."""
 
@@ -80,7 +80,7 @@ class TestReport:
     contained: str = ""
     """How the command was sandboxed, as in "in a sandbox without network"."""
     advice: str = ""
-    """A sentence on what may help, other than fixing the tests; empty when nothing is known."""
+    """A sentence on what may help besides fixing the tests; empty if nothing is known."""
 
     def sentence(self) -> str:
         """The result in one sentence."""
@@ -99,7 +99,7 @@ class TestReport:
         """What to do when the tests fail without the patch as well; None when they pass."""
         if self.base in (None, "passed"):
             return None
-        return f"They fail without the change too: fix them first. {self.advice}".strip()
+        return f"The tests fail even without the change: fix them first. {self.advice}".strip()
 
     def tail(self) -> str:
         """The last lines of the output, with long lines cut."""
@@ -186,7 +186,7 @@ def _run_on(repository: Repository, commit: str, tests: TestCommand, level: Leve
 
 
 def _take_out(tree: Path, root: Path, tests: TestCommand) -> list[str]:
-    """Remove from a work tree what the tests must not read.
+    """Remove what the tests must not read from a work tree.
 
     Returns:
         Removed paths relative to the tree. Hiding them is not enough: Landlock allows no new
@@ -219,9 +219,9 @@ def _take_out(tree: Path, root: Path, tests: TestCommand) -> list[str]:
 
 
 _NO_SOCKETS = (
-    "The sandbox of this machine may have refused them a socket: one with bubblewrap (package"
-    " `bubblewrap`) has a loopback network of its own; `network = true` under [ship] gives them"
-    " yours."
+    "This machine's sandbox may have refused the tests a socket. A sandbox with bubblewrap "
+    "(package `bubblewrap`) has its own loopback network; `network = true` under [ship] lets the "
+    "tests use yours."
 )
 
 
@@ -232,8 +232,8 @@ def _advice(output: str, hidden: list[str], tests: TestCommand, level: Level) ->
         names = ", ".join(f"`{path}`" for path in missed)
         listed = ", ".join(f'"{path}"' for path in missed)
         return (
-            f"They name {names}, which code in the sandbox must not read: it could learn the"
-            f" expected answers or a secret. If your tests need it, set show = [{listed}] under"
+            f"The output names {names}, which code in the sandbox must not read: it could learn "
+            f"the expected answers or a secret. If your tests need it, set show = [{listed}] under"
             " [ship]."
         )
     # The output looks as if the tests were denied a socket.

@@ -40,7 +40,7 @@ FoundSlot: TypeAlias = tuple[
 
 @dataclass(frozen=True)
 class SlotChange:
-    """One slot that a release commit rewrote."""
+    """A slot that a release commit rewrote."""
 
     target: PatchTarget
     key: str
@@ -121,14 +121,15 @@ def is_release_of(
 
 
 def _same_ends_aside(actual: Any, expected: Any) -> bool:
-    """Whether values are equal; of texts, the program may strip white space at the ends."""
+    """Whether values are equal, ignoring white space at the ends of texts, which may be
+    stripped."""
     if isinstance(actual, str) and isinstance(expected, str):
         return actual.strip() == expected.strip()
     return same_value(actual, expected)
 
 
 def _is_text_of(change: SlotChange, baseline: Candidate, candidate: Candidate) -> bool:
-    """Whether a change of a literal is what the patch of a prompt makes."""
+    """Whether a literal's change is one that a prompt's patch makes."""
     name = change.target.name
     old, new = baseline.resources.get(name), candidate.resources.get(name)
     source, slot = change.base[0], change.commit[1]
@@ -247,7 +248,7 @@ def _resource_trailers(targets: Sequence[PatchTarget]) -> list[str]:
 
 
 def _named_fields(target: PatchTarget) -> dict[str, str | None]:
-    """Fields of a target, without those of the other way to find a resource."""
+    """Fields of a target, without those of the other ways to find a resource."""
     return {name: value for name, value in asdict(target).items() if value != ""}
 
 

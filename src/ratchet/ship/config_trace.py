@@ -1,4 +1,4 @@
-"""Traces an expression to the file, and the keys in it, that a program reads its value from.
+"""Traces an expression to the file and keys that a program reads its value from.
 
 Nothing is run. What is followed: paths made of constants and `__file__`, `open` and `read_text`,
 the loaders of YAML, JSON and TOML, subscripts, and names and functions that give one of these.
@@ -40,7 +40,7 @@ class ReadValue:
     """`yaml`, `json` or `toml`; empty for the file's text."""
     keys: tuple[Key, ...] = ()
     stripped: bool = False
-    """Whether the program strips white space at an end of it."""
+    """Whether the program strips white space at the value's ends."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class _Paths:
     options: tuple[Path, ...]
 
     def file(self) -> Path | None:
-        """The one file among the options."""
+        """The only file among the options."""
         try:
             files = {path.resolve() for path in self.options if path.is_file()}
         except OSError:
@@ -85,7 +85,7 @@ class _Tracer:
         self.bases = [folder for folder in folders if folder.is_relative_to(root)]
 
     def value(self, node: ast.expr, scopes: Sequence[_Scope]) -> ReadValue | None:
-        """What a file's text, its data, or a part of these is read from."""
+        """The source of a file's text, its data, or a part of them."""
         self.steps += 1
         if self.steps > _MAX_STEPS:
             return None
@@ -216,7 +216,7 @@ class _Tracer:
     def _step(
         self, node: ast.expr, scopes: Sequence[_Scope]
     ) -> tuple[ast.expr, Sequence[_Scope]] | None:
-        """What a name is assigned, or a function without arguments returns."""
+        """The value assigned to a name, or returned by a function without arguments."""
         if isinstance(node, ast.Name):
             for number, scope in enumerate(scopes):
                 values = [value for name, value in _assigned(scope) if name == node.id]
@@ -248,7 +248,7 @@ def _statements(scope: _Scope) -> Iterator[ast.stmt]:
 
 
 def _assigned(scope: _Scope) -> Iterator[tuple[str, ast.expr | None]]:
-    """Names that a body binds, with the value where it is a plain assignment."""
+    """Names that a body binds, with the value if it is a plain assignment."""
     for statement in _statements(scope):
         match statement:
             case ast.Assign(targets=[ast.Name(id=name)], value=value):

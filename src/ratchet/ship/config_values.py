@@ -1,4 +1,4 @@
-"""Values in YAML, TOML and JSON files: found by the keys that lead to them, and replaced."""
+"""Finds values in YAML, TOML and JSON files by their keys, and replaces them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ratchet.ship.edit import PatchTarget, SourceEdit
-from ratchet.ship.source_file import Span
+from ratchet.ship.source_file import TextRange
 from ratchet.source.literals.data_values import (
     Key,
     parse,
@@ -36,7 +36,7 @@ class ConfigSource:
         """The file's own line ending."""
         return "\r\n" if b"\r\n" in self.data else "\n"
 
-    def text(self, span: Span) -> str:
+    def text(self, span: TextRange) -> str:
         """The text of a byte span."""
         return self.data[span[0] : span[1]].decode()
 
@@ -46,7 +46,7 @@ class ConfigSlot:
     """A value in a file."""
 
     key: str
-    span: Span
+    span: TextRange
     line: int
     """1-based."""
     value: Any
@@ -54,7 +54,7 @@ class ConfigSlot:
 
 
 def find_value(source: ConfigSource, keys: Sequence[Key], key: str) -> ConfigSlot | None:
-    """The place of a number, a boolean or a string; None when it has none of its own.
+    """The place of a number, a boolean or a string; None if it has no place of its own.
 
     Args:
         source: The file.
@@ -75,7 +75,7 @@ def find_value(source: ConfigSource, keys: Sequence[Key], key: str) -> ConfigSlo
 def value_edit(
     source: ConfigSource, target: PatchTarget, slot: ConfigSlot, before: Any, after: Any
 ) -> SourceEdit:
-    """The edit that gives a value of a file.
+    """The edit of a value in a file.
 
     Raises:
         ShipError: There is none that reads back.
@@ -103,12 +103,12 @@ def value_edit(
 
 
 def keys_of(target: PatchTarget) -> tuple[Key, ...]:
-    """The keys that lead to a target's value."""
+    """The keys of a target's value."""
     return tuple(json.loads(target.keys))
 
 
 def verify_config(source: ConfigSource, data: bytes, edits: Sequence[SourceEdit]) -> None:
-    """Check that a file holds the new values, and the same others as before."""
+    """Check that a file holds the new values, and that others are unchanged."""
     expected = parse(source.data.decode(), source.format)
     for edit in edits:
         expected = with_value(expected, keys_of(edit.target), edit.reads)

@@ -10,7 +10,7 @@ from typing import Any
 
 from ratchet.bind.function_text import dedented, indented
 from ratchet.ship.literal import first_piece, rewrap, write_text, write_value
-from ratchet.ship.source_file import SourceFile, Span, read_source
+from ratchet.ship.source_file import SourceFile, TextRange, read_source
 from ratchet.ship.source_slots import (
     FunctionNode,
     SourceSlot,
@@ -44,9 +44,9 @@ class PatchTarget:
     format: str = ""
     """Set for a value that is read from a file: `yaml`, `json` or `toml`."""
     keys: str = ""
-    """What leads to that value, as a list in JSON."""
+    """The value's keys, as a JSON list."""
     slot: str = ""
-    """The parameter that it is; `text` for a prompt."""
+    """The parameter's name; `text` for a prompt."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class SourceEdit:
     target: PatchTarget
     key: str
     """The parameter or field; `text` for a prompt, `source` for a function."""
-    span: Span
+    span: TextRange
     """Byte offsets in the old file, end excluded."""
     line: int
     """1-based line of the span's start in the old file."""
@@ -91,7 +91,7 @@ def values_of(resource: Resource) -> dict[str, Any]:
 
 
 def changed_since(what: str, present: Any) -> ShipError:
-    """The error that the source is not what was measured.
+    """The error that the source differs from what was measured.
 
     Args:
         what: The place.
@@ -99,8 +99,8 @@ def changed_since(what: str, present: Any) -> ShipError:
     """
     says = "" if present is None else f" (it is {present!r} now)"
     return ShipError(
-        f"{what} changed since the baseline was measured{says}; the proof is of the old source.",
-        hint="Measure again with `ratchet improve`, or take the change back.",
+        f"{what} changed since the baseline was measured{says}; the proof is for the old source.",
+        hint="Measure again with `ratchet improve`, or revert the change.",
     )
 
 
@@ -155,11 +155,11 @@ def write_edit(
     raise refusal
 
 
-def _text_ways(source: SourceFile, slot: SourceSlot, text: str) -> list[tuple[Span, str]]:
+def _text_ways(source: SourceFile, slot: SourceSlot, text: str) -> list[tuple[TextRange, str]]:
     """Ways to write a prompt: inside its dedent or strip call, or replacing all of it."""
     assert isinstance(slot.node, ast.expr)
     inner, wrappers = unwrap(source, slot.node)
-    ways: list[tuple[Span, str]] = []
+    ways: list[tuple[TextRange, str]] = []
     if isinstance(inner, ast.Constant) and isinstance(inner.value, str):
         literal_text: str | None = text
         if wrappers:
@@ -183,7 +183,7 @@ def _text_ways(source: SourceFile, slot: SourceSlot, text: str) -> list[tuple[Sp
     return [(span, code.replace("\n", source.newline)) for span, code in ways]
 
 
-def _sum_way(source: SourceFile, node: ast.BinOp, text: str) -> tuple[Span, str] | None:
+def _sum_way(source: SourceFile, node: ast.BinOp, text: str) -> tuple[TextRange, str] | None:
     """A sum of strings in which the unchanged operands stay."""
     file_text = source.data.decode()
     file = read_file(file_text, source.path)
@@ -205,7 +205,7 @@ def _lines(text: str) -> str:
 
 
 def verify(source: SourceFile, data: bytes, edits: list[SourceEdit]) -> None:
-    """Check that the new file parses, holds the new values, and differs nowhere else."""
+    """Check that the new file parses, holds the new values, and is otherwise unchanged."""
     result = read_source(data, source.path)
     masked_old: set[int] = set()
     masked_new: set[int] = set()
@@ -257,7 +257,7 @@ def function_text(source: SourceFile, slot: SourceSlot) -> str:
 
 def function_edits(
     source: SourceFile, slot: SourceSlot, baseline: str, candidate: str
-) -> list[tuple[Span, str]]:
+) -> list[tuple[TextRange, str]]:
     """Ways to write the candidate into the file, the smallest edit first.
 
     Args:
@@ -273,7 +273,7 @@ def function_edits(
     start = source.starts[slot.node.lineno - 1]
     indent = source.data[start : slot.span[0]].decode()
     new = candidate.replace("\r\n", "\n").strip("\n").split("\n")
-    ways: list[tuple[Span, str]] = []
+    ways: list[tuple[TextRange, str]] = []
     if matched := _matching(source, slot, baseline):
         span, old = matched
         ways.append((span, _by_lines(old, baseline.strip("\n").split("\n"), new, indent)))
@@ -285,7 +285,9 @@ def _normal(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def _matching(source: SourceFile, slot: SourceSlot, baseline: str) -> tuple[Span, list[str]] | None:
+def _matching(
+    source: SourceFile, slot: SourceSlot, baseline: str
+) -> tuple[TextRange, list[str]] | None:
     """The file's lines that match the baseline's lines one by one, and their span."""
     expected = baseline.strip("\n").split("\n")
     first = slot.node.lineno

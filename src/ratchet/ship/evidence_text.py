@@ -1,4 +1,4 @@
-"""What a pull request shows of an evidence file: tasks that failed before, and the e-value's path.
+"""Parts of an evidence file for a pull request: tasks that failed before, and the e-value's path.
 
 Tasks and rollouts are named, never quoted: a pull request has more readers than a store.
 """
@@ -40,13 +40,13 @@ def read_evidence(path: Path) -> dict[str, Any]:
 
 
 class ImprovedTask(NamedTuple):
-    """A task that the baseline did worse; the ids are Markdown, links where there is a server."""
+    """A task with a lower baseline score; ids are Markdown, and links if there is a server."""
 
     task: str
     before: str
     after: str
     rollouts: tuple[str, str]
-    """Before and after; the first run of each, when there were several."""
+    """Rollouts before and after; the first of each, if there were several."""
     trace: str
     """The live trace that the task was captured from; empty for other tasks."""
 

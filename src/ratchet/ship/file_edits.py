@@ -33,14 +33,15 @@ def file_edit(declaration: Declaration, old: Resource, new: Resource, root: Path
     file = Path(declaration.file).resolve()
     if not file.is_relative_to(root):
         raise ShipError(
-            f"Prompt {name!r} stands in {file}, outside the repository {root}.",
+            f"Prompt {name!r} is in {file}, outside the repository {root}.",
             hint="Only files of the repository are patched.",
         )
     if not isinstance(old, PromptTemplate) or not isinstance(new, PromptTemplate):
-        raise ShipError(f"Resource {name!r} is not a prompt; files of prompts hold nothing else.")
+        raise ShipError(f"Resource {name!r} is not a prompt; prompt files hold only prompts.")
     if old.engine != new.engine:
         raise ShipError(
-            f"The candidate writes prompt {name!r} for {new.engine}, the source says {old.engine}."
+            f"The candidate writes prompt {name!r} for {new.engine}, but the source uses "
+            f"{old.engine}."
         )
     path = file.relative_to(root).as_posix()
     if declaration.keys:

@@ -1,4 +1,4 @@
-"""A change in one line: what it brings, or what it saves at the same quality."""
+"""A change in one line: its gain, or its saving at the same quality."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ratchet.types.interval_text import interval_ends
 
 
 def headline(names: str, metric: str, decision: Decision) -> str:
-    """What is changed, and what that was proved to bring.
+    """What is changed, and the proved gain.
 
     Args:
         names: The changed resources, as they are shown.
@@ -23,7 +23,7 @@ def headline(names: str, metric: str, decision: Decision) -> str:
 
 
 def change_label(name: str, baseline: Candidate, candidate: Candidate) -> str:
-    """A changed resource by its name; of a model also which took the place of which."""
+    """A changed resource by name; for a model, also the old and new model."""
     old, new = baseline.resources.get(name), candidate.resources.get(name)
     if isinstance(old, Model) and isinstance(new, Model) and old.model != new.model:
         return f"{name} ({old.model} → {new.model})"
@@ -31,7 +31,7 @@ def change_label(name: str, baseline: Candidate, candidate: Candidate) -> str:
 
 
 def saved(decision: Decision) -> str:
-    """Quality, cost and latency beside the baseline's: "same quality (…), 62 % cheaper".
+    """Quality, cost and latency against the baseline: "same quality (…), 62 % cheaper".
 
     Args:
         decision: Of an experiment with a margin, which it proved.
@@ -52,7 +52,7 @@ def saved(decision: Decision) -> str:
 
 
 def _ratio(guardrail: GuardrailResult | None) -> float | None:
-    """The candidate's mean relative to the baseline's, where both are known and not zero."""
+    """The candidate's mean relative to the baseline's, if both are known and not zero."""
     if guardrail is None or not guardrail.baseline or not guardrail.candidate:
         return None
     return guardrail.candidate / guardrail.baseline

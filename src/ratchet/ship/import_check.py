@@ -1,4 +1,4 @@
-"""Imports the patched agent, where its values come through the program, and compares them.
+"""Imports the patched agent, if the program computes its values, and compares them.
 
 An edit of a literal in the declaring call is proved by reading the source. What stands elsewhere
 passes through the program before it is declared, which may strip, convert or cache it.
@@ -69,15 +69,15 @@ def check_declared(
         if f"ratchet:{digest(resources)}" in probe_run.output.split():
             return ""
         raise ShipError(
-            f"With this change, {module} does not declare {names} as the candidate has it: the"
-            " program changes what it reads. No branch was made.",
+            f"With this change, {module} does not declare {names} with the candidate's values: "
+            "the program changes what it reads. No branch was made.",
             hint="Declare it with a literal, or write the new values by hand.",
         )
     why = _last_line(probe_run.output) or probe_run.sentence()
     if run_once(repository, base, command).outcome != "passed":
         return (
-            f"Whether {module} declares {names} as the candidate has it was not checked: importing"
-            f" it fails without the change too ({why})."
+            f"Whether {module} declares {names} with the candidate's values was not checked: "
+            f"importing it fails even without the change ({why})."
         )
     raise ShipError(
         f"With this change, {module} cannot be imported: {why}. No branch was made.",

@@ -111,7 +111,7 @@ def rewrap(text: str, old: str, evaluate: Any) -> str | None:
 
 
 def _margin(lines: list[str]) -> str:
-    """The indentation that all lines have."""
+    """The common indentation of all lines."""
     filled = [line for line in lines if line.strip()] or [""]
     first = textwrap.dedent("\n".join(filled)).split("\n")[0]
     return filled[0][: len(filled[0]) - len(first)]

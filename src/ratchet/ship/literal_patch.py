@@ -1,4 +1,4 @@
-"""Patches of prompts that are known by their text: the one literal that is the baseline's prompt.
+"""Patches prompts that are known by their text, in the only literal with the baseline's prompt.
 
 Such a literal has no name. Release commits record a fingerprint of it before and after the edit, by
 which it is found again in any commit.
@@ -15,7 +15,7 @@ import msgspec
 
 from ratchet.ship.edit import PatchTarget, SourceEdit
 from ratchet.ship.literal_search import result_of, search_tracked, text_of, verbatim
-from ratchet.ship.source_file import Span
+from ratchet.ship.source_file import TextRange
 from ratchet.source.literals.literal import Inexpressible, Literal
 from ratchet.source.literals.matching import TemplateText
 from ratchet.source.literals.search import Fit, LiteralFile, byte_span, fits_in, read_file
@@ -46,7 +46,7 @@ class TextSource:
         """The file's own line ending."""
         return "\r\n" if b"\r\n" in self.data else "\n"
 
-    def text(self, span: Span) -> str:
+    def text(self, span: TextRange) -> str:
         """The text of a byte span."""
         return self.data[span[0] : span[1]].decode()
 
@@ -56,7 +56,7 @@ class TextSlot:
     """A literal in a file."""
 
     literal: Literal
-    span: Span
+    span: TextRange
     line: int
     value: str
     """Its fingerprint."""
@@ -86,10 +86,10 @@ class TextPrompt:
     new: TemplateText
     """Of the candidate."""
     refusal: str
-    """How a message begins that it cannot be patched."""
+    """Beginning of the message that it cannot be patched."""
     file: str | None = None
     """Relative to the root; confines the search."""
-    expression: tuple[str, Span] | None = None
+    expression: tuple[str, TextRange] | None = None
     """File and bytes of the expression that declares the prompt; None when nothing declares it."""
     kept: bool = False
     """Whether the program is known to keep white space at both ends."""
@@ -98,7 +98,7 @@ class TextPrompt:
 def undeclared_prompt(
     declaration: Declaration, old: PromptTemplate, new: PromptTemplate, root: Path
 ) -> TextPrompt:
-    """A prompt of an agent that declares none; its literal gives what the template gives.
+    """A prompt of an agent that declares none; its literal renders as the template does.
 
     Args:
         declaration: The prompt; its file, if it has one, confines the search.
@@ -127,7 +127,7 @@ def declared_prompt(
     old: PromptTemplate,
     new: PromptTemplate,
     *,
-    expression: tuple[str, Span],
+    expression: tuple[str, TextRange],
     refusal: str,
     file: str | None = None,
     keeps_ends: bool = False,
@@ -139,7 +139,7 @@ def declared_prompt(
 def literal_edit(
     prompt: TextPrompt, old: PromptTemplate, new: PromptTemplate, root: Path
 ) -> SourceEdit:
-    """The edit of the one literal that is a prompt.
+    """The edit of the only literal that is a prompt.
 
     Args:
         prompt: The prompt.
@@ -223,7 +223,7 @@ def _check_ends(literal: str, old: str, new: str, *, keeps_ends: bool) -> None:
             continue
         if cut(literal) != cut(old) or not (keeps_ends or cut(old)):
             raise Inexpressible(
-                f"it has other white space at its {end}, and the program may strip that"
+                f"its white space at the {end} differs, and the program may strip it"
             )
 
 
@@ -236,7 +236,7 @@ def _trail(text: str) -> str:
 
 
 def _only(prompt: TextPrompt, root: Path) -> Fit:
-    """The one literal that is the baseline's prompt."""
+    """The only literal that is the baseline's prompt."""
     if prompt.expression:
         path, span = prompt.expression
         inside = [
@@ -264,7 +264,7 @@ def _only(prompt: TextPrompt, root: Path) -> Fit:
     )
 
 
-def _contains(outer: Span, inner: Span) -> bool:
+def _contains(outer: TextRange, inner: TextRange) -> bool:
     return outer[0] <= inner[0] and inner[1] <= outer[1]
 
 
@@ -298,14 +298,14 @@ def literal_at(source: TextSource, value: str) -> TextSlot | None:
 
 
 def verify_literals(source: TextSource, data: bytes, edits: Sequence[SourceEdit]) -> None:
-    """Check that a file holds the new literals, and the same others as before."""
+    """Check that a file holds the new literals, and that others are unchanged."""
     result = read_text_source(data, source.path)
     if (
         source.file.language.read(source.file.text)[1]
         != result.file.language.read(result.file.text)[1]
     ):
         raise ShipError(f"{source.path}: the edited file would not parse.")
-    spans: list[tuple[Span, Span]] = []
+    spans: list[tuple[TextRange, TextRange]] = []
     shift = 0
     for edit in sorted(edits, key=lambda edit: edit.span):
         start = edit.span[0] + shift
@@ -331,8 +331,8 @@ def verify_literals(source: TextSource, data: bytes, edits: Sequence[SourceEdit]
         raise ShipError(f"{source.path}: the edit would change more than the prompt.")
 
 
-def _others(source: TextSource, spans: Sequence[Span]) -> list[str]:
-    """The literals outside of byte spans."""
+def _others(source: TextSource, spans: Sequence[TextRange]) -> list[str]:
+    """The literals outside byte spans."""
     texts = []
     for literal in source.file.literals:
         start, end = byte_span(source.file.text, literal.span)
@@ -348,7 +348,7 @@ def holds_edit(
     old: PromptTemplate,
     new: PromptTemplate,
 ) -> bool:
-    """Whether a literal is what the edit of another commit's literal gives.
+    """Whether a literal is the result of editing another commit's literal.
 
     Args:
         base: The file before the edit.
@@ -365,7 +365,7 @@ def holds_edit(
 
 
 def _is_part(before: Literal, after: Literal, old: str, new: str) -> bool:
-    """Whether two literals are the one part in which two texts differ."""
+    """Whether two literals are the only part in which two texts differ."""
     return (
         not (before.slots or after.slots)
         and old.count(before.value) == 1
@@ -376,7 +376,7 @@ def _is_part(before: Literal, after: Literal, old: str, new: str) -> bool:
 def _readings(
     old: PromptTemplate, new: PromptTemplate
 ) -> Iterator[tuple[TemplateText, TemplateText]]:
-    """The templates as an undeclared and as a declared prompt stands in the source."""
+    """The templates as written in the source, for an undeclared and for a declared prompt."""
     try:
         before = text_of(old)
         yield before, text_of(new, before.slots)
@@ -388,7 +388,7 @@ def _readings(
 def _gives(
     base: TextSource, slot: TextSlot, new_slot: TextSlot, before: TemplateText, after: TemplateText
 ) -> bool:
-    """Whether the edit of a literal from one text to another gives a second literal."""
+    """Whether editing a literal from one text to another results in a second literal."""
     fits = [fit.match for fit in fits_in(base.file, before)]
     fit = next((fit for fit in fits if fit.literal.span == slot.literal.span), None)
     if fit is None:

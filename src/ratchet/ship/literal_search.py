@@ -1,4 +1,4 @@
-"""Finds where the source holds a prompt that is known by its text alone."""
+"""Finds a prompt in the source by its text."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class LiteralPlace(msgspec.Struct, frozen=True):
     span: tuple[int, int]
     """In bytes, with the quotes, end excluded."""
     slots: dict[str, str]
-    """How each slot is written there: `{"date": "${today}"}`. Text that never varied and comes from
-    an expression is named by itself."""
+    """How each slot is written there: `{"date": "${today}"}`. Constant text that comes from an
+    expression stands for itself."""
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}"
@@ -38,20 +38,20 @@ class LiteralSearch(msgspec.Struct, frozen=True):
     """Result of `find_literal`."""
 
     places: tuple[LiteralPlace, ...]
-    """The literals that fit."""
+    """The matching literals."""
     copies: tuple[LiteralPlace, ...]
-    """Literals of tests that fit. They are not patched, and do not prevent a patch."""
+    """Matching literals in tests. They are not patched, and do not prevent a patch."""
     nearest: str
-    """The most similar place with its first difference, where no literal fits; or empty."""
+    """The most similar place with its first difference, if no literal matches; otherwise empty."""
     template: PromptTemplate | None = None
     """Where exactly one literal fits: the prompt with a slot for each of its expressions, also for
     those that never varied."""
     generated: tuple[LiteralPlace, ...] = ()
-    """Literals of generated files that fit. They are not patched either."""
+    """Matching literals in generated files. They are not patched either."""
 
     @property
     def patchable(self) -> bool:
-        """Whether exactly one literal fits, so that a release can be a patch of it."""
+        """Whether exactly one literal matches, so that a release can patch it."""
         return len(self.places) == 1
 
     def sentence(self, what: str = "the prompt") -> str:
@@ -63,10 +63,10 @@ class LiteralSearch(msgspec.Struct, frozen=True):
         capital = what[:1].upper() + what[1:]
         if self.patchable:
             place = self.places[0]
-            return f"{capital} stands in {place}, in {_article(place.language)}."
+            return f"{capital} is in {place}, in {_article(place.language)}."
         if self.places:
             listed = ", ".join(map(str, self.places))
-            return f"{capital} stands in {len(self.places)} places of the source: {listed}."
+            return f"{capital} is in {len(self.places)} places of the source: {listed}."
         for place_kind, places in (
             ("tests", self.copies),
             ("generated files", self.generated),
@@ -101,7 +101,7 @@ def find_literal(root: Path, template: PromptTemplate) -> LiteralSearch:
 
 
 def result_of(matches: Found, text: TemplateText) -> LiteralSearch:
-    """What a search for a text found, for a person."""
+    """The result of a search for a text, for a person."""
     return LiteralSearch(
         tuple(_place(fit, text) for fit in matches.fits),
         tuple(_place(fit, text) for fit in matches.copies),
@@ -112,7 +112,7 @@ def result_of(matches: Found, text: TemplateText) -> LiteralSearch:
 
 
 def _as_written(fit: Fit, template: TemplateText) -> PromptTemplate:
-    """The template with a slot where the literal has an expression."""
+    """The template with a slot for each expression of the literal."""
     core = template.text.strip()
     start = template.text.index(core)
     pieces, names, values = [template.text[:start]], [], []

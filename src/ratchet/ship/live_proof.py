@@ -1,4 +1,4 @@
-"""What a pull request shows of the stages on live traffic that its candidate went through."""
+"""The section of a pull request on its candidate's stages on live traffic."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ratchet.types.interval_text import interval_ends
 from ratchet.types.wording import counted
 
 _AFTER_IT = "\n## Tests\n"
-"""The part of the text that the section stands before."""
+"""The part of the text before which the section is inserted."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def with_live_proofs(text: str, proofs: Sequence[LiveProof], commands: Sequence[
     parts = ["", "## On live traffic", f"{head}\n{rows}"]
     details = [findings] if findings else []
     details += ["This recomputes their numbers:", fence("\n".join(commands), "sh")]
-    parts.append(folded("What the stages found", *details))
+    parts.append(folded("Results of the stages", *details))
     section = "\n\n".join(parts).removeprefix("\n") + "\n"
     before, separator, after = text.partition(_AFTER_IT)
     return before + section + separator + after

@@ -96,7 +96,7 @@ def make_patch(
     for name in names:
         old, new = baseline.resources.get(name), candidate.resources.get(name)
         if old is None or new is None or kind_of(old) != kind_of(new):
-            raise ShipError(f"Resource {name!r} is not of one kind in both baseline and candidate.")
+            raise ShipError(f"Resource {name!r} has different kinds in baseline and candidate.")
         declaration = declarations.get(name)
         if declaration is None:
             raise ShipError(f"Resource {name!r} is declared nowhere in the agent's source.")
@@ -143,7 +143,7 @@ def apply_edits(edits: list[SourceEdit], contents: Mapping[str, bytes]) -> Patch
 
 
 def _applied(data: bytes, path: str, edits: Sequence[SourceEdit]) -> bytes:
-    """A file after its edits: of what is found by its name, by its text, and by its keys."""
+    """A file after its edits: of resources found by name, by text, and by keys."""
     by_text = [edit for edit in edits if edit.target.language]
     by_keys = [edit for edit in edits if edit.target.format]
     by_name = [edit for edit in edits if not (edit.target.language or edit.target.format)]
@@ -169,7 +169,7 @@ def _spliced(data: bytes, edits: Sequence[SourceEdit]) -> bytes:
 
 
 def _moved(edit: SourceEdit, applied: Sequence[SourceEdit]) -> SourceEdit:
-    """An edit in the file that others have been applied to."""
+    """An edit, moved to a file with other edits already applied."""
     shift = sum(
         len(applied_edit.new) - len(applied_edit.old)
         for applied_edit in applied
@@ -179,7 +179,7 @@ def _moved(edit: SourceEdit, applied: Sequence[SourceEdit]) -> SourceEdit:
 
 
 def _check_shared(edits: Sequence[SourceEdit], baseline: Candidate, candidate: Candidate) -> None:
-    """Check that a literal found by its text is not another prompt's too."""
+    """Check that a literal found by its text does not also belong to another prompt."""
     for edit in edits:
         for name, resource in baseline.resources.items() if edit.target.language else ():
             if (
@@ -230,7 +230,7 @@ def _check_read_once(
     root: Path,
     sources: dict[str, SourceFile],
 ) -> None:
-    """Check that a value read from a file is not another resource's too."""
+    """Check that a value read from a file does not also belong to another resource."""
     edited = {(e.target.file, e.target.keys): e for e in edits if e.target.format}
     for declaration in declarations.values() if edited else ():
         if declaration.located_by != "name":
@@ -252,8 +252,8 @@ def _check_read_once(
             if edit and (edit.target.name, edit.key) != (target.name, key):
                 raise ShipError(
                     f"{edit.target.file}:{edit.line}: {edit.target.name}.{edit.key} and"
-                    f" {target.name}.{key} read one value.",
-                    hint="Give each a key of its own.",
+                    f" {target.name}.{key} read the same value.",
+                    hint="Give each its own key.",
                 )
 
 
@@ -284,7 +284,7 @@ def _undeclared_edit(
 
 
 def literal_text(resource: Resource) -> PromptTemplate | None:
-    """The text by which the source holds what it does not declare; None if none can be it."""
+    """The source text of an undeclared resource; None if there can be none."""
     if isinstance(resource, Model):
         return PromptTemplate(resource.model, "plain")
     return resource if isinstance(resource, PromptTemplate) else None
@@ -310,7 +310,7 @@ def _check_untouched(
     root: Path,
     sources: dict[str, SourceFile],
 ) -> None:
-    """Check the unchanged resources: the proof holds for all of them together, as measured."""
+    """Check the unchanged resources, because the proof is for all resources as measured."""
     if declaration is None or declaration.located_by == "text":
         return  # A prompt that is known by its text may stand in pieces, or outside the source.
     if not _agree(values_of(declaration.resource), values_of(resource)):
@@ -405,8 +405,8 @@ def _check_shape(where: str, name: str, old: Resource, new: Resource) -> None:
         and old.engine != new.engine
     ):
         raise ShipError(
-            f"{where}: the candidate writes prompt {name!r} for {new.engine}, the source says"
-            f" {old.engine}.",
+            f"{where}: the candidate writes prompt {name!r} for {new.engine}, but the source uses "
+            f"{old.engine}.",
             hint="Change the engine in the source by hand first.",
         )
     if isinstance(old, Code) and isinstance(new, Code) and old.function != new.function:

@@ -32,11 +32,11 @@ from ratchet.types.interval_text import interval_ends
 from ratchet.types.label import RIGHT_FROM
 from ratchet.types.wording import counted
 
-MOST_TITLE = 200
-"""Most characters of a title; GitLab allows 255, with a prefix for drafts."""
+TITLE_LIMIT = 200
+"""Maximum characters of a title; GitLab allows 255, with a prefix for drafts."""
 
-MOST_BODY = 60_000
-"""Most characters of a body; GitHub allows 65,536."""
+BODY_LIMIT = 60_000
+"""Maximum characters of a body; GitHub allows 65,536."""
 
 _CELL = 120
 _PATCH = re.compile(r"<details>\n<summary>The patch</summary>.*?\n\n</details>(?=\n\n|\n\Z)", re.S)
@@ -64,7 +64,7 @@ def pull_request(
     traces: Mapping[str, str] | None = None,
     problem: str = "",
 ) -> str:
-    """The pull request as Markdown: what a reviewer needs, then details that are folded.
+    """The pull request as Markdown: what a reviewer needs, then folded details.
 
     Args:
         branch: Name of the branch.
@@ -98,7 +98,7 @@ def pull_request(
     parts = [
         title,
         *([] if proved else [_not_proved(decision)]),
-        f"This branch, {code(branch)}, changes the values below{of} and nothing else.",
+        f"This branch, {code(branch)}, changes only the values below{of}.",
         *_failures(improved_tasks(content, server_url, traces), problem),
         "## What changes",
         *(_change(name, baseline, candidate) for name in names),
@@ -106,11 +106,11 @@ def pull_request(
         "## Tests",
         _tests(tests),
         "## Check it",
-        "This recomputes every number of the proof from the paired scores:",
+        "To recompute every number of the proof from the paired scores:",
         fence(f"ratchet verify {shlex.quote(evidence)}", "sh"),
         "## Undo it",
-        "Before the merge this deletes the branch; after it, this makes a branch that restores the"
-        " old source:",
+        "To undo it (before the merge, this deletes the branch; after it, this makes a branch "
+        "that restores the old source):",
         fence(f"ratchet rollback {release_id[:12]}", "sh"),
     ]
     if plot := e_value_plot(content):
@@ -154,15 +154,15 @@ def _failures(tasks: Sequence[ImprovedTask], problem: str) -> list[str]:
 def request_text(text: str) -> tuple[str, str]:
     """Title and body of the request at a forge, from the text that `pull_request` returned."""
     title, _, body = text.partition("\n")
-    if len(body) > MOST_BODY:
+    if len(body) > BODY_LIMIT:
         body = _PATCH.sub("The patch is too long for this page; it is in the branch.", body)
-    if len(body) > MOST_BODY:
-        body = body[:MOST_BODY].rpartition("\n\n")[0]
-    return title.removeprefix("# ").replace("`", "")[:MOST_TITLE], body.strip() + "\n"
+    if len(body) > BODY_LIMIT:
+        body = body[:BODY_LIMIT].rpartition("\n\n")[0]
+    return title.removeprefix("# ").replace("`", "")[:TITLE_LIMIT], body.strip() + "\n"
 
 
 def shown_path(path: Path, root: Path) -> str:
-    """A path relative to the repository, when it is in there."""
+    """A path relative to the repository, if it is inside."""
     path = path.resolve()
     return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
 
@@ -170,7 +170,7 @@ def shown_path(path: Path, root: Path) -> str:
 def proof_section(decision: Decision) -> list[str]:
     """The paragraphs on the proof, with their heading."""
     sentence = [fence(decision.sentence, "text")] if decision.sentence else []
-    heading = "## The proof" if decision.verdict == "promote" else "## The comparison, no proof"
+    heading = "## The proof" if decision.verdict == "promote" else "## The comparison (not a proof)"
     return [
         heading,
         _proof(decision),
@@ -184,11 +184,11 @@ def _not_proved(decision: Decision) -> str:
     more = decision.more_pairs
     tasks = "test task" if more == 1 else "test tasks"
     return (
-        f"**Not proved.** It looks better on {counted(decision.pairs, 'test task')}, which are too"
-        " few to"
-        " prove it: the candidate may be no better, or worse. Nothing but your merge releases it."
+        f"**Not proved.** The candidate looks better on {counted(decision.pairs, 'test task')}, "
+        "which are too few to prove it: it may be no better, or even worse. Only your merge "
+        "releases it."
         f" About {more} more {tasks} would prove a gain of this size; once they are added, `ratchet"
-        " improve` goes on with the same comparison."
+        " improve` continues the same comparison."
     )
 
 
@@ -304,13 +304,13 @@ def _frozen(results: Sequence[FrozenResult]) -> list[str]:
         if tasks
     ]
     return [
-        "### What was fixed before",
+        "### Problems fixed before",
         "\n".join([head, "|---|---|---|---|---|---|---|", *rows]),
-        "A task is broken if the baseline got it right in the mean of its draws, from"
-        f" {RIGHT_FROM:g} on, and the candidate did not; fixed the other way round. A task has few"
-        " draws, and an answer may be wrong by chance: the test is of the mean of each set."
+        f"A task is broken if the baseline was right (mean of its draws at least {RIGHT_FROM:g}) "
+        "and the candidate was not, and fixed in the opposite case. A task has few draws, so an "
+        "answer may be wrong by chance; the test uses the mean of each set."
         if changes
-        else "In the mean of its draws, no frozen task was broken, and none was fixed.",
+        else "By the mean of its draws, no frozen task was broken or fixed.",
         *(["\n".join(changes)] if changes else []),
     ]
 

@@ -1,4 +1,4 @@
-"""Edits of values that a declaration does not hold itself: read from a file, or made elsewhere."""
+"""Edits of values outside their declaration: read from a file, or defined elsewhere."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ratchet.ship.config_trace import ReadValue, trace
 from ratchet.ship.config_values import ConfigSource, find_value, value_edit
 from ratchet.ship.edit import PatchTarget, SourceEdit, changed_since, values_of
 from ratchet.ship.literal_patch import declared_prompt, literal_edit
-from ratchet.ship.source_file import SourceFile, Span
+from ratchet.ship.source_file import SourceFile, TextRange
 from ratchet.ship.source_slots import (
     UNREADABLE,
     NotLiteral,
@@ -38,7 +38,7 @@ def read_by(source: SourceFile, slot: SourceSlot, root: Path) -> ReadValue | Non
 def read_by_splat(
     source: SourceFile, target: PatchTarget, key: str, root: Path
 ) -> ReadValue | None:
-    """Where a parameter that a `**` gives is read from."""
+    """Where a parameter passed by `**` is read from."""
     for node in splats(source, target.kind, target.name) if target.kind != "code" else ():
         read = trace(source, node, root)
         if read is not None and read.format and read.file.is_relative_to(root):
@@ -68,8 +68,8 @@ def config_edit(
     slot = find_value(source, read.keys, key)
     if slot is None:
         raise ShipError(
-            f"{what} cannot be patched: it has no place of its own there (an alias, a merged or"
-            " repeated key, or none of that name).",
+            f"{what} cannot be patched: it has no place of its own there (it is an alias or a "
+            "merged or repeated key, or is missing).",
             hint=by_hand,
         )
     value = float(slot.value) if as_float and type(slot.value) is int else slot.value
@@ -100,13 +100,13 @@ def config_edit(
 
 
 def _within(value: str, before: str, after: str) -> str:
-    """A text in the white space that the program strips.
+    """A text within the white space that the program strips.
 
     Raises:
         Inexpressible: The program would strip some of the text, too.
     """
     if after != after.strip():
-        raise Inexpressible("the program strips white space that the new text has at its ends")
+        raise Inexpressible("the new text has white space at its ends, which the program strips")
     return value.replace(before, after, 1)
 
 
@@ -152,8 +152,8 @@ def text_edit(
 
 def _changed_part(
     source: SourceFile, slot: SourceSlot, old: str, new: str
-) -> tuple[Span, str, str] | None:
-    """The one constant in an expression whose text alone changes, with its old and new text."""
+) -> tuple[TextRange, str, str] | None:
+    """The only constant of an expression whose text changes, with its old and new text."""
     parts = []
     for node in ast.walk(slot.node):
         if not isinstance(node, (ast.Name, ast.Attribute)):

@@ -1,4 +1,5 @@
-"""Ship a candidate, promoted or as a draft: patch, tests, commit, branch, text of the request."""
+"""Ship a candidate, promoted or as a draft: patch, tests, commit, branch, and text of the
+request."""
 
 from __future__ import annotations
 
@@ -129,7 +130,7 @@ def ship(
     unchecked = _check_declared(repository, prepared, candidate, declarations, agent_entry, tests)
     report = run_tests(repository, prepared.commit, prepared.base, tests)
     if report.outcome not in ("passed", "not_configured"):
-        outcome = f"The branch {branch} stays as it is." if tip else "No branch was made."
+        outcome = f"The branch {branch} is unchanged." if tip else "No branch was made."
         hint = report.hint()
         raise ShipError(
             f"{report.sentence()} {outcome}\n{report.tail()}", hint=f"\n{hint}" if hint else None
@@ -158,7 +159,7 @@ def ship(
     if not tip and not repository.create_branch(branch, prepared.commit, release_ref(release.id)):
         raise Conflict(
             f"Another process made the branch {branch} at the same time.",
-            hint="Run the same command again: it finds that branch.",
+            hint="Run the same command again; it will find that branch.",
         )
     return release
 
@@ -214,7 +215,7 @@ def _check_declared(
     agent_entry: str,
     tests: TestCommand,
 ) -> str:
-    """Import the agent, if a value of its declarations was changed somewhere else."""
+    """Import the agent, if a value of its declarations was changed elsewhere."""
     elsewhere = {
         target.name: candidate.resources[target.name]
         for target in targets_of(repository, prepared.commit)
@@ -231,7 +232,7 @@ def _existing(
 ) -> _Made:
     if not is_release_of(repository, tip, baseline, candidate):
         raise ShipError(
-            f"A branch named {branch} exists with other content (its tip is {tip[:12]}).",
+            f"A branch named {branch} exists with different content (its tip is {tip[:12]}).",
             hint=f"Rename it with `git branch -m {branch} NEW_NAME`, then run this again.",
         )
     base = repository.parents(tip)[0]

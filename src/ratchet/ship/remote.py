@@ -1,4 +1,4 @@
-"""A git remote: look at it, fetch from it, and push release branches with the user's own git."""
+"""A git remote: list and fetch its branches, and push release branches with the user's own git."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TIMEOUT_S = 120.0
 """Seconds for one git command that talks to the remote."""
 
 _STALLED_S = 30
-"""Seconds after which a transfer over HTTP without progress is ended."""
+"""Seconds after which an HTTP transfer without progress is ended."""
 
 _KEPT_VARIABLES = (
     "GIT_CONFIG",
@@ -95,7 +95,7 @@ class Remote:
     name: str
 
     def url(self) -> str:
-        """The URL that is pushed to; it may hold credentials.
+        """The URL to push to, which may hold credentials.
 
         Raises:
             ShipError: There is no such remote.
@@ -105,12 +105,12 @@ class Remote:
             listing = f"; it has {', '.join(remotes)}" if remotes else ""
             raise ShipError(
                 f"The repository {self.repository.root} has no remote {self.name!r}{listing}.",
-                hint="Name one as remote under [ship]." if remotes else "Add one: git remote add.",
+                hint="Set remote under [ship]." if remotes else "Add one: git remote add.",
             )
         return self.repository.text("remote", "get-url", "--push", self.name)
 
     def tips(self, *branches: str) -> RemoteTips:
-        """Look at the remote's branches.
+        """List the remote's branches.
 
         Raises:
             ForgeUnavailable: It cannot be reached.
@@ -150,7 +150,7 @@ class Remote:
         return tip
 
     def push(self, commit: str, branch: str, base: str) -> None:
-        """Push a commit to a release branch; never by force, never to the base.
+        """Push a commit to a release branch, never by force, and never to the base.
 
         Raises:
             ForgeUnavailable: The remote cannot be reached.
@@ -206,7 +206,7 @@ class Remote:
         return ForgeUnavailable(
             f"The remote {self.name} ({without_credentials(self.url())}) {what}.",
             retry_at=time.time() + OUTAGE_S,
-            hint="Nothing is lost. Run the same command again later: it goes on where it was.",
+            hint="Nothing is lost. Run the same command again later to continue.",
         )
 
     def _error(self, arguments: Sequence[str], stderr: str) -> ShipError:
@@ -215,14 +215,14 @@ class Remote:
         place = f"The remote {self.name} ({without_credentials(self.url())})"
         if any(text in lower for text in _RULES):
             return ShipError(
-                f"{place} refuses the branch by its rules: {complaint}",
+                f"{place} refuses the branch because of its rules: {complaint}",
                 hint=f"Allow branches named {BRANCHES}… there.",
             )
         if any(text in lower for text in _CREDENTIALS):
             return ShipError(
                 f"{place} does not accept git's credentials: {complaint}",
-                hint="Pushing uses your own git: make `git push` work here without a prompt, by a"
-                " credential helper or an ssh key.",
+                hint="Pushing uses your own git: make `git push` work here without a prompt, with "
+                "a credential helper or an ssh key.",
             )
         if any(text in lower for text in _PERMISSION):
             return ShipError(
@@ -232,7 +232,7 @@ class Remote:
             return self._away(f"cannot be reached: {complaint}")
         if any(text in lower for text in _MISSING):
             return ShipError(
-                f"{place} is not there, or hidden from you: {complaint}",
+                f"{place} does not exist, or is hidden from you: {complaint}",
                 hint="Check its address: git remote -v.",
             )
         if "[rejected]" in lower or "non-fast-forward" in lower or "fetch first" in lower:

@@ -149,7 +149,8 @@ class Repository:
             )
 
     def changes(self, paths: Sequence[str] = ()) -> Iterator[tuple[str, str]]:
-        """(state of two letters, path) of what differs from HEAD in the index or the work tree.
+        """(two-letter state, path) of each file that differs from HEAD in the index or the work
+        tree.
 
         Args:
             paths: Only of these; of all by default.
@@ -168,7 +169,7 @@ class Repository:
             yield state, path
 
     def ignored(self, paths: Sequence[str]) -> list[str]:
-        """Those of some paths, relative to the root, that git ignores."""
+        """The given paths, relative to the root, that git ignores."""
         stdin = b"".join(b"./" + os.fsencode(path) + b"\0" for path in paths)
         completed = self._run(
             *("check-ignore", "-z", "--stdin"),
@@ -260,7 +261,7 @@ class Repository:
         return [path for path in os.fsdecode(output).split("\0") if path]
 
     def store_blob(self, data: bytes, path: str | None, *, write: bool = True) -> str:
-        """Store a blob and return its hash; with a path, converted as `git add` of that path would.
+        """Store a blob and return its hash; with a path, converted as `git add` would.
 
         The path selects the user's line-ending conversion and filters. Without `write`, only the
         hash is computed.
@@ -359,7 +360,7 @@ class Repository:
         )
 
     def switch(self, branch: str, *, detach: bool = False) -> str:
-        """Check out a branch, or a detached commit; return why git would not, or nothing."""
+        """Check out a branch, or a detached commit; return git's refusal, or an empty text."""
         how = "--detach" if detach else "--no-guess"
         completed = self._run("switch", "--quiet", how, branch, ok=(0, 1, 128))
         return completed.stderr.decode(errors="replace").strip() if completed.returncode else ""
@@ -454,7 +455,7 @@ def _verb(arguments: Sequence[str]) -> str:
 
 
 def git_environment(kept_prefixes: Sequence[str] = _KEPT_GIT_VARIABLES) -> dict[str, str]:
-    """This process's environment without git's variables, except those that are kept."""
+    """This process's environment without git's variables, except some."""
     # Variables such as GIT_DIR, set when Ratchet runs in a git hook, would redirect every command.
     inherited = {
         name: value

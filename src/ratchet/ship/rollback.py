@@ -21,7 +21,7 @@ from ratchet.source.literals.data_values import same_value
 from ratchet.types import Conflict, Release, ReleaseState, ShipError
 
 UNMERGED: frozenset[ReleaseState] = frozenset({"branched", "proposed", "closed"})
-"""States of a release whose change is on its branch alone."""
+"""States of a release whose change is only on its branch."""
 
 
 def refresh(release: Release, repo: Path) -> Release:
@@ -100,10 +100,10 @@ def rollback(
             or the tests fail because of the rollback.
     """
     if release.state == "rolled_back":
-        restore = f"`git branch {release.branch} {release.commit}` brings its branch back."
+        restore = f"`git branch {release.branch} {release.commit}` restores its branch."
         merge = f"Merge the branch {release.rollback} if you have not yet."
         raise Conflict(
-            f"Release {release.id[:12]} is rolled back already ({release.rollback}).",
+            f"Release {release.id[:12]} is already rolled back ({release.rollback}).",
             hint=merge if release.rollback.startswith("ratchet/") else restore,
         )
     release = refresh(release, repo)
@@ -128,7 +128,7 @@ def rollback(
         tip = repository.commit_of(f"refs/heads/{branch}")
     if tip is None or not is_rollback_of(repository, tip, release):
         raise ShipError(
-            f"A branch named {branch} exists with other content.",
+            f"A branch named {branch} exists with different content.",
             hint=f"Rename it with `git branch -m {branch} NEW_NAME`, then run this again.",
         )
     return msgspec.structs.replace(release, state="rolled_back", rollback=branch)

@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 from ratchet.source.generated_files import generated_notice
 from ratchet.types import ShipError
 
-Span: TypeAlias = tuple[int, int]
+TextRange: TypeAlias = tuple[int, int]
 """Start and end in bytes, end excluded."""
 
 _BOM: Final = b"\xef\xbb\xbf"
@@ -41,7 +41,7 @@ class SourceFile:
         """Byte offset of a 1-based line and a column in UTF-8 bytes."""
         return self.starts[line - 1] + column
 
-    def span(self, node: ast.expr | ast.stmt) -> Span:
+    def span(self, node: ast.expr | ast.stmt) -> TextRange:
         """Byte span of a node."""
         assert node.end_lineno is not None
         assert node.end_col_offset is not None
@@ -56,7 +56,7 @@ class SourceFile:
         match = _NEWLINE.search(self.data, start)
         return match.start() if match else len(self.data)
 
-    def text(self, span: Span) -> str:
+    def text(self, span: TextRange) -> str:
         """The text of a byte span."""
         return self.data[span[0] : span[1]].decode()
 
@@ -94,7 +94,7 @@ def read_source(data: bytes, path: str) -> SourceFile:
         )
     if marker := generated_notice(data.decode(errors="replace")):
         raise ShipError(
-            f"{path} is marked as generated ({marker!r}): a patch would get lost.",
+            f"{path} is marked as generated ({marker!r}): a patch would be lost.",
             hint="Declare the resource in a file that is edited by hand.",
         )
     bom = len(_BOM) if data.startswith(_BOM) else 0

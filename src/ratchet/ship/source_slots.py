@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias, TypeGuard
 
-from ratchet.ship.source_file import SourceFile, Span
+from ratchet.ship.source_file import SourceFile, TextRange
 from ratchet.types import Code, ShipError
 
 FunctionNode: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
@@ -39,23 +39,23 @@ class NotLiteral(Exception):
 
 @dataclass(frozen=True)
 class SourceSlot:
-    """One part of a declaration that a patch may rewrite."""
+    """A part of a declaration that a patch may rewrite."""
 
     key: str
     """Name of the parameter or field; `text` for a prompt, `source` for a function."""
     node: ast.expr | FunctionNode
-    span: Span
+    span: TextRange
     """Byte offsets in the file, end excluded."""
     line: int
     """1-based."""
     value: Any
     """The present value in the source; UNREADABLE when it is not a literal."""
     as_float: bool = False
-    """The parameter is a Float, so an integer literal stands for a float."""
+    """The parameter is a Float, so an integer literal means a float."""
     problem: str = ""
     """Why it cannot be rewritten, as a clause; empty when it can."""
     unclear: bool = False
-    """Which of a name's assignments gives the value cannot be told."""
+    """It cannot be determined which of a name's assignments gives the value."""
 
 
 def find_slots(
@@ -134,7 +134,7 @@ def _find_call(source: SourceFile, kind: str, name: str) -> ast.Call:
     ]
     if not calls:
         raise ShipError(
-            f'{source.path} holds no ratchet.{kind}("{name}", …) that can be found by reading it.',
+            f'{source.path} holds no ratchet.{kind}("{name}", …) that can be found statically.',
             hint="Write the name as a string literal, and call it through `import ratchet`.",
         )
     if len(calls) > 1:
@@ -215,7 +215,7 @@ def _literal(node: ast.expr) -> Any:
 
 
 def follow(source: SourceFile, node: ast.expr) -> tuple[ast.expr, str]:
-    """The value that a constant of the module or of a class has, and why it may not be rewritten.
+    """The value of a constant of the module or a class, and why it may not be rewritten.
 
     Names that the file imports have no value here, and are returned as they are.
     """

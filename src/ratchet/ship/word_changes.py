@@ -1,4 +1,4 @@
-"""Differences of two texts, word by word."""
+"""Differences between two texts, word by word."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _common_prefix(left_parts: Sequence[str], right_parts: Sequence[str]) -> int
 
 
 def _joined(changes: Sequence[WordChange]) -> Iterator[WordChange]:
-    """Merge changes that have only white space or a punctuation mark between them."""
+    """Merge changes with only white space or a punctuation mark between them."""
     gone, new = "", ""
     for number, (op, text) in enumerate(changes):
         is_gap = op == "same" and (gone or new) and not re.search(r"\w", text)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from ratchet.bind.evolve_blocks import START, marked_functions
+from ratchet.bind.evolve_blocks import BLOCK_START, marked_functions
 from ratchet.source.connections import origin_of, origins_of
 from ratchet.source.tree import Module, SourceTree
 from ratchet.types import InputError
@@ -43,7 +43,7 @@ def targets_in(tree: SourceTree) -> list[FoundTarget]:
         if module is None:
             continue
         mine = list(_decorated(module)) if "evolve" in module.text else []
-        if START in module.text:
+        if BLOCK_START in module.text:
             qualnames = {target.qualname for target in mine}
             where = file.relative_to(tree.root).as_posix()
             mine += (

@@ -13,7 +13,7 @@ import msgspec
 from ratchet.types import InputError
 from ratchet.types.wording import counted
 
-LEVEL = 0.95
+CONFIDENCE_LEVEL = 0.95
 """Default level of confidence intervals."""
 
 
@@ -51,11 +51,11 @@ class Confusion(NamedTuple):
         positives = self.true_positives + self.false_negatives
         return max(positives, self.n - positives) / self.n if self.n else None
 
-    def true_positive_rate(self, level: float = LEVEL) -> IntervalEstimate | None:
+    def true_positive_rate(self, level: float = CONFIDENCE_LEVEL) -> IntervalEstimate | None:
         """Share of the right ones that are found right; None when there are none."""
         return share(self.true_positives, self.true_positives + self.false_negatives, level)
 
-    def true_negative_rate(self, level: float = LEVEL) -> IntervalEstimate | None:
+    def true_negative_rate(self, level: float = CONFIDENCE_LEVEL) -> IntervalEstimate | None:
         """Share of the wrong ones that are found wrong; None when there are none."""
         return share(self.true_negatives, self.true_negatives + self.false_positives, level)
 
@@ -69,7 +69,7 @@ class CalibrationBin(msgspec.Struct, frozen=True):
     """Their mean label, with a Wilson interval."""
 
 
-def wilson(successes: float, n: float, level: float = LEVEL) -> tuple[float, float]:
+def wilson(successes: float, n: float, level: float = CONFIDENCE_LEVEL) -> tuple[float, float]:
     """Wilson's interval of a proportion (Wilson, JASA 1927).
 
     Args:
@@ -92,7 +92,7 @@ def wilson(successes: float, n: float, level: float = LEVEL) -> tuple[float, flo
     return max(0.0, low), min(1.0, high)
 
 
-def share(successes: float, n: int, level: float = LEVEL) -> IntervalEstimate | None:
+def share(successes: float, n: int, level: float = CONFIDENCE_LEVEL) -> IntervalEstimate | None:
     """A proportion with Wilson's interval; None without trials."""
     return IntervalEstimate(successes / n, *wilson(successes, n, level), n) if n else None
 
@@ -111,7 +111,7 @@ def confusion(verdicts: Sequence[bool], labels: Sequence[bool]) -> Confusion:
 
 
 def kappa(
-    first: Sequence[Hashable], second: Sequence[Hashable], level: float = LEVEL
+    first: Sequence[Hashable], second: Sequence[Hashable], level: float = CONFIDENCE_LEVEL
 ) -> IntervalEstimate | None:
     """Cohen's kappa: agreement beyond chance of two raters, 1 if perfect and 0 if by chance.
 
@@ -160,7 +160,7 @@ def kappa(
 
 
 def auroc(
-    scores: Sequence[float], labels: Sequence[bool], level: float = LEVEL
+    scores: Sequence[float], labels: Sequence[bool], level: float = CONFIDENCE_LEVEL
 ) -> IntervalEstimate | None:
     """Probability that a right case has a higher score than a wrong one, ties counting one half.
 
@@ -188,7 +188,10 @@ def auroc(
 
 
 def calibration_curve(
-    scores: Sequence[float], labels: Sequence[float], bins: int = 10, level: float = LEVEL
+    scores: Sequence[float],
+    labels: Sequence[float],
+    bins: int = 10,
+    level: float = CONFIDENCE_LEVEL,
 ) -> tuple[CalibrationBin, ...]:
     """The reliability diagram: mean label by score, in bins with about equally many cases.
 

@@ -8,11 +8,11 @@ from math import exp, log
 
 from ratchet.types import InputError
 
-ENOUGH_FOR_ISOTONIC = 200
+MIN_FOR_ISOTONIC = 200
 """Labels from which isotonic regression is used; with fewer it fits noise (Niculescu-Mizil and
 Caruana, ICML 2005, who put the border at 200 to 1,000)."""
 
-POINTS = 21
+CURVE_POINTS = 21
 """Points of the piecewise linear form of a logistic curve."""
 
 Curve = tuple[tuple[float, float], ...]
@@ -29,7 +29,7 @@ def calibrated(scores: Sequence[float], labels: Sequence[float]) -> Curve:
     Raises:
         InputError: The lists are empty or differ in length.
     """
-    fit = isotonic if len(scores) >= ENOUGH_FOR_ISOTONIC else platt
+    fit = isotonic if len(scores) >= MIN_FOR_ISOTONIC else platt
     return fit(scores, labels)
 
 
@@ -104,7 +104,7 @@ def platt(scores: Sequence[float], labels: Sequence[float]) -> Curve:
     if slope <= 0.0:
         mean = positives / len(labels)
         return ((0.0, mean), (1.0, mean))
-    at = [number / (POINTS - 1) for number in range(POINTS)]
+    at = [number / (CURVE_POINTS - 1) for number in range(CURVE_POINTS)]
     return tuple((x, _sigmoid(slope * x + offset)) for x in at)
 
 

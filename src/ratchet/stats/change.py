@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import msgspec
 
-from ratchet.stats.eprocess import CEILING
+from ratchet.stats.eprocess import MAX_WEALTH
 from ratchet.types import InputError
 
 BETS = (0.02, 0.05, 0.1, 0.2, 0.5)
@@ -53,7 +53,7 @@ class FallDetector(msgspec.Struct, kw_only=True):
         largest = 1.0 / (1.0 - self.mean)
         fall = self.mean - number
         self.sums = [
-            min((1.0 + old) * (1.0 + share * largest * fall), CEILING)
+            min((1.0 + old) * (1.0 + share * largest * fall), MAX_WEALTH)
             for share, old in zip(BETS, self.sums, strict=True)
         ]
         self.count += 1

@@ -23,7 +23,7 @@ HEDGE = 0.7
 STEADY = 0.15
 """Share of the initial wealth for each of the two steady strategies."""
 
-SMALL, LARGE = 0.1, 0.3
+SMALL_GAIN, LARGE_GAIN = 0.1, 0.3
 """Gains, in standard deviations of the differences, for which the steady strategies are optimal."""
 
 CAP = 0.99
@@ -33,7 +33,7 @@ PRIOR_SQUARE = 0.1
 PRIOR_WEIGHT = 5.0
 """Prior second moment of the observations, and its weight as a number of observations."""
 
-CEILING = 1e100
+MAX_WEALTH = 1e100
 """Wealth is capped here: discarding wealth never creates false evidence."""
 
 Bets = tuple[float, float, float]
@@ -53,7 +53,7 @@ class State(NamedTuple):
     reached: bool
 
 
-START = State(HEDGE, STEADY, STEADY, PRIOR_SQUARE * PRIOR_WEIGHT, 0, 0, 1.0, False)
+START_STATE = State(HEDGE, STEADY, STEADY, PRIOR_SQUARE * PRIOR_WEIGHT, 0, 0, 1.0, False)
 
 
 class EProcess:
@@ -102,7 +102,7 @@ class EProcess:
     def __init__(self, *, null: float = 0.0, threshold: float, horizon: int) -> None:
         if not -1.0 < null < 1.0:
             raise InputError(f"The null mean {null!r} is not between -1 and 1.")
-        if not 1.0 < threshold <= CEILING:
+        if not 1.0 < threshold <= MAX_WEALTH:
             raise InputError(f"The threshold {threshold!r} is not above 1; it is 1 / alpha.")
         if horizon < 1:
             raise InputError(f"The horizon {horizon!r} is not a positive number of observations.")
@@ -116,7 +116,7 @@ class EProcess:
         self.null = null
         self.horizon = horizon
         self._cap = CAP / (1.0 + null)
-        self.resume(START)
+        self.resume(START_STATE)
 
     @property
     def state(self) -> State:
@@ -168,8 +168,8 @@ class EProcess:
             hedge = sqrt(_urgency(share) / left) / deviation
             if hedge > cap:
                 hedge = cap
-        small = SMALL / deviation
-        large = LARGE / deviation
+        small = SMALL_GAIN / deviation
+        large = LARGE_GAIN / deviation
         return hedge, small if small < cap else cap, large if large < cap else cap
 
     def settle(self, observation: float, bets: Bets) -> float:
@@ -187,10 +187,10 @@ class EProcess:
             self.peak = value
             if value >= self.threshold:
                 self.reached = True
-        if value > CEILING:
-            self._hedge = min(hedge, CEILING)
-            self._small = min(small, CEILING)
-            self._large = min(large, CEILING)
+        if value > MAX_WEALTH:
+            self._hedge = min(hedge, MAX_WEALTH)
+            self._small = min(small, MAX_WEALTH)
+            self._large = min(large, MAX_WEALTH)
         return value
 
 

@@ -21,12 +21,12 @@ from collections.abc import Sequence
 from math import sqrt
 from typing import NamedTuple
 
-from ratchet.stats.agreement import LEVEL, wilson
+from ratchet.stats.agreement import CONFIDENCE_LEVEL, wilson
 from ratchet.stats.student_t import t_quantile
 from ratchet.types import InputError
 from ratchet.types.wording import counted
 
-FEWEST = 50
+MIN_LABELS = 50
 """Labels below which the interval of a proportion is Wilson's, of the labels alone."""
 
 
@@ -52,7 +52,7 @@ def predicted_mean(
     scores: Sequence[float],
     unlabelled: Sequence[float],
     *,
-    level: float = LEVEL,
+    level: float = CONFIDENCE_LEVEL,
     proportion: bool = False,
 ) -> PredictionPowered:
     """Estimate the mean label over all cases.
@@ -62,7 +62,7 @@ def predicted_mean(
         scores: The judge's scores of the same cases.
         unlabelled: The judge's scores of the other cases.
         level: Confidence level.
-        proportion: Labels and scores are in [0, 1], so Wilson's interval applies below `FEWEST`
+        proportion: Labels and scores are in [0, 1], so Wilson's interval applies below `MIN_LABELS`
             labels. False for differences.
 
     Raises:
@@ -81,7 +81,7 @@ def predicted_mean(
     half = quantile * sqrt(_covariance(labels, labels) / n)
     classical = (mean_label - half, mean_label + half)
     bias = mean_score - mean_label
-    if proportion and n < FEWEST:
+    if proportion and n < MIN_LABELS:
         low, high = wilson(min(max(sum(labels), 0.0), n), n, level)
         return PredictionPowered(mean_label, low, high, 0.0, n, judged, (low, high), bias)
     weight = _weight(labels, scores, unlabelled)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import msgspec
 
-from ratchet.stats.eprocess import CEILING
+from ratchet.stats.eprocess import MAX_WEALTH
 
 CONCENTRATION = 100.0
 """Weight of the planned ratio in a prediction, as a number of units. Of the ones tried in
@@ -36,7 +36,7 @@ class SampleRatio(msgspec.Struct, kw_only=True):
         share = self.share if first else 1.0 - self.share
         before = self.first if first else self.units - self.first
         predicted = (CONCENTRATION * share + before) / (CONCENTRATION + self.units)
-        self.value = min(self.value * (predicted / share), CEILING)
+        self.value = min(self.value * (predicted / share), MAX_WEALTH)
         self.units += 1
         self.first += first
         if self.value > self.peak:

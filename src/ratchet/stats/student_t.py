@@ -6,7 +6,7 @@ from functools import lru_cache
 from math import exp, lgamma, log
 from statistics import NormalDist
 
-STEPS = 200
+MAX_STEPS = 200
 """Most steps of the continued fraction, and of the bisection."""
 
 NORMAL_ABOVE = 1e6
@@ -30,7 +30,7 @@ def t_quantile(probability: float, degrees: float) -> float:
     low, high = 0.0, 1.0
     while t_cdf(high, degrees) < probability:
         low, high = high, 2.0 * high
-    for _ in range(STEPS):
+    for _ in range(MAX_STEPS):
         middle = (low + high) / 2.0
         if middle in (low, high):
             break
@@ -68,7 +68,7 @@ def _fraction(x: float, a: float, b: float) -> float:
     c, d = 1.0, 1.0 - (a + b) * x / (a + 1.0)
     d = 1.0 / (d if abs(d) > tiny else tiny)
     result = d
-    for m in range(1, STEPS):
+    for m in range(1, MAX_STEPS):
         for factor in (
             m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m)),
             -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1)),

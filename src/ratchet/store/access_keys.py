@@ -16,7 +16,7 @@ from sqlalchemy import Connection, bindparam, or_, select, update
 from ratchet.store.columns import clean
 from ratchet.store.engine import PATIENCE_S, Database
 from ratchet.store.tables import keys
-from ratchet.types import OLD_SCOPE, SCOPES, InputError, Key, Scope
+from ratchet.types import OLD_SCOPE, SCOPES, InputError, Key, KeyScope
 from ratchet.types.wording import counted
 
 PREFIX = "rk_"
@@ -202,7 +202,7 @@ def _agent(name: str) -> str:
     return name
 
 
-def _scopes(requested: Sequence[str]) -> tuple[Scope, ...]:
+def _scopes(requested: Sequence[str]) -> tuple[KeyScope, ...]:
     if not requested:
         raise InputError(
             "A key needs at least one scope.",

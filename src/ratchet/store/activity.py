@@ -10,7 +10,7 @@ from ratchet.store.columns import decode, encode
 from ratchet.store.engine import Database
 from ratchet.store.tables import activity
 
-FRESH_S = 30.0
+SILENCE_LIMIT_S = 30.0
 """Seconds for which a process without news is assumed to be at work."""
 
 
@@ -46,6 +46,6 @@ class Activity:
         """
         query = select(activity.c.at, activity.c.waits).where(activity.c.run_id == run_id)
         row = self._database.read(lambda connection: connection.execute(query).first())
-        if row is None or now - row.at > FRESH_S:
+        if row is None or now - row.at > SILENCE_LIMIT_S:
             return None
         return msgspec.convert(decode(row.waits), list[LongWait])

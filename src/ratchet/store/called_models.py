@@ -12,7 +12,7 @@ from ratchet.store.tables import spans
 from ratchet.store.usage import used_by
 from ratchet.types.trace import OWN_AGENTS
 
-NEWEST = 2_000
+MAX_CALLS_READ = 2_000
 """Most calls that are looked at, the newest first; 2,000 are read in 12 ms."""
 
 
@@ -46,7 +46,7 @@ class CalledModels:
                 select(spans.c.seq, spans.c.agent, spans.c.usage, spans.c.start_ns)
                 .where(spans.c.usage > "", spans.c.start_ns >= since_ns)
                 .order_by(spans.c.seq.desc())
-                .limit(NEWEST)
+                .limit(MAX_CALLS_READ)
             )
             last: dict[tuple[str, str, str], tuple[int, int]] = {}
             for row in connection.execute(query):

@@ -32,7 +32,7 @@ from ratchet.store.traces import cursor_of, position_of
 from ratchet.store.usage import Price, call_of, cost_of
 from ratchet.types.trace import Conversation, ConversationLog, ModelCall, Operation
 
-MOST_SPANS = 20_000
+MAX_SPANS = 20_000
 """Maximum spans of a conversation that its log is built from, the newest ones."""
 
 _HEADS = text("spans.head > 0")
@@ -135,7 +135,7 @@ class Conversations:
         query = (
             spans_of_conversation(conversation_id, *columns)
             .order_by(spans.c.start_ns.desc(), spans.c.seq.desc())
-            .limit(MOST_SPANS + 1)
+            .limit(MAX_SPANS + 1)
         )
 
         def work(
@@ -145,10 +145,10 @@ class Conversations:
             if conversation is None:
                 return None
             rows = connection.execute(query).all()
-            newest, texts = read_texts(connection, rows[:MOST_SPANS])
+            newest, texts = read_texts(connection, rows[:MAX_SPANS])
             values = {number: _parsed(text) for number, text in texts.items()}
             steps = [_step(row, texts, values) for row in reversed(newest)]
-            return conversation, steps, len(rows) > MOST_SPANS
+            return conversation, steps, len(rows) > MAX_SPANS
 
         read = self._database.read(work)
         if read is None:

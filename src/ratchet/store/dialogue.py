@@ -11,7 +11,7 @@ import msgspec
 from ratchet.store.messages import instructions_in, messages_in, plain, texts_of, words_of
 from ratchet.types.trace import ConversationMessage, Instructions
 
-MOST_MESSAGES = 50_000
+MAX_MESSAGES = 50_000
 """Maximum messages of all calls together that are processed."""
 
 _ALIGNED = 200
@@ -73,7 +73,7 @@ def dialogue(steps: Sequence[ConversationStep], conversation_id: str) -> Dialogu
     system: dict[tuple[str, str], int] = {}
     recorded: set[str] = set()
     cut = False
-    left = MOST_MESSAGES
+    left = MAX_MESSAGES
     for step in tree.steps:
         inputs, inputs_cut = messages_in(step.call.inputs)
         outputs, outputs_cut = messages_in(step.call.outputs)

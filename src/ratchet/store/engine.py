@@ -34,7 +34,7 @@ AWAITED = "the database"
 PATIENCE_S = 30.0
 """Seconds that an operation is retried before it fails with a StoreError."""
 
-CHUNK = 500
+VALUES_PER_STATEMENT = 500
 """Values per IN list; SQLite and Postgres both limit the arguments of a statement."""
 
 _guard: ContextVar[tuple[str, Callable[[Connection], None]] | None] = ContextVar(
@@ -214,7 +214,7 @@ class Database:
         self.engine.dispose(close=False)
 
 
-def chunks(items: Sequence[_Item], size: int = CHUNK) -> Iterator[Sequence[_Item]]:
+def chunks(items: Sequence[_Item], size: int = VALUES_PER_STATEMENT) -> Iterator[Sequence[_Item]]:
     """Split the items, in order, into chunks of at most `size`."""
     for start in range(0, len(items), size):
         yield items[start : start + size]

@@ -34,13 +34,13 @@ from ratchet.types import LiveVersions, RatchetError
 INTERVAL_S = 1.0
 """Seconds between two checks for what agents recorded."""
 
-OPEN_S = 60.0
+OPEN_TIMEOUT_S = 60.0
 """Longest time that opening a store waits for what agents recorded, in seconds."""
 
-SAY_S = 2.0
+NOTICE_AFTER_S = 2.0
 """Seconds after which it says what it is waiting for."""
 
-CLOSE_S = 5.0
+CLOSE_TIMEOUT_S = 5.0
 """Longest time that closing a store waits for its thread, in seconds."""
 
 LOCKED_S = 2.0
@@ -142,7 +142,7 @@ class LocalAgents:
         if self._pid != os.getpid():
             return  # a forked child has no thread, and its parent goes on
         self._ended.set()
-        self._thread.join(CLOSE_S)
+        self._thread.join(CLOSE_TIMEOUT_S)
         if not self._thread.is_alive():
             self._touch()
             for delivery in self._spools.values():
@@ -166,7 +166,7 @@ class LocalAgents:
                 took = self._clock() - begun
                 if took > limit_s:
                     break
-                if took > SAY_S and not self._told_backlog:
+                if took > NOTICE_AFTER_S and not self._told_backlog:
                     self._told_backlog = True
                     _log.warning(
                         "Storing what agents recorded on this machine: %.0f MB are left.",
@@ -221,7 +221,7 @@ class LocalAgents:
         once."""
         try:
             if not self._ended.is_set():
-                self.ingest(OPEN_S)
+                self.ingest(OPEN_TIMEOUT_S)
             self.publish()
             self._told_failure = False
         except Exception as error:  # the store is of use without it, and its thread goes on

@@ -16,7 +16,7 @@ from ratchet.store.columns import decode, encode
 from ratchet.types import json_items
 from ratchet.types.json_items import JsonItems
 
-LONG = 1_024
+MIN_TEXT = 1_024
 """Minimum characters of at least one text in a span whose texts are separated."""
 
 _TEXTS = (
@@ -25,10 +25,10 @@ _TEXTS = (
 )
 """Attributes with texts that recur."""
 
-LEAST_LIST = 128
+MIN_JSON_LIST = 128
 """Minimum characters of a JSON list."""
 
-LEAST_TEXT = 512
+MIN_OTHER_TEXT = 512
 """Minimum characters of another text: a row of its own costs about 100 bytes."""
 
 _LEAST_ITEM = 32
@@ -57,7 +57,7 @@ def has_long_text(attributes: Mapping[str, Any]) -> bool:
     for key in _TEXTS:
         if key in attributes:
             value = attributes[key]
-            if value.__class__ is str and len(value) >= LONG:
+            if value.__class__ is str and len(value) >= MIN_TEXT:
                 return True
     return False
 
@@ -66,7 +66,7 @@ def separated(attributes: Mapping[str, Any]) -> tuple[Mapping[str, Any], LongTex
     """Separate the long texts of attributes, which become None, and the sender's description."""
     long_texts: LongTexts = {}
     for key, value in attributes.items():
-        if key and value.__class__ is str and len(value) >= LEAST_LIST:
+        if key and value.__class__ is str and len(value) >= MIN_JSON_LIST:
             long = _items(value)
             if long is not None:
                 long_texts[key] = long
@@ -87,7 +87,7 @@ def _items(value: str) -> JsonItems | None:
     listed = json_items.split(value)
     if listed is not None and len(value) >= _LEAST_ITEM * len(listed.items):
         return listed
-    if len(value) < LEAST_TEXT:
+    if len(value) < MIN_OTHER_TEXT:
         return None
     try:
         return JsonItems("", [value.encode()])

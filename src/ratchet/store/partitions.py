@@ -28,14 +28,14 @@ PER_RETENTION = 8
 """Number of periods that a retention is divided into. More would delete sooner after the
 retention, but each costs a lookup in every query by id."""
 
-SHORTEST_S, LONGEST_S = 3_600.0, 30 * 86_400.0
+MIN_PERIOD_S, MAX_PERIOD_S = 3_600.0, 30 * 86_400.0
 """Shortest and longest period in seconds; the longest is used without a retention."""
 
-AHEAD = 2
+PERIODS_AHEAD = 2
 """Periods after the current one that are created in advance."""
 
-MODEL, LIVE = "spans_of_rollouts", "spans_live"
-DEFAULT, EARLIER = "spans_elsewhere", "spans_earlier"
+MODEL_SPANS, LIVE_SPANS = "spans_of_rollouts", "spans_live"
+DEFAULT_PARTITION, EARLIER_PARTITION = "spans_elsewhere", "spans_earlier"
 
 MOVED = 50_000
 """Most spans that are moved from the default partition to new ones; a larger default partition
@@ -142,7 +142,7 @@ class SpanPartitions:
             old = [partition for partition in _read(connection) if partition.end_ns <= before_ns]
             if old:
                 connection.execute(_HURRY)
-                connection.execute(text(f"ALTER TABLE {LIVE} DETACH PARTITION {old[0].name}"))
+                connection.execute(text(f"ALTER TABLE {LIVE_SPANS} DETACH PARTITION {old[0].name}"))
             return bool(old)
 
         def delete(connection: Connection) -> int | None:
@@ -175,13 +175,13 @@ class SpanPartitions:
 def period_s(retention_days: float | None) -> float:
     """Length of a period in seconds, by the retention of live spans; None for no limit."""
     if retention_days is None:
-        return LONGEST_S
+        return MAX_PERIOD_S
     wanted = retention_days * 86_400 / PER_RETENTION
-    return min(max(round(wanted / SHORTEST_S) * SHORTEST_S, SHORTEST_S), LONGEST_S)
+    return min(max(round(wanted / MIN_PERIOD_S) * MIN_PERIOD_S, MIN_PERIOD_S), MAX_PERIOD_S)
 
 
 def periods_ahead(last_ns: int | None, now_ns: int, period_ns: int) -> list[Period]:
-    """Periods without a partition, up to `AHEAD` periods after the current one.
+    """Periods without a partition, up to `PERIODS_AHEAD` periods after the current one.
 
     New periods begin at multiples of their length since 1970. The time between the last existing
     period and the current one, when no server ran, is one period however long it was.
@@ -192,7 +192,7 @@ def periods_ahead(last_ns: int | None, now_ns: int, period_ns: int) -> list[Peri
         period_ns: Length of a period in nanoseconds.
     """
     current_ns = now_ns // period_ns * period_ns
-    until_ns = current_ns + (1 + AHEAD) * period_ns
+    until_ns = current_ns + (1 + PERIODS_AHEAD) * period_ns
     periods: list[Period] = []
     if last_ns is None or last_ns < current_ns:
         periods.append((last_ns, current_ns))
@@ -219,7 +219,9 @@ def _lock(connection: Connection, number: int) -> None:
 
 
 def _make(connection: Connection, periods: list[Period], now_ns: int) -> list[str]:
-    fill = text(f"SELECT count(*) FROM (SELECT 1 FROM {DEFAULT} LIMIT {MOVED + 1}) AS few")  # noqa: S608
+    fill = text(
+        f"SELECT count(*) FROM (SELECT 1 FROM {DEFAULT_PARTITION} LIMIT {MOVED + 1}) AS few"  # noqa: S608
+    )
     past = [period for period in periods if period[0] is None or period[0] <= now_ns]
     created = []
     connection.execute(_HURRY)
@@ -229,15 +231,15 @@ def _make(connection: Connection, periods: list[Period], now_ns: int) -> list[st
         periods = periods[len(past) :]
     for begin_ns, _ in periods:
         name = _name_of(begin_ns)
-        connection.execute(text(f"CREATE TABLE {name} (LIKE {MODEL} INCLUDING ALL)"))
+        connection.execute(text(f"CREATE TABLE {name} (LIKE {MODEL_SPANS} INCLUDING ALL)"))
         created.append(name)
     # In the order in which writers lock them, which excludes deadlocks. A writer that waited for
     # the default partition alone would then be refused, since its span belongs elsewhere.
-    connection.execute(text(f"LOCK TABLE ONLY {LIVE} IN SHARE ROW EXCLUSIVE MODE"))
-    connection.execute(text(f"LOCK TABLE {DEFAULT} IN ACCESS EXCLUSIVE MODE"))
+    connection.execute(text(f"LOCK TABLE ONLY {LIVE_SPANS} IN SHARE ROW EXCLUSIVE MODE"))
+    connection.execute(text(f"LOCK TABLE {DEFAULT_PARTITION} IN ACCESS EXCLUSIVE MODE"))
     for period in periods:
         name = _name_of(period[0])
-        _move(connection, _within(period), DEFAULT, name)
+        _move(connection, _within(period), DEFAULT_PARTITION, name)
         _attach(connection, name, period)
     return created
 
@@ -246,13 +248,13 @@ def _adopt(connection: Connection, period: Period) -> str:
     """Turn the default partition into that of a period, and create a new default partition."""
     name = _name_of(period[0])
     for change in (
-        f"ALTER TABLE {LIVE} DETACH PARTITION {DEFAULT}",
-        f"ALTER TABLE {DEFAULT} RENAME TO {name}",
-        f"CREATE TABLE {DEFAULT} (LIKE {MODEL} INCLUDING ALL)",
-        f"ALTER TABLE {LIVE} ATTACH PARTITION {DEFAULT} DEFAULT",
+        f"ALTER TABLE {LIVE_SPANS} DETACH PARTITION {DEFAULT_PARTITION}",
+        f"ALTER TABLE {DEFAULT_PARTITION} RENAME TO {name}",
+        f"CREATE TABLE {DEFAULT_PARTITION} (LIKE {MODEL_SPANS} INCLUDING ALL)",
+        f"ALTER TABLE {LIVE_SPANS} ATTACH PARTITION {DEFAULT_PARTITION} DEFAULT",
     ):
         connection.execute(text(change))
-    _move(connection, f"NOT ({_within(period)})", name, DEFAULT)
+    _move(connection, f"NOT ({_within(period)})", name, DEFAULT_PARTITION)
     _attach(connection, name, period)
     return name
 
@@ -266,7 +268,9 @@ def _attach(connection: Connection, name: str, period: Period) -> None:
     begin_ns, end_ns = period
     begin = "MINVALUE" if begin_ns is None else str(begin_ns)
     values = f"FROM ({begin}) TO ({end_ns})"
-    connection.execute(text(f"ALTER TABLE {LIVE} ATTACH PARTITION {name} FOR VALUES {values}"))
+    connection.execute(
+        text(f"ALTER TABLE {LIVE_SPANS} ATTACH PARTITION {name} FOR VALUES {values}")
+    )
 
 
 def _within(period: Period) -> str:
@@ -277,5 +281,5 @@ def _within(period: Period) -> str:
 
 def _name_of(begin_ns: int | None) -> str:
     if begin_ns is None:
-        return EARLIER
+        return EARLIER_PARTITION
     return f"spans_{datetime.fromtimestamp(begin_ns // 10**9, UTC):%Y%m%d_%H%M%S}"

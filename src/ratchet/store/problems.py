@@ -28,11 +28,9 @@ from ratchet.types import (
     ProblemTransition,
     TraceReading,
 )
+from ratchet.types.cycle import DAY_S
 
-DAY_S = 86_400.0
-
-EXAMPLES = 5
-"""Most occurrences in a report."""
+EXAMPLES_PER_REPORT = 5
 
 _decode = msgspec.json.Decoder(Problem).decode
 _decode_occurrence = msgspec.json.Decoder(Occurrence).decode
@@ -438,7 +436,7 @@ class Problems:
             loss=sum(row.loss for row in rows) / count if count else 0.0,
             days=tuple(by_day),
             cost_usd=None if None in costs else sum(costs),
-            examples=tuple(self.occurrences(problem.id, since=since, limit=EXAMPLES)),
+            examples=tuple(self.occurrences(problem.id, since=since, limit=EXAMPLES_PER_REPORT)),
         )
 
     def _select(self, query: Any) -> builtins.list[Problem]:

@@ -14,8 +14,8 @@ from ratchet.store.rows import attempt_of, rollout_of
 from ratchet.store.scores import Scores
 from ratchet.store.spans import Spans
 from ratchet.store.statements import (
-    END,
     END_ATTEMPT,
+    END_ROLLOUT,
     HAND_OUT,
     ID_OF_ATTEMPT,
     LEASES,
@@ -31,7 +31,7 @@ from ratchet.store.statements import (
     requeued,
 )
 from ratchet.store.tables import RUNNING, attempts, rollouts
-from ratchet.store.turns import EVERY, Turns, queued_queues
+from ratchet.store.turns import QUEUE_WILDCARD, Turns, queued_queues
 from ratchet.types import FINAL, Attempt, AttemptStatus, Claim, InputError, Outcome, RolloutStatus
 
 Pair: TypeAlias = tuple[str, int]
@@ -98,7 +98,7 @@ class Queue:
         now = self._database.lease_clock.shared(now)
         queues = (queue,) if isinstance(queue, str) else tuple(queue)
         # Of several, or of those that a pattern stands for: the overdue leases of all queues.
-        only = queues[0] if len(queues) == 1 and not queues[0].endswith(EVERY) else None
+        only = queues[0] if len(queues) == 1 and not queues[0].endswith(QUEUE_WILDCARD) else None
 
         def work(connection: Connection) -> list[list[Claim]]:
             claims: list[list[Claim]] = [[] for _ in requests]
@@ -243,7 +243,7 @@ class Queue:
                 for rollout in going
             ]
             if rows:
-                connection.execute(END, rows)
+                connection.execute(END_ROLLOUT, rows)
             return len(rows)
 
         return self._database.write(work)
@@ -299,7 +299,7 @@ class Queue:
         if again:
             connection.execute(REQUEUE, again)
         if final:
-            connection.execute(END, [finished(*ending) for ending in final])
+            connection.execute(END_ROLLOUT, [finished(*ending) for ending in final])
         self._spans.add_all(
             connection, ((h.seq, h.fence, span) for o, h, _ in accepted for span in o.spans)
         )
@@ -372,7 +372,7 @@ def _take_back(
     if again:
         connection.execute(REQUEUE, again)
     if over:
-        connection.execute(END, over)
+        connection.execute(END_ROLLOUT, over)
 
 
 def _end_attempts(

@@ -15,7 +15,7 @@ from ratchet.store.tables import feedback, spans
 from ratchet.store.texts import spans_of
 from ratchet.store.usage import OPERATION
 from ratchet.types import Feedback, Span
-from ratchet.types.trace import START, Trace, TraceRecording
+from ratchet.types.trace import CALL_START, Trace, TraceRecording
 
 _INPUT = "ratchet.input"
 _AGENT = "invoke_agent"
@@ -180,7 +180,7 @@ def _chosen(connection: Connection, keys: Sequence[SummaryKey]) -> dict[SummaryK
     ) in connection.execute(light.where(among(keys))).all():
         key = SummaryKey(rollout_seq, fence, trace_id)
         at = (start_ns, seq)
-        begins = name == START and parent_id is not None
+        begins = name == CALL_START and parent_id is not None
         if begins:
             starts.setdefault(key, []).append((at, parent_id))
         else:

@@ -18,7 +18,7 @@ from ratchet.store.traces import cursor_of, oldest_of, page_of, position_of
 from ratchet.store.usage import Price
 from ratchet.types import Span
 from ratchet.types.trace import (
-    EVERY,
+    EVERY_TRACE,
     OWN_AGENTS,
     ObservedTrace,
     Trace,
@@ -64,7 +64,7 @@ class Recordings:
 
     def page(
         self,
-        criteria: TraceFilter = EVERY,
+        criteria: TraceFilter = EVERY_TRACE,
         *,
         wanted: Callable[[Trace], bool] = lambda _: True,
         cursor: str | None = None,

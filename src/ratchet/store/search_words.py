@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Sequence
 from typing import NamedTuple
 
-MOST_WORDS = 32
+MAX_WORDS = 32
 """Words of a search; more are ignored."""
 
 _LONGEST = 60
@@ -55,7 +55,7 @@ def phrases_of(search: str) -> list[Phrase]:
     phrases: list[Phrase] = []
     for part in _PART.finditer(search):
         quoted, bare = part.groups()
-        words = words_in(bare if quoted is None else quoted)[: MOST_WORDS - _count(phrases)]
+        words = words_in(bare if quoted is None else quoted)[: MAX_WORDS - _count(phrases)]
         if not words:
             continue
         is_open = quoted is None and (bare.endswith("*") or part.end() == len(search))

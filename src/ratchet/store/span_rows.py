@@ -9,7 +9,7 @@ import msgspec
 
 from ratchet.store.columns import clean, encode
 from ratchet.store.long_texts import LongTexts, has_long_text, separated
-from ratchet.store.usage import COST, INPUT, OPERATION, OUTPUT, usage_text
+from ratchet.store.usage import COST, INPUT_TOKENS, OPERATION, OUTPUT_TOKENS, usage_text
 from ratchet.types import InputError, Span, SpanEvent
 
 MAX_ID = 200
@@ -79,7 +79,12 @@ def row_of(rollout_seq: int, fence: int, agent: str, span: Span) -> Row:
     conversation_id = usage = ""
     if "gen_ai.conversation.id" in attributes or "session.id" in attributes:
         conversation_id = conversation_of(attributes)
-    if INPUT in attributes or OUTPUT in attributes or COST in attributes or OPERATION in attributes:
+    if (
+        INPUT_TOKENS in attributes
+        or OUTPUT_TOKENS in attributes
+        or COST in attributes
+        or OPERATION in attributes
+    ):
         usage = usage_text(attributes, failed=span.status == "error")
     message, events = span.message, span.events
     texts: str | LongTexts = ""

@@ -24,13 +24,13 @@ from ratchet.store.billing import billed_in, count_costs
 from ratchet.store.columns import clean
 from ratchet.store.engine import PATIENCE_S, Database, chunks
 from ratchet.store.keys import NO_ROLLOUT, hold, keys_of
-from ratchet.store.partitions import DEFAULT, SpanPartitions
+from ratchet.store.partitions import DEFAULT_PARTITION, SpanPartitions
 from ratchet.store.span_rows import Row, row_of, with_heads
 from ratchet.store.tables import rollouts, spans
 from ratchet.store.texts import spans_of, store_texts
 from ratchet.store.trace_index import mark_stale
 from ratchet.store.transitions import Transitions
-from ratchet.store.usage import LATE
+from ratchet.store.usage import LATE_CALL
 from ratchet.types import FINAL, InputError, Span, SpanRecord, Transition
 
 UNKNOWN_ROLLOUT, UNKNOWN_ATTEMPT = "ratchet.rollout.id", "ratchet.attempt"
@@ -279,7 +279,7 @@ class Spans:
             if dropped:
                 return dropped
         grace_ns = int(grace_s * 1e9)
-        tables = ["spans"] if self._database.is_sqlite else [DEFAULT]
+        tables = ["spans"] if self._database.is_sqlite else [DEFAULT_PARTITION]
         for part in self._partitions.existing():
             is_begun = part.begin_ns is None or part.begin_ns < before_ns
             if is_begun and part.end_ns > before_ns + grace_ns:
@@ -376,7 +376,7 @@ _AGENTS = text(
 
 
 def _late(span: Span) -> Span:
-    return msgspec.structs.replace(span, attributes={**span.attributes, LATE: True})
+    return msgspec.structs.replace(span, attributes={**span.attributes, LATE_CALL: True})
 
 
 def _live_row(record: SpanRecord) -> Row:

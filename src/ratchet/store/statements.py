@@ -20,7 +20,7 @@ from ratchet.store.lifecycle import LockedRollout, StatusChange
 from ratchet.store.tables import QUEUED, RUNNING, attempts, rollouts
 from ratchet.types import AttemptStatus, Outcome
 
-OLDEST = (
+OLDEST_QUEUED = (
     select(rollouts)
     .where(rollouts.c.queue == bindparam("of_queue"), QUEUED)
     .order_by(rollouts.c.seq)
@@ -30,8 +30,8 @@ OLDEST = (
 )
 """Queued rollouts of a queue, oldest first. Arguments: `of_queue`, `how_many`."""
 
-NEXT_OLDEST = OLDEST.where(rollouts.c.seq > bindparam("after_seq", type_=BigInteger))
-"""Those beyond a rollout. Arguments: as for OLDEST, and `after_seq`."""
+NEXT_OLDEST = OLDEST_QUEUED.where(rollouts.c.seq > bindparam("after_seq", type_=BigInteger))
+"""Those beyond a rollout. Arguments: as for OLDEST_QUEUED, and `after_seq`."""
 
 HAND_OUT = (
     update(rollouts)
@@ -77,7 +77,7 @@ REQUEUE = (
 )
 """Arguments: see `requeued`."""
 
-END = (
+END_ROLLOUT = (
     update(rollouts)
     .where(rollouts.c.seq == bindparam("at"))
     .values(

@@ -14,8 +14,7 @@ from ratchet.store.tables import feedback, rollouts, spans
 from ratchet.store.usage import Price, total, used_by
 from ratchet.types.trace import Trace
 
-MANY = 200
-"""Traces per SQL statement."""
+TRACES_PER_STATEMENT = 200
 
 _HEADS = text("spans.head > 0")
 _USING = text("spans.usage > ''")
@@ -76,7 +75,7 @@ def summaries(
     attempts = [key for key in keys if key.rollout_seq != NO_ROLLOUT]
     if failed:
         live, attempts = (_failed(connection, part, since_ns) for part in (live, attempts))
-    for some in (*chunks(live, MANY), *chunks(attempts, MANY)):
+    for some in (*chunks(live, TRACES_PER_STATEMENT), *chunks(attempts, TRACES_PER_STATEMENT)):
         by_key.update(_some(connection, some, price, since_ns, usage))
     return {key: by_key[key] for key in keys if key in by_key}
 
@@ -155,7 +154,7 @@ def _failed(
 ) -> list[SummaryKey]:
     """Those traces that have a failed span."""
     failed: list[SummaryKey] = []
-    for some in chunks(keys, MANY):
+    for some in chunks(keys, TRACES_PER_STATEMENT):
         counts = _counts(connection, some, _since(since_ns))
         failed += [key for key in some if key in counts and counts[key][3]]
     return failed

@@ -34,19 +34,19 @@ from ratchet.store.usage import Price
 from ratchet.types import Feedback
 from ratchet.types.trace import OWN_AGENTS, ModelCall, Trace, TraceFacets, TraceFilter
 
-BATCH = 100
+TRACES_PER_STEP = 100
 """Traces that one step indexes: SQLite's other writers wait that long."""
 
 WINDOW = 2_000
 """Traces that are examined together, for conditions without an index."""
 
-LOOKED_AT = 20_000
+MAX_TRACES_SEARCHED = 20_000
 """Most traces that are examined for a page; the next page continues."""
 
 FACETED = 10_000
 """Traces whose facets are counted: the newest that match."""
 
-VALUES = 50
+MAX_FACET_VALUES = 50
 """Values of a facet that are listed, the most frequent first."""
 
 HOUR_NS = 3_600 * 10**9
@@ -136,7 +136,7 @@ class TraceIndex:
         self._is_sqlite = database.is_sqlite
         self._add_sums = database.adding(trace_sums, ("hour", "agent"), _SUMMED)
 
-    def catch_up(self, price: Price | None = None, *, limit: int = BATCH) -> IndexState:
+    def catch_up(self, price: Price | None = None, *, limit: int = TRACES_PER_STEP) -> IndexState:
         """Index stale traces in the order in which they were marked.
 
         Args:
@@ -291,7 +291,7 @@ class TraceIndex:
         page: builtins.list[IndexedTrace] = []
         looked_at = 0
         size = min(limit + 1, WINDOW)
-        while looked_at < LOOKED_AT:
+        while looked_at < MAX_TRACES_SEARCHED:
             places = self._places(connection, criteria, phrases, size, after)
             query = select(trace_rows.c.place, trace_rows.c.trace_id)
             for row in _among(connection, query, places, conditions):
@@ -573,4 +573,4 @@ def _facets(rows: Sequence[Any], more: bool) -> TraceFacets:
 
 def _most(counts: Mapping[str, int]) -> dict[str, int]:
     ordered = sorted(counts.items(), key=lambda each: (-each[1], each[0]))
-    return dict(ordered[:VALUES])
+    return dict(ordered[:MAX_FACET_VALUES])

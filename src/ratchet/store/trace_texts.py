@@ -17,13 +17,13 @@ from ratchet.store.tables import spans
 from ratchet.types import Span
 from ratchet.types.trace import Trace, TraceRecording
 
-SHOWN = 300
+LISTED_TEXT_LIMIT = 300
 """Characters of an input, output or error in a list."""
 
 SEARCHED = 4_000
 """Characters of an input, and of an output, that are searchable."""
 
-NAMES = 50
+MAX_NAMES_SEARCHED = 50
 """Names of steps and tools of a trace that are searchable."""
 
 _INPUT, _OUTPUT = "ratchet.input", "ratchet.output"
@@ -77,7 +77,7 @@ def texts_by_trace(
             output=clean(_output_of(recording)[:SEARCHED]),
             error=errors.get(key, ""),
             user=_user_of(recording),
-            names=tuple(names.get(key, ()))[:NAMES],
+            names=tuple(names.get(key, ()))[:MAX_NAMES_SEARCHED],
         )
         for key, recording in recordings.items()
     }
@@ -97,7 +97,7 @@ def lines_of(texts: TraceTexts) -> TraceLines:
 
 
 def _line(text: str) -> str:
-    return " ".join(text[: 2 * SHOWN].split())[:SHOWN]
+    return " ".join(text[: 2 * LISTED_TEXT_LIMIT].split())[:LISTED_TEXT_LIMIT]
 
 
 def _steps(

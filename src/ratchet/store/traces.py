@@ -25,7 +25,7 @@ from ratchet.store.trace_texts import lines_by_trace
 from ratchet.store.usage import OPERATION, STREAM, Price, cost_of, used_by, why_unmeasured
 from ratchet.types import Feedback, InputError, Span, total_cost
 from ratchet.types.trace import (
-    EVERY,
+    EVERY_TRACE,
     OWN_AGENTS,
     SUMS,
     Sort,
@@ -37,14 +37,14 @@ from ratchet.types.trace import (
     first_of,
 )
 
-LOOK_BACK = 2_000
+MAX_TRACES_EXAMINED = 2_000
 """Maximum traces examined for one page, since conditions without an index are computed. A page may
 thus be short; the next one continues. A page by duration or cost ranks exactly these."""
 
-MOST_SPANS = 10_000
+MAX_SPANS = 10_000
 """Default maximum of spans returned for a trace."""
 
-MESSAGE = 500
+MESSAGE_LIMIT = 500
 """Characters of an error message in a skeleton."""
 
 _WINDOW = 200
@@ -88,7 +88,7 @@ class Traces:
 
     def list(
         self,
-        criteria: TraceFilter = EVERY,
+        criteria: TraceFilter = EVERY_TRACE,
         *,
         sort: Sort = "newest",
         limit: int = 100,
@@ -100,8 +100,9 @@ class Traces:
 
         Args:
             criteria: Filter.
-            sort: `newest` sorts by start. A page of `slowest` or `costliest` ranks the `LOOK_BACK`
-                newest traces from the cursor on; merge several pages with `first_of`.
+            sort: `newest` sorts by start. A page of `slowest` or `costliest` ranks the
+                `MAX_TRACES_EXAMINED` newest traces from the cursor on; merge several pages with
+                `first_of`.
             limit: Traces per page.
             cursor: Cursor returned with the previous page.
             price: Prices of calls that recorded no cost.
@@ -119,7 +120,7 @@ class Traces:
             self._index.catch_up(price)
 
         def work(connection: Connection) -> tuple[builtins.list[Trace], str | None]:
-            examined = limit if sort == "newest" else LOOK_BACK
+            examined = limit if sort == "newest" else MAX_TRACES_EXAMINED
             read = self._indexed_page if criteria.is_indexed else page_of
             page, more = read(connection, criteria, examined, after, price)
             if sort != "newest":
@@ -169,7 +170,7 @@ class Traces:
         }
 
     def get(
-        self, trace_id: str, *, limit: int = MOST_SPANS, price: Price | None = None
+        self, trace_id: str, *, limit: int = MAX_SPANS, price: Price | None = None
     ) -> TraceDetail | None:
         """Return a trace with its spans and feedback; None if it is unknown.
 
@@ -185,7 +186,7 @@ class Traces:
         return TraceDetail(trace=trace, spans=ordered, feedback=self._feedback_of(trace))
 
     def skeleton(
-        self, trace_id: str, *, limit: int = MOST_SPANS, price: Price | None = None
+        self, trace_id: str, *, limit: int = MAX_SPANS, price: Price | None = None
     ) -> TraceSkeleton | None:
         """Return a trace with its spans' skeletons and feedback; None if it is unknown.
 
@@ -281,7 +282,7 @@ class Traces:
     def after(
         self,
         mark: int,
-        criteria: TraceFilter = EVERY,
+        criteria: TraceFilter = EVERY_TRACE,
         *,
         price: Price | None = None,
         texts: bool = False,
@@ -382,7 +383,7 @@ def _bones(row: Any, price: Price | None) -> SpanSkeleton:
         end_ns=end_ns,
         # The default itself, so that it is left out of JSON.
         status="unset" if status == "unset" else status,
-        message=message[:MESSAGE],
+        message=message[:MESSAGE_LIMIT],
         model=call.model if call else "",
         input_tokens=call.input_tokens if call else 0,
         output_tokens=call.output_tokens if call else 0,
@@ -436,7 +437,7 @@ def page_of(
     page: dict[SummaryKey, Trace] = {}
     looked_at = 0
     window = min(limit + 1, _WINDOW)
-    while looked_at < LOOK_BACK:
+    while looked_at < MAX_TRACES_EXAMINED:
         heads = _heads(connection, criteria, window, after)
         # A trace has no span before its first head. (The first one of a conversation is not that.)
         bounded = heads and criteria.conversation_id is None
@@ -455,7 +456,7 @@ def page_of(
             return page, None
         # Search for rare traces in larger steps: one statement finds those that failed.
         rare = criteria.errors and 10 * len(page) < looked_at
-        window = min(LOOK_BACK - looked_at, 5 * _WINDOW) if rare else _WINDOW
+        window = min(MAX_TRACES_EXAMINED - looked_at, 5 * _WINDOW) if rare else _WINDOW
     return page, cursor_of(after)
 
 

@@ -8,13 +8,13 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, TextClause, text
 
-from ratchet.store.statements import NEXT_OLDEST, OLDEST
+from ratchet.store.statements import NEXT_OLDEST, OLDEST_QUEUED
 from ratchet.store.tables import QUEUED
 
-EVERY = "/*"
+QUEUE_WILDCARD = "/*"
 """A name with this ending stands for every queue that begins with what precedes the star."""
 
-SHARE = 4
+ROLLOUTS_PER_QUEUE = 4
 """A claim of many queues gets about this many rollouts of each: each queue costs a statement."""
 
 MAX_QUEUES = 100
@@ -49,7 +49,7 @@ def oldest(
     """The oldest queued rollouts of a queue, beyond those that were selected before."""
     parameters = {"of_queue": queue, "how_many": limit}
     if not beyond:
-        return connection.execute(OLDEST, parameters).all()
+        return connection.execute(OLDEST_QUEUED, parameters).all()
     return connection.execute(NEXT_OLDEST, {**parameters, "after_seq": beyond[-1].seq}).all()
 
 
@@ -87,12 +87,12 @@ class Turns:
             queues: Names of queues; one that ends with /* stands for all that begin so.
             limit: Most rollouts.
         """
-        if len(queues) == 1 and not queues[0].endswith(EVERY):
+        if len(queues) == 1 and not queues[0].endswith(QUEUE_WILDCARD):
             return oldest(connection, queues[0], limit)
         key = tuple(queues)
         last = self._last.get(key, "")
-        exact_count = sum(not queue.endswith(EVERY) for queue in queues)
-        width = exact_count + max(2, -(-limit // SHARE))
+        exact_count = sum(not queue.endswith(QUEUE_WILDCARD) for queue in queues)
+        width = exact_count + max(2, -(-limit // ROLLOUTS_PER_QUEUE))
         names = _in_turn(connection, queues, last, width)
         more = len(names) >= width
         rows: dict[str, list[Row[Any]]] = {}
@@ -131,7 +131,7 @@ def _in_turn(connection: Connection, queues: Sequence[str], last: str, limit: in
     """
     names: dict[str, None] = {}
     for queue in queues:
-        if not queue.endswith(EVERY):
+        if not queue.endswith(QUEUE_WILDCARD):
             names[queue] = None
             continue
         prefix = queue[:-1]

@@ -18,7 +18,7 @@ Price = Callable[[ModelCall], float | None]
 """Dollars of a call by configured or published prices; None without a price."""
 
 COST = "ratchet.cost_usd"
-INPUT, OUTPUT = "gen_ai.usage.input_tokens", "gen_ai.usage.output_tokens"
+INPUT_TOKENS, OUTPUT_TOKENS = "gen_ai.usage.input_tokens", "gen_ai.usage.output_tokens"
 """Attributes that report token usage."""
 
 OPERATION = "gen_ai.operation.name"
@@ -27,7 +27,7 @@ GATEWAY = "ratchet.upstream"
 
 STREAM = "gen_ai.request.stream"
 
-LATE = "ratchet.late"
+LATE_CALL = "ratchet.late"
 """Attribute of a call that was recorded after its rollout had ended, whose cost is final."""
 
 _READ = "gen_ai.usage.cache_read.input_tokens"
@@ -43,7 +43,7 @@ _BEGUN = ("gen_ai.output.messages", "gen_ai.response.time_to_first_chunk")
 _MAX_NAME = 200
 _MOST = 2**53
 
-MOST_USD = 1e9
+MAX_USD = 1e9
 """Most dollars of one call, or of one attempt."""
 
 
@@ -88,10 +88,10 @@ def usage_text(attributes: Mapping[str, Any], *, failed: bool = False) -> str:
         attributes: The span's attributes; foreign data, so values may be anything.
         failed: Whether the span's status is error.
     """
-    if LATE in attributes:
+    if LATE_CALL in attributes:
         return ""
     get = attributes.get
-    input_tokens, output_tokens, cost = get(INPUT), get(OUTPUT), get(COST)
+    input_tokens, output_tokens, cost = get(INPUT_TOKENS), get(OUTPUT_TOKENS), get(COST)
     if input_tokens is None and output_tokens is None and (cost is None or _dollars(cost) is None):
         operation = get(OPERATION)
         if operation.__class__ is not str or operation not in CALLS:
@@ -158,7 +158,7 @@ def _broke_off(attributes: Mapping[str, Any], failed: bool) -> bool:
     # Of a failed call that others recorded: its answer had begun, and its usage never came.
     return (
         failed
-        and attributes.get(OUTPUT) is None
+        and attributes.get(OUTPUT_TOKENS) is None
         and any(attributes.get(key) not in (None, "", "[]") for key in _BEGUN)
     )
 
@@ -170,7 +170,7 @@ def _used(attributes: Mapping[str, Any], failed: bool) -> _Stored:
     operation = get(OPERATION)
     read, cache_written, tier = get(_READ), get(_WRITTEN), get(_TIER)
     cost = get(COST)
-    input_tokens, output_tokens = _tokens(get(INPUT), get(OUTPUT))
+    input_tokens, output_tokens = _tokens(get(INPUT_TOKENS), get(OUTPUT_TOKENS))
     return _Stored(
         model=_name(model),
         provider=_name(provider),
@@ -312,7 +312,7 @@ def claims_no_cost(attributes: Mapping[str, Any]) -> bool:
 def _dollars(value: Any) -> float | None:
     if value.__class__ is bool or not isinstance(value, (int, float)):
         return None
-    return float(value) if 0 <= value <= MOST_USD else None
+    return float(value) if 0 <= value <= MAX_USD else None
 
 
 def _name(value: Any) -> str:

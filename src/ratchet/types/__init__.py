@@ -1,6 +1,6 @@
 """Core data types: frozen structs without I/O; versioned ones are identified by a content hash."""
 
-from ratchet.types.access import OLD_SCOPE, SCOPES, Key, Scope
+from ratchet.types.access import OLD_SCOPE, SCOPES, Key, KeyScope
 from ratchet.types.activation import Activation, AgentSettings
 from ratchet.types.candidate import Candidate
 from ratchet.types.cost import LOCAL_MODELS, Cost, dollars_text, total_cost
@@ -202,6 +202,7 @@ __all__ = [
     "Int",
     "KeptTokens",
     "Key",
+    "KeyScope",
     "Knob",
     "Label",
     "LabelledGain",
@@ -240,7 +241,6 @@ __all__ = [
     "RolloutStatus",
     "Run",
     "SamplingSettings",
-    "Scope",
     "Score",
     "ShipError",
     "Span",

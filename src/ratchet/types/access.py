@@ -6,13 +6,13 @@ from typing import Literal, TypeAlias, get_args
 
 import msgspec
 
-Scope: TypeAlias = Literal["feedback", "ingest", "runner", "develop", "read", "admin"]
+KeyScope: TypeAlias = Literal["feedback", "ingest", "runner", "develop", "read", "admin"]
 """feedback: submit feedback, nothing else; such a key may be public. ingest: send spans and live
 traffic. runner: claim rollouts, renew and report them, and read what they need. develop: create
 rollouts, publish candidates and datasets, ask models at the project's cost, and read. read: read
 everything. admin: all of these, and manage keys, agents and releases."""
 
-SCOPES: tuple[Scope, ...] = get_args(Scope)
+SCOPES: tuple[KeyScope, ...] = get_args(KeyScope)
 
 OLD_SCOPE = (
     "run is two: runner claims and reports rollouts, develop creates them, publishes and spends"
@@ -25,7 +25,7 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     name: str
-    scopes: tuple[Scope, ...]
+    scopes: tuple[KeyScope, ...]
     created_at: float
     """Unix seconds, as are the other times here."""
     agent: str = ""

@@ -8,7 +8,7 @@ from typing import Any
 
 from ratchet.types.wording import counted
 
-LONGEST = 2_000
+VALUE_LIMIT = 2_000
 """Most characters of a value; the rest is cut off, with a note."""
 
 
@@ -29,6 +29,6 @@ def table_html(title: str, values: Mapping[str, Any]) -> str:
 
 
 def _cut(text: str) -> str:
-    if len(text) <= LONGEST:
+    if len(text) <= VALUE_LIMIT:
         return text
-    return f"{text[:LONGEST]} … ({counted(len(text) - LONGEST, 'more character')})"
+    return f"{text[:VALUE_LIMIT]} … ({counted(len(text) - VALUE_LIMIT, 'more character')})"

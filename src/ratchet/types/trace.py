@@ -39,7 +39,7 @@ as NAME@VERSION; see `short_version`."""
 RELEASE = "ratchet.release"
 """Attribute of a live call's root span: the deployed version, as RATCHET_RELEASE names it."""
 
-START = "ratchet.start"
+CALL_START = "ratchet.start"
 """Name of a span that says that a live call has begun: a child of the call's span, without
 duration, with the attributes above. It only exists in the call's own trace, and only if the call
 did not end soon. A call with a start but no span of its own is under way, or was killed."""
@@ -245,7 +245,7 @@ class TraceFacets(msgspec.Struct, frozen=True, kw_only=True):
     """Whether there are older ones."""
 
 
-EVERY = TraceFilter()
+EVERY_TRACE = TraceFilter()
 Sort: TypeAlias = Literal["newest", "slowest", "costliest"]
 
 
@@ -323,7 +323,7 @@ class TraceRecording(msgspec.Struct, frozen=True, kw_only=True):
     feedback: tuple[Feedback, ...] = ()
     """About the trace, its conversation and its rollout; newest first."""
     unfinished: Span | None = None
-    """The start of a live call that has not ended; see `START`."""
+    """The start of a live call that has not ended; see `CALL_START`."""
 
     @property
     def ended(self) -> bool:

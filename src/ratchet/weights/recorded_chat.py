@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 import msgspec
 
 from ratchet.observe.dialects import names
-from ratchet.observe.redaction import MARK
+from ratchet.observe.redaction import MARK_START
 from ratchet.store.messages import instructions_in, messages_in
 from ratchet.types import Span, content_hash
 
@@ -159,7 +159,7 @@ def _call_of(span: Span, redacted: bool, truncated: bool) -> _Call:
     recorded = "\n".join(text for text in texts if isinstance(text, str))
     if _CUT.search(recorded):
         raise NotTrainable("only a part of it was recorded")
-    if not redacted and MARK in recorded:
+    if not redacted and MARK_START in recorded:
         raise NotTrainable("part of it was redacted")
     sent, cut = messages_in(texts[0])
     answers, answers_cut = messages_in(texts[1])

@@ -58,7 +58,7 @@ BACKSTOP_S = 5.0
 ORPHAN_PATIENCE_S = 60.0
 """How long an orphaned worker retries when the server is unreachable."""
 
-TICK_S = 1.0
+TICK_INTERVAL_S = 1.0
 """Interval at which the event loop resets the watchdog."""
 
 LOG_BYTES = 4 * 1024 * 1024
@@ -352,7 +352,7 @@ class _WorkerLoop:
         """Reset the interpreter's watchdog, which ends this process if the loop is blocked."""
         while True:
             faulthandler.dump_traceback_later(self._limit_s, exit=True)
-            await asyncio.sleep(TICK_S)
+            await asyncio.sleep(TICK_INTERVAL_S)
 
 
 async def _next(reader: asyncio.StreamReader) -> ToWorker | None:

@@ -15,7 +15,7 @@ import msgspec
 from ratchet.bind import BINDING_VARIABLE, Binding
 from ratchet.observe import BLOCKED_SUFFIX
 from ratchet.observe.ids import traceparent
-from ratchet.observe.model_apis import DIALECTS, DialectName
+from ratchet.observe.model_apis import MODEL_APIS, DialectName
 from ratchet.types import Claim, Outcome
 from ratchet.worker.attempt import blocked
 
@@ -102,7 +102,7 @@ def address_for(variable: str, base_url: str, environ: Mapping[str, str] | None 
 def operation_path(address: str) -> str:
     """The operation at the end of an address, such as chat/completions; empty for a base URL."""
     path = address.partition("?")[0].rstrip("/")
-    operations = (operation for _, operation in DIALECTS if path.endswith(f"/{operation}"))
+    operations = (operation for _, operation in MODEL_APIS if path.endswith(f"/{operation}"))
     return max(operations, key=len, default="")
 
 

@@ -11,7 +11,7 @@ import msgspec
 
 from ratchet.types import ConfigError, InputError
 
-Path: TypeAlias = tuple[str, ...]
+NamePath: TypeAlias = tuple[str, ...]
 """The names in a placeholder: `input`, and the keys that lead from it to the field."""
 
 _ROOTS = ("input", "port")
@@ -129,7 +129,7 @@ def value_at(data: Any, names: Sequence[str], what: str) -> Any:
     return value
 
 
-def _stands_for(path: Path, task_input: Any, where: str) -> Any:
+def _stands_for(path: NamePath, task_input: Any, where: str) -> Any:
     try:
         return value_at(task_input, path[1:], "the task's input")
     except InputError as error:
@@ -148,11 +148,11 @@ def _lacks(value: Any, name: str) -> str:
 
 
 @functools.lru_cache(maxsize=512)
-def _parts(text: str) -> tuple[str | Path, ...]:
+def _parts(text: str) -> tuple[str | NamePath, ...]:
     """A text's literal parts and placeholders, in order; an empty path is a single brace."""
     if _MEANT.search(text) is None:
         return (text,)
-    parts: list[str | Path] = []
+    parts: list[str | NamePath] = []
     end = 0
     for match in _BRACES.finditer(text):
         parts.append(text[end : match.start()])

@@ -10,7 +10,7 @@ import typing
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
-PLAIN = (object, str, int, float, bool, bytes, dict, list, type(None))
+PLAIN_TYPES = (object, str, int, float, bool, bytes, dict, list, type(None))
 """Types whose parameters take JSON data as it is."""
 
 
@@ -50,7 +50,7 @@ def built(kind: Any, value: Any) -> Any:
         fields = _hints(kind)
         typed = isinstance(value, dict)
         return {n: built(fields.get(n, object), v) for n, v in value.items()} if typed else value
-    if not isinstance(kind, type) or kind in PLAIN or inspect.isabstract(kind):
+    if not isinstance(kind, type) or kind in PLAIN_TYPES or inspect.isabstract(kind):
         return value
     if value is None or typing.Protocol in kind.__bases__ or _is_of(kind, value):
         return value
@@ -68,7 +68,7 @@ def built(kind: Any, value: Any) -> Any:
 
 
 def _takes_json(kind: Any) -> bool:
-    if kind in (*PLAIN, Any) or get_origin(kind) is Literal or isinstance(kind, TypeVar):
+    if kind in (*PLAIN_TYPES, Any) or get_origin(kind) is Literal or isinstance(kind, TypeVar):
         return True
     return get_origin(kind) is not None and all(_takes_json(part) for part in get_args(kind))
 
@@ -85,7 +85,7 @@ def _of_union(kinds: tuple[Any, ...], value: Any) -> Any:
         return value
     failure: Exception | None = None
     for kind in kinds:
-        if kind in PLAIN:
+        if kind in PLAIN_TYPES:
             continue
         try:
             return built(kind, value)

@@ -22,7 +22,7 @@ from tests.waiting import until_async
 
 from ratchet.autopilot.cycle import autopilot
 from ratchet.autopilot.cycle.autopilot import Autopilot
-from ratchet.autopilot.cycle.leader import TTL_S
+from ratchet.autopilot.cycle.leader import LEASE_S
 from ratchet.autopilot.cycle.moves import AUTOPILOT
 from ratchet.store import Store
 from ratchet.types import Cycle, CycleAction, LeaseLost, OperatorCommand, StoreError
@@ -213,12 +213,12 @@ def test_a_leader_that_was_replaced_moves_nothing(store: Store, tmp_path: Path) 
     run = Run(store, tmp_path, PROPOSED)
     name = run.autopilot.leader.name
     now = run.world.clock()
-    mine = store.leases.acquire(name, "old", now=now, ttl_s=TTL_S)
+    mine = store.leases.acquire(name, "old", now=now, ttl_s=LEASE_S)
     assert mine is not None
     with store.leases.guard(mine):
         before = run.to("shadow")
         # It stood still for a while; meanwhile another took over.
-        assert store.leases.acquire(name, "new", now=now + TTL_S + 60, ttl_s=TTL_S) is not None
+        assert store.leases.acquire(name, "new", now=now + LEASE_S + 60, ttl_s=LEASE_S) is not None
         with pytest.raises(LeaseLost):
             run.tick()
     assert store.cycles.get(before.id) == before
@@ -240,7 +240,9 @@ def test_one_of_several_leads_and_another_takes_over_when_it_ends(
             await until_async(lambda: first.said[:1] == ["The autopilot runs."])
             waits = asyncio.create_task(second.autopilot.run(stop[1]))
             await until_async(lambda: bool(second.said))
-            assert second.said == ["Another process runs the autopilot; this one stands by."]
+            assert second.said == [
+                "Another process is running the autopilot; this process stands by."
+            ]
             stop[0].set()
             await leads
             await until_async(lambda: "The autopilot runs." in second.said)

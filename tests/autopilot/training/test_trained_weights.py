@@ -159,7 +159,7 @@ def test_an_agent_that_calls_the_model_elsewhere_teaches_nothing(folder: Path) -
 @pytest.mark.parametrize(
     ("model", "options", "sentence"),
     [
-        ("gpt-5-mini", {}, "trains a model on this machine; 'gpt-5-mini' is none"),
+        ("gpt-5-mini", {}, "trains a model on this machine, which 'gpt-5-mini' is not"),
         ("local", {"initial_resources": {"llm": "A prompt."}}, "the agent has none"),
         ("local:nowhere", {}, "There is no model 'nowhere'"),
         ("local", {"store": "memory"}, "keeps nothing"),

@@ -178,7 +178,7 @@ def test_an_agent_without_a_reward_is_told_how_to_give_one() -> None:
         ({"train_dataset": None}, "needs a train_dataset"),
         ({"train_dataset": "tasks.jsonl"}, "a list of tasks, not str"),
         ({"train_dataset": TASKS[:1]}, "none is left for val"),
-        ({"val_dataset": TASKS[:3]}, "in train_dataset and in val_dataset"),
+        ({"val_dataset": TASKS[:3]}, "in both train_dataset and val_dataset"),
     ],
 )
 def test_what_cannot_be_used_is_named(given: dict[str, Any], said: str) -> None:

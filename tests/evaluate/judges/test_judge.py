@@ -213,7 +213,7 @@ def test_the_version_depends_on_what_is_asked_and_not_on_where(
         ({"criteria": [ELM], "model": "", "models": ["a", "a"]}, "'a' twice"),
         ({"criteria": [ELM], "prompt": "missing.txt"}, "missing.txt cannot be read"),
         ({"criteria": [ELM], "prompt": "bad.txt"}, "no placeholder {questions}"),
-        ({"criteria": [ELM], "alignment": "bad.txt"}, "is no alignment of a judge"),
+        ({"criteria": [ELM], "alignment": "bad.txt"}, "is not an alignment of a judge"),
         ({"criteria": [ELM], "sample": 2}, "Did you mean 'samples'"),
     ],
 )

@@ -55,7 +55,7 @@ def test_where_mypy_comes_to_no_end_nobody_is_refused_and_it_is_said_once(
     config: str,
     said: str,
 ) -> None:
-    monkeypatch.setattr(annotations, "SECONDS", seconds)
+    monkeypatch.setattr(annotations, "MYPY_TIMEOUT_S", seconds)
     root = repository({"mod.py": OWN, "mypy.ini": config})
     found, told = verdicts(root, OTHER, OTHER.replace("str(x)", "None"))
     assert found == ["", ""]

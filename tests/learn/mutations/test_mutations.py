@@ -8,7 +8,7 @@ import signal
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ratchet.learn.mutations import (
@@ -18,7 +18,7 @@ from ratchet.learn.mutations import (
     mutated,
     shapes_of,
 )
-from ratchet.learn.mutations.constants import FIRST, Tried, neighbours
+from ratchet.learn.mutations.constants import ROUND_VALUES_TRIED, Tried, neighbours
 from ratchet.types import Code
 
 RANK = '''def rank(candidates: list, bonus: float = 0.5, *, limit=10) -> list:
@@ -73,7 +73,6 @@ def arguments(source: str) -> str:
 
 @pytest.mark.parametrize("operator", OPERATORS)
 @given(name=st.sampled_from(sorted(SOURCES)), seed=st.integers(0, 10_000))
-@settings(max_examples=15, deadline=None)
 def test_every_mutant_parses_and_keeps_its_signature(operator: str, name: str, seed: int) -> None:
     code = Code(SOURCES[name], name)
     grown = grow(code, operator, random.Random(seed))
@@ -100,7 +99,6 @@ EXPRESSIONS = st.recursive(
 
 
 @given(expression=EXPRESSIONS, condition=EXPRESSIONS, seed=st.integers(0, 10_000))
-@settings(max_examples=30, deadline=None)
 def test_chains_of_mutations_of_any_function_stay_functions(
     expression: str, condition: str, seed: int
 ) -> None:
@@ -222,11 +220,11 @@ def test_each_round_value_is_tried_once_and_the_constants_take_turns() -> None:
     while (grown := grow_near(code, rng, tried)) is not None:
         made.append(grown)
     sources = [grown.code.source for grown in made]
-    assert len(set(sources)) == len(sources) == 3 * FIRST
+    assert len(set(sources)) == len(sources) == 3 * ROUND_VALUES_TRIED
     first = {grown.description.split()[0] for grown in made[:3]}
     assert first == {"0.9", "10", "4"}
     # What was tried is not tried again in a function derived from this one.
     derived = Code(code.source.replace("    return", "    x = x * 5\n    return"), "f")
-    first_of_five = {grow_near(derived, rng, tried) for _ in range(FIRST)}
+    first_of_five = {grow_near(derived, rng, tried) for _ in range(ROUND_VALUES_TRIED)}
     assert all(one and one.description.startswith("5 ") for one in first_of_five)
     assert grow_near(derived, rng, tried) is None

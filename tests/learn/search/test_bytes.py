@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as some
 
 from ratchet.learn.apo import APO
@@ -64,7 +64,6 @@ TEXTS = some.lists(
 ).map("".join)  # fmt: skip
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(TEXTS, some.sampled_from(["", "Some words before.\n"]))
 def test_what_stands_between_the_fences_is_taken_to_the_byte(text: str, before: str) -> None:
     fence = fence_for(text)

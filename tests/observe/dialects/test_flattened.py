@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ratchet.observe.dialects import DIALECTS, normalise
+from ratchet.observe.dialects import SPAN_DIALECTS, normalise
 from ratchet.observe.dialects.names import JSON_TEXT
 from ratchet.types import SpanEvent
 from tests.effort import calls
@@ -240,6 +240,6 @@ def test_whatever_a_span_says_nothing_of_it_is_lost(
 
 
 def test_every_dialect_is_in_the_table_and_is_told_by_its_markers() -> None:
-    assert list(DIALECTS) == ["gen_ai", "openinference", "traceloop", "vercel_ai", "model_api"]
-    for dialect in DIALECTS.values():
+    assert list(SPAN_DIALECTS) == ["gen_ai", "openinference", "traceloop", "vercel_ai", "model_api"]
+    for dialect in SPAN_DIALECTS.values():
         assert dialect.markers

@@ -142,19 +142,19 @@ def test_what_is_remembered_holds_no_secret_and_no_message() -> None:
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "MOST_TEXTS", 10)
+    monkeypatch.setattr(memory, "MAX_TEXTS", 10)
     redactor = Redactor()
     messages = [message(f"user{number}@example.com {FILLER}") for number in range(50)]
     for _ in range(2):
         assert redacted(redactor, messages).count("[redacted:email]") == 50
         assert len(redactor._memory._results) <= 10
-    monkeypatch.setattr(memory, "MOST_CHARACTERS", 40_000)
+    monkeypatch.setattr(memory, "MAX_CHARACTERS", 40_000)
     assert redacted(redactor, messages).count("[redacted:email]") == 50
     assert sum(map(len, redactor._memory._results.values())) <= 40_000 + len(FILLER) + 1_000
 
 
 def test_threads_that_share_a_redactor_leave_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "MOST_TEXTS", 5)  # memory is replaced all the time
+    monkeypatch.setattr(memory, "MAX_TEXTS", 5)  # memory is replaced all the time
     redactor = Redactor()
     messages = [message(f"user{number}@example.com {FILLER}") for number in range(12)]
     left: list[str] = []

@@ -55,14 +55,3 @@ def test_conversations_are_listed_read_and_followed_step_by_step(
         "/v1/conversations/chat-1/operations", params={"cursor": steps["next_cursor"]}
     ).json()
     assert (len(more["operations"]), more["next_cursor"]) == (1, None)
-
-
-def test_what_is_not_there_is_said_to_be_missing(
-    server: RunningServer, http: httpx2.Client
-) -> None:
-    assert http.get("/v1/conversations/none").status_code == 404
-    assert http.get("/v1/conversations/none/operations").json()["operations"] == []
-    assert http.get("/v1/conversations", params={"cursor": "x"}).status_code == 422
-    assert http.get("/v1/conversations").json() == {"conversations": [], "next_cursor": None}
-    with Client(server.url) as client:
-        assert client.conversations.log("none") is None

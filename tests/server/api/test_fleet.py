@@ -11,7 +11,6 @@ import pytest
 
 import ratchet
 from ratchet.server.runners import MAX_RUNNERS, PRESENT_S, RunnerRegistry
-from ratchet.store import Store
 from ratchet.types import Claim, Outcome, Rollout, Score, Span
 from tests.serving import RunningServer
 
@@ -64,32 +63,6 @@ def test_a_wait_ends_with_the_first_rollout_and_has_its_records(client: ratchet.
     assert found.unknown == ()
 
 
-def test_a_wait_returns_only_the_spans_of_the_final_attempt(client: ratchet.Client) -> None:
-    client.rollouts.create(rollouts("q", 1))
-    for name, status in (("first", "failed"), ("second", "succeeded")):
-        (claim,) = client.rollouts.claim("q", "w")
-        client.rollouts.finish([outcome(claim, status=status, spans=(span(name),))])
-    (ended,) = client.fleet.wait(["q0"]).ended
-    assert [one.name for one in ended.spans] == ["second"]
-    assert ended.rollout.failures == 1
-
-
-def test_a_cancelled_rollout_ends_a_wait(client: ratchet.Client) -> None:
-    client.rollouts.create(rollouts("q", 1))
-    got: list[Any] = []
-    waiting = threading.Thread(target=lambda: got.append(client.fleet.wait(["q0"], wait_s=30)))
-    waiting.start()
-    client.rollouts.cancel(["q0"])
-    waiting.join(20)
-    assert [one.rollout.status for one in got[0].ended] == ["cancelled"]
-
-
-def test_a_wait_for_a_rollout_that_is_not_there_says_so_at_once(client: ratchet.Client) -> None:
-    client.rollouts.create(rollouts("q", 1))
-    found = client.fleet.wait(["q0", "gone"], wait_s=60)
-    assert (found.ended, found.unknown) == ((), ("gone",))
-
-
 def test_queues_take_turns_and_a_waiting_claim_of_a_pattern_is_woken(
     server: RunningServer,
 ) -> None:
@@ -109,17 +82,6 @@ def test_queues_take_turns_and_a_waiting_claim_of_a_pattern_is_woken(
     assert Counter(c.rollout.queue for c in first) == {"agent/a": 1, "agent/b": 1}
     assert Counter(c.rollout.queue for c in second) == {"agent/a": 3, "agent/b": 3}
     assert queues == ["agent/a"]
-
-
-def test_runners_are_listed_with_their_queues(client: ratchet.Client) -> None:
-    client.rollouts.claim(["agent@1/*"], "here/1/a")
-    client.rollouts.claim("default", "here/2/b")
-    found = client.fleet.runners()
-    assert [(one.name, one.queues) for one in found] == [
-        ("here/2/b", ("default",)),
-        ("here/1/a", ("agent@1/*",)),
-    ]
-    assert all(0 <= one.seen_s < 60 for one in found)
 
 
 def test_a_runner_that_hangs_up_while_it_waits_is_gone(server: RunningServer) -> None:
@@ -148,10 +110,3 @@ def test_a_runner_without_claims_is_present_as_long_as_it_holds_attempts() -> No
     for number in range(MAX_RUNNERS):
         registry.saw(f"{number}", ("q",))
     assert "busy" not in {one.name for one in registry.present({"busy"})}
-
-
-def test_a_queue_name_that_is_a_pattern_is_refused(server: RunningServer) -> None:
-    answer = server.client().post("/v1/rollouts", json={"rollouts": [{"input": 1, "queue": "a/*"}]})
-    assert answer.status_code == 422
-    with Store.open(server.store_url) as store:
-        assert store.rollouts.counts() == {}

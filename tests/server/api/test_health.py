@@ -65,19 +65,3 @@ def test_a_store_that_hangs_is_reported_in_time_and_asked_once(
         assert http.get("/v1/rollouts").status_code == 200
     assert len(asked) == 1
     go_on.set()
-
-
-def test_the_root_is_a_page_whatever_the_client_accepts(server: RunningServer) -> None:
-    with server.client() as http:
-        for accept in ("*/*", "", "application/json"):
-            answer = http.get("/", headers={"accept": accept})
-            assert answer.status_code == 200
-            assert "Ratchet" in answer.text
-
-
-@pytest.mark.parametrize("hours", ["1e-320", "5e-324", "1e-300", "1e-9", "0.001"])
-def test_a_time_without_length_is_refused(server: RunningServer, hours: str) -> None:
-    with server.client() as http:
-        answer = http.get(f"/v1/overview?hours={hours}")
-    assert answer.status_code == 400
-    assert answer.json()["errors"][0]["field"] == "hours"

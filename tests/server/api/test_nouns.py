@@ -17,26 +17,6 @@ def ok(answer: Any, status: int = 200) -> Any:
     return answer.json()
 
 
-def test_a_resource_is_published_once_and_fetched_by_its_version(http: Any) -> None:
-    version = ok(http.post("/v1/resources", json={"name": "system", "resource": PROMPT}))["version"]
-    again = ok(http.post("/v1/resources", json={"name": "system", "resource": PROMPT}))
-    assert again["version"] == version
-    fetched = http.get(f"/v1/resources/{version}")
-    assert ok(fetched) == PROMPT
-    assert "immutable" in fetched.headers["cache-control"]
-    listed = ok(http.get("/v1/resources", params={"name": "system"}))["versions"]
-    assert [known["version"] for known in listed] == [version]
-    ok(http.get("/v1/resources/nothing"), 404)
-
-
-def test_a_resource_that_is_none_is_refused_with_its_own_sentence(http: Any) -> None:
-    bad = {"type": "prompt", "text": "Be {tone"}
-    problem = ok(http.post("/v1/resources", json={"name": "system", "resource": bad}), 422)
-    assert "not an f-string template" in problem["detail"]
-    unsafe = {"type": "prompt", "text": "{x.__class__}"}
-    ok(http.post("/v1/resources", json={"name": "system", "resource": unsafe}), 422)
-
-
 def test_the_active_candidate_has_an_etag(http: Any) -> None:
     first = http.get("/v1/agents/booker/active")
     assert ok(first)["candidate_id"] == ""
@@ -99,25 +79,6 @@ def test_spans_are_stored_before_they_are_acknowledged(http: Any, server: Runnin
     assert problem["errors"][0]["field"] == "records[0].span.trace_id"
 
 
-def test_feedback_is_kept_once_and_found_by_what_it_is_about(http: Any) -> None:
-    given = {"id": "f1", "kind": "thumbs", "value": 0, "conversation_id": "c", "comment": "No."}
-    assert ok(http.post("/v1/feedback", json={"feedback": [given]}))["stored"] == 1
-    assert ok(http.post("/v1/feedback", json={"feedback": [given]}))["stored"] == 0
-    (found,) = ok(http.get("/v1/feedback", params={"conversation_id": "c"}))["feedback"]
-    assert (found["comment"], found["value"]) == ("No.", 0)
-    assert found["created_at"] > 0
-    assert ok(http.get("/v1/feedback", params={"rollout_id": "r"}))["feedback"] == []
-    about_nothing = {"id": "f2", "kind": "thumbs", "value": 1}
-    ok(http.post("/v1/feedback", json={"feedback": [about_nothing]}), 422)
-
-
-def test_experiments_and_releases_are_listed(http: Any) -> None:
-    assert ok(http.get("/v1/experiments")) == {"experiments": []}
-    assert ok(http.get("/v1/releases")) == {"releases": []}
-    ok(http.get("/v1/experiments/none"), 404)
-    ok(http.get("/v1/releases/none"), 404)
-
-
 def test_labels_are_stored_listed_replaced_and_removed(http: Any) -> None:
     given = {"id": "l1", "rollout_id": "r", "value": 0.5, "labeller": "ana", "drawn": "random"}
     assert ok(http.post("/v1/labels", json={"labels": [given]})) == {"stored": 1}
@@ -127,9 +88,3 @@ def test_labels_are_stored_listed_replaced_and_removed(http: Any) -> None:
     assert ok(http.get("/v1/labels", params={"criterion": "tone"}))["labels"] == []
     assert ok(http.delete("/v1/labels/l1")) == {"removed": True}
     assert ok(http.delete("/v1/labels/l1")) == {"removed": False}
-
-
-def test_a_label_without_one_subject_is_refused_by_its_field(http: Any) -> None:
-    given = {"id": "l1", "rollout_id": "r", "trace_id": "t", "value": 1}
-    problem = ok(http.post("/v1/labels", json={"labels": [given]}), 422)
-    assert problem["errors"][0]["field"] == "labels[0].rollout_id"

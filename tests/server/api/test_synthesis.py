@@ -51,20 +51,6 @@ def test_proposals_of_recombined_slots_are_new_answered_and_not_stored(
     assert [each["input"] for each in again["tasks"]] == [each["input"] for each in found["tasks"]]
 
 
-def test_boundary_values_are_proposed_where_open_answers_are_kept(http: httpx2.Client) -> None:
-    publish(http)
-    assert propose(http, methods=["boundary"], count=3)["tasks"] == []
-    found = propose(http, methods=["boundary"], count=3, keep_open=True)
-    assert len(found["tasks"]) == 3
-    assert all(task["expected"] is None for task in found["tasks"])
-
-
-def test_a_split_without_tasks_and_an_unknown_dataset_get_a_sentence(http: httpx2.Client) -> None:
-    publish(http)
-    assert "has no tasks to make others of" in propose(http, 422, split="val")["detail"]
-    ok(http.post("/v1/datasets/nothing/synthesis", json={}), 404)
-
-
 def test_without_a_coach_the_coach_is_not_offered_and_not_asked(http: httpx2.Client) -> None:
     publish(http)
     offered = ok(http.get("/v1/synthesis-methods"))["methods"]

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -25,7 +21,6 @@ from ratchet.server.gateway.substitution import PromptSubstituter
 from ratchet.server.gateway.upstream import Upstream
 from ratchet.server.metrics import Metrics
 from ratchet.types import Adapter, Model
-from tests import interpreters
 from tests.server.gateway.conftest import Site
 from tests.server.gateway.test_substitution import World
 from tests.server.gateway.upstreams import Seen, StubUpstream, Wire, reply
@@ -174,15 +169,6 @@ def test_calls_that_come_while_weights_are_loaded_wait_for_them(setting: Setting
     assert len(setting.server.asked(LOAD)) == 1
 
 
-def test_weights_that_another_gateway_has_loaded_are_used(setting: Setting) -> None:
-    def loaded(asked: dict[str, Any]) -> bytes:
-        setting.server.loads(asked)
-        return reply({"message": "The lora adapter has already been loaded."}, 400)
-
-    setting.server.load = loaded
-    assert setting.call().json()["model"] == setting.name
-
-
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
@@ -256,28 +242,3 @@ def test_an_upstream_on_another_machine_is_told_where_it_finds_the_adapters(
     assert "[upstreams.gpu]" in setting.loader.fault(away, setting.name)
     path = f"/mnt/adapters/{setting.adapter.hash}"
     assert setting.server.asked(LOAD) == [{"lora_name": setting.name, "lora_path": path}]
-
-
-def test_the_server_of_a_project_loads_the_projects_adapters(
-    world: World, upstream: StubUpstream, tmp_path: Path, sqlite_url: str
-) -> None:
-    setting = Setting(world, upstream, tmp_path / ".ratchet")
-    world.switch()
-    world.activate(setting.candidate)
-    section = f'[upstreams.one]\ndialect = "openai"\nbase_url = "{upstream.url}"\n'
-    (tmp_path / "ratchet.toml").write_text(section)
-    options = ["--project", str(tmp_path), "--store", sqlite_url, "--port", "0", "--json"]
-    with interpreters.Interpreter(
-        [sys.executable, "-m", "ratchet", "serve", *options],
-        env={**os.environ},
-        stdout=subprocess.PIPE,
-    ) as process:
-        assert process.stdout is not None
-        url = json.loads(process.stdout.readline())["url"]
-        body = {"model": "m", "messages": [{"role": "user", "content": "Hello"}]}
-        path = "/gateway/bot/openai/v1/chat/completions"
-        answer = httpx2.post(f"{url}{path}", json=body, timeout=30)
-        metrics = httpx2.get(f"{url}/metrics", timeout=30).text
-        process.send_signal(signal.SIGTERM)
-    assert answer.json()["model"] == setting.name
-    assert 'ratchet_gateway_adapters_total{outcome="loaded"} 1.0' in metrics

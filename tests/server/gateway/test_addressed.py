@@ -84,16 +84,6 @@ def test_another_host_is_refused_however_it_is_written(
     assert not upstream.seen
 
 
-def test_where_upstreams_answer_for_all_hosts_it_goes_to_them(
-    open_site: Callable[..., Site], upstream: StubUpstream, home: StubUpstream
-) -> None:
-    upstream.script = home.script
-    site = open_site(*both(upstream), hosts=None)
-    assert ask(site, address(home)).status_code == 200
-    assert not home.seen
-    assert [seen.target for seen in upstream.seen] == ["/v1/chat/completions?api-version=1"]
-
-
 def test_ollamas_lines_are_recorded_as_one_answer(
     open_site: Callable[..., Site], home: StubUpstream
 ) -> None:

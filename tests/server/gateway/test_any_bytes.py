@@ -11,13 +11,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ratchet.observe.model_apis import DIALECTS, ModelApi
+from ratchet.observe.model_apis import MODEL_APIS, ModelApi
 from ratchet.observe.model_apis.bounded_json import decoded
 from ratchet.store import Store
 from tests.server.gateway.conftest import Site, every, http_request, raw_call, read_all
 from tests.server.gateway.upstreams import StubUpstream, chunk, stream_head
 
-PATHS = [f"/gateway/bot/{provider}/v1/{path}" for provider, path in DIALECTS]
+PATHS = [f"/gateway/bot/{provider}/v1/{path}" for provider, path in MODEL_APIS]
 
 # Words of all dialects, so that what is made looks like a body of theirs here and there.
 WORDS = st.sampled_from(
@@ -178,7 +178,7 @@ def unchunked(body: bytes) -> bytes:
 # The dialects themselves: pure functions that take any JSON.
 
 
-@pytest.mark.parametrize("dialect", DIALECTS.values(), ids=[path for _, path in DIALECTS])
+@pytest.mark.parametrize("dialect", MODEL_APIS.values(), ids=[path for _, path in MODEL_APIS])
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(value=OBJECTS, events=st.lists(OBJECTS, max_size=3), words=st.text(max_size=10))
 def test_a_dialect_takes_any_json(

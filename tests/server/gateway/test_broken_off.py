@@ -132,15 +132,6 @@ def test_a_call_that_is_refused_costs_nothing(
     assert cost(site) == Cost()
 
 
-@pytest.mark.parametrize("api", STREAMS)
-def test_a_stream_that_is_only_an_error_costs_nothing(
-    site: Site, upstream: StubUpstream, api: str
-) -> None:
-    upstream.streams([event({"type": "error", "error": {"type": "overloaded_error"}})])
-    call(site, api)
-    assert cost(site) == Cost()
-
-
 def test_a_stream_whose_usage_came_before_the_client_left_has_its_cost(
     site: Site, upstream: StubUpstream
 ) -> None:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from ratchet.server.gateway.headers import accepted, is_ours, response_headers
 from ratchet.server.gateway.pool import proxy_of
-from ratchet.server.gateway.relay import _pause
 from ratchet.server.gateway.upstream import (
     Upstream,
     check_upstreams,
     choose_upstream,
-    provider_of,
     standard_upstreams,
 )
 from ratchet.types import ConfigError
@@ -20,42 +17,6 @@ from ratchet.types import ConfigError
 def upstream(name: str, dialect: str = "openai", **models: str) -> Upstream:
     named = {key.replace("_STAR", "*"): value for key, value in models.items()}
     return Upstream(name=name, dialect=dialect, base_url="http://x/v1", models=named)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("asked", "expected"),
-    [
-        ("gpt", ("a", "gpt")),
-        ("exact", ("b", "sent")),
-        ("pre-1", ("c", "prefixed")),
-        ("pre-long-1", ("d", "longer")),
-        ("pre-exact", ("e", "pre-exact")),
-        ("keep/x", ("c", "x")),
-        (None, ("a", None)),
-        ("", ("a", "")),
-    ],
-)
-def test_the_upstream_that_names_the_model_best_is_taken(
-    asked: str | None, expected: tuple[str, str | None]
-) -> None:
-    several = [
-        upstream("a"),
-        upstream("other", "anthropic", exact="no"),
-        upstream("b", exact="sent"),
-        Upstream(
-            name="c",
-            dialect="openai",
-            base_url="http://x",
-            models={"pre-*": "prefixed", "keep/*": "*"},
-        ),
-        Upstream(name="d", dialect="openai", base_url="http://x", models={"pre-long*": "longer"}),
-        Upstream(
-            name="e", dialect="openai", base_url="http://x", models={"pre-exact": "pre-exact"}
-        ),
-    ]
-    found = choose_upstream(several, "openai", asked)
-    assert found is not None
-    assert (found[0].name, found[1]) == expected
 
 
 @pytest.mark.parametrize(
@@ -106,65 +67,6 @@ def test_an_upstream_of_another_dialect_serves_the_models_that_it_names(
     assert found[0].name == name
 
 
-def test_providers_are_named_as_the_conventions_do() -> None:
-    assert [provider_of(each) for each in standard_upstreams()] == [
-        "openai",
-        "anthropic",
-        "ollama",
-        "gcp.gemini",
-    ]
-    at = {
-        "https://me.openai.azure.com/openai/v1": "azure.ai.openai",
-        "https://api.groq.com/openai/v1": "groq",
-        "http://127.0.0.1:8000/v1": "openai",
-        "https://notapi.groq.com.example.org/v1": "openai",
-    }
-    for url, name in at.items():
-        assert provider_of(Upstream(name="x", dialect="openai", base_url=url)) == name
-
-
-@pytest.mark.parametrize(
-    ("asked", "sent"),
-    [
-        ("gzip, deflate, br, zstd", "gzip, deflate"),
-        ("br", "identity"),
-        ("*", "identity"),
-        ("GZIP;q=0.5, identity;q=0", "GZIP;q=0.5, identity;q=0"),
-        ("", "identity"),
-    ],
-)
-def test_only_encodings_that_can_be_read_are_asked_for(asked: str, sent: str) -> None:
-    assert accepted(asked) == sent
-
-
-@pytest.mark.parametrize(
-    ("value", "ours"),
-    [
-        (b"Bearer rk_abc", True),
-        (b"bearer   ra_abc", True),
-        (b"rk_abc", True),
-        (b" ra_abc ", True),
-        (b"Bearer ratchet", True),
-        (b"Bearer sk-abc", False),
-        (b"sk-rk_abc", False),
-        (b"", False),
-    ],
-)
-def test_our_keys_are_known(value: bytes, ours: bool) -> None:
-    assert is_ours(value) is ours
-
-
-def test_headers_that_no_server_may_send_are_left_out() -> None:
-    given = [
-        (b"X-Good", b"\xe9"),
-        (b"x-bad", b"a\x00b"),
-        (b"x bad", b"a"),
-        (b"Transfer-Encoding", b"chunked"),
-        (b"Content-Length", b"5"),
-    ]
-    assert response_headers(given) == [(b"x-good", b"\xe9")]
-
-
 @pytest.mark.parametrize(
     ("environ", "proxy"),
     [
@@ -181,32 +83,6 @@ def test_headers_that_no_server_may_send_are_left_out() -> None:
 )
 def test_proxies_come_from_the_usual_variables(environ: dict[str, str], proxy: str | None) -> None:
     assert proxy_of("https://api.example.org/v1", environ) == proxy
-
-
-def test_pauses_between_tries_grow_and_follow_the_upstream() -> None:
-    assert [_pause(tried, None) for tried in range(7)] == [0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 8.0]
-    assert _pause(3, "1.5") == 1.5
-    assert _pause(3, "-1") == 0.0
-    assert _pause(0, "Sat, 01 Jan 2000 00:00:00 GMT") == 0.0
-    assert _pause(0, "Fri, 01 Jan 2100 00:00:00 GMT") > 1e6
-    assert _pause(1, "soon") == 0.5
-
-
-@pytest.mark.parametrize(
-    "asked",
-    [
-        "nan",
-        "inf",
-        "-inf",
-        "1e999",
-        "9" * 5000,
-        "",
-        "Mon, 01 Jan 2024 00:00:00 +" + "9" * 20,
-        "Mon, 99 Jan 2024 00:00:00 GMT",
-    ],
-)
-def test_a_pause_that_is_none_is_not_waited_for(asked: str) -> None:
-    assert _pause(1, asked) == 0.5
 
 
 OPENAI = ("https://api.openai.com/v1", "OPENAI_API_KEY")
@@ -258,12 +134,6 @@ def test_a_server_that_would_call_itself_for_a_model_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"http://localhost:8765/v1 has the address of this"):
         check_upstreams(upstreams, ("127.0.0.1", 8765))
     check_upstreams(upstreams, ("127.0.0.1", 8766))
-
-
-def test_ollamas_server_is_where_a_named_variable_says() -> None:
-    environ = {"OLLAMA_BASE_URL": "http://box:11434/"}
-    *_, ollama, _ = standard_upstreams(environ, base_urls=["OLLAMA_BASE_URL"])
-    assert (ollama.dialect, ollama.base_url) == ("ollama", "http://box:11434")
 
 
 @pytest.mark.parametrize("value", ["localhost:4000", "http://[", "ftp://proxy", "http://a b"])

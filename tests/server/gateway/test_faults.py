@@ -449,7 +449,7 @@ def test_a_stream_that_began_is_never_tried_again(
 def test_calls_beyond_an_upstreams_concurrency_wait_and_then_are_refused(
     open_site: Callable[..., Site], upstream: StubUpstream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ratchet.server.gateway.pool.WAIT_S", 0.1)
+    monkeypatch.setattr("ratchet.server.gateway.pool.SLOT_TIMEOUT_S", 0.1)
     site = open_site(*both(upstream, concurrency=1))
     go = threading.Event()
     asked = threading.Event()

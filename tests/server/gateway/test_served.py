@@ -13,7 +13,6 @@ import openai
 import pytest
 
 from ratchet.server.gateway import Upstream
-from ratchet.server.gateway.target import AttemptGuard, AttemptState, GatewayTarget
 from ratchet.server.http_problems import HttpProblem
 from ratchet.server.serve import ServeSettings
 from tests.server.gateway.conftest import Site, both
@@ -111,48 +110,6 @@ def test_streams_of_a_caller_are_held_and_may_be_refused(
         client.chat.completions.create(**asked, stream=True)
     upstream.answers(ANSWER)
     assert client.chat.completions.create(**asked).id == "x"  # not streamed, so nothing is held
-
-
-def test_what_is_known_of_an_attempt_holds_for_a_while(site: Site) -> None:
-    now = 100.0
-    states: list[AttemptState] = ["unknown", "running", "over"]
-    asked: list[int] = []
-
-    async def running(rollout_id: str, fence: int) -> AttemptState:
-        asked.append(fence)
-        return states.pop(0)
-
-    attempts = AttemptGuard(running, lambda: now)
-    target = GatewayTarget(rollout_id="r", fence=1)
-
-    def status() -> int:
-        try:
-            site.run(attempts.check(target))
-        except HttpProblem as problem:
-            return problem.status
-        return 200
-
-    assert [status(), status()] == [404, 404]
-    now += 0.5
-    assert [status(), status()] == [200, 200]
-    assert len(asked) == 2
-    attempts.forget("r", 1)
-    assert status() == 409
-
-
-def test_calls_are_counted_by_upstream_and_status(
-    server: RunningServer, upstream: StubUpstream
-) -> None:
-    upstream.answers(ANSWER)
-    ask(server, "live", "sk-own")
-    upstream.answers({"error": {"message": "No."}}, 400)
-    with pytest.raises(openai.BadRequestError):
-        ask(server, "live", "sk-own")
-    with server.client() as http:
-        figures = http.get("/metrics").text
-    for status in ("2xx", "4xx"):
-        labels = f'dialect="openai",status="{status}",upstream="stub"'
-        assert f"ratchet_gateway_calls_total{{{labels}}} 1.0" in figures
 
 
 def test_a_call_that_the_gateway_and_the_worker_both_record_is_billed_once(
@@ -284,8 +241,8 @@ def test_a_services_call_belongs_to_the_attempt_that_it_names(
 @pytest.mark.parametrize(
     ("scope", "named", "status", "sentence"),
     [
-        ("support", "r-1", 400, "names no attempt"),
-        ("support", "r-1@0x", 400, "names no attempt"),
+        ("support", "r-1", 400, "does not name an attempt"),
+        ("support", "r-1@0x", 400, "does not name an attempt"),
         ("support", "r-2@1", 404, "There is no rollout 'r-2'"),
         ("r-1@1", "r-2@1", 400, "by its path"),
     ],

@@ -14,8 +14,8 @@ import anthropic
 import openai
 import pytest
 
-from ratchet.server.gateway import DIALECTS, GatewayTarget
-from ratchet.server.gateway.substitution import TTL_S, PromptSubstituter
+from ratchet.server.gateway import MODEL_APIS, GatewayTarget
+from ratchet.server.gateway.substitution import CACHE_TTL_S, PromptSubstituter
 from ratchet.store import Store
 from ratchet.types import (
     Activation,
@@ -37,7 +37,7 @@ from tests.server.gateway.upstreams import StubUpstream
 
 Result = TypeVar("Result")
 
-CHAT = DIALECTS["openai", "chat/completions"]
+CHAT = MODEL_APIS["openai", "chat/completions"]
 SOURCE = PromptTemplate("You are a booking assistant. Today is {date}.\n{documents}\nBe brief.")
 BETTER = PromptTemplate("{documents}\n\nYou book rooms. It is {date}. Ask back when unsure.")
 FILLED = {"date": "2026-11-02", "documents": "Room {7} is free."}
@@ -107,23 +107,6 @@ def chat(*system: str, user: str = "Hello") -> dict[str, Any]:
     return {"model": "m", "messages": [*messages, {"role": "user", "content": user}]}
 
 
-def test_live_traffic_gets_the_active_candidates_prompt(store: Store) -> None:
-    world = World(store)
-    improved = improve(world)
-    request = chat(SOURCE.format(**FILLED), user=SOURCE.format(**FILLED))
-    found = run(PromptSubstituter(world.store)(BOT, request, CHAT))
-    assert found is not None
-    assert found.request == chat(BETTER.format(**FILLED), user=SOURCE.format(**FILLED))
-    assert found.request["messages"][1] is request["messages"][1]
-    assert request == chat(SOURCE.format(**FILLED), user=SOURCE.format(**FILLED))
-    assert found.attributes == {
-        "ratchet.candidate_id": improved.id,
-        "ratchet.prompt.name": "bot.system",
-        "ratchet.prompt.version": version_of(SOURCE),
-        "ratchet.prompt.candidate_version": version_of(BETTER),
-    }
-
-
 def test_beside_instructions_a_users_message_holds_a_users_prompts_alone(world: World) -> None:
     ask = PromptTemplate("Sort this mail into one of our folders:\n{mail}")
     world.candidate(bot_system=SOURCE, bot_user=ask)
@@ -183,17 +166,6 @@ def test_nothing_is_replaced_for_an_agent_that_is_not_switched_on(
         assert run(PromptSubstituter(world.store)(one, request, CHAT)) is None
 
 
-def test_any_registered_version_is_recognised(world: World, improved: Candidate) -> None:
-    for number in range(5):
-        world.store.resources.put("bot.system", PromptTemplate(f"Version {number} for {{user}}."))
-    middle = PromptTemplate("In between: you are the assistant. {documents} It is {date}, {date}.")
-    world.store.resources.put("bot.system", middle)
-    found = run(PromptSubstituter(world.store)(BOT, chat(middle.format(**FILLED)), CHAT))
-    assert found is not None
-    assert found.request == chat(BETTER.format(**FILLED))
-    assert found.attributes["ratchet.prompt.version"] == version_of(middle)
-
-
 def test_what_the_candidate_has_already_stays_and_the_span_says_so(
     world: World, improved: Candidate
 ) -> None:
@@ -217,19 +189,6 @@ def test_a_slot_that_nothing_fills_leaves_the_prompt_and_the_span_says_why(
     assert "slot {city}" in found.attributes["ratchet.prompt.not_replaced"]
     assert found.attributes["ratchet.prompt.candidate_version"] == ""
     assert found.attributes["ratchet.prompt.version"] == version_of(SOURCE)
-
-
-def test_a_request_with_none_of_the_prompts_is_left_alone_and_the_span_says_so(
-    world: World, improved: Candidate
-) -> None:
-    request = chat("You name conversations.")
-    found = run(PromptSubstituter(world.store)(BOT, request, CHAT))
-    assert found is not None
-    assert found.request is request
-    assert list(found.attributes) == ["ratchet.prompt.not_replaced"]
-    # Where there is nothing to look at, there is nothing to say.
-    nothing = {"model": "m", "messages": []}
-    assert run(PromptSubstituter(world.store)(BOT, nothing, CHAT)) is None
 
 
 SHARED = (
@@ -281,16 +240,6 @@ def test_a_change_of_one_agents_prompt_changes_that_agents_calls_only(
             assert "ratchet.prompt.name" not in found.attributes
 
 
-@pytest.mark.parametrize(
-    "messages",
-    [None, 7, [], [None], ["a"], [{"role": "system"}], [{"role": "system", "content": 5}]],
-)
-def test_a_request_of_any_shape_is_handled(
-    world: World, improved: Candidate, messages: Any
-) -> None:
-    assert run(PromptSubstituter(world.store)(BOT, {"messages": messages}, CHAT)) is None
-
-
 def test_a_long_prompt_and_many_prompts_are_looked_at_within_bounds(
     world: World, improved: Candidate
 ) -> None:
@@ -321,21 +270,21 @@ def test_a_switch_and_an_activation_are_seen_after_a_short_time_and_not_read_eac
         found = await substitutes(BOT, request, CHAT)
         assert found is not None
         assert found.attributes["ratchet.candidate_id"] == improved.id
-        clock.now += TTL_S
+        clock.now += CACHE_TTL_S
         found = await substitutes(BOT, request, CHAT)
         assert found is not None
         assert found.request == chat("Other. 2026-11-02")
         world.switch(on=False)
-        clock.now += TTL_S
+        clock.now += CACHE_TTL_S
         assert await substitutes(BOT, request, CHAT) is None
         # A version that was registered meanwhile is recognised then, too.
         world.switch()
         new = PromptTemplate("A new prompt of the agent, made on {date}.")
         assert (await asks(substitutes, new)) is None
-        clock.now += TTL_S
+        clock.now += CACHE_TTL_S
         assert (await asks(substitutes, new)) is not None
         world.store.resources.put("bot.system", new)
-        clock.now += TTL_S
+        clock.now += CACHE_TTL_S
         found = await asks(substitutes, new)
         assert found is not None
         assert found.request == chat("Other. today")
@@ -426,11 +375,11 @@ def test_a_store_that_fails_is_an_error_that_holds_for_a_moment(
                 await substitutes(BOT, chat("x"), CHAT)
         assert counting.reads == 1
         counting.failure = ValueError("a defect")
-        clock.now += TTL_S
+        clock.now += CACHE_TTL_S
         with pytest.raises(StoreError, match="ValueError"):
             await substitutes(BOT, chat("x"), CHAT)
         counting.failure = None
-        clock.now += TTL_S
+        clock.now += CACHE_TTL_S
         assert await substitutes(BOT, chat(SOURCE.format(**FILLED)), CHAT) is not None
 
     run(main())
@@ -690,12 +639,6 @@ def test_prompts_that_the_agents_process_has_are_left_to_it(world: World) -> Non
     assert sent.request == {**request, "model": "local/abc"}
 
 
-def test_a_candidate_without_prompts_replaces_nothing(world: World) -> None:
-    world.switch()
-    world.activate(world.candidate(bot_model=Model("m")))
-    assert run(PromptSubstituter(world.store)(BOT, chat("You are a cook."), CHAT)) is None
-
-
 def test_what_was_known_holds_while_the_store_is_away(improved: Candidate, counting: Any) -> None:
     clock = Clock()
     request = chat(SOURCE.format(**FILLED))
@@ -704,7 +647,7 @@ def test_what_was_known_holds_while_the_store_is_away(improved: Candidate, count
         substitutes = PromptSubstituter(counting, clock=clock)
         before = await substitutes(BOT, request, CHAT)
         counting.failure = StoreError("The disk is gone.")
-        clock.now += 100 * TTL_S
+        clock.now += 100 * CACHE_TTL_S
         assert await substitutes(BOT, request, CHAT) == before
         assert before is not None
 

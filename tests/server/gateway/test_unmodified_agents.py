@@ -62,7 +62,10 @@ def python_agent() -> list[str]:
     return [sys.executable, str(AGENTS / "python_anthropic" / "agent.py")]
 
 
-@pytest.fixture(params=[node_agent, python_agent], ids=["node-openai", "python-anthropic"])
+@pytest.fixture(
+    params=[pytest.param(node_agent, marks=pytest.mark.long), python_agent],
+    ids=["node-openai", "python-anthropic"],
+)
 def program(request: pytest.FixtureRequest) -> Iterator[list[str]]:
     """Command of an agent."""
     command = request.param()

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import gzip
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ratchet._http import httpx2
@@ -58,43 +57,21 @@ def check(http: httpx2.Client, media_type: str, body: bytes, **headers: str) -> 
     assert answer.headers["content-type"] == media_type
 
 
-@given(st.sampled_from([PROTOBUF, JSON]), st.binary(max_size=300))
-@settings(max_examples=40)
-def test_any_bytes(http: httpx2.Client, media_type: str, body: bytes) -> None:
-    check(http, media_type, body)
-
-
 @given(mutated())
 @example((PROTOBUF, BODIES[PROTOBUF]))
 @example((JSON, BODIES[JSON]))
-@settings(max_examples=60)
 def test_bodies_that_are_almost_sound(http: httpx2.Client, one: tuple[str, bytes]) -> None:
     check(http, *one)
-
-
-@given(mutated(), st.integers(0, 40), st.binary(max_size=4))
-@settings(max_examples=40)
-def test_compressed_bodies_that_are_almost_sound(
-    http: httpx2.Client, one: tuple[str, bytes], at: int, noise: bytes
-) -> None:
-    media_type, body = one
-    packed = bytearray(gzip.compress(body))
-    packed[at : at + len(noise)] = noise
-    check(http, media_type, bytes(packed), **{"content-encoding": "gzip"})
 
 
 HEADERS: st.SearchStrategy[str] = st.text(st.characters(min_codepoint=33, max_codepoint=126))
 
 
 @given(HEADERS, HEADERS)
-@settings(max_examples=40)
 def test_any_media_type_and_encoding(http: httpx2.Client, media_type: str, coding: str) -> None:
     headers = {"content-type": media_type, "content-encoding": coding}
     answer = http.post("/v1/traces", content=b"{}", headers=headers)
     assert answer.status_code in (200, 400, 415)
-
-
-Post = Callable[..., httpx2.Response]
 
 
 @pytest.mark.parametrize(

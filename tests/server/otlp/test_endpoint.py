@@ -39,7 +39,7 @@ def test_spans_are_stored_when_the_answer_comes(send: Send, stored: Store, media
 @pytest.mark.parametrize(
     ("coding", "pack"), [("gzip", gzip.compress), ("deflate", zlib.compress), ("identity", bytes)]
 )
-@pytest.mark.parametrize("size", [1, endpoint.SMALL])
+@pytest.mark.parametrize("size", [1, endpoint.INLINE_BODY])
 def test_compressed_bodies_small_and_large(
     send: Send,
     stored: Store,

@@ -34,7 +34,7 @@ def test_an_attempts_token_sends_for_that_attempt_alone(
     assert answer.status_code == 200
     count, why = rejected(answer.content, media_type)
     assert count == 1
-    assert "belong to another attempt than the token" in why
+    assert "belong to an attempt other than the token's" in why
     assert len(stored.spans.of("r", 1)) == 2
     assert stored.spans.agents() == []
 

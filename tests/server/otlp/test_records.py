@@ -11,7 +11,7 @@ import pytest
 from ratchet.observe.agent_names import agent_name
 from ratchet.server.otlp.limits import MAX_ATTRIBUTES, MAX_DEPTH, MAX_ITEMS, MAX_TEXT, Malformed
 from ratchet.server.otlp.messages import decode_json, decode_protobuf
-from ratchet.server.otlp.records import CUT, records_of
+from ratchet.server.otlp.records import CUT_ATTRIBUTE, records_of
 from ratchet.types import Span, SpanEvent, SpanRecord
 from tests.server.otlp.requests import any_value, as_json, pairs, request, span
 
@@ -86,16 +86,6 @@ def test_both_encodings_give_the_same_spans() -> None:
         },
         events=(SpanEvent("exception", 5, {"a": 1}),),
     )
-
-
-def test_numbers_that_are_none_come_through() -> None:
-    for value in (math.nan, math.inf, -math.inf):
-        found = records_of(
-            decode_protobuf(request(span({"x": value})).SerializeToString()), None
-        ).kept[0]
-        other = records_of(decode_json(as_json(request(span({"x": value})))), None).kept[0]
-        for record in (found, other):
-            assert str(record.span.attributes["x"]) == str(value)
 
 
 def in_json(**fields: Any) -> list[SpanRecord]:
@@ -176,16 +166,11 @@ def test_json_spans_without_usable_ids_or_times_are_rejected(fields: dict[str, A
     assert in_json(**fields) == []
 
 
-def test_a_span_that_never_ended_takes_no_time() -> None:
-    found = only(request(span(start_time_unix_nano=7, end_time_unix_nano=0)))
-    assert (found.start_ns, found.end_ns) == (7, 7)
-
-
 def test_a_parent_that_is_none_is_left_out_and_said() -> None:
     assert only(request(span(parent_span_id=bytes(8)))).parent_id is None
     found = only(request(span(parent_span_id=b"odd")))
     assert found.parent_id is None
-    assert found.attributes[CUT] == ["the parent's id, which is not 8 bytes"]
+    assert found.attributes[CUT_ATTRIBUTE] == ["the parent's id, which is not 8 bytes"]
 
 
 def test_what_is_too_much_is_cut_and_said() -> None:
@@ -210,7 +195,7 @@ def test_what_is_too_much_is_cut_and_said() -> None:
     assert attributes["nested"] == [attributes["long"]]
     assert attributes["service.name"] == "bot"
     assert "k" * 300 not in attributes
-    assert attributes[CUT] == [
+    assert attributes[CUT_ATTRIBUTE] == [
         f"long: {MAX_TEXT} of {MAX_TEXT + 5} characters",
         "16 attributes",
         "the name: 1024 of 2000 characters",
@@ -218,14 +203,6 @@ def test_what_is_too_much_is_cut_and_said() -> None:
     ]
     assert (len(found.name), len(found.events)) == (1024, 1000)
     assert found.events[0].time_ns == 2**63 - 1
-
-
-def test_attributes_beyond_the_limit_are_counted_of_a_resource_and_of_an_event_too() -> None:
-    many = {f"a{number}": number for number in range(MAX_ATTRIBUTES + 3)}
-    event = {"name": "e", "time_unix_nano": 1, "attributes": pairs(many)}
-    found = only(request(span(events=[event]), **many))
-    assert found.attributes[CUT] == ["3 attributes", "3 attributes"]
-    assert len(found.events[0].attributes) == MAX_ATTRIBUTES
 
 
 def test_lists_and_maps_are_bounded() -> None:
@@ -280,16 +257,6 @@ def owner(made: Any, attempt: tuple[str, int] | None = None) -> tuple[str, int, 
     return record.rollout_id, record.fence, record.agent
 
 
-def test_spans_belong_to_the_attempt_that_they_or_their_resource_name() -> None:
-    assert owner(request(span(OWNED))) == ("r", 2, "unknown")
-    in_environment = {"ratchet__rollout__id": "r", "ratchet__attempt": "2"}
-    assert owner(request(span(), **in_environment)) == ("r", 2, "unknown")
-    mixed = request(span({"ratchet.attempt": 3}), **in_environment, service__name="bot")
-    assert owner(mixed) == ("r", 3, "bot")
-    (record,) = records(request(span(OWNED)))
-    assert record.span.attributes.items() >= OWNED.items()
-
-
 @pytest.mark.parametrize(
     "attributes",
     [
@@ -326,7 +293,7 @@ def test_a_token_of_an_attempt_puts_all_spans_to_it_and_none_to_another() -> Non
         body = request(span(), span(foreign)).SerializeToString()
         kept, rejected = records_of(decode_protobuf(body), mine)
         assert len(kept) == 1
-        assert rejected == {"belong to another attempt than the token": 1}
+        assert rejected == {"belong to an attempt other than the token's": 1}
 
 
 @pytest.mark.parametrize(
@@ -370,31 +337,3 @@ def test_of_a_resource_what_says_who_it_is_goes_into_each_span() -> None:
         "otel.scope.name": "instrumentation",
         "otel.scope.version": "1.2",
     }
-
-
-def test_dialects_are_read_on_the_way() -> None:
-    found = only(
-        request(
-            span(
-                {
-                    "openinference.span.kind": "LLM",
-                    "llm.input_messages.0.message.content": "Hi",
-                    "llm.token_count.prompt": 3,
-                }
-            )
-        )
-    )
-    assert found.attributes["gen_ai.operation.name"] == "chat"
-    assert found.attributes["gen_ai.usage.input_tokens"] == 3
-    assert json.loads(found.attributes["gen_ai.input.messages"]) == [
-        {"role": "user", "parts": [{"type": "text", "content": "Hi"}]}
-    ]
-    structured = only(request(span({"gen_ai.input.messages": [{"role": "user", "parts": []}]})))
-    assert structured.attributes["gen_ai.input.messages"] == '[{"role":"user","parts":[]}]'
-
-
-def test_names_in_another_script_stay_apart() -> None:
-    names = [agent_name(name) for name in ("客服", "销售", "bot-客服", "бот", "bot")]
-    assert len(set(names)) == 5
-    assert names[0].startswith("agent-")
-    assert [agent_name(name) for name in names] == names

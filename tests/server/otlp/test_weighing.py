@@ -54,17 +54,11 @@ def test_any_bytes_are_weighed(body: bytes) -> None:
             decode_protobuf(body)
 
 
-@pytest.mark.parametrize(
-    "part",
-    [
-        b"\x12\x00",  # spans
-        b"\x12\x02\x4a\x00",  # a span with an attribute
-        b"\x12\x04\x5a\x02\x1a\x00",  # a span with an event with an attribute
-    ],
-)
 def test_a_body_of_millions_of_empty_messages_is_refused_unparsed(
-    part: bytes, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    part = b"\x12\x02\x4a\x00"  # a span with an attribute
+
     class Unparsed:
         @staticmethod
         def FromString(_: bytes) -> None:

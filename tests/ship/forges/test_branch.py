@@ -68,7 +68,7 @@ def test_the_change_on_a_moved_base_is_tested_again(at_github: Any) -> None:
     tests = TestCommand(command="grep -q docs.0. agent.py", sandbox=False)
     arguments = {"tests": tests, "environ": at_github.environ}
     root, settings = at_github.project.root, at_github.settings
-    with pytest.raises(ShipError, match=r"base of the pull request moved.*Nothing was pushed"):
+    with pytest.raises(ShipError, match=r"pull request's base moved.*Nothing was pushed"):
         propose(release, root, settings, **arguments)
     assert at_github.tip(release.branch) == ""
 
@@ -76,7 +76,7 @@ def test_the_change_on_a_moved_base_is_tested_again(at_github: Any) -> None:
 def test_a_base_in_which_the_resource_itself_changed_is_refused(at_github: Any) -> None:
     release = at_github.released()
     at_github.push_elsewhere(lambda text: text.replace("Int(5,", "Int(6,"))
-    with pytest.raises(ShipError, match=r"retrieval\.k is another one in .*measure again"):
+    with pytest.raises(ShipError, match=r"retrieval\.k differs in .*prove it again"):
         at_github.propose(release)
     assert at_github.tip(release.branch) == ""
 

@@ -15,7 +15,7 @@ import pytest
 from tests.ship.forges.conftest import run
 from tests.ship.forges.fake_forge import Fault
 
-from ratchet.ship.forges.http import TRIES, ForgeHttp
+from ratchet.ship.forges.http import MAX_TRIES, ForgeHttp
 from ratchet.ship.remote import Remote
 from ratchet.ship.repository import Repository
 from ratchet.types import ConfigError, ForgeUnavailable, ShipError
@@ -100,7 +100,7 @@ def test_a_rate_limit_says_when_to_come_again(
 def test_an_outage_of_an_hour_keeps_the_release(at_github: Any) -> None:
     release = at_github.released()
     for status in (500, 503, 0):
-        at_github.forge.fail("GET", "/pulls", status, times=TRIES)
+        at_github.forge.fail("GET", "/pulls", status, times=MAX_TRIES)
         now = time.time()
         with pytest.raises(ForgeUnavailable, match="goes on where it was") as error:
             at_github.propose(release)
@@ -110,7 +110,7 @@ def test_an_outage_of_an_hour_keeps_the_release(at_github: Any) -> None:
 
 
 def test_a_response_that_is_no_json_is_an_outage(at_github: Any) -> None:
-    at_github.forge.fail("GET", "/pulls", 200, b"<html>proxy</html>", times=TRIES)
+    at_github.forge.fail("GET", "/pulls", 200, b"<html>proxy</html>", times=MAX_TRIES)
     with pytest.raises(ForgeUnavailable, match="not JSON"):
         at_github.propose(at_github.released())
 
@@ -119,7 +119,7 @@ def test_a_response_that_is_no_json_is_an_outage(at_github: Any) -> None:
 def test_a_server_that_is_not_the_forge_is_told_from_it(at_github: Any, body: Any) -> None:
     release = at_github.released()
     at_github.forge.faults.append(Fault("GET", "/pulls", (200, {}, body)))
-    with pytest.raises(ShipError, match=r"something else than expected: .*See api_url"):
+    with pytest.raises(ShipError, match=r"an unexpected response:  .*See api_url"):
         at_github.propose(release)
     assert at_github.tip(release.branch) == ""
 
@@ -189,7 +189,7 @@ def test_a_repository_without_the_remote_says_so(at_github: Any) -> None:
 def test_a_remote_that_is_gone_is_named(at_github: Any, tmp_path: Path) -> None:
     release = at_github.released()
     at_github.remote.rename(tmp_path / "moved.git")
-    with pytest.raises(ShipError, match="is not there, or hidden from you"):
+    with pytest.raises(ShipError, match="does not exist, or is hidden from you"):
         at_github.propose(release)
 
 
@@ -198,7 +198,9 @@ def test_a_push_that_is_refused_says_why(at_github: Any) -> None:
     hook = at_github.remote / "hooks" / "pre-receive"
     hook.write_text("#!/bin/sh\necho 'only on Mondays' >&2\nexit 1\n")
     hook.chmod(0o755)
-    with pytest.raises(ShipError, match=r"refuses the branch by its rules: .*only on Mondays"):
+    with pytest.raises(
+        ShipError, match=r"refuses the branch because of its rules: .*only on Mondays"
+    ):
         at_github.propose(release)
     assert at_github.forge.requests == []
     hook.unlink()

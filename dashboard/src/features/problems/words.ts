@@ -26,7 +26,7 @@ const SAID: Record<Kind, string> = {
   negative_feedback: "Users said that the answer was wrong.",
   retry: "Users had to ask again.",
   abandonment: "Users left without an answer.",
-  loop: "The same tool was called with the same arguments again and again.",
+  loop: "The same tool was called repeatedly with the same arguments.",
   refusal: "The agent refused to answer.",
   guardrail: "A guardrail or content filter stopped the answer.",
   cut_off: "The answer ended at the token limit.",

@@ -1,4 +1,4 @@
-"""The autopilot of one agent: it leads, carries out what is due, and steps, again and again."""
+"""The autopilot of an agent: it leads, performs due actions, and steps, repeatedly."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Autopilot:
                 if leads:
                     await self._lead(stop)
                 else:
-                    self._tell("Another process runs the autopilot; this one stands by.")
+                    self._tell("Another process is running the autopilot; this process stands by.")
             if not self._is_stale():
                 await _pause(stop, STANDBY_S)
 
@@ -96,7 +96,7 @@ class Autopilot:
                 await asyncio.wait([tick])
 
     def _is_stopped(self) -> bool:
-        """Whether a person stopped or paused what is under way."""
+        """Whether a person stopped or paused the running work."""
         store, agent = self.machine.store, self.machine.agent
         cycle = store.cycles.underway(agent)
         if cycle is None or cycle.state != "learn":
@@ -105,7 +105,7 @@ class Autopilot:
         return stopped or store.operator_commands.pause(agent) is not None
 
     async def tick(self) -> bool:
-        """Carry out what is due, and step once; return whether anything moved.
+        """Perform due actions, and step once; return whether anything moved.
 
         Raises:
             Conflict: Another process leads.
@@ -123,7 +123,7 @@ class Autopilot:
         return moved or performed > 0
 
     def _move(self, cycle: Cycle) -> str:
-        """What the cycle does now, and the rule by which it moved there."""
+        """What the cycle is doing, and the rule that moved it there."""
         moves = self.machine.store.cycles.transitions(cycle.id)
         first = f" {cycle.trigger}" if len(moves) == 1 else ""
         return f"{_named(cycle)}:{first} {moves[-1].rule}"

@@ -1,4 +1,4 @@
-"""Makes tasks of live traces, those first that call for an improvement."""
+"""Makes tasks from live traces, starting with those that call for an improvement."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ratchet.types.trace import TraceFilter
 
 
 def capture_tasks(project: Project, store: Store, cycle: Cycle, now: float) -> Captured:
-    """Add live traces to the autopilot's dataset, which begins with the project's own tasks.
+    """Add live traces to the autopilot's dataset, which starts with the project's own tasks.
 
     Traces of the cycle's problem come first, then those with feedback, then those that failed, then
     the newest others: what is learned from failures alone may make the rest worse. Where the

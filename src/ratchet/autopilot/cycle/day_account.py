@@ -16,7 +16,7 @@ from ratchet.types import Cost, Spending
 
 
 class DayAccount:
-    """The day's dollars of an agent's autopilot, for what is no part of a cycle's learning.
+    """The day's dollars of an agent's autopilot, for spending outside a cycle's learning.
 
     Args:
         store: Knows what was spent, and keeps what is.
@@ -34,11 +34,11 @@ class DayAccount:
         self._clock = clock
         self._purpose = f"live judges/{uuid4().hex}"
         self._taken: defaultdict[str, float] = defaultdict(float)
-        """Dollars that this process took, by day."""
+        """Dollars that this process reserved, by day."""
         self._lock = threading.Lock()
 
     def account(self) -> Account:
-        """What is left of today's dollars."""
+        """Today's remaining dollars."""
         day = day_of(self._policy, self._clock())
 
         def record(kind: str, reply: Reply) -> None:
@@ -49,7 +49,7 @@ class DayAccount:
         return Account(
             self._policy.dollars_per_day,
             name="Today's budget (dollars_per_day)",
-            hint="It goes on tomorrow, or with a higher dollars_per_day under [autopilot].",
+            hint="It continues tomorrow, or with a higher dollars_per_day under [autopilot].",
             spent=Cost(known_usd=self._store.cycles.spent(self._agent, day).dollars),
             record=record,
         )

@@ -17,25 +17,25 @@ class UncountedCalls(msgspec.Struct, frozen=True, kw_only=True):
     """Calls since a merge that a watch left out."""
 
     before: int = 0
-    """Those of the version before."""
+    """Calls of the version before."""
     unknown: int = 0
-    """Those that do not say what they ran."""
+    """Calls that do not say which version they ran."""
 
     def and_these(self, ran: Collection[Ran]) -> UncountedCalls:
-        """With some more calls."""
+        """The counts with more calls added."""
         ran = list(ran)
         return UncountedCalls(
             before=self.before + ran.count("before"), unknown=self.unknown + ran.count("unknown")
         )
 
     def sentence(self) -> str:
-        """What a watch waits for that has seen no call of the merged version."""
+        """What a watch is waiting for while it has seen no call of the merged version."""
         if self.unknown and not self.before:
             return (
                 f"Waiting for the merged version to be deployed: {_calls(self.unknown)} so far"
                 f" {'does' if self.unknown == 1 else 'do'} not say which version"
-                f" {'it' if self.unknown == 1 else 'they'} ran. Set RATCHET_RELEASE where the agent"
-                " runs, to a value that changes with each deployment."
+                f" {'it' if self.unknown == 1 else 'they'} ran. Set RATCHET_RELEASE in the "
+                "agent's environment to a value that changes with each deployment."
             )
         text = "Waiting for the merged version to be deployed"
         if not self.before:
@@ -47,14 +47,14 @@ class UncountedCalls(msgspec.Struct, frozen=True, kw_only=True):
         return f"{text}."
 
     def left_out(self) -> str:
-        """What a watch says that has seen calls of the merged version; empty if it took all."""
+        """What a watch says about calls it left out; empty if there are none."""
         parts = [f"{_calls(self.before)} of the version before"] if self.before else []
         parts += [f"{_calls(self.unknown)} of an unknown version"] if self.unknown else []
         return f"{' and '.join(parts)} left out." if parts else ""
 
 
 class MergedVersion:
-    """What a merged pull request changed, by which its calls are told from those before it.
+    """What a merged pull request changed, to tell its calls from earlier ones.
 
     A call counts as the merged version's if a changed resource is not as it was before: a person
     may have edited the pull request, so it need not be the candidate's. If a call does not say what
@@ -89,7 +89,7 @@ class MergedVersion:
 
 
 def changed_prompts(baseline: Candidate, candidate: Candidate) -> Recogniser:
-    """Tells the changed prompts by their text, of both versions."""
+    """Recognises the changed prompts of both versions by their text."""
     return Recogniser(
         RegisteredPrompt(name, short_version(resource), resource)
         for name in candidate.changed_from(baseline)

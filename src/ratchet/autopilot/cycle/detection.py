@@ -9,7 +9,7 @@ from ratchet.autopilot.cycle_sections import AutopilotSection
 from ratchet.types import LiveOutcome
 
 DRIFT_Z = 3.0
-"""Standard errors between the shares of two windows that count as a drift."""
+"""Standard errors between two windows' shares that count as a drift."""
 
 
 def is_bad(outcome: LiveOutcome, low_score: float) -> bool:
@@ -18,7 +18,7 @@ def is_bad(outcome: LiveOutcome, low_score: float) -> bool:
 
 
 def noticed(policy: AutopilotSection, outcomes: Sequence[LiveOutcome]) -> str:
-    """What calls for an improvement, in one sentence; empty when nothing does.
+    """Why an improvement is needed, in one sentence; empty if it is not.
 
     Two rules: the share of bad traces in the window is above `max_bad`; or the newer half of the
     window is worse than the older one, by a two-proportion z-test at `DRIFT_Z` standard errors. A
@@ -46,7 +46,7 @@ def noticed(policy: AutopilotSection, outcomes: Sequence[LiveOutcome]) -> str:
     error = math.sqrt(share * (1 - share) * (1 / len(older) + 1 / len(newer)))
     if after - before > DRIFT_Z * error:
         return (
-            f"Live traces get worse: {after:.0%} of the newest {len(newer)} are bad, and"
+            f"Live traces are getting worse: {after:.0%} of the newest {len(newer)} are bad, and"
             f" {before:.0%} of the {len(older)} before."
         )
     return ""

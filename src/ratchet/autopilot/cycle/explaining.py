@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from math import ceil, log
 
-from ratchet.autopilot.cycle.status import NEXT
+from ratchet.autopilot.cycle.status import NEXT_BY_STATE
 from ratchet.types import (
     CYCLE_LIMITS,
     FINAL_CYCLE_STATES,
@@ -20,8 +20,6 @@ from ratchet.types import (
 from ratchet.types.interval_text import interval_text
 from ratchet.types.wording import counted
 
-DAY_S = 86_400.0
-
 
 def explain_experiment(experiment: Experiment) -> list[str]:
     """Sentences about a held-out experiment."""
@@ -31,7 +29,10 @@ def explain_experiment(experiment: Experiment) -> list[str]:
     ]
     decided = experiment.decision
     if decided is None:
-        return [*sentences, "There is no decision yet: the experiment runs, or waits for labels."]
+        return [
+            *sentences,
+            "There is no decision yet: the experiment is running, or waiting for labels.",
+        ]
     needed = 1.0 / decided.alpha
     sentences += [
         decided.sentence,
@@ -65,18 +66,20 @@ def explain_stage(decision: StageDecision) -> list[str]:
     sentences += [_guardrail(guardrail) for guardrail in decision.guardrails]
     if decision.harmed_groups:
         sentences.append(
-            f"It is proved worse in these groups, whatever the whole says:"
+            f"It is proved worse in these groups, whatever the overall result:"
             f" {', '.join(decision.harmed_groups)}."
         )
     changes = {
-        "inconclusive": "More live traffic would have decided; what is not proved is not shipped.",
-        "harm": "Only another candidate would do: this one is not tried again.",
-        "hold": "The arms cannot be compared, so nothing can be concluded: look for calls that are"
-        " lost, or that are counted, scored or rated in one arm only, and let a new cycle begin.",
-        "drift": "Rolling back would not help, since what was released before got worse, too: look"
-        " for a change in the traffic or at a provider.",
-        "alarm": "The release is rolled back. A wider tolerance under [watch] would have raised the"
-        " alarm later, or not.",
+        "inconclusive": "More live traffic would have decided. A candidate that is not proved is "
+        "not shipped.",
+        "harm": "This candidate is not tried again; only another could ship.",
+        "hold": "The arms cannot be compared, so nothing can be concluded. Look for calls that "
+        "are lost, or that are counted, scored or rated in only one arm, and let a new cycle "
+        "begin.",
+        "drift": "Rolling back would not help, because the earlier release got worse, too. Look "
+        "for a change in the traffic or at a provider.",
+        "alarm": "The release is rolled back. A wider tolerance under [watch] would have raised "
+        "the alarm later, or not at all.",
     }
     if decision.verdict in changes:
         sentences.append(changes[decision.verdict])
@@ -85,7 +88,7 @@ def explain_stage(decision: StageDecision) -> list[str]:
 
 def explain_cycle(cycle: Cycle, moves: Sequence[CycleTransition], now: float) -> list[str]:
     """Sentences about a cycle: what began it, each move with its rule, and what comes next."""
-    sentences = [f"It began because of this: {cycle.trigger}"]
+    sentences = [f"It began for this reason: {cycle.trigger}"]
     for move in moves:
         by = "" if move.actor == "autopilot" else f", by {move.actor}"
         states = f"{_words(move.source)} → {_words(move.target)}"
@@ -97,50 +100,55 @@ def explain_cycle(cycle: Cycle, moves: Sequence[CycleTransition], now: float) ->
     if cycle.waits:
         until = "" if cycle.waits_until is None else f" (until {_time(cycle.waits_until)})"
         sentences.append(f"It waits: {cycle.waits}{until}")
-    sentences.append(f"Next: {NEXT[cycle.state]}.")
+    sentences.append(f"Next: {NEXT_BY_STATE[cycle.state]}.")
     if cycle.state in CYCLE_LIMITS:
         seconds, target = CYCLE_LIMITS[cycle.state]
         left_h = max(0.0, cycle.entered_at + seconds - now) / 3600
         left = f"{left_h / 24:.1f} days" if left_h >= 48 else f"{left_h:.1f} h"
-        sentences.append(f"Unless something happens, its next state in {left} is {_words(target)}.")
+        sentences.append(
+            f"If nothing else happens, its next state, in {left}, is {_words(target)}."
+        )
     return sentences
 
 
 def _would_change(decided: Decision, needed: float) -> list[str]:
     failed = [guardrail.metric for guardrail in decided.guardrails if not guardrail.passed]
     if decided.verdict == "promote":
-        return ["It may be shipped. A watch that raises an alarm would take it back."]
+        return ["It may be shipped. If a watch then raises an alarm, it is rolled back."]
     if decided.verdict == "no_gain":
         if decided.e_value <= 1.0:
-            what = "its being no worse" if decided.margin else "a gain"
-            return [f"Nothing speaks for {what} so far, so more tasks alone would not change it."]
+            what = "it being no worse" if decided.margin else "a gain"
+            return [
+                f"So far there is no evidence for {what}, so more tasks alone would not "
+                "change the decision."
+            ]
         about = ceil(decided.pairs * log(needed) / log(decided.e_value))
         return [
-            f"More test tasks could change it: at this rate, about {about} would decide. Nothing"
-            " promises that the rate stays."
+            f"More test tasks could change the decision: about {about} at the current rate, which "
+            "may not last."
         ]
     if decided.verdict == "not_proved":
         then = (
-            " Add them and run the same command: it goes on with the same comparison, at the same"
-            " level; what was compared is not run again."
+            " Add them and run the same command: it continues the same comparison, at the same "
+            "level, without rerunning what was compared."
             if decided.labelled is None
-            else " Add them and run the same command: it compares anew, with pairs to label drawn"
-            " from all."
+            else " Add them and run the same command: it starts a new comparison, with pairs to "
+            "label drawn from all tasks."
         )
         return [
-            f"About {counted(decided.more_pairs, 'more test task')} would prove it, if the gain"
-            f" seen so far is the true one; nothing promises that it is.{then}"
+            f"About {counted(decided.more_pairs, 'more test task')} would prove it, if the true "
+            f"gain is the one seen so far, which is not certain.{then}"
         ]
     if decided.verdict == "guardrail":
         which = " and ".join(failed) or "every guardrail"
         better = "no worse" if decided.margin else "better"
         return [
             f"It is {better}, and would be shipped if {which} were"
-            " proved to hold: by more tasks, by a candidate that costs less there, or by a wider"
-            " margin under [[guardrails]] if that much is acceptable."
+            " proved to hold: by more tasks, a candidate that does better on it, or a wider "
+            "margin under [[guardrails]], if that is acceptable."
         ]
     if decided.verdict == "unconfirmed":
-        return ["Labels of people could change it: ratchet label."]
+        return ["People's labels could change it: ratchet label."]
     if decided.verdict == "futile" and decided.margin:
         return [
             f"It is proved to score lower by more than {decided.margin:g}. Only another candidate,"
@@ -151,7 +159,7 @@ def _would_change(decided: Decision, needed: float) -> list[str]:
             "The gain, if any, is proved to be smaller than min_gain under [prove]. Only another"
             " candidate, or a smaller min_gain, would change it."
         ]
-    return ["It is proved worse. Only another candidate would do."]
+    return ["It is proved worse. Only another candidate could ship."]
 
 
 def _guardrail(guardrail: GuardrailResult) -> str:

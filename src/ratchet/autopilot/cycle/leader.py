@@ -1,4 +1,4 @@
-"""Leadership: of several processes on one store, one runs the autopilot of an agent."""
+"""Leadership: of several processes on a store, only one runs an agent's autopilot."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from contextlib import contextmanager
 from ratchet.store import Store
 from ratchet.types import Conflict, Lease, StoreError
 
-TTL_S, RENEW_S = 15.0, 5.0
+LEASE_S, RENEWAL_INTERVAL_S = 15.0, 5.0
 """Seconds until a lease runs out, and between renewals."""
 
 
 class Leader:
-    """Takes the lease of an agent's autopilot, and keeps it from a thread of its own.
+    """Takes the lease of an agent's autopilot, and renews it in its own thread.
 
     Long work does not lose it. A leader that was cut off from the store finds its writes refused.
 
@@ -43,7 +43,7 @@ class Leader:
 
     @contextmanager
     def leading(self) -> Iterator[bool]:
-        """Try to lead for the block: whether that succeeded.
+        """Try to lead within the block; yields whether that succeeded.
 
         In the block, every write to the store carries the lease's fencing token.
         """
@@ -66,10 +66,10 @@ class Leader:
                 self._store.leases.release(lease)
 
     def _acquire(self) -> Lease | None:
-        return self._store.leases.acquire(self.name, self.holder, now=self._clock(), ttl_s=TTL_S)
+        return self._store.leases.acquire(self.name, self.holder, now=self._clock(), ttl_s=LEASE_S)
 
     def _renew(self) -> None:
-        while not self._stop.wait(RENEW_S):
+        while not self._stop.wait(RENEWAL_INTERVAL_S):
             try:
                 lease = self._acquire()
             except (Conflict, StoreError):

@@ -32,7 +32,7 @@ class _Saying(Watcher):
 async def advance_run(
     project: Project, store: Store, cycle: Cycle, say: Callable[[str], None], *, ship_it: bool
 ) -> Run:
-    """Run `improve` on the cycle's tasks and budget, or resume it; shipping begins no other run.
+    """Run `improve` on the cycle's tasks and budget, or resume it; shipping starts no other run.
 
     Raises:
         RatchetError: As for `improve`.
@@ -112,7 +112,7 @@ def _ways_out(project: Project, store: Store, run: Run) -> dict[str, Any]:
 
 
 def _within(project: Project, cycle: Cycle) -> Project:
-    """The project, its learning bounded by what the cycle has taken of the day's budget."""
+    """The project, with learning limited to the cycle's share of the day's budget."""
     config = project.config
     budget = config.improve.budget
     changes = {

@@ -48,14 +48,14 @@ StageTest = TypeVar("StageTest", bound=msgspec.Struct)
 FEEDBACK = "feedback"
 """The objective of live stages without an evaluator."""
 
-FEWEST_MAX_UNITS = 5000
+MIN_MAX_UNITS = 5000
 """Units after which a canary ends, unless [canary] says otherwise or feedback takes more."""
 
-CEILING = 4.0
-"""Latency and cost above so many times their mean before count as that."""
+CEILING_RATIO = 4.0
+"""Latency and cost are capped at this multiple of their earlier mean."""
 
-MOST_RELEASES = 10_000
-"""Releases that are looked through for candidates that users got."""
+MAX_RELEASES = 10_000
+"""Number of releases searched for candidates that users got."""
 
 
 class LiveTraffic(Protocol):
@@ -117,7 +117,7 @@ class LiveStages:
         self.clock = clock
 
     async def shadow(self, cycle: Cycle) -> StageMeasurement:
-        """Mirror some more live inputs to the candidate."""
+        """Mirror more live inputs to the candidate."""
         test = _resumed(ShadowTest, cycle)
         if test is None:
             test = ShadowTest.begin(shadow_plan(self.project.config, self._alpha(cycle)))
@@ -184,7 +184,7 @@ class LiveStages:
         batch: ObservationBatch,
         kind: type[Any],
     ) -> StageMeasurement:
-        """Let the test see a batch, up to its verdict."""
+        """Feed a batch to the test, up to its verdict."""
         units = _taken(cycle)
         for body in batch.observations:
             units += 1
@@ -196,7 +196,7 @@ class LiveStages:
         return StageMeasurement(decision=test.decision(), progress=progress, units=units)
 
     async def _canary_plan(self, cycle: Cycle) -> CanaryPlan:
-        """What is expected of the guardrails' metrics: what came before the canary."""
+        """Expected values of the guardrails' metrics: those before the canary."""
         stored_plan = self.store.journal.get(cycle.id, "canary/plan")
         if stored_plan is None:
             reference = self.project.config.watch.reference
@@ -209,7 +209,7 @@ class LiveStages:
         return msgspec.convert(stored_plan, CanaryPlan)
 
     async def _watch_plan(self, cycle: Cycle) -> WatchPlan:
-        """What is expected of a release: what came before it, estimated with caution."""
+        """Expected outcomes of a release: those before it, estimated cautiously."""
         stored_plan = self.store.journal.get(cycle.id, "watch/plan")
         if stored_plan is None:
             reference = self.project.config.watch.reference
@@ -233,7 +233,7 @@ class LiveStages:
         return MergedVersion(*self._candidates(cycle), msgspec.convert(earlier, list[LiveOutcome]))
 
     def _prompts(self, cycle: Cycle) -> Recogniser | None:
-        """Tells the prompts that the cycle's pull request changed; None without one."""
+        """Recognises the prompts that the cycle's pull request changed; None without one."""
         return changed_prompts(*self._candidates(cycle)) if cycle.request else None
 
     def _candidates(self, cycle: Cycle) -> tuple[Candidate, Candidate]:
@@ -242,12 +242,12 @@ class LiveStages:
         return candidates.get(cycle.baseline_id), candidates.get(cycle.candidate_id)
 
     def _began(self, cycle: Cycle) -> float:
-        """When the cycle's canary began, with its first step."""
+        """When the first step of the cycle's canary began."""
         moves = self.store.cycles.transitions(cycle.id)
         return next(move.at for move in moves if move.target == "canary")
 
     def _alpha(self, cycle: Cycle) -> float:
-        """The level of the cycle's shadow and canary, from the one budget of its stream.
+        """The level of the cycle's shadow and canary, from its stream's budget.
 
         What is bounded is the share of wrong ones among the candidates that users got. So the level
         depends on which earlier candidates of the stream were released, not on which were proved
@@ -266,7 +266,7 @@ class LiveStages:
             experiment = self._experiment(cycle)
             released = {
                 release.candidate_id
-                for release in self.store.releases.list(limit=MOST_RELEASES)
+                for release in self.store.releases.list(limit=MAX_RELEASES)
                 if release.state in ("merged", "active")
             }
             shipped = [False] * len(experiment.history)
@@ -284,7 +284,7 @@ class LiveStages:
         return experiment
 
     def _known(self, cycle: Cycle, stage: LiveStage) -> ObservationBatch | None:
-        """The batch that was read before a crash, and that the test has not seen."""
+        """The batch that was read before a crash and not yet fed to the test."""
         body = self.store.journal.get(cycle.id, batch_key(stage, _taken(cycle)))
         return None if body is None else msgspec.convert(body, ObservationBatch)
 
@@ -361,7 +361,9 @@ def canary_plan(config: Config, alpha: float, earlier: Sequence[LiveOutcome]) ->
         mean = sum(values) / len(values) if values else 0.0
         if mean > 0:
             margin = section.relative_margin * mean
-            guardrails.append(LiveGuardrail(metric=metric, margin=margin, ceiling=CEILING * mean))
+            guardrails.append(
+                LiveGuardrail(metric=metric, margin=margin, ceiling=CEILING_RATIO * mean)
+            )
     plan = CanaryPlan(
         metric=config.autopilot.evaluator or FEEDBACK,
         alpha=alpha,
@@ -370,7 +372,7 @@ def canary_plan(config: Config, alpha: float, earlier: Sequence[LiveOutcome]) ->
         guardrails=tuple(guardrails),
         feedback=None if config.autopilot.evaluator else FeedbackRule.after(earlier),
         min_units=section.min_units,
-        max_units=max(FEWEST_MAX_UNITS, section.min_units),
+        max_units=max(MIN_MAX_UNITS, section.min_units),
     )
     needed = plan.units_needed or 0
     return msgspec.structs.replace(plan, max_units=section.max_units or max(plan.max_units, needed))
@@ -394,7 +396,7 @@ def watch_plan(config: Config, earlier: Sequence[LiveOutcome]) -> WatchPlan:
             continue
         ceiling = 1.0
         if metric in ("latency", "cost"):
-            ceiling = max(CEILING * sum(values) / len(values), 1e-9)
+            ceiling = max(CEILING_RATIO * sum(values) / len(values), 1e-9)
         expected = expected_mean(metric, earlier, ceiling=ceiling)
         scale = 1.0 if metric in (SCORE, "errors") else expected
         watched = _watched(metric, expected, section.tolerance * scale, ceiling)
@@ -413,7 +415,7 @@ def watch_plan(config: Config, earlier: Sequence[LiveOutcome]) -> WatchPlan:
 def _watched(
     metric: str, expected: float, tolerance: float, ceiling: float
 ) -> WatchedMetric | None:
-    """The metric with its expectation; None when it was so bad that nothing could be worse."""
+    """The metric with its expectation; None if it was as bad as possible before."""
     share = expected / ceiling
     room = share if metric == SCORE else 1.0 - share
     if room - tolerance / ceiling <= 0.0:
@@ -427,7 +429,7 @@ def _watched(
 def _deployed(
     measured: StageMeasurement, batch: ObservationBatch, cycle: Cycle, waiting: UncountedCalls
 ) -> StageMeasurement:
-    """The measurement of a watch after a merge, with when the merged version was seen first."""
+    """A watch's measurement after a merge, with the time the merged version was first seen."""
     seen_at = cycle.progress.get("seen_at")
     if seen_at is None and batch.observations:
         first = msgspec.convert(batch.observations[0], LiveOutcome)

@@ -17,13 +17,13 @@ import msgspec
 from ratchet.autopilot.config import Config
 from ratchet.autopilot.cycle.moves import AUTOPILOT, Move, Order, Stay, Step
 from ratchet.autopilot.cycle.parts import Parts
-from ratchet.autopilot.cycle.performing import FIRST_S, MOST_S, TOLD_AFTER
+from ratchet.autopilot.cycle.performing import MAX_RETRY_WAIT_S, MIN_RETRY_WAIT_S, TOLD_AFTER
 from ratchet.autopilot.cycle.policy import (
     Wait,
     day_of,
     may_learn,
 )
-from ratchet.autopilot.cycle.rules import DAY_S, StateRules
+from ratchet.autopilot.cycle.rules import StateRules
 from ratchet.store import Store
 from ratchet.types import (
     Activation,
@@ -35,6 +35,7 @@ from ratchet.types import (
     RatchetError,
     content_hash,
 )
+from ratchet.types.cycle import DAY_S
 
 _log = logging.getLogger("ratchet")
 
@@ -104,7 +105,9 @@ class CycleMachine:
             _log.exception("The state %s of cycle %s failed.", cycle.state, cycle.id[:12])
             why, at = f"{type(error).__name__}: {error}", None
         failures = cycle.failures + 1
-        until = self.clock() + min(MOST_S, FIRST_S * 2.0 ** min(cycle.failures, 20))
+        until = self.clock() + min(
+            MAX_RETRY_WAIT_S, MIN_RETRY_WAIT_S * 2.0 ** min(cycle.failures, 20)
+        )
         wait = Wait(why, until if at is None else at)
         if failures != TOLD_AFTER:
             return Stay(changes={"failures": failures}, wait=wait)

@@ -16,10 +16,10 @@ from ratchet.store import Store
 from ratchet.types import Candidate
 from ratchet.types.trace import TraceFilter
 
-ENOUGH = 25
+PAIRS_PER_MEASUREMENT = 25
 """Pairs after which a measurement ends, so that they are stored."""
 
-LONGEST_S = 60.0
+MEASUREMENT_LIMIT_S = 60.0
 """Seconds after which it ends with fewer: starting workers takes a while, so they wait a little for
 traffic."""
 
@@ -101,7 +101,7 @@ class CandidateMirror:
         )
         bounds = MirrorBounds.of(self._project.config.live)
         pairs: list[ShadowPair] = []
-        ends = time.monotonic() + LONGEST_S
+        ends = time.monotonic() + MEASUREMENT_LIMIT_S
         async with open_runner(
             self._project,
             self._store,
@@ -112,7 +112,7 @@ class CandidateMirror:
             niceness=NICENESS,
         ) as runner:
             mirror = Mirror(self._store, runner, self._evaluator, stage, bounds)
-            while len(pairs) < ENOUGH and time.monotonic() < ends:
+            while len(pairs) < PAIRS_PER_MEASUREMENT and time.monotonic() < ends:
                 mirrored = await mirror.some(cursor, since=since, now=self._clock())
                 pairs += mirrored.pairs
                 cursor = mirrored.cursor

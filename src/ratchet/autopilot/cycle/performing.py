@@ -11,8 +11,7 @@ from ratchet.autopilot.cycle.parts import Parts
 from ratchet.store import Store
 from ratchet.types import ActionKind, Cycle, CycleAction, CycleState, LeaseLost, RatchetError
 
-FIRST_S, MOST_S = 5.0, 3600.0
-"""Shortest and longest wait before another try."""
+MIN_RETRY_WAIT_S, MAX_RETRY_WAIT_S = 5.0, 3600.0
 
 TOLD_AFTER = 3
 """Failed tries after which a person is told, once."""
@@ -98,7 +97,7 @@ class Performer:
         if action.kind == "notify" and action.tries >= NOTIFY_TRIES:
             self._put(action, state="failed", error=why)
             return True
-        wait_s = min(MOST_S, FIRST_S * 2.0 ** min(action.tries - 1, 20))
+        wait_s = min(MAX_RETRY_WAIT_S, MIN_RETRY_WAIT_S * 2.0 ** min(action.tries - 1, 20))
         next_at = self.clock() + wait_s * self.rng.uniform(0.5, 1.0) if at is None else at
         notifications: list[CycleAction] = []
         if action.kind != "notify" and action.tries >= TOLD_AFTER:

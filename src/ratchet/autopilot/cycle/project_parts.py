@@ -26,7 +26,6 @@ from ratchet.autopilot.problem_reports import DAYS, reports, trace_counts
 from ratchet.autopilot.problem_scan import scan
 from ratchet.autopilot.project import Project
 from ratchet.store import Store
-from ratchet.store.problems import DAY_S
 from ratchet.types import (
     NEEDS_WORK,
     ActionKind,
@@ -36,6 +35,7 @@ from ratchet.types import (
     ProblemReport,
     TrafficSplit,
 )
+from ratchet.types.cycle import DAY_S
 
 
 class ProjectParts:

@@ -41,9 +41,8 @@ from ratchet.types import (
     OperatorCommand,
     Spending,
 )
+from ratchet.types.cycle import DAY_S
 from ratchet.types.wording import counted
-
-DAY_S = 86_400.0
 
 CAPTURE_S = 60.0
 """Seconds between two looks for more tasks."""

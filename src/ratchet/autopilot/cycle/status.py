@@ -9,7 +9,7 @@ from ratchet.autopilot.cycle.policy import day_of
 from ratchet.store import Store
 from ratchet.types import Cycle, CycleAction, CycleState, Spending
 
-NEXT: dict[CycleState, str] = {
+NEXT_BY_STATE: dict[CycleState, str] = {
     "idle": "a cycle, when live traces call for one",
     "capture": "learning on what was captured",
     "learn": "the held-out proof, then the live stages",
@@ -25,7 +25,6 @@ NEXT: dict[CycleState, str] = {
     "quarantined": "the next cycle",
     "dropped": "the next cycle",
 }
-"""What follows each state."""
 
 
 class AutopilotStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,7 +90,7 @@ def status_of(store: Store, config: Config, agent: str, now: float) -> Autopilot
         does=cycle.trigger if cycle else "It looks at live traces.",
         waits=waits,
         waits_until=cycle.waits_until if cycle and waits == cycle.waits else None,
-        next=NEXT[cycle.state if cycle else "idle"],
+        next=NEXT_BY_STATE[cycle.state if cycle else "idle"],
         spent=store.cycles.spent(agent, day_of(policy, now)),
         rollouts_per_day=policy.rollouts_per_day,
         dollars_per_day=policy.dollars_per_day,

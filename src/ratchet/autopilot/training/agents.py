@@ -20,7 +20,7 @@ from ratchet.worker.agent import Agent, AgentSpec
 from ratchet.worker.lit_agent import LitAgent, RolloutInfo
 
 BY_KIND: dict[str, type] = {"prompt_template": PromptTemplate, "llm": Model}
-"""Parameters that take the only resource of a kind, whatever its name."""
+"""Parameters that take the only resource of their kind, whatever its name."""
 
 
 def trainable(agent: Any, resources: Mapping[str, Resource], items: Items) -> Agent:
@@ -45,7 +45,7 @@ def _is_lit(agent: Any) -> bool:
     if isinstance(agent, type) and issubclass(agent, LitAgent):
         raise InputError(
             f"The trainer was given the class {agent.__name__}, not an agent.",
-            hint=f"Make one: fit(agent={agent.__name__}(), …).",
+            hint=f"Create an instance: fit(agent={agent.__name__}(), …).",
         )
     return isinstance(agent, LitAgent)
 
@@ -60,7 +60,7 @@ def _of_function(
         )
     parameters = list(inspect.signature(function).parameters.values())
     if not parameters:
-        raise InputError(f"{_name(function)}() takes no task: it needs a parameter for it.")
+        raise InputError(f"{_name(function)}() takes no task: give it a parameter for the task.")
     sources = {p.name: _source(function, p, resources) for p in parameters[1:] if _is_filled(p)}
     filled = {name: source for name, source in sources.items() if source is not None}
 

@@ -30,7 +30,7 @@ class Items:
         if val is None:
             if len(learn_from) < 2:
                 raise InputError(
-                    "train_dataset has one item: none is left for val.",
+                    "train_dataset has only one item, so none is left for val.",
                     hint="Give more items, or a val_dataset.",
                 )
             random.Random(seed).shuffle(learn_from)  # noqa: S311 - reproducible, not secret
@@ -45,7 +45,7 @@ class Items:
 
     @property
     def dataset(self) -> Dataset:
-        """Both, as one dataset."""
+        """Both datasets as one."""
         splits: dict[str, Split] = {task.id: "train" for task in self.train}
         splits.update((task.id, "val") for task in self.val)
         return Dataset(name="trainer", tasks=(*self.train, *self.val), splits=splits)
@@ -65,7 +65,7 @@ class Items:
             key = content_hash(stands_for)
             if self._modes.get(key, mode) != mode:
                 raise InputError(
-                    f"An item is in train_dataset and in val_dataset: {str(item)[:200]}",
+                    f"An item is in both train_dataset and val_dataset: {str(item)[:200]}",
                     hint="Remove it from one of them: an item used for learning proves nothing.",
                 )
             self._items[key], self._modes[key] = item, mode

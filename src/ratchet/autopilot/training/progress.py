@@ -11,7 +11,7 @@ from ratchet.learn import Finding, Proposal
 from ratchet.types import Rollout
 from ratchet.types.wording import counted
 
-EVERY_S = 5.0
+PRINT_INTERVAL_S = 5.0
 """Interval of the printed rollout count, in seconds."""
 
 
@@ -31,7 +31,7 @@ class StderrProgress(Watcher):
     def rollout(self, rollout: Rollout) -> None:
         """Count the rollout."""
         self._seen.add(rollout.id)
-        if self._clock() - self._printed_at >= EVERY_S:
+        if self._clock() - self._printed_at >= PRINT_INTERVAL_S:
             self._print(counted(len(self._seen), "rollout"))
 
     def proposal(self, proposal: Proposal) -> None:

@@ -27,7 +27,7 @@ class ModelInTraining(Protocol):
     """Identifies the first weights."""
 
     def open(self, state: Path, say: Callable[[str], None]) -> AbstractContextManager[ServedModel]:
-        """Serve it, until the block is left."""
+        """Serve the model within the context."""
         ...
 
     def by(self, model: ServedModel) -> WeightsAlgorithm | None:
@@ -54,8 +54,8 @@ class ModelToTrain:
     ) -> None:
         if not any(isinstance(resource, Model) for resource in initial.resources.values()):
             raise InputError(
-                f"The algorithm {algorithm.name} trains a model, and the agent has none.",
-                hint='Give it one: initial_resources={"llm": ratchet.Model("local")}, or'
+                f"The algorithm {algorithm.name} trains a model, but the agent has none.",
+                hint='Give it a model: initial_resources={"llm": ratchet.Model("local")}, or'
                 ' "local:FOLDER".',
             )
         from ratchet.models.model_file import LOCAL
@@ -63,8 +63,8 @@ class ModelToTrain:
         name, resource = trainable_resource(initial)
         if resource.model.partition(":")[0] != LOCAL:
             raise InputError(
-                f"The algorithm {algorithm.name} trains a model on this machine;"
-                f" {resource.model!r} is none.",
+                f"The algorithm {algorithm.name} trains a model on this machine, which "
+                f"{resource.model!r} is not.",
                 hint=f'{name}: ratchet.Model("local") is SmolLM2, "local:FOLDER" a folder in the'
                 " format of Hugging Face.",
             )

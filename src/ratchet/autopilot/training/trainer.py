@@ -88,7 +88,7 @@ class Trained(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FittingTrainer(ABC):
-    """The trainer without the server that training weights takes; see `ratchet.Trainer`."""
+    """The trainer without the server that training of weights needs; see `ratchet.Trainer`."""
 
     def __init__(
         self,
@@ -111,12 +111,14 @@ class FittingTrainer(ABC):
         runners = n_runners if n_runners is not None else n_workers
         for name, value in (("n_runners", runners), ("max_rollouts", max_rollouts)):
             if value is not None and not (type(value) is int and value >= 1):
-                raise InputError(f"Trainer({name}={value!r}): a whole number from 1 up is needed.")
+                raise InputError(
+                    f"Trainer({name}={value!r}): must be a whole number of at least 1."
+                )
         if budget is not None and max_rollouts is not None:
             raise InputError("Trainer takes max_rollouts or a budget, not both.")
         if algorithm is not None and not hasattr(algorithm, "learn"):
             raise InputError(
-                f"Trainer(algorithm={algorithm!r}) is no algorithm.",
+                f"Trainer(algorithm={algorithm!r}) is not an algorithm.",
                 hint=f'For instance algorithm=ratchet.APO(model="{HOSTED_MODEL}").',
             )
         self._algorithm = algorithm
@@ -324,7 +326,8 @@ class FittingTrainer(ABC):
         if self._store == "memory":
             if isinstance(self._algorithm, WeightsAlgorithm):
                 raise InputError(
-                    f'store="memory" keeps nothing, and {self._algorithm.name} trains weights.',
+                    f'store="memory" keeps nothing, but {self._algorithm.name} trains'
+                    " weights, which must be kept.",
                     hint='Use store="file"; they are kept in ./.ratchet/adapters.',
                 )
             state = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ratchet-")))
@@ -377,10 +380,10 @@ class _Opened:
         self.targets = targets
         self.store = store
         self.runner: Runner
-        """Set as the last, once it is open."""
+        """Set last, once the fit is open."""
         self.baseline = baseline
         self.weights: WeightsAlgorithm | None = None
-        """The algorithm, with the model that it trains; None of one that trains none."""
+        """The algorithm, with the model that it trains; None if it trains none."""
         self.again = 0
         """Number of earlier fits in which the agent failed on every task."""
         while store.journal.get(run_id, f"again/{self.again + 1:03d}"):
@@ -412,8 +415,8 @@ def _resources(initial: Mapping[str, Resource | str] | None) -> dict[str, Resour
             resources[name] = resource
         else:
             raise InputError(
-                f"initial_resources[{name!r}] is {type(resource).__name__}; a text,"
-                " PromptTemplate, Params, Code or Model is needed."
+                f"initial_resources[{name!r}] is {type(resource).__name__}; expected a text, "
+                "PromptTemplate, Params, Code or Model."
             )
     return resources
 
@@ -435,6 +438,6 @@ def _run(work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run(work)
     work.close()
     raise InputError(
-        "fit() was called where an event loop runs already.",
+        "fit() was called while an event loop is running.",
         hint="Await trainer.fit_async(…) there, as in a notebook.",
     )

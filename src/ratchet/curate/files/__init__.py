@@ -1,4 +1,4 @@
-"""Datasets in files: written so that they are read back equal, and read from other programs."""
+"""Datasets in files: written without loss, and read from other programs' files."""
 
 from ratchet.curate.files.formats import FORMATS, FileFormat, format_of_file
 from ratchet.curate.files.records import FileRecord, ReadFile, read_dataset_file, write_dataset_file

@@ -12,7 +12,7 @@ from ratchet.types import InputError
 
 
 class FileFormat(NamedTuple):
-    """How a format is read and written."""
+    """A format's reader and writer."""
 
     write: Callable[[Iterable[dict[str, Any]], Path], None]
     read: Callable[[Path, Callable[[str], None]], Iterator[tuple[int, Any, str]]]
@@ -22,7 +22,7 @@ class FileFormat(NamedTuple):
 
     @staticmethod
     def replace(fresh: Path, path: Path) -> None:
-        """Put what was written in place of what was there."""
+        """Replace the old file by the new one."""
         if fresh.is_dir() and path.is_dir():
             old = path.with_name(f".{path.name}.old")
             shutil.rmtree(old, ignore_errors=True)
@@ -34,7 +34,7 @@ class FileFormat(NamedTuple):
 
     @staticmethod
     def remove(fresh: Path) -> None:
-        """Remove what was written in part."""
+        """Remove a partly written file."""
         if fresh.is_dir():
             shutil.rmtree(fresh, ignore_errors=True)
         else:
@@ -52,7 +52,7 @@ FORMATS: dict[str, FileFormat] = {
 
 
 def format_of_file(path: Path, format: str | None = None) -> str:
-    """The format of a file: the given one, or by its ending; a folder is one of Hugging Face.
+    """The format of a file: the requested one, or from its ending; a folder is Hugging Face's.
 
     Raises:
         InputError: There is no such format, or the ending names none.
@@ -68,5 +68,5 @@ def format_of_file(path: Path, format: str | None = None) -> str:
     if path.is_dir():
         return "huggingface"
     raise InputError(
-        f"The ending of {path} names no format.", hint=f"Select one with --format. {hint}"
+        f"The ending of {path} does not tell the format.", hint=f"Select one with --format. {hint}"
     )

@@ -17,7 +17,7 @@ from ratchet.curate.files.parquet import write as write_parquet
 from ratchet.types import SPLITS, InputError
 
 _POSITION = "position"
-"""Column with the place of a task in the dataset, which the files part."""
+"""Column with a task's position in the dataset, which is divided among files."""
 
 
 def write(records: Iterable[dict[str, Any]], path: Path) -> None:
@@ -47,7 +47,7 @@ def _add_positions(path: Path, positions: list[int]) -> None:
 
 
 def read(path: Path, _: object = None) -> Iterator[tuple[int, Any, str]]:
-    """Read a folder; records that state no split get the one of their file."""
+    """Read a folder; records without a split get their file's."""
     if not path.is_dir():
         raise InputError(
             f"{path} is not a folder of Hugging Face datasets.",
@@ -85,7 +85,7 @@ def _files(path: Path) -> list[tuple[Path, str]]:
     if not files:
         raise InputError(
             f"{path} contains no dataset.",
-            hint="Expected are the Parquet files of the Hub, or what save_to_disk wrote.",
+            hint="Expected the Hub's Parquet files, or what save_to_disk wrote.",
         )
     return [(file, file.name.partition("-")[0].partition(".")[0]) for file in files]
 

@@ -1,4 +1,4 @@
-"""Records of dataset files: one per task, with its split and origin, in every format the same."""
+"""Records of dataset files: one per task, with its split and origin, the same in every format."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ratchet.types import Dataset, InputError, Origin, Split, Task
 
 
 class FileRecord(NamedTuple):
-    """One value of a file, or why it is none."""
+    """A value of a file, or the reason why it is invalid."""
 
     line: int
     """Line where it begins, from 1; the row's number in a format without lines."""
@@ -28,11 +28,11 @@ class ReadFile(msgspec.Struct, frozen=True):
 
     tasks: tuple[Task, ...]
     splits: dict[str, Split]
-    """Split by task id, of those tasks that state one."""
+    """Split by task id, for tasks that state it."""
     bad: tuple[str, ...]
-    """A sentence for each record that is no task."""
+    """A sentence for each record that is not a task."""
     notes: tuple[str, ...] = ()
-    """Sentences on how the file was read, and on what it seems to lack."""
+    """Sentences on how the file was read, and on what seems to be missing."""
 
 
 def record_of(task: Task, split: Split) -> dict[str, Any]:
@@ -48,7 +48,7 @@ def record_of(task: Task, split: Split) -> dict[str, Any]:
 
 
 def write_dataset_file(dataset: Dataset, path: Path, format: str | None = None) -> None:
-    """Write a dataset to a file, or for `huggingface` to a folder. It appears when it is complete.
+    """Write a dataset atomically to a file, or for `huggingface` to a folder.
 
     Args:
         dataset: The dataset.
@@ -79,7 +79,7 @@ def read_dataset_file(
     fields: Mapping[str, str] | None = None,
     at: float = 0.0,
 ) -> ReadFile:
-    """Read the tasks of a file. Records that are no tasks are named, and the others read.
+    """Read the tasks of a file, and list the records that are not tasks.
 
     Args:
         path: The file, or for `huggingface` a folder.

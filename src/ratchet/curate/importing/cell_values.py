@@ -1,4 +1,4 @@
-"""Values that a table holds as text: JSON, or what Python prints of them, as pandas writes CSV."""
+"""Values that a table holds as text: JSON, or Python's repr, as pandas writes to CSV."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from ratchet.observe.dialects import messages as form
 
 MAX_LITERAL = 1_000_000
-"""Characters of a text that is read as Python: its tree takes a hundred times as much memory."""
+"""Maximum characters of a text read as Python: its syntax tree takes a hundred times the memory."""
 
 MAX_DEPTH = 100
 
@@ -22,7 +22,7 @@ _TOKEN = re.compile(
 """A text, or a closing bracket, without a comma before what follows: so numpy prints arrays."""
 
 _MISSING = frozenset({"nan", "NaN", "NaT", "inf", "NA"})
-"""Names that pandas and numpy print for no value, and infinity, which JSON does not have."""
+"""Names that pandas and numpy print for a missing value and infinity, which JSON does not have."""
 
 _WRAPPERS = frozenset(
     {
@@ -55,7 +55,7 @@ def objects(value: Any) -> list[dict[str, Any]]:
 
 
 def _literal(text: str) -> Any:
-    """What Python code of literals means; nothing is run.
+    """The value of Python literals; nothing is run.
 
     Raises:
         ValueError, SyntaxError, RecursionError, MemoryError: It is none.
@@ -94,12 +94,12 @@ def _value(node: ast.expr, depth: int) -> Any:
                 return _moment(node)
             if name in _WRAPPERS:
                 return _value(first, depth - 1)
-    raise ValueError("it is no literal")
+    raise ValueError("it is not a literal")
 
 
 def _key(node: ast.expr | None, depth: int) -> str:
     if node is None:
-        raise ValueError("it is no literal")
+        raise ValueError("it is not a literal")
     return str(_value(node, depth))
 
 
@@ -110,6 +110,6 @@ def _moment(node: ast.Call) -> str:
     parts = [argument.value for argument in node.args if isinstance(argument, ast.Constant)]
     integers = [part for part in parts if isinstance(part, int)]
     if len(integers) < 3:
-        raise ValueError("it is no date")
+        raise ValueError("it is not a date")
     year, month, day, hour, minute, second, micro = (*integers, 0, 0, 0, 0)[:7]
     return datetime(year, month, day, hour, minute, second, micro, UTC).isoformat()

@@ -15,7 +15,7 @@ import msgspec
 from ratchet.curate.importing.cell_values import structured
 from ratchet.curate.importing.records import (
     ASSUMED_TIME,
-    SOURCE,
+    SOURCE_ATTRIBUTE,
     FormatMismatch,
     ImportContext,
     ImportedRecords,
@@ -50,17 +50,17 @@ _ROLES = {
 _MESSAGES = ("messages", "conversations", "conversation", "prompt")
 _ANSWERS = ("completion", "response", "output")
 _OTHER_USES = frozenset({*_ANSWERS, "expected", "reference", "tools", "functions"})
-"""Keys under which a list of messages is not the conversation."""
+"""Keys whose list of messages is not the conversation."""
 
 _LIST = re.compile(r"\s*(?:array\()?\[\s*\{")
-"""How a text of a list of messages begins, in JSON or in Python."""
+"""Beginning of a text that holds a list of messages, in JSON or Python."""
 
 _IDS = ("conversation_id", "conversationId", "session_id", "thread_id", "id", "uuid")
 _TIMES = ("timestamp", "created_at", "create_time", "created", "time", "date")
 
 
 class ImportedConversation:
-    """One conversation of a file.
+    """A conversation in a file.
 
     Args:
         value: An object that contains it, or its list of messages.
@@ -107,7 +107,7 @@ class ImportedConversation:
         clock = _Clock(begun or context.at_ns, self.messages)
         shared = without_empty(
             {
-                SOURCE: self.source,
+                SOURCE_ATTRIBUTE: self.source,
                 ASSUMED_TIME: None if clock.is_real else "made up",
                 names.CONVERSATION: self.id,
             }
@@ -294,14 +294,14 @@ def messages_key(value: Mapping[str, Any]) -> str | None:
 
 
 def _list_in(value: Any) -> list[Any]:
-    """A list, or the one that a text of a list of objects holds; empty for anything else."""
+    """A list, or the list of objects in a text; empty for anything else."""
     if isinstance(value, str) and _LIST.match(value):
         value = structured(value)
     return value if isinstance(value, list) else []
 
 
 def _is_completion(value: Mapping[str, Any]) -> bool:
-    """Whether it is a pair of prompt and completion, both text."""
+    """Whether a value is a pair of prompt and completion, both text."""
     return isinstance(value.get("prompt"), str) and isinstance(value.get("completion"), str)
 
 
@@ -310,7 +310,7 @@ def _is_message(value: Any) -> bool:
 
 
 def _is_complete_message(value: Any) -> bool:
-    """Whether a value is a message, whatever the key is that it was found under."""
+    """Whether a value is a message, whatever its key."""
     if not isinstance(value, Mapping):
         return False
     if isinstance(value.get("role"), str):

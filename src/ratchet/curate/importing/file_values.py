@@ -20,7 +20,7 @@ from ratchet.curate.json_text import JsonReader
 from ratchet.curate.text_file import Broken, is_undecoded, open_text
 from ratchet.types import InputError
 
-LONGEST = 64 * 1024 * 1024
+MAX_VALUE_LENGTH = 64 * 1024 * 1024
 """Maximum bytes of a line, or characters of a value in a list."""
 
 _PIECE = 1024 * 1024
@@ -58,7 +58,7 @@ class FileValue(NamedTuple):
 
 
 def _say_nothing(_: str) -> None:
-    """Leave a sentence to nobody."""
+    """Ignore a sentence."""
 
 
 def read_values(
@@ -129,7 +129,7 @@ def _is_csv(path: Path) -> bool:
 
 
 def _is_lines(head: bytes) -> bool:
-    """Whether each line is a value of its own."""
+    """Whether each line is a separate value."""
     head = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     first, newline, tail = head.partition(b"\n")
     first = first.strip()
@@ -161,17 +161,19 @@ def _lines(file: BinaryIO, skip: int) -> Iterator[FileValue]:
     end = count = 0
     reader = JsonReader(float)
     for number in itertools.count(1):
-        line = file.readline(LONGEST + 1)
+        line = file.readline(MAX_VALUE_LENGTH + 1)
         if not line:
             return
         end += len(line)
-        if len(line) > LONGEST:
+        if len(line) > MAX_VALUE_LENGTH:
             while line and not line.endswith(b"\n"):
-                line = file.readline(LONGEST)
+                line = file.readline(MAX_VALUE_LENGTH)
                 end += len(line)
             count += 1
             if count > skip:
-                yield FileValue(number, end, error=f"the line is longer than {LONGEST} bytes")
+                yield FileValue(
+                    number, end, error=f"the line is longer than {MAX_VALUE_LENGTH} bytes"
+                )
             continue
         line = line.strip()
         if line:
@@ -299,7 +301,7 @@ def _behind(source: _Text, reader: JsonReader) -> Iterator[FileValue]:
 
 
 def _is_message(value: Any) -> bool:
-    """Whether a list item is a message of one conversation rather than a value of its own."""
+    """Whether a list item is a message of a conversation rather than a separate value."""
     return isinstance(value, dict) and "role" in value and "messages" not in value
 
 
@@ -307,7 +309,7 @@ def _conversation(unit: FileValue, source: _Text, reader: JsonReader) -> FileVal
     """Combine the messages of a list into one value; broken ones are omitted."""
     messages = [unit.value]
     end = unit.end
-    while end - unit.end < LONGEST:
+    while end - unit.end < MAX_VALUE_LENGTH:
         source.skip_blank()
         if source.at >= len(source.text) or source.text[source.at] == "]":
             break
@@ -334,9 +336,13 @@ def _next(source: _Text, reader: JsonReader, wrap: Callable[[Any], Any]) -> File
             length = len(source.text) - source.at
             # An error at the end of the buffer may only mean that more must be read.
             unfinished = error.msg.startswith("Unterminated") or error.pos > len(source.text) - 64
-            if unfinished and not source.ended and length < LONGEST and source.more():
+            if unfinished and not source.ended and length < MAX_VALUE_LENGTH and source.more():
                 continue
-            why = "longer than " + str(LONGEST) if length >= LONGEST else f"not JSON: {error.msg}"
+            why = (
+                "longer than " + str(MAX_VALUE_LENGTH)
+                if length >= MAX_VALUE_LENGTH
+                else f"not JSON: {error.msg}"
+            )
             where = source.line + source.text.count("\n", source.at, error.pos)
             _resume(source)
             return FileValue(line, source.passed, error=f"{why}, at line {where}")
@@ -353,7 +359,7 @@ def _next(source: _Text, reader: JsonReader, wrap: Callable[[Any], Any]) -> File
 
 
 def _fault(source: _Text, reader: JsonReader, end: int) -> str:
-    """What is wrong with a value that was read, though it is JSON."""
+    """The problem with a value that is valid JSON; empty if there is none."""
     try:
         reader.check(source.text, source.at)
     except ValueError as error:
@@ -389,7 +395,7 @@ def _rows(file: BinaryIO, usual: str, say: Callable[[str], None]) -> Iterator[Fi
             end += len(line)
             yield line
 
-    rows = CsvRows(lines(), usual, LONGEST)
+    rows = CsvRows(lines(), usual, MAX_VALUE_LENGTH)
     if rows.note:
         say(rows.note)
     for row in rows:

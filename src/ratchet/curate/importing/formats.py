@@ -18,7 +18,7 @@ class Format(NamedTuple):
     read: Callable[[Any, ImportContext], ImportedRecords]
     """Converts a value; raises FormatMismatch when it is not of this format."""
     expects: str = ""
-    """What a value of this format has, for users."""
+    """Contents of a value of this format, for users."""
     keys: frozenset[str] = frozenset()
     """Keys that values of this format have, to find the nearest format of others."""
 
@@ -67,7 +67,7 @@ FORMATS: dict[str, Format] = {
         "info with trace_id and data, or trace_id and spans",
         frozenset({"info", "data", "trace", "trace_id", "request_id", "spans"}),
     ),
-    trajectories.SOURCE: Format(
+    trajectories.TRAJECTORIES_SOURCE: Format(
         trajectories.matches,
         trajectories.read,
         f"{_A_LIST} and a reward (--reward)",
@@ -81,7 +81,7 @@ FORMATS: dict[str, Format] = {
         frozenset({"messages", "conversations", "conversation", "prompt", "completion"}),
     ),
 }
-"""Formats by name. A value that matches several is of the first."""
+"""Formats by name. A value that matches several counts as the first."""
 
 
 def format_of(value: Any, formats: Mapping[str, Format] = FORMATS) -> str | None:
@@ -95,5 +95,9 @@ def nearest_format(value: Any, formats: Mapping[str, Format] = FORMATS) -> str |
         return None
     shared = {name: len(format.keys & value.keys()) for name, format in formats.items()}
     # With a reward it is a trajectory, whatever else is in it.
-    best = max(shared, key=lambda name: (shared[name], name == trajectories.SOURCE), default=None)
+    best = max(
+        shared,
+        key=lambda name: (shared[name], name == trajectories.TRAJECTORIES_SOURCE),
+        default=None,
+    )
     return best if best is not None and shared[best] else None

@@ -15,7 +15,7 @@ from typing import Any
 from ratchet.curate.importing.cell_values import structured
 from ratchet.curate.importing.chat import call_attributes, value_attributes
 from ratchet.curate.importing.records import (
-    SOURCE,
+    SOURCE_ATTRIBUTE,
     FormatMismatch,
     ImportContext,
     ImportedRecords,
@@ -171,7 +171,7 @@ def _trace(value: Mapping[str, Any], context: ImportContext) -> ImportedRecords:
         attributes=without_empty(
             {
                 **shared,
-                SOURCE: NAME,
+                SOURCE_ATTRIBUTE: NAME,
                 names.OPERATION: "invoke_agent",
                 names.AGENT_NAME: agent,
                 **value_attributes(value.get("input"), value.get("output"), tool=False),
@@ -210,7 +210,7 @@ def _observation(
     name = str(value.get("name") or kind.lower())
     attributes = {
         **shared,
-        SOURCE: NAME,
+        SOURCE_ATTRIBUTE: NAME,
         "langfuse.observation.type": kind,
         names.CONVERSATION: shared.get(names.CONVERSATION) or value.get("sessionId"),
         "user.id": shared.get("user.id") or value.get("userId"),

@@ -13,7 +13,7 @@ from typing import Any
 from ratchet.curate.importing.cell_values import objects, structured
 from ratchet.curate.importing.chat import call_attributes, value_attributes
 from ratchet.curate.importing.records import (
-    SOURCE,
+    SOURCE_ATTRIBUTE,
     FormatMismatch,
     ImportContext,
     ImportedRecords,
@@ -78,7 +78,7 @@ def read(value: Any, context: ImportContext) -> ImportedRecords:
     session = metadata.get("mlflow.trace.session")
     shared = without_empty(
         {
-            SOURCE: NAME,
+            SOURCE_ATTRIBUTE: NAME,
             names.CONVERSATION: session,
             "user.id": metadata.get("mlflow.trace.user"),
         }

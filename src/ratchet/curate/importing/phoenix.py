@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from ratchet.curate.importing.cell_values import objects, structured
 from ratchet.curate.importing.records import (
-    SOURCE,
+    SOURCE_ATTRIBUTE,
     FormatMismatch,
     ImportContext,
     ImportedRecords,
@@ -101,7 +101,7 @@ def read(value: Any, context: ImportContext) -> ImportedRecords:
         end_ns=end,
         status=_STATUSES.get(str(value.get("status_code") or "").upper(), "unset"),
         message=str(value.get("status_message") or ""),
-        attributes={SOURCE: NAME, **attributes},
+        attributes={SOURCE_ATTRIBUTE: NAME, **attributes},
         events=events,
     )
     agent = context.agent_name(attributes.get(names.AGENT_NAME))

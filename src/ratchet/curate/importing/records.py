@@ -15,7 +15,7 @@ from ratchet.observe.agent_names import agent_name
 from ratchet.observe.dialects.messages import json_text
 from ratchet.types import Feedback, FeedbackKind, Rollout, Score, SpanRecord
 
-SOURCE = "ratchet.import.source"
+SOURCE_ATTRIBUTE = "ratchet.import.source"
 """Attribute of every imported span: the format it was read from."""
 
 ASSUMED_TIME = "ratchet.import.time"
@@ -57,12 +57,12 @@ class ImportContext(msgspec.Struct, frozen=True, kw_only=True):
     messages: str = ""
     """Key of the list of messages, or a path of keys joined by dots; empty to find it."""
     reward: str = ""
-    """The same of the reward."""
+    """Key or path of the reward; empty to find it."""
     rollouts: bool = True
     """Whether trajectories may become rollouts; servers do not accept finished ones."""
 
     def agent_name(self, *names: Any) -> str:
-        """Return the configured agent name, else the first valid name, else `imported`."""
+        """Return the configured agent name, or the first valid name, or `imported`."""
         for name in (self.agent, *names):
             if isinstance(name, str) and name.strip():
                 return agent_name(name.strip(), UNKNOWN)
@@ -78,7 +78,7 @@ def digest(*parts: Any) -> str:
 
 
 def trace_id_of(source: str, id: Any) -> str:
-    """Trace id for a source's id: unchanged if it is an OpenTelemetry id, else a hash."""
+    """Trace id for a source's id: unchanged if it is an OpenTelemetry id, otherwise a hash."""
     normalised = str(id).lower().removeprefix("0x").removeprefix("tr-")
     if re.fullmatch(r"[0-9a-f]{32}", normalised) and int(normalised, 16):
         return normalised
@@ -150,7 +150,7 @@ def number(value: Any) -> float | None:
 
 
 def without_not_finite(value: Any, exempt: frozenset[str]) -> Any:
-    """A value in which NaN and infinity are None, as JSON has neither, except below some keys."""
+    """A value with NaN and infinity replaced by None, except below some keys."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, list):
@@ -175,7 +175,7 @@ def without_empty(attributes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def flattened(value: Mapping[str, Any], prefix: str = "", depth: int = 0) -> dict[str, Any]:
-    """Flatten nested attributes to dotted names, as OpenTelemetry has them."""
+    """Flatten nested attributes to dotted names, as in OpenTelemetry."""
     flat: dict[str, Any] = {}
     for key, inner in value.items():
         name = f"{prefix}{key}"

@@ -20,7 +20,7 @@ from ratchet.curate.importing.records import (
 )
 from ratchet.types import Rollout, Score
 
-SOURCE = "trajectories"
+TRAJECTORIES_SOURCE = "trajectories"
 
 _LISTS = ("trajectories", "rollouts", "samples", "group")
 _REWARDS = ("reward", "score", "return")
@@ -102,13 +102,13 @@ def _read_one(value: Any, position: int, context: ImportContext) -> ImportedReco
     rewards, dropped = _rewards(value)
     # Equal trajectories of a group are separate samples, and all count.
     numbered = {**value, "position": position} if position else value
-    conversation = ImportedConversation(numbered, SOURCE)
+    conversation = ImportedConversation(numbered, TRAJECTORIES_SOURCE)
     if not context.rollouts:
         return ImportedRecords(
             spans=conversation.spans(context),
             feedback=tuple(
                 score_feedback(
-                    SOURCE,
+                    TRAJECTORIES_SOURCE,
                     [conversation.trace_id, name],
                     name,
                     reward,
@@ -129,10 +129,10 @@ def _read_one(value: Any, position: int, context: ImportContext) -> ImportedReco
         id=rollout_id,
         queue=agent,
         candidate_id="",
-        task_id=str(value.get("task_id") or digest(SOURCE, "task", input_)[:12])[:200],
+        task_id=str(value.get("task_id") or digest(TRAJECTORIES_SOURCE, "task", input_)[:12])[:200],
         input=input_,
         expected=value.get("expected", value.get("reference")),
-        metadata={"import": SOURCE, "conversation_id": conversation.id},
+        metadata={"import": TRAJECTORIES_SOURCE, "conversation_id": conversation.id},
         purpose=f"import/{agent}",
         status="succeeded",
         fence=1,
@@ -159,7 +159,7 @@ def _read_one(value: Any, position: int, context: ImportContext) -> ImportedReco
 
 
 def _rewards(value: Mapping[str, Any]) -> tuple[dict[str, float], tuple[str, ...]]:
-    """Rewards by name, and a clause for each that was left out because it is no number."""
+    """Rewards by name, and a clause for each one left out because it is not a number."""
     rewards: dict[str, float] = {}
     dropped: list[str] = []
     for key in _REWARDS:
@@ -202,7 +202,7 @@ def _reward(name: str, value: Any) -> float:
 
 
 def _input(prompt: list[Any]) -> Any:
-    """Input of the agent: the user's text if that is all, else the messages."""
+    """Input of the agent: the user's text if there is only that, otherwise the messages."""
     users = [message for message in prompt if message["role"] == "user"]
     if len(users) == 1 and all(part.get("type") == "text" for part in users[0]["parts"]):
         return message_text(users[0])

@@ -13,7 +13,7 @@ from ratchet.curate.importing.records import ImportedRecords
 from ratchet.observe.redaction import Redactor
 from ratchet.types import Feedback, Rollout, Score, SpanRecord
 
-BATCH = 500
+SPANS_PER_BATCH = 500
 """Approximate spans per batch, which is one transaction or request."""
 
 
@@ -77,7 +77,7 @@ class ImportWriter:
     @property
     def is_full(self) -> bool:
         """Whether the batch is full."""
-        return self._size >= BATCH
+        return self._size >= SPANS_PER_BATCH
 
     def add(self, imported: ImportedRecords) -> None:
         """Add the records of a value to the batch."""

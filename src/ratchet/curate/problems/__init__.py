@@ -1,4 +1,4 @@
-"""Problems of an agent: what failed in its traces, and which failures are of one kind."""
+"""Problems of an agent: what failed in its traces, and which failures belong together."""
 
 from ratchet.curate.problems.grouping import Grouped, group
 from ratchet.curate.problems.resemblance import Background, Profile

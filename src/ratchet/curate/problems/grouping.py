@@ -1,4 +1,4 @@
-"""Groups occurrences into problems: to known ones first, the rest by resemblance."""
+"""Groups occurrences into problems: into known ones first, the rest by resemblance."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from ratchet.curate.problems.titles import title_of
 from ratchet.types import Occurrence, Problem, ProblemKind, content_hash
 
 ALIKE_MESSAGES = 0.6
-"""Cosine from which messages are of one problem."""
+"""Minimum cosine of messages of one problem."""
 
 ALIKE_QUESTIONS = 0.35
-"""Cosine from which questions are. `benchmarks/problems.py` measured both."""
+"""Minimum cosine of questions of one problem. `benchmarks/problems.py` measured both."""
 
 GENERAL = 0.05
 """Share of an agent's traces from which failures of one kind that have no words in common are a
 problem of their own. Noise of 10 % over eight kinds is below it."""
 
-FEWEST = 3
-"""Traces that make a problem: fewer may be chance."""
+MIN_TRACES = 3
+"""Minimum number of traces of a problem: fewer may be chance."""
 
 Key = tuple[str, ProblemKind, str, bool]
 """Agent, kind, place and kind of text: occurrences of different keys are never one problem."""
@@ -45,7 +45,7 @@ Id = TypeVar("Id", bound=Hashable)
 
 
 class Grouped(msgspec.Struct, frozen=True):
-    """What grouping found."""
+    """The result of grouping."""
 
     problem_of: dict[str, str]
     """Problem by occurrence, of those that belong to one."""
@@ -127,7 +127,7 @@ def group(
             )
             if general is not None:
                 problem_of.update((member.id, general) for member in rest.members)
-            elif rest.traces >= max(FEWEST, GENERAL * background.texts):
+            elif rest.traces >= max(MIN_TRACES, GENERAL * background.texts):
                 clusters.append(rest)
         for cluster in clusters:
             problem = _problem(key, cluster, terms, weight, now)
@@ -147,7 +147,7 @@ class _Sorting(NamedTuple):
 
     @property
     def alike(self) -> float:
-        """Cosine from which two are of one problem."""
+        """Minimum cosine of two occurrences of one problem."""
         return ALIKE_MESSAGES if self.is_message else ALIKE_QUESTIONS
 
     def nearest(self, occurrence: Occurrence, profiles: Mapping[Id, Profile]) -> Id | None:
@@ -160,7 +160,7 @@ class _Sorting(NamedTuple):
         return best
 
     def clusters(self, occurrences: Sequence[Occurrence]) -> list[_Cluster]:
-        """Clusters of at least FEWEST traces.
+        """Clusters of at least MIN_TRACES traces.
 
         An occurrence joins the cluster that it resembles most, or begins one. A second round sorts
         anew by what the first has found, so that the order matters little.
@@ -178,10 +178,10 @@ class _Sorting(NamedTuple):
                 clusters[at].members.append(occurrence)
                 clusters[at].profile.add(self.terms[occurrence.id])
         merged = self._merged([cluster for cluster in clusters.values() if cluster.members])
-        return [cluster for cluster in merged if cluster.traces >= FEWEST]
+        return [cluster for cluster in merged if cluster.traces >= MIN_TRACES]
 
     def _merged(self, clusters: list[_Cluster]) -> list[_Cluster]:
-        """Clusters that resemble one another as occurrences do are one."""
+        """Merge clusters that resemble one another as occurrences do."""
         merged: list[_Cluster] = []
         for cluster in sorted(clusters, key=lambda cluster: -len(cluster.members)):
             nears = [profile_cosine(cluster.profile, m.profile, self.weight) for m in merged]
@@ -198,7 +198,7 @@ class _Sorting(NamedTuple):
 def _message_terms(
     alike: Sequence[Occurrence], known: Iterable[Profile]
 ) -> dict[str, frozenset[str]]:
-    """What is compared of messages, by occurrence: what a coach says, or else a program."""
+    """The messages to compare, by occurrence: a coach's words, or otherwise a program's."""
     said = [words_of(masked(each.mistake) or each.text) for each in alike]
     blanked = with_blanks(said, (term for profile in known for term in profile.shares))
     return {each.id: message_terms(words) for each, words in zip(alike, blanked, strict=True)}

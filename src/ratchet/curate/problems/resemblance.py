@@ -23,16 +23,16 @@ MAX_CHARACTERS = 2_000
 """Characters of a text that are compared."""
 
 PROFILE_TERMS = 200
-"""Terms that a profile keeps, the most frequent ones."""
+"""Number of most frequent terms kept in a profile."""
 
 BACKGROUND_TERMS = 5_000
-"""Terms that a background keeps, the most frequent ones. One that it lacks counts as very rare."""
+"""Number of most frequent terms kept in a background. A missing term counts as very rare."""
 
-MEMORY = 50
-"""Members that a profile weighs as before a new one: it follows a failure whose words drift."""
+PROFILE_MEMORY = 50
+"""Weight of a profile's earlier members against a new one, so that it follows drifting words."""
 
 SURPRISING = 10.83
-"""Log-likelihood ratio from which a word is typical of failures: chi-squared, p = 0.001."""
+"""Minimum log-likelihood ratio of a word typical of failures: chi-squared, p = 0.001."""
 
 TIMES = 2.0
 """How many times as frequent a word must be among failures as in other traffic. Below it are words
@@ -66,28 +66,28 @@ def words_of(text: str) -> list[str]:
 
 
 ACT = "calls "
-"""Beginning of a term that is the name of a tool."""
+"""Prefix of a term that is a tool's name."""
 
 
 def question_terms(text: str, acts: Iterable[str]) -> frozenset[str]:
-    """What is compared of a question: its words, and the tools that the agent called for it."""
+    """The terms of a question: its words, and the tools that the agent called for it."""
     return frozenset([*words_of(text), *(f"{ACT}{tool}" for tool in acts)])
 
 
 BLANK = "_"
 """Stands for the word of a message that differs from one occurrence to the next."""
 
-VALUES = 8
+MIN_BLANK_VALUES = 8
 """Different words at one place of messages that are equal otherwise, from which it is a blank.
 Fewer may be different errors: `benchmarks/problems.py` has messages that differ in one of four
 fields, each a problem of its own."""
 
-SHORT = range(3, 13)
+BLANK_MESSAGE_WORDS = range(3, 13)
 """Numbers of words of a message that may have a blank: of a longer one a word weighs little."""
 
 
 def message_terms(words: Sequence[str]) -> frozenset[str]:
-    """What is compared of a message: its words, and its pairs of neighbouring words.
+    """The terms of a message: its words, and its pairs of neighbouring words.
 
     Of a message with a blank, only which one it is: it is equal to others, or another.
     """
@@ -97,7 +97,7 @@ def message_terms(words: Sequence[str]) -> frozenset[str]:
 
 
 def with_blanks(messages: Sequence[Sequence[str]], known: Iterable[str]) -> list[Sequence[str]]:
-    """Messages with a blank in place of the one word in which many of them differ.
+    """Messages with a blank in place of the only word in which many of them differ.
 
     Args:
         messages: The words of each.
@@ -107,7 +107,7 @@ def with_blanks(messages: Sequence[Sequence[str]], known: Iterable[str]) -> list
     for words in messages:
         for at, blanked in _blanked(words):
             values.setdefault(blanked, set()).add(words[at])
-    blanks = {blanked for blanked, found in values.items() if len(found) >= VALUES}
+    blanks = {blanked for blanked, found in values.items() if len(found) >= MIN_BLANK_VALUES}
     blanks.update(term for term in known if BLANK in term.split())
     return [
         next((blanked.split() for _, blanked in _blanked(words) if blanked in blanks), words)
@@ -117,13 +117,13 @@ def with_blanks(messages: Sequence[Sequence[str]], known: Iterable[str]) -> list
 
 def _blanked(words: Sequence[str]) -> Iterator[tuple[int, str]]:
     """A message with each word blanked in turn."""
-    if len(words) in SHORT:
+    if len(words) in BLANK_MESSAGE_WORDS:
         for at in range(len(words)):
             yield at, " ".join([*words[:at], BLANK, *words[at + 1 :]])
 
 
 class Background(msgspec.Struct):
-    """In how many of an agent's traces each term of `question_terms` stands."""
+    """Number of an agent's traces with each term of `question_terms`."""
 
     texts: int = 0
     counts: dict[str, int] = {}
@@ -142,7 +142,7 @@ class Background(msgspec.Struct):
 
 
 class Profile(msgspec.Struct):
-    """In what share of a problem's occurrences each term stands."""
+    """Share of a problem's occurrences with each term."""
 
     members: int = 0
     shares: dict[str, float] = {}
@@ -151,7 +151,7 @@ class Profile(msgspec.Struct):
 
     def add(self, terms: Iterable[str]) -> None:
         """Count an occurrence."""
-        weight = 1.0 / (min(self.members, MEMORY) + 1)
+        weight = 1.0 / (min(self.members, PROFILE_MEMORY) + 1)
         for term in self.shares:
             self.shares[term] *= 1.0 - weight
         for term in terms:
@@ -167,7 +167,7 @@ class Profile(msgspec.Struct):
         return Profile(self.members, shares, self.is_message)
 
     def topic(self, weight: Weight, most: int = 3) -> tuple[str, ...]:
-        """The words that are most typical of it."""
+        """The profile's most typical words."""
 
         def worth(word: str) -> tuple[float, str]:
             return -self.shares[word] * weight(word), word
@@ -189,7 +189,7 @@ def message_weight(terms: Iterable[frozenset[str]], profiles: Iterable[Profile])
 def question_weight(
     terms: Iterable[frozenset[str]], profiles: Iterable[Profile], background: Background
 ) -> Weight:
-    """Weights of the words of questions: those count that failures use more than other traffic."""
+    """Weights of the words of questions: words that failures use more than other traffic count."""
     counts, total = _counted(terms, profiles)
     weights: dict[str, float] = {}
     others = max(background.texts - total, 0.0) + 1.0
@@ -205,7 +205,7 @@ def question_weight(
 def _counted(
     terms: Iterable[frozenset[str]], profiles: Iterable[Profile]
 ) -> tuple[dict[str, float], float]:
-    """In how many occurrences each term stands, and of how many, those of profiles included."""
+    """Number of occurrences with each term, and of all, including profiles'."""
     counts: Counter[str] = Counter()
     total = 0.0
     for own in terms:
@@ -213,7 +213,7 @@ def _counted(
         total += 1.0
     by_term: dict[str, float] = dict(counts)
     for profile in profiles:
-        members = min(profile.members, MEMORY)
+        members = min(profile.members, PROFILE_MEMORY)
         total += members
         for term, share in profile.shares.items():
             by_term[term] = by_term.get(term, 0.0) + share * members

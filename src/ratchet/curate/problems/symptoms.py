@@ -30,17 +30,17 @@ from ratchet.types import (
 from ratchet.types.feedback import is_bad
 from ratchet.types.trace import ObservedTrace
 
-SHOWN = 2_000
-"""Characters of an input, an output or a detail that an occurrence keeps."""
+OCCURRENCE_TEXT_LIMIT = 2_000
+"""Maximum characters of an input, an output or a detail in an occurrence."""
 
 LOOP = 3
-"""Equal calls of a tool within a trace that are a loop."""
+"""Number of equal tool calls in a trace that count as a loop."""
 
 SAME_QUESTION = 0.6
 """Share of words that two questions in a row have in common when a user asks again."""
 
 PER_TRACE = 5
-"""Most different errors of a trace."""
+"""Maximum number of distinct errors of a trace."""
 
 LOSSES: dict[ProblemKind, float] = {
     "error": 1.0,
@@ -53,16 +53,16 @@ LOSSES: dict[ProblemKind, float] = {
     "guardrail": 1.0,
     "cut_off": 0.5,
 }
-"""How bad a kind of failure is where nothing has measured it: 1 when the user got nothing."""
+"""Loss of a kind of failure that nothing measures: 1 if the user got nothing."""
 
 RECOVERED = 0.25
 """Loss of an error after which the agent still answered."""
 
 CORRECTED = "Corrected to "
-"""Beginning of the detail of a correction without a comment."""
+"""Prefix of the detail of a correction without a comment."""
 
 _ERROR = re.compile(r"(?:\w*error|\w*exception|traceback)\b", re.IGNORECASE)
-"""How a result begins that is an error."""
+"""Beginning of a result that is an error."""
 
 _LENGTH = frozenset({"length", "max_tokens", "MAX_TOKENS", "max_output_tokens", "model_length"})
 _FILTERED = frozenset({"content_filter", "SAFETY", "safety", "guardrail_intervened", "refusal"})
@@ -70,13 +70,13 @@ _GUARD_WORDS = ("guardrail", "content_filter", "contentfilter", "content filter"
 
 
 class _Facts(msgspec.Struct, frozen=True):
-    """A trace, and what was asked and answered."""
+    """A trace with its question and answer."""
 
     observed: ObservedTrace
     input: Any
     output: Any
     asked: str
-    """The question before in the same conversation; empty when there is none."""
+    """The previous question in the same conversation; empty if there is none."""
     scores: Sequence[Score]
     low_score: float
 
@@ -92,7 +92,7 @@ class _Facts(msgspec.Struct, frozen=True):
 
 
 class _Symptom(msgspec.Struct, frozen=True, kw_only=True):
-    """What a detector finds."""
+    """A detector's finding."""
 
     kind: ProblemKind
     place: str = ""
@@ -143,9 +143,9 @@ def occurrences_of(
                     text=symptom.text,
                     is_message=symptom.is_message,
                     acts=acts,
-                    detail=symptom.detail[:SHOWN],
-                    input=as_text(facts.input)[:SHOWN],
-                    output=as_text(facts.output)[:SHOWN],
+                    detail=symptom.detail[:OCCURRENCE_TEXT_LIMIT],
+                    input=as_text(facts.input)[:OCCURRENCE_TEXT_LIMIT],
+                    output=as_text(facts.output)[:OCCURRENCE_TEXT_LIMIT],
                     loss=loss,
                     cost_usd=trace.cost_usd,
                     at=trace.start_ns / 1e9,
@@ -178,7 +178,7 @@ def _whole(read: Callable[[Any], Any], recording: Any) -> Any:
 
 
 def _errors(facts: _Facts) -> Iterator[_Symptom]:
-    """Spans that failed, those in which the failure began: a parent only repeats it."""
+    """Failed spans in which the failure began; a parent only repeats it."""
     failed = [span for span in facts.observed.spans if span.status == "error"]
     repeating = {span.parent_id for span in failed}
     origins = [span for span in failed if span.span_id not in repeating]
@@ -213,7 +213,7 @@ def _told_errors(facts: _Facts) -> Iterator[_Symptom]:
 
 
 def _told_error(result: Any) -> str:
-    """The error that a tool's result is; empty when it is none."""
+    """The error in a tool's result; empty if there is none."""
     if isinstance(result, str):
         try:
             result = msgspec.json.decode(result)
@@ -221,8 +221,8 @@ def _told_error(result: Any) -> str:
             pass
     if isinstance(result, dict):
         error = result.get("error")
-        return as_text(error)[:SHOWN] if error and error is not True else ""
-    text = " ".join(result.split())[:SHOWN] if isinstance(result, str) else ""
+        return as_text(error)[:OCCURRENCE_TEXT_LIMIT] if error and error is not True else ""
+    text = " ".join(result.split())[:OCCURRENCE_TEXT_LIMIT] if isinstance(result, str) else ""
     return text if _ERROR.match(text) else ""
 
 
@@ -242,7 +242,7 @@ def _place(span: Span) -> str:
 
 
 def _loops(facts: _Facts) -> Iterator[_Symptom]:
-    """Tools that are called with equal arguments again and again."""
+    """Tools that are called repeatedly with equal arguments."""
     calls: Counter[tuple[str, str]] = Counter()
     for span in facts.observed.spans:
         if not _is_tool(span):
@@ -264,7 +264,7 @@ def _loops(facts: _Facts) -> Iterator[_Symptom]:
 
 
 def _endings(facts: _Facts) -> Iterator[_Symptom]:
-    """Answers that the token limit or a filter of the provider ended."""
+    """Answers that the token limit or a provider's filter ended."""
     last = facts.observed.recording.last_call
     reasons = last.attributes.get(names.FINISH_REASONS) if last is not None else None
     stated = {str(reason) for reason in reasons} if isinstance(reasons, list) else set()
@@ -341,7 +341,7 @@ def _differing_fields(right: Any, answer: Any) -> str:
 
 
 def _repeated_question(facts: _Facts) -> Iterator[_Symptom]:
-    """A user who asks the same again in the next turn."""
+    """A user who repeats the question in the next turn."""
     if not facts.asked or any(i.kind == "retry" for i in facts.observed.recording.feedback):
         return
     before, now = set(words_of(masked(facts.asked))), set(words_of(facts.question))

@@ -70,7 +70,7 @@ def _made_of(
         case "guardrail":
             return f"A guardrail stops the answer: {said}"
         case "loop":
-            return f"{place} is called again and again with the same arguments"
+            return f"{place} is called repeatedly with the same arguments"
         case "cut_off":
             return f"Answers{about} are cut off at the token limit"
         case "refusal":

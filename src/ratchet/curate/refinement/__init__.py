@@ -1,4 +1,4 @@
-"""Refinement: what the results of candidates say about the tasks they ran on."""
+"""Refinement: conclusions about tasks from candidates' results on them."""
 
 from ratchet.curate.refinement.acceptance import accept, core_dataset, select
 from ratchet.curate.refinement.live_inputs import inputs_of_traces, live_inputs

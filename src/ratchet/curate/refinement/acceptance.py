@@ -1,4 +1,4 @@
-"""Applies proposals of refinement: what a person or a policy accepts makes a new version."""
+"""Applies the refinement proposals that a person or a policy accepts, as a new version."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ratchet.curate.refinement.proposals import Ground, RefinementProposal
 from ratchet.types import Dataset, InputError, NotFound
 
 CONFIDENT = 0.95
-"""Confidence that the policy `confident` demands."""
+"""Minimum confidence for the policy `confident`."""
 
 POLICIES: dict[str, tuple[Ground, ...]] = {
     "duplicates": ("duplicate",),
@@ -137,7 +137,7 @@ def _by_id(proposals: Sequence[RefinementProposal], name: str) -> RefinementProp
         )
     if matching[0].kind == "review":
         raise InputError(
-            f"Proposal {matching[0].id} is a question, and nothing follows from accepting it.",
-            hint="Decide it: --relabel TASK=ANSWER, or --remove TASK.",
+            f"Proposal {matching[0].id} is a question, so accepting it has no effect.",
+            hint="Answer it: --relabel TASK=ANSWER, or --remove TASK.",
         )
     return matching[0]

@@ -1,4 +1,4 @@
-"""Core set: the few tasks whose mean score ranks candidates as the whole dataset does."""
+"""Core set: a few tasks whose mean score ranks candidates as the whole dataset does."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from ratchet.curate.refinement.item_response import ItemResponse
 if TYPE_CHECKING:
     from ratchet.curate.refinement.item_response import Floats
 
-STEP = 0.25
+ABILITY_STEP = 0.25
 """Difference of ability over which a task's slope is measured, in standard deviations."""
 
 
 def core_set(response: ItemResponse, size: int, among: Sequence[int] | None = None) -> list[int]:
-    """Select tasks one after the other, each the one that helps most to tell neighbours apart.
+    """Select tasks one by one, each helping most to tell neighbours apart.
 
     Of the tasks selected, the mean score of a candidate rises by the sum of their slopes and varies
     by the sum of their variances. What is maximised is the mean logarithm of the squared ratio over
@@ -33,7 +33,9 @@ def core_set(response: ItemResponse, size: int, among: Sequence[int] | None = No
 
     abilities = response.ability
     chance = response.success(abilities)
-    slope = (response.success(abilities + STEP) - response.success(abilities - STEP)) / (2 * STEP)
+    slope = (
+        response.success(abilities + ABILITY_STEP) - response.success(abilities - ABILITY_STEP)
+    ) / (2 * ABILITY_STEP)
     variance = chance * (1.0 - chance)
     slopes, variances = np.zeros(len(abilities)), np.zeros(len(abilities))
     left = np.ones(len(chance), dtype=bool)

@@ -12,10 +12,9 @@ from ratchet.curate.refinement.text_clusters import cluster_texts, text_of
 if TYPE_CHECKING:
     from ratchet.curate.refinement.text_clusters import Integers
 
-ENOUGH = 50
-"""Live inputs below which nothing is said."""
+MIN_LIVE_INPUTS = 50
 
-MOST_CLUSTERS = 24
+MAX_CLUSTERS = 24
 TEXTS_PER_CLUSTER = 25
 
 GAP_SHARE, GAP_RATIO = 0.03, 1 / 3
@@ -26,7 +25,7 @@ PERMUTATIONS = 999
 
 
 class CoveredCluster(msgspec.Struct, frozen=True):
-    """One kind of live inputs, and how many tasks are of it."""
+    """A kind of live inputs, and the number of tasks of it."""
 
     words: tuple[str, ...]
     """Words that distinguish it."""
@@ -43,26 +42,27 @@ class CoveredCluster(msgspec.Struct, frozen=True):
     gap: bool
     """Whether the dataset has too few of it."""
     place: tuple[float, float]
-    """Where it lies on a map; near clusters have words in common."""
+    """Position on a map; nearby clusters have words in common."""
     of_tasks: tuple[int, ...] = ()
-    """Which of the dataset's tasks are of it, by their place."""
+    """Indexes of the dataset's tasks of this kind."""
     of_live: tuple[int, ...] = ()
-    """Which of the live inputs are of it, by their place."""
+    """Indexes of the live inputs of this kind."""
 
 
 class Coverage(msgspec.Struct, frozen=True):
-    """A dataset beside live traffic."""
+    """A dataset compared with live traffic."""
 
     clusters: tuple[CoveredCluster, ...]
-    """The most frequent first."""
+    """Most frequent first."""
     inputs: int
     """Number of live inputs."""
     distance: float
-    """Total variation between the shares of traffic and dataset: 0 alike, 1 disjoint."""
+    """Difference between the shares of traffic and dataset: 0 identical, 1 disjoint (total
+    variation)."""
     drift: float
-    """Total variation between the older and the newer half of the traffic."""
+    """Difference between the older and the newer half of the traffic (total variation)."""
     drift_p: float
-    """Probability of so much drift if the order of the inputs were chance (permutation test)."""
+    """Probability of this much drift if the inputs' order were random (permutation test)."""
 
     @property
     def gaps(self) -> tuple[CoveredCluster, ...]:
@@ -81,14 +81,14 @@ def measure_coverage(
         seed: Seed of the clusters and of the permutations.
 
     Returns:
-        None when there are fewer than `ENOUGH` live inputs.
+        None when there are fewer than `MIN_LIVE_INPUTS` live inputs.
     """
     import numpy as np
 
-    if len(live) < ENOUGH:
+    if len(live) < MIN_LIVE_INPUTS:
         return None
     texts = [text_of(value) for value in live]
-    count = min(MOST_CLUSTERS, max(2, len(texts) // TEXTS_PER_CLUSTER))
+    count = min(MAX_CLUSTERS, max(2, len(texts) // TEXTS_PER_CLUSTER))
     clusters = cluster_texts(texts, count, seed)
     near, size = clusters.nearest(texts), len(clusters.centres)
     of_task = np.zeros(0, dtype=int)

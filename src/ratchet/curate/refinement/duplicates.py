@@ -1,4 +1,4 @@
-"""Tasks that are there twice, and tasks that contradict one another."""
+"""Duplicate tasks, and tasks that contradict one another."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ratchet.curate.split import text_of
 from ratchet.types import Task
 
 REWORDED = "answer-keeping change"
-"""How the origin of tasks begins that were made to repeat another in another form."""
+"""Prefix of the origin of tasks made to repeat another task in a different form."""
 
 
 def same_input(tasks: Sequence[Task]) -> list[tuple[Task, ...]]:
@@ -27,7 +27,7 @@ def same_input(tasks: Sequence[Task]) -> list[tuple[Task, ...]]:
 
 
 def nearly_same_input(tasks: Sequence[Task]) -> list[tuple[Task, ...]]:
-    """Groups of tasks with the same metadata whose inputs say nearly the same."""
+    """Groups of tasks with the same metadata and nearly identical inputs."""
     some = [task for task in tasks if not _is_reworded(task)]
     groups: dict[tuple[int, str], list[Task]] = defaultdict(list)
     copies = near_duplicate_groups([text_of(task.input) for task in some])
@@ -42,5 +42,5 @@ def contradict(group: Sequence[Task]) -> bool:
 
 
 def _is_reworded(task: Task) -> bool:
-    """Whether it is to be the same input in another form."""
+    """Whether a task deliberately repeats an input in another form."""
     return task.origin.made == "synthesized" and task.origin.by.startswith(REWORDED)

@@ -27,7 +27,7 @@ DIFFICULTIES = 13
 """Grid points from -3 to 3 standard deviations of the candidates' ability."""
 
 WRONG_LABELS = (0.05, 0.3)
-"""Share of wrong labels: where the estimate begins, and its maximum."""
+"""Share of wrong labels: initial value of the estimate, and its maximum."""
 
 PRIOR_NODE = 0.005
 """Weight of each point of the grid, as a number of tasks. With more, tasks that nobody can solve
@@ -37,28 +37,29 @@ PRIOR_TASKS = 100
 """Weight of that beginning, as a number of tasks: without it, the estimate of a few wrong labels
 among many right ones goes to nothing, and none is found."""
 
-STEPS = 30
+NEWTON_STEPS = 30
 
 
 class Alternative(msgspec.Struct, frozen=True, eq=False):
-    """What the scores of one task would be, were another answer the right one."""
+    """The scores of a task if another answer were right."""
 
     task: int
     """Row of the task."""
     scores: Floats
     """One score for each candidate, in [0, 1]; unknown where the task's own are."""
     log_weight: float = 0.0
-    """Log of how probable this answer's wrong answers are, relative to those of the label."""
+    """Log probability of the wrong answers under this answer, relative to the label."""
 
 
 class ItemResponse(msgspec.Struct, frozen=True, eq=False):
     """Estimates for each task and candidate."""
 
     difficulty: Floats
-    """By task: ability at which half of what is not luck succeeds; 0 is the mean candidate, 1 a
-    standard deviation above."""
+    """By task: ability at which half of the attempts succeed, apart from luck; 0 is the mean
+    candidate, 1 a standard deviation above."""
     discrimination: Floats
-    """By task: how steeply success rises with ability; near 0, the task tells nothing."""
+    """By task: how steeply success rises with ability; near 0, the task says nothing about
+    candidates."""
     luck: Floats
     """By task: probability of success without ability."""
     wrong: Floats
@@ -106,7 +107,7 @@ def fit_item_response(
     nodes = np.full(len(b), 1.0 / len(b))
     share = WRONG_LABELS[0]
     posterior = np.zeros((len(task), len(b)))
-    for _ in range(STEPS):
+    for _ in range(NEWTON_STEPS):
         at = np.clip(np.rint((ability + 4.0) * 10.0), 0, 80).astype(int)
         log_prior = np.concatenate(
             [np.log1p(-share * (among > 0)), np.log(share / np.maximum(among, 1))[task[rows:]]]

@@ -10,35 +10,36 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ratchet.curate.refinement.item_response import Alternative, ItemResponse, fit_item_response
-from ratchet.curate.refinement.label_parts import LabelPart, Path, by_part
+from ratchet.curate.refinement.label_parts import LabelPart, PartPath, by_part
 from ratchet.curate.refinement.results import Results
 from ratchet.types import Task
 
 if TYPE_CHECKING:
     from ratchet.curate.refinement.item_response import Floats
 
-ENOUGH = 8
+MIN_CANDIDATES = 8
 """Candidates below which item response and wrong labels are unknown: of 5 % wrong labels, five
 candidates find a third."""
 
-ENOUGH_ON_A_TASK = 5
-"""Candidates that must have run a task."""
+MIN_CANDIDATES_ON_A_TASK = 5
+"""Minimum number of candidates that ran a task."""
 
-MOST_ANSWERS = 4
+MAX_ANSWERS = 4
 """Alternatives considered for a task: the most frequent answers."""
 
 CONCENTRATION = 0.7
 """Of the Dirichlet distribution of wrong answers: below 1, some mistakes are more usual."""
 
 JUDGE_ERROR = (0.05, 0.45)
-"""Bounds of the share of another evaluator's verdicts that are taken for wrong."""
+"""Bounds of the assumed share of another evaluator's wrong verdicts."""
 
-RIGHT = 0.5
-"""Scores from here on mean a right answer."""
+RIGHT_SCORE = 0.5
+"""Minimum score of a right answer."""
 
 
 FEW_WRONG = 0.1
-"""Share, of the tasks on which candidates agree on an answer, whose labels may be wrong alike."""
+"""Of the tasks on which candidates agree on an answer, the share whose labels may be wrong
+alike."""
 
 
 class Suspect(msgspec.Struct, frozen=True):
@@ -49,8 +50,8 @@ class Suspect(msgspec.Struct, frozen=True):
     wrong: float
     """Probability that the label is wrong."""
     answer: Any = None
-    """The most probable answer instead, of the part; None when there is none."""
-    path: Path = ()
+    """The most probable other answer for the part; None if there is none."""
+    path: PartPath = ()
     """Keys of the part of the label that is wrong; empty for all of it."""
     answer_share: float = 0.0
     """Probability that this answer is right."""
@@ -65,10 +66,10 @@ class Suspect(msgspec.Struct, frozen=True):
 
 
 class Suspects(msgspec.Struct, frozen=True):
-    """The tasks by how probably their labels are wrong, and the model they follow from."""
+    """Tasks by the probability of a wrong label, and the model behind it."""
 
     ranked: tuple[Suspect, ...]
-    """Of the tasks that enough candidates have run, the most suspicious first."""
+    """Tasks that enough candidates ran, most suspicious first."""
     response: ItemResponse
     """Its rows are `rows`."""
     rows: tuple[int, ...]
@@ -76,20 +77,20 @@ class Suspects(msgspec.Struct, frozen=True):
 
 
 def find_suspects(results: Results) -> Suspects | None:
-    """Rank tasks by how probably their labels are wrong.
+    """Rank tasks by the probability of a wrong label.
 
     Three things speak against a label: weak candidates succeed where strong ones fail, candidates
     agree on another answer, and other evaluators or people contradict the scores.
 
     Returns:
-        None when fewer than `ENOUGH` candidates were scored: then nothing is known.
+        None when fewer than `MIN_CANDIDATES` candidates were scored: then nothing is known.
     """
     import numpy as np
 
-    if len(results.candidates) < ENOUGH:
+    if len(results.candidates) < MIN_CANDIDATES:
         return None
     scores = results.matrix()
-    rows = np.flatnonzero((~np.isnan(scores)).sum(1) >= ENOUGH_ON_A_TASK)
+    rows = np.flatnonzero((~np.isnan(scores)).sum(1) >= MIN_CANDIDATES_ON_A_TASK)
     if not len(rows):
         return None
     ranked, response = _ranked_parts(results)
@@ -99,13 +100,13 @@ def find_suspects(results: Results) -> Suspects | None:
 
 
 def _ranked_parts(label_results: Results) -> tuple[tuple[Suspect, ...], ItemResponse | None]:
-    """The most suspicious part of each label, and the model that it follows from."""
+    """The most suspicious part of each label, and the model behind it."""
     import numpy as np
 
     results, parts = by_part(label_results)
     mistakes = _Mistakes(results, parts)
     scores = results.matrix()
-    enough = (~np.isnan(scores)).sum(1) >= ENOUGH_ON_A_TASK
+    enough = (~np.isnan(scores)).sum(1) >= MIN_CANDIDATES_ON_A_TASK
     theirs = [mistakes.explain(task, part) for task, part in zip(results.tasks, parts, strict=True)]
     rows = np.flatnonzero(enough & ~np.array(theirs))
     if not len(rows):
@@ -144,7 +145,7 @@ def _ranked_parts(label_results: Results) -> tuple[tuple[Suspect, ...], ItemResp
             answer_share=share,
             supporters=supporters,
             measured=int((~np.isnan(some[at])).sum()),
-            right=int((some[at] >= RIGHT).sum()),
+            right=int((some[at] >= RIGHT_SCORE).sum()),
             disagreeing=disagreeing,
         )
         before = suspects.get(part.row)
@@ -155,7 +156,7 @@ def _ranked_parts(label_results: Results) -> tuple[tuple[Suspect, ...], ItemResp
 
 
 class _Mistakes:
-    """What candidates agree to say in place of a label: on many tasks alike if it is their mistake.
+    """The answer candidates agree on instead of a label; if on many tasks, it is their mistake.
 
     A rule of the house that no candidate knows makes them agree on the same wrong answer, wherever
     it applies. Labels that are wrong in the same way are few.
@@ -163,8 +164,8 @@ class _Mistakes:
 
     def __init__(self, results: Results, parts: Sequence[LabelPart]) -> None:
         self._agreed: dict[str, str] = {}
-        self._said: Counter[tuple[Path, str]] = Counter()
-        self._instead: Counter[tuple[Path, str, str]] = Counter()
+        self._said: Counter[tuple[PartPath, str]] = Counter()
+        self._instead: Counter[tuple[PartPath, str, str]] = Counter()
         for task, part in zip(results.tasks, parts, strict=True):
             cells = [results.cells.get((task.id, candidate)) for candidate in results.candidates]
             keys = Counter(key for cell in cells if cell for key, _ in cell.answers[:1])
@@ -188,7 +189,7 @@ class _Mistakes:
 def _alternatives(
     results: Results, row: int, at: int, scores: Floats
 ) -> list[tuple[Alternative, Any, int]]:
-    """What the scores would be under other answers: those that several candidates gave.
+    """The scores under other answers, namely those that several candidates gave.
 
     Without any, the opposite of the scores: strong candidates fail only where the label is wrong.
     """
@@ -202,10 +203,10 @@ def _alternatives(
             continue
         key = Counter(key for key, _ in cell.answers).most_common(1)[0][0]
         outputs.setdefault(key, next(output for same, output in cell.answers if same == key))
-        answers[column] = "" if scores[column] >= RIGHT else key  # "": what the label says
+        answers[column] = "" if scores[column] >= RIGHT_SCORE else key  # "": what the label says
     supporters = Counter(key for key in answers.values() if key)
-    usual = [key for key, count in supporters.most_common(MOST_ANSWERS) if count > 1]
-    if not usual and np.nanmin(scores) >= RIGHT:
+    usual = [key for key, count in supporters.most_common(MAX_ANSWERS) if count > 1]
+    if not usual and np.nanmin(scores) >= RIGHT_SCORE:
         return []  # all candidates are right, as far as anybody can tell
     if not usual:
         return [(Alternative(at, 1.0 - scores), None, 0)]
@@ -247,7 +248,7 @@ class _Votes:
             self._by_task.setdefault(task, []).append((value, opinions))
             for name, values in opinions.items():
                 verdicts[name] += 1
-                conflicts[name] += (_mean(values) >= RIGHT) != (value >= RIGHT)
+                conflicts[name] += (_mean(values) >= RIGHT_SCORE) != (value >= RIGHT_SCORE)
         low, high = JUDGE_ERROR
         self._error = {n: min(high, max(low, conflicts[n] / verdicts[n])) for n in verdicts}
 
@@ -260,7 +261,7 @@ class _Votes:
         cells = self._by_task.get(self._results.tasks[row].id, [])
         for name, error in self._error.items():
             conflicts = [
-                (_mean(opinions[name]) >= RIGHT) != (value >= RIGHT)
+                (_mean(opinions[name]) >= RIGHT_SCORE) != (value >= RIGHT_SCORE)
                 for value, opinions in cells
                 if name in opinions
             ]

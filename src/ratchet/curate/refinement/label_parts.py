@@ -1,4 +1,4 @@
-"""Labels part by part: the fields of an object are judged each by itself.
+"""Labels by part: each field of an object is judged separately.
 
 A score of 0.75 says that an answer is three quarters right, not whether it contradicts the label.
 Where a label has a form that answers can be compared with, an object or one of a few texts, the
@@ -19,30 +19,30 @@ import msgspec
 
 from ratchet.curate.refinement.results import Cell, Results, answer_key
 
-Path: TypeAlias = tuple[str, ...]
-"""Keys that lead to a part of a label; empty for all of it."""
+PartPath: TypeAlias = tuple[str, ...]
+"""Keys of a part of a label; empty for the whole label."""
 
 FULL_MARKS = 0.999
-"""Scores from here on mean that an answer is right in every part."""
+"""Minimum score of an answer that is right in every part."""
 
-ABSENT = "\0absent"
+ABSENT_PART = "\0absent"
 """The value of a part that an answer does not have."""
 
 _FENCED = re.compile(r"```[\w-]*\n(.*?)```", re.DOTALL)
 
 
 class LabelPart(msgspec.Struct, frozen=True):
-    """One part of a task's label."""
+    """A part of a task's label."""
 
     row: int
     """Row of the task in the results."""
-    path: Path
+    path: PartPath
     expected: str | None
     """Its key as an answer's; None where answers cannot be compared with it."""
 
 
 def by_part(results: Results) -> tuple[Results, tuple[LabelPart, ...]]:
-    """The results with each part of a label as a task of its own, and what each row is."""
+    """The results with each part of a label as a separate task, and the meaning of each row."""
     counts = Counter(
         answer_key(plain(task.expected)) for task in results.tasks if task.expected is not None
     )
@@ -64,7 +64,7 @@ def by_part(results: Results) -> tuple[Results, tuple[LabelPart, ...]]:
 
 
 def plain(value: Any) -> Any:
-    """A value as data: JSON that stands in a text, also in a fence, is what it says."""
+    """A value as data: JSON in a text, even in a fence, is parsed."""
     if not isinstance(value, str):
         return value
     fenced = _FENCED.search(value)
@@ -78,8 +78,8 @@ def plain(value: Any) -> Any:
     return value.strip()
 
 
-def with_part(label: Any, path: Path, value: Any) -> Any:
-    """A label with another value of a part, in the form that it has: an object stays an object."""
+def with_part(label: Any, path: PartPath, value: Any) -> Any:
+    """A label with a part's value replaced, in the same form: an object stays an object."""
     if not path:
         parsed = plain(value)
         if isinstance(label, str):
@@ -89,22 +89,22 @@ def with_part(label: Any, path: Path, value: Any) -> Any:
     return json.dumps(changed, ensure_ascii=False) if isinstance(label, str) else changed
 
 
-def changed_parts(before: Any, after: Any) -> dict[Path, tuple[Any, Any]]:
+def changed_parts(before: Any, after: Any) -> dict[PartPath, tuple[Any, Any]]:
     """The parts of two labels that differ, with both values."""
     old, new = _leaves(plain(before)), _leaves(plain(after))
     return {
         path: (old.get(path), new.get(path))
         for path in {**old, **new}
-        if old.get(path, ABSENT) != new.get(path, ABSENT)
+        if old.get(path, ABSENT_PART) != new.get(path, ABSENT_PART)
     }
 
 
-def _with(label: Mapping[str, Any], path: Path, value: Any) -> dict[str, Any]:
+def _with(label: Mapping[str, Any], path: PartPath, value: Any) -> dict[str, Any]:
     first, *tail = path
     return {**label, first: _with(label[first], tuple(tail), value) if tail else value}
 
 
-def _leaves(label: Any, path: Path = ()) -> dict[Path, Any]:
+def _leaves(label: Any, path: PartPath = ()) -> dict[PartPath, Any]:
     if not isinstance(label, dict) or not label:
         return {path: label}
     return {
@@ -114,8 +114,8 @@ def _leaves(label: Any, path: Path = ()) -> dict[Path, Any]:
     }
 
 
-def _part_of(cell: Cell, path: Path, expected: str) -> Cell:
-    """What a candidate said of a part, right or wrong."""
+def _part_of(cell: Cell, path: PartPath, expected: str) -> Cell:
+    """A candidate's value of a part, right or wrong."""
     full = bool(cell.scores) and sum(cell.scores) >= FULL_MARKS * len(cell.scores)
     answers = []
     for _, output in cell.answers:
@@ -130,9 +130,9 @@ def _part_of(cell: Cell, path: Path, expected: str) -> Cell:
     return Cell(scores=scores, answers=answers)
 
 
-def _at(value: Any, path: Path) -> Any:
+def _at(value: Any, path: PartPath) -> Any:
     for key in path:
         if not isinstance(value, dict) or key not in value:
-            return ABSENT
+            return ABSENT_PART
         value = value[key]
     return value

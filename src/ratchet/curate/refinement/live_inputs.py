@@ -1,4 +1,4 @@
-"""Inputs of live traffic: what people asked the agent, oldest first."""
+"""Inputs of live traffic, oldest first."""
 
 from __future__ import annotations
 
@@ -8,20 +8,22 @@ from ratchet.curate.recorded_values import Incomplete, input_of
 from ratchet.store import Store
 from ratchet.types.trace import TraceFilter
 
-LIMIT = 2000
-"""Inputs read, the newest."""
+DEFAULT_INPUTS_READ = 2000
+"""Number of newest inputs read."""
 
-MOST_TRACES = 20_000
-"""Traces searched for them."""
+MAX_TRACES = 20_000
+"""Number of traces searched for them."""
 
 
-def live_inputs(store: Store, agent: str | None = None, limit: int = LIMIT) -> list[Any]:
+def live_inputs(
+    store: Store, agent: str | None = None, limit: int = DEFAULT_INPUTS_READ
+) -> list[Any]:
     """Read the inputs of the newest live traces; arguments as for `inputs_of_traces`."""
     return [value for _, value in inputs_of_traces(store, agent, limit)]
 
 
 def inputs_of_traces(
-    store: Store, agent: str | None = None, limit: int = LIMIT
+    store: Store, agent: str | None = None, limit: int = DEFAULT_INPUTS_READ
 ) -> list[tuple[str, Any]]:
     """Read ids and inputs of the newest live traces, oldest first.
 
@@ -35,7 +37,7 @@ def inputs_of_traces(
     inputs: list[tuple[str, Any]] = []
     cursor: str | None = None
     searched = 0
-    while len(inputs) < limit and searched < MOST_TRACES:
+    while len(inputs) < limit and searched < MAX_TRACES:
         page, examined, cursor = store.recordings.page(
             TraceFilter(agent=agent, own_calls=agent is not None), cursor=cursor
         )

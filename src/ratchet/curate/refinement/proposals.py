@@ -1,4 +1,4 @@
-"""Proposals: what refinement would change in a dataset, and why; a person or a policy accepts."""
+"""Proposals: changes to a dataset with reasons, for a person or a policy to accept."""
 
 from __future__ import annotations
 
@@ -10,17 +10,16 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from ratchet.curate.refinement.core_set import core_set
-from ratchet.curate.refinement.coverage import ENOUGH as ENOUGH_LIVE
-from ratchet.curate.refinement.coverage import Coverage, measure_coverage
+from ratchet.curate.refinement.coverage import MIN_LIVE_INPUTS, Coverage, measure_coverage
 from ratchet.curate.refinement.duplicates import contradict, nearly_same_input, same_input
 from ratchet.curate.refinement.label_errors import (
-    ENOUGH,
-    RIGHT,
+    MIN_CANDIDATES,
+    RIGHT_SCORE,
     Suspect,
     Suspects,
     find_suspects,
 )
-from ratchet.curate.refinement.label_parts import ABSENT, with_part
+from ratchet.curate.refinement.label_parts import ABSENT_PART, with_part
 from ratchet.curate.refinement.results import Results, answer_key
 from ratchet.types import Dataset, InputError, Task, content_hash
 from ratchet.types.wording import counted
@@ -37,7 +36,7 @@ Ground: TypeAlias = Literal[
 ]
 
 SUSPICIOUS = 0.5
-"""Probability of a wrong label from which another answer is proposed."""
+"""Minimum probability of a wrong label to propose another answer."""
 
 DOUBTFUL = 0.3
 """Probability of a wrong label from which a person is asked: the lowest at which no run of
@@ -48,19 +47,19 @@ CORE_SHARE = 0.1
 """Share of the train and val tasks in a core set."""
 
 CORE_TASKS = 100
-"""Train and val tasks from which on a core set is proposed."""
+"""Minimum number of train and val tasks for which a core set is proposed."""
 
-EQUAL = 1e-9
+SCORE_TOLERANCE = 1e-9
 
 
 class RefinementProposal(msgspec.Struct, frozen=True, kw_only=True):
-    """One change, or one question to a person."""
+    """A change, or a question to a person."""
 
     id: str
-    """Depends on nothing but the change itself."""
+    """Depends only on the change itself."""
     kind: Kind
     ground: Ground
-    """What it was found by."""
+    """The kind of finding."""
     tasks: tuple[str, ...]
     """Ids of the tasks that it removes, relabels or asks about, or that form the core set."""
     reason: str
@@ -72,7 +71,7 @@ class RefinementProposal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TaskEstimate(msgspec.Struct, frozen=True):
-    """What item response says about one task."""
+    """The item-response estimates for a task."""
 
     task: str
     difficulty: float
@@ -85,7 +84,7 @@ class TaskEstimate(msgspec.Struct, frozen=True):
 
 
 class Refinement(msgspec.Struct, frozen=True):
-    """Everything that is proposed for a dataset."""
+    """All proposals for a dataset."""
 
     name: str
     version: str
@@ -98,7 +97,7 @@ class Refinement(msgspec.Struct, frozen=True):
     coverage: Coverage | None
     """None when there are too few live inputs."""
     notes: tuple[str, ...]
-    """What could not be told, and why."""
+    """What could not be determined, and why."""
 
 
 def refine(dataset: Dataset, results: Results, live: Sequence[Any] = ()) -> Refinement:
@@ -132,8 +131,8 @@ def refine(dataset: Dataset, results: Results, live: Sequence[Any] = ()) -> Refi
     coverage = measure_coverage(live, [task.input for task in dataset.tasks]) if live else None
     if coverage is None:
         notes.append(
-            f"Coverage is unknown: {counted(len(live), 'input')} of live traffic are stored, and"
-            f" it takes {ENOUGH_LIVE}."
+            f"Coverage is unknown: {counted(len(live), 'input')} of live traffic are stored, but "
+            f"{MIN_LIVE_INPUTS} are needed."
         )
     return Refinement(
         dataset.name,
@@ -182,7 +181,10 @@ def _duplicates(dataset: Dataset) -> list[RefinementProposal]:
             proposals.append(_proposal("review", "contradiction", [t.id for t in group], reason))
             continue
         staying, *copies = sorted(group, key=rank)
-        reason = f"The input is that of {staying.id}, which stays in {dataset.splits[staying.id]}."
+        reason = (
+            f"The input is the same as that of {staying.id}, which stays in"
+            f" {dataset.splits[staying.id]}."
+        )
         ids = [task.id for task in copies]
         proposals.append(_proposal("remove", "duplicate", ids, reason, confidence=1.0))
     removed = {task for proposal in proposals for task in proposal.tasks}
@@ -192,7 +194,7 @@ def _duplicates(dataset: Dataset) -> list[RefinementProposal]:
             continue  # a small difference that matters
         staying, *copies = sorted(group, key=rank)
         reason = (
-            f"The input says nearly what that of {staying.id} says, which stays in"
+            f"The input is nearly identical to that of {staying.id}, which stays in"
             f" {dataset.splits[staying.id]}."
         )
         proposals.append(
@@ -202,25 +204,25 @@ def _duplicates(dataset: Dataset) -> list[RefinementProposal]:
 
 
 def _suspects(results: Results) -> tuple[Suspects | None, list[str]]:
-    """Item response, and why there is none."""
+    """The item-response model, or the reason why there is none."""
     count = len(results.candidates)
     unknown = "wrong labels, difficulty and the core set are unknown"
     if not count:
         return None, [f"No rollout of these tasks has a score: {unknown}. Run ratchet eval."]
-    if count < ENOUGH:
+    if count < MIN_CANDIDATES:
         some = "1 candidate has" if count == 1 else f"{count} candidates have"
-        return None, [f"{some} been scored, and it takes {ENOUGH}: {unknown}."]
+        return None, [f"{some} been scored, but {MIN_CANDIDATES} are needed: {unknown}."]
     values = [value for cell in results.cells.values() for value in cell.scores]
-    if max(values) - min(values) < EQUAL:
+    if max(values) - min(values) < SCORE_TOLERANCE:
         same = f"Every score of {results.evaluator} is {values[0]:g}"
-        return None, [f"{same}, so nothing tells candidates or tasks apart: {unknown}."]
+        return None, [f"{same}, so candidates and tasks cannot be told apart: {unknown}."]
     suspects = find_suspects(results)
     if suspects is None:
         return None, [f"No task was run by enough candidates: {unknown}."]
     left = len(results.tasks) - len(suspects.rows)
     if left:
         some = "1 task was" if left == 1 else f"{left} tasks were"
-        return suspects, [f"{some} run by too few candidates, and nothing is known of them."]
+        return suspects, [f"{some} run by too few candidates, so nothing is known about them."]
     return suspects, []
 
 
@@ -235,17 +237,17 @@ def _disagreements(results: Results) -> list[RefinementProposal]:
             for value in cell.labels
         ]
         conflicts = sum(
-            min(cell.labels) < RIGHT <= max(cell.labels)
+            min(cell.labels) < RIGHT_SCORE <= max(cell.labels)
             for candidate in results.candidates
             if (cell := results.cells.get((task.id, candidate))) is not None
             and len(cell.labels) > 1
             and len(cell.scores) == 1
         )
         if conflicts:
-            right = sum(value >= RIGHT for value in labels)
+            right = sum(value >= RIGHT_SCORE for value in labels)
             reason = (
-                "People contradict one another about the same output: of"
-                f" {counted(len(labels), 'label')} {right} say that it is right."
+                "People contradict one another about the same output: of "
+                f"{counted(len(labels), 'label')} {right} say that it is right."
             )
             proposals.append(_proposal("review", "disagreement", [task.id], reason))
     return proposals
@@ -263,7 +265,7 @@ def _wrong_labels(
             continue
         reason = _why(suspect)
         clear = suspect.supporters > 1 and min(suspect.wrong, suspect.answer_share) >= SUSPICIOUS
-        clear = clear and dataset.splits[task.id] != "test" and suspect.answer != ABSENT
+        clear = clear and dataset.splits[task.id] != "test" and suspect.answer != ABSENT_PART
         expected = with_part(task.expected, suspect.path, suspect.answer) if clear else None
         if clear and answer_key(expected) != answer_key(task.expected):
             proposals.append(
@@ -287,10 +289,10 @@ def _why(suspect: Suspect) -> str:
     parts = [f"{suspect.right} of {suspect.measured} candidates are right by the label"]
     if suspect.supporters > 1:
         place = f"{'.'.join(suspect.path)} = " if suspect.path else ""
-        answer = "leaving it out" if suspect.answer == ABSENT else _shown(suspect.answer)
+        answer = "leaving it out" if suspect.answer == ABSENT_PART else _shown(suspect.answer)
         parts.append(f"{suspect.supporters} agree on {place}{answer}")
     else:
-        parts.append("strong ones fail where weak ones succeed")
+        parts.append("strong candidates fail where weak ones succeed")
     if suspect.disagreeing:
         parts.append(f"{', '.join(suspect.disagreeing)} contradict the scores")
     return f"The label is wrong with probability {suspect.wrong:.2f}: {', '.join(parts)}."
@@ -305,18 +307,24 @@ def _uninformative(
     easy, hard = [], []
     for row, task in enumerate(results.tasks):
         known_scores = scores[row][~np.isnan(scores[row])]
-        if task.id in proposed or dataset.splits[task.id] == "test" or len(known_scores) < ENOUGH:
+        if (
+            task.id in proposed
+            or dataset.splits[task.id] == "test"
+            or len(known_scores) < MIN_CANDIDATES
+        ):
             continue
-        if float(known_scores.min()) >= 1.0 - EQUAL:
+        if float(known_scores.min()) >= 1.0 - SCORE_TOLERANCE:
             easy.append(task.id)
-        elif float(known_scores.max()) <= EQUAL:
+        elif float(known_scores.max()) <= SCORE_TOLERANCE:
             hard.append(task.id)
     proposals = []
     if easy:
-        reason = "All candidates solve them, so that they tell none apart any more."
+        reason = "All candidates solve them, so they no longer distinguish candidates."
         proposals.append(_proposal("remove", "uninformative", easy, reason))
     if hard:
-        reason = "No candidate solves them: they are too hard, impossible, or their labels wrong."
+        reason = (
+            "No candidate solves them: they are too hard or impossible, or their labels are wrong."
+        )
         proposals.append(_proposal("review", "uninformative", hard, reason))
     return proposals
 
@@ -340,8 +348,8 @@ def _core_set(
         for at in core_set(suspects.response, max(1, math.ceil(CORE_SHARE * len(some))), some)
     ]
     reason = (
-        f"These {len(core)} of {count} train and val tasks tell candidates apart best; accepting"
-        f" them makes the dataset {dataset.name}-core."
+        f"These {len(core)} of {count} train and val tasks distinguish candidates best; accepting "
+        f"them makes the dataset {dataset.name}-core."
     )
     return [_proposal("core set", "core set", core, reason)]
 

@@ -23,10 +23,10 @@ EVAL = "eval-"
 
 
 class Cell(msgspec.Struct):
-    """One candidate's results on one task, over its repetitions."""
+    """A candidate's results on a task, over its repetitions."""
 
     scores: list[float] = []
-    """Of the measured evaluator."""
+    """Scores of the measured evaluator."""
     answers: list[tuple[str, Any]] = []
     """Key and output of each rollout that returned; see `answer_key`."""
     others: dict[str, list[float]] = {}
@@ -36,10 +36,10 @@ class Cell(msgspec.Struct):
 
 
 class Results(msgspec.Struct, frozen=True):
-    """What is known of a dataset's tasks from rollouts."""
+    """The results of rollouts on a dataset's tasks."""
 
     evaluator: str
-    """Whose scores are compared."""
+    """The evaluator whose scores are compared."""
     tasks: tuple[Task, ...]
     candidates: tuple[str, ...]
     """Those with a score; a candidate that ran with several versions of the agent's source is
@@ -109,7 +109,7 @@ def results_of(
 
 
 class _Gathered:
-    """Results so far. Of a rollout its scores, labels and output are kept, equal outputs once."""
+    """Results so far: scores, labels and outputs of rollouts, with equal outputs stored once."""
 
     def __init__(self, tasks: Sequence[Task]) -> None:
         self._tasks = {task.id: task for task in tasks}
@@ -120,7 +120,7 @@ class _Gathered:
         self._versions: dict[str, dict[str, None]] = defaultdict(dict)
 
     def add(self, rollout: Rollout, scores: Sequence[Score], labels: Sequence[float]) -> None:
-        """Take a rollout on one of the tasks."""
+        """Add a rollout on one of the tasks."""
         task, version = self._tasks[rollout.task_id], _version(rollout)
         usable = [score for score in scores if score.value is not None and not score.unit]
         self._counts.update(score.evaluator for score in usable)

@@ -22,16 +22,15 @@ if TYPE_CHECKING:
 
     Integers = NDArray[np.intp]
 
-WIDTH = 2048
-"""Length of a text's vector; words that share a place are told apart by their other words."""
+VECTOR_LENGTH = 2048
+"""Length of a text's vector; words that share a place are distinguished by neighbouring words."""
 
 MAX_CHARACTERS = 4000
 """Characters of a text that are read."""
 
-ROUNDS = 25
+MAX_KMEANS_ROUNDS = 25
 
-AT_ONCE = 1000
-"""Texts whose vectors are in memory at once."""
+TEXTS_PER_BATCH = 1000
 
 _WORD = re.compile(r"\w+")
 
@@ -40,14 +39,14 @@ class Clusters(msgspec.Struct, frozen=True, eq=False):
     """Centres of texts that resemble one another."""
 
     centres: Floats
-    """Clusters × WIDTH, of length 1."""
+    """Clusters × VECTOR_LENGTH, of length 1."""
     rarity: Floats
     """Weight of each place of a vector."""
     words: tuple[tuple[str, ...], ...]
     """For each cluster, the words that distinguish it."""
 
     def places(self) -> list[tuple[float, float]]:
-        """Where each centre lies on the plane that shows most of their differences."""
+        """Position of each centre on the plane that shows most of their differences."""
         import numpy as np
 
         around = self.centres - self.centres.mean(0)
@@ -61,14 +60,14 @@ class Clusters(msgspec.Struct, frozen=True, eq=False):
         import numpy as np
 
         parts = [
-            (_vectors(texts[at : at + AT_ONCE], self.rarity) @ self.centres.T).argmax(1)
-            for at in range(0, len(texts), AT_ONCE)
+            (_vectors(texts[at : at + TEXTS_PER_BATCH], self.rarity) @ self.centres.T).argmax(1)
+            for at in range(0, len(texts), TEXTS_PER_BATCH)
         ]
         return np.concatenate(parts) if parts else np.zeros(0, dtype=np.intp)
 
 
 def text_of(value: Any) -> str:
-    """A task's input as the text that it is clustered by."""
+    """A task's input as text for clustering."""
     if isinstance(value, str):
         return value
     if isinstance(value, dict):
@@ -101,7 +100,7 @@ def cluster_texts(texts: Sequence[str], count: int, seed: int = 0) -> Clusters:
         at = rng.choice(len(texts), p=distance / distance.sum())
         centres = np.vstack([centres, vectors[at]])
     near = (vectors @ centres.T).argmax(1)
-    for _ in range(ROUNDS):
+    for _ in range(MAX_KMEANS_ROUNDS):
         sums = np.zeros_like(centres)
         np.add.at(sums, near, vectors)
         filled = np.bincount(near, minlength=len(centres)) > 0
@@ -122,12 +121,12 @@ def _vectors(texts: Sequence[str], rarity: Floats) -> Floats:
 def _counts(texts: Sequence[str]) -> Floats:
     import numpy as np
 
-    counts = np.zeros((len(texts), WIDTH))
+    counts = np.zeros((len(texts), VECTOR_LENGTH))
     for row, text in enumerate(texts):
         words = _words(text)
         pairs = [f"{first} {second}" for first, second in pairwise(words)]
         for gram in [*words, *pairs]:
-            counts[row, zlib.crc32(gram.encode("utf-8", "surrogatepass")) % WIDTH] += 1.0
+            counts[row, zlib.crc32(gram.encode("utf-8", "surrogatepass")) % VECTOR_LENGTH] += 1.0
     return counts
 
 

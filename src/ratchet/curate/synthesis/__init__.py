@@ -1,4 +1,4 @@
-"""Synthesis: tasks made of real ones, from a schema, or by the coach."""
+"""Synthesis: tasks made from real ones, from a schema, or by the coach."""
 
 from __future__ import annotations
 

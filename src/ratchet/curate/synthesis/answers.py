@@ -1,4 +1,4 @@
-"""Expected answers of synthetic inputs: from an oracle, or where several solvers agree."""
+"""Expected answers of synthetic inputs: from an oracle, or if several solvers agree."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from typing import Any, Protocol
 import msgspec
 
 from ratchet.curate.refinement.results import answer_key
-from ratchet.curate.synthesis.coached import MOST_SHOWN
+from ratchet.curate.synthesis.coached import MAX_INPUT_CHARACTERS
 from ratchet.curate.synthesis.spending import BoundedCoach, MethodEnded
 from ratchet.llm import Message, Reply
 from ratchet.observe.capture import shorten
 from ratchet.types import InputError, Task
 from ratchet.types.wording import counted
 
-ENOUGH = 2
-"""Answers that must agree, and all that were given."""
+MIN_AGREEING_ANSWERS = 2
+"""Number of answers that must agree, and of all answers."""
 
-EXAMPLES = 5
+EXAMPLES_PER_REQUEST = 5
 
 _SYSTEM = (
     "You solve the task of a software agent. The examples show inputs with right answers. Answer"
@@ -30,11 +30,11 @@ _SYSTEM = (
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """An expected answer, or why there is none."""
+    """An expected answer, or the reason why there is none."""
 
     expected: Any = None
     by: str = ""
-    """Where it comes from."""
+    """The source of the answer."""
     problem: str = ""
 
 
@@ -47,7 +47,7 @@ class Answerer(Protocol):
 
 
 Solver = Callable[[Sequence[Any]], Awaitable[Sequence[Sequence[Any]]]]
-"""Solves inputs, each several times, independently; returns the answers given to each."""
+"""Solves each input several times, independently; returns the answers to each."""
 
 
 class Oracle:
@@ -79,7 +79,7 @@ class Oracle:
 
 
 class SolverAgreement:
-    """Answers where all solvers agree, over all their tries.
+    """Answers if all solvers agree in all their tries.
 
     Args:
         solvers: Solvers by name.
@@ -98,7 +98,7 @@ class SolverAgreement:
 
     def _agreed(self, answers: Sequence[Any]) -> Answer:
         keys = {answer_key(answer) for answer in answers}
-        if len(answers) < ENOUGH:
+        if len(answers) < MIN_AGREEING_ANSWERS:
             return Answer(problem=f"Too few solvers gave an answer ({len(answers)}).")
         if len(keys) > 1:
             return Answer(problem=f"The solvers gave {len(keys)} different answers.")
@@ -134,8 +134,8 @@ class CoachSolver:
         self._tasks = [task for task in tasks if task.expected is not None]
         if not self._tasks:
             raise InputError(
-                "No task has an expected answer, so nothing shows the coach what an answer is.",
-                hint="Give an oracle instead, or keep the inputs without answers (--open).",
+                "No task has an expected answer, so the coach has no example of an answer.",
+                hint="Give an oracle, or keep the inputs without answers (--open).",
             )
         self._coach = coach
         self._rng = rng
@@ -155,7 +155,7 @@ class CoachSolver:
             MethodEnded: A bound is reached, and no input was answered.
             CoachUnavailable: The coach cannot be used.
         """
-        size = min(EXAMPLES, len(self._tasks))
+        size = min(EXAMPLES_PER_REQUEST, len(self._tasks))
         calls = [
             (at, self._one(value, self._rng.sample(self._tasks, size), number))
             for at, value in enumerate(inputs)
@@ -185,4 +185,4 @@ class CoachSolver:
 
 
 def _line(value: Any) -> str:
-    return shorten(json.dumps(value, ensure_ascii=False), MOST_SHOWN)
+    return shorten(json.dumps(value, ensure_ascii=False), MAX_INPUT_CHARACTERS)

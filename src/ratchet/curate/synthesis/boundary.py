@@ -1,4 +1,4 @@
-"""Boundary values: real inputs with one or two values at the edge of what is allowed."""
+"""Boundary values: real inputs with one or two values at the limit of what is allowed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from ratchet.curate.synthesis.sample import Sample
 from ratchet.types import Task
 
-BY = "boundary values"
+BY_BOUNDARY = "boundary values"
 
 UNICODE = (
     "Zoë Ångström-Müller",
@@ -21,12 +21,12 @@ UNICODE = (
     "ﬁne ＡＢＣ１２３",  # noqa: RUF001
     "a​b",  # a space of no width
 )
-LONG = 4
-"""A long text is the longest seen, repeated so often."""
+LONG_TEXT_REPEATS = 4
+"""A long text is the longest one seen, repeated this often."""
 
-MOST_CHARACTERS = 20_000
+MAX_CHARACTERS = 20_000
 
-Path = tuple[str | int, ...]
+ValuePath = tuple[str | int, ...]
 
 
 class BoundaryValues:
@@ -71,15 +71,17 @@ class BoundaryValues:
                 value: Any = task.input
                 for path, new in some:
                     value = _replaced(value, path, new)
-                yield Sample(input=value, by=BY, sources=(task.id,), metadata=task.metadata)
+                yield Sample(
+                    input=value, by=BY_BOUNDARY, sources=(task.id,), metadata=task.metadata
+                )
 
 
 _MISSING = object()
 
 
 def _changes(
-    schema: Mapping[str, Any], path: Path, optional: set[str]
-) -> Iterator[tuple[Path, Any]]:
+    schema: Mapping[str, Any], path: ValuePath, optional: set[str]
+) -> Iterator[tuple[ValuePath, Any]]:
     """Each place of an input, with a value at its boundary."""
     for variant in schema.get("anyOf", [schema]):
         if "enum" in variant:
@@ -105,7 +107,7 @@ def _changes(
 
 
 class _Resized:
-    """Stands for the list that is there, with another number of items."""
+    """Stands for the existing list with a different number of items."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -125,7 +127,7 @@ def _numbers(schema: Mapping[str, Any], is_whole: bool) -> list[float]:
 
 def _texts(schema: Mapping[str, Any]) -> list[Any]:
     low = schema.get("minLength", 0)
-    longest = min(MOST_CHARACTERS, schema.get("maxLength", 200) * LONG)
+    longest = min(MAX_CHARACTERS, schema.get("maxLength", 200) * LONG_TEXT_REPEATS)
     values = [*UNICODE, "a" * max(1, low), "long text " * (longest // 10 + 1)]
     return values if low else ["", *values]
 
@@ -135,8 +137,8 @@ def _sizes(schema: Mapping[str, Any]) -> list[int]:
     return list(dict.fromkeys([schema.get("minItems", 0), 1, high]))
 
 
-def _replaced(value: Any, path: Path, new: Any) -> Any:
-    """The value with another one at a place; unchanged if there is no such place."""
+def _replaced(value: Any, path: ValuePath, new: Any) -> Any:
+    """The value with the part at a place replaced; unchanged if there is no such place."""
     if not path:
         if isinstance(new, _Resized):
             items = value if isinstance(value, list) else []

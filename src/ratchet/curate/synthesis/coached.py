@@ -15,7 +15,7 @@ from ratchet.llm import Message
 from ratchet.observe.capture import shorten
 from ratchet.types import Task
 
-BY = "coach"
+BY_COACH = "coach"
 
 PERSONAS = (
     "somebody who uses it for the first time and explains too much",
@@ -40,17 +40,15 @@ EDGE_CASES = (
 PER_CALL = 5
 """Inputs asked for in one call."""
 
-EXAMPLES = 6
-"""Real inputs shown in each call."""
+INPUTS_PER_REQUEST = 6
 
-MOST_SHOWN = 1500
+MAX_INPUT_CHARACTERS = 1500
 """Characters of an example that are shown."""
 
-AT_ONCE = 4
-"""Calls made at once."""
+MAX_CONCURRENT_CALLS = 4
 
-MOST_USELESS = 5
-"""Answers in a row that may be of no use."""
+MAX_USELESS = 5
+"""Maximum number of useless answers in a row."""
 
 _SYSTEM = (
     "You write test inputs for a software agent. They are new, realistic, different from one"
@@ -116,8 +114,8 @@ class CoachInputs:
             MethodEnded: A bound is reached, or the answers are of no use, and nothing was drawn.
             CoachUnavailable: The coach cannot be used.
         """
-        calls = min(AT_ONCE, -(-count // PER_CALL))
-        while self._useless < MOST_USELESS:
+        calls = min(MAX_CONCURRENT_CALLS, -(-count // PER_CALL))
+        while self._useless < MAX_USELESS:
             drafts = [self._draft(order) for order in itertools.islice(self._orders, calls)]
             if not drafts:
                 return []
@@ -129,16 +127,17 @@ class CoachInputs:
             for failure in drafted:
                 if isinstance(failure, BaseException):
                     raise failure
-        raise MethodEnded(f"The coach's answers are of no use: {self._problem}.")
+        raise MethodEnded(f"The coach's answers are useless: {self._problem}.")
 
     async def _draft(self, order: str) -> list[Sample]:
         number, self._number = self._number, self._number + 1
-        examples = self._rng.sample(self._tasks, min(EXAMPLES, len(self._tasks)))
+        examples = self._rng.sample(self._tasks, min(INPUTS_PER_REQUEST, len(self._tasks)))
         about = f"What the agent does:\n{self._purpose}\n\n" if self._purpose else ""
         request = (
             f"{about}Examples of inputs, one JSON value a line:\n"
             + "\n".join(
-                shorten(json.dumps(t.input, ensure_ascii=False), MOST_SHOWN) for t in examples
+                shorten(json.dumps(t.input, ensure_ascii=False), MAX_INPUT_CHARACTERS)
+                for t in examples
             )
             + f"\n\n{order}\n\nWrite {PER_CALL} inputs."
         )
@@ -151,6 +150,6 @@ class CoachInputs:
         self._useless = 0
         sources = tuple(task.id for task in examples)
         return [
-            Sample(input=input, by=f"{BY}: {order}", sources=sources)
+            Sample(input=input, by=f"{BY_COACH}: {order}", sources=sources)
             for input in reply.data["inputs"]
         ]

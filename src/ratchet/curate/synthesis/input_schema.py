@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 ENUM_VALUES, ENUM_REPEATS = 8, 4
-"""A text is one of a few values if there are no more than these, each seen so often on average."""
+"""A text field is a choice if it has at most this many values, each seen this often on average."""
 
 MAX_ENUM_CHARACTERS = 60
 
 
 def infer_schema(values: Sequence[Any]) -> dict[str, Any]:
-    """Infer the JSON schema that all values fit, with the bounds that they keep to.
+    """Infer the JSON Schema that all values fit, with their bounds.
 
     Args:
         values: At least one JSON value.
@@ -28,7 +28,7 @@ def infer_schema(values: Sequence[Any]) -> dict[str, Any]:
 
 
 def loosened(schema: Any) -> Any:
-    """The schema without the bounds of values: kinds, fields and required fields stay."""
+    """The schema without bounds of values: types, fields and required fields stay."""
     bounds = ("minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems", "enum")
     if isinstance(schema, list):
         return [loosened(subschema) for subschema in schema]

@@ -43,7 +43,7 @@ TEXT_RULES: dict[str, Rule] = {
 
 
 class KeptAnswers:
-    """Draws real inputs in another form, with the answers that they have.
+    """Draws real inputs in another form, with their answers.
 
     An input that its answer repeats is left alone: there the form may be the answer.
 

@@ -9,18 +9,18 @@ import msgspec
 
 
 class Sample(msgspec.Struct, frozen=True, kw_only=True):
-    """One synthetic input."""
+    """A synthetic input."""
 
     input: Any
     by: str
     """How it was made."""
     sources: tuple[str, ...] = ()
-    """Ids of the tasks that it was made of."""
+    """Ids of the tasks that it was made from."""
     expected: Any = None
     """The expected answer, if the method knows it; None when unknown."""
     metadata: dict[str, Any] = {}
     rewording: bool = False
-    """Whether it says the same as its source in another form, and so is no duplicate of it."""
+    """Whether it deliberately repeats its source in another form, and so is not a duplicate."""
 
 
 class Method(Protocol):

@@ -16,22 +16,21 @@ import msgspec
 from ratchet.curate.synthesis.sample import Sample
 from ratchet.types import Task, canonical_json
 
-BY = "recombined slots"
+BY_SLOTS = "recombined slots"
 
-ENOUGH = 3
-"""Inputs that a template must fit."""
+MIN_INPUTS_PER_TEMPLATE = 3
 
-ALIKE = 0.5
-"""Share of words that inputs of one template have in common."""
+MIN_COMMON_WORDS = 0.5
+"""Minimum share of words common to the inputs of a template."""
 
-MOST_TEXTS = 400
-"""Texts among which templates are searched."""
+MAX_TEXTS = 400
+"""Maximum number of texts searched for templates."""
 
-TRIES = 20
+DRAWS_PER_SAMPLE = 20
 """Draws for each sample before a template counts as exhausted."""
 
-SHARED = 4
-"""Tasks that must share a slot's value with another, to conclude that the slot decides."""
+MIN_TASKS_SHARING_A_VALUE = 4
+"""Minimum number of tasks that share a slot's value with another, to conclude that it decides."""
 
 _WORD = re.compile(r"\w+|\s+|[^\w\s]")
 
@@ -74,7 +73,7 @@ class RecombinedSlots:
     async def draw(self, count: int) -> list[Sample]:
         """See `Method.draw`."""
         samples: list[Sample] = []
-        for _ in range(count * TRIES if self._templates else 0):
+        for _ in range(count * DRAWS_PER_SAMPLE if self._templates else 0):
             if len(samples) == count:
                 break
             at = self._rng.randrange(len(self._templates))
@@ -89,7 +88,7 @@ class RecombinedSlots:
             samples.append(
                 Sample(
                     input=input,
-                    by=BY,
+                    by=BY_SLOTS,
                     sources=tuple(dict.fromkeys(template.tasks[row].id for row in rows)),
                     expected=None if answer is None else answer(values),
                     metadata=template.tasks[rows[0]].metadata,
@@ -110,20 +109,20 @@ def find_templates(tasks: Sequence[Task]) -> list[Template]:
     templates = [
         Template(names, tuple(tuple(t.input[n] for n in names) for t in some), tuple(some), True)
         for names, some in objects.items()
-        if len(some) >= ENOUGH
+        if len(some) >= MIN_INPUTS_PER_TEMPLATE
     ]
-    return templates + _text_templates(texts[:MOST_TEXTS])
+    return templates + _text_templates(texts[:MAX_TEXTS])
 
 
 def _text_templates(tasks: Sequence[Task]) -> list[Template]:
     left = [(task, _WORD.findall(task.input)) for task in tasks]
     templates: list[Template] = []
-    while len(left) >= ENOUGH:
+    while len(left) >= MIN_INPUTS_PER_TEMPLATE:
         _, fixed = left[0]
         members = []
         for task, words in left:
             common = _common(fixed, words)
-            if len(common) >= ALIKE * max(len(words), len(left[0][1])):
+            if len(common) >= MIN_COMMON_WORDS * max(len(words), len(left[0][1])):
                 fixed = common
                 members.append(task)
         template = _template(left[0][1], fixed, members)
@@ -140,7 +139,7 @@ def _common(first: Sequence[str], second: Sequence[str]) -> list[str]:
 
 
 def _template(words: Sequence[str], fixed: Sequence[str], tasks: Sequence[Task]) -> Template | None:
-    """The template of texts that share the fixed words, of which `words` is one."""
+    """The template of texts that share the fixed words; `words` is one of the texts."""
     parts, at = [""], 0
     for word in words:
         if at < len(fixed) and word == fixed[at]:
@@ -152,7 +151,7 @@ def _template(words: Sequence[str], fixed: Sequence[str], tasks: Sequence[Task])
             parts.append("")
     pattern = re.compile("(.+?)".join(map(re.escape, parts)), re.DOTALL)
     fitting = [(task, match) for task in tasks if (match := pattern.fullmatch(task.input))]
-    if len(parts) == 1 or len(fitting) < ENOUGH:
+    if len(parts) == 1 or len(fitting) < MIN_INPUTS_PER_TEMPLATE:
         return None
     values = tuple(match.groups() for _, match in fitting)
     return Template(tuple(parts), values, tuple(task for task, _ in fitting))
@@ -166,7 +165,7 @@ def _combinations(template: Template) -> int:
 
 
 def _answer_of(template: Template) -> Answer | None:
-    """How the expected answer follows from the slots; None if it does not visibly do so."""
+    """How the expected answer follows from the slots; None if it visibly does not."""
     return _repeated(template) or _decided(template)
 
 
@@ -202,7 +201,7 @@ def _frame(text: str, values: Sequence[str]) -> tuple[str | int, ...]:
 
 
 def _decided(template: Template) -> Answer | None:
-    """One slot decides the answer: tasks that share its value share the answer, and some do."""
+    """A slot that decides the answer: tasks that share its value share the answer."""
     for slot in range(len(template.values[0])):
         answers: dict[bytes, list[Any]] = defaultdict(list)
         for values, task in zip(template.values, template.tasks, strict=True):
@@ -215,7 +214,7 @@ def _decided(template: Template) -> Answer | None:
         shared = sum(len(some) for some in answers.values() if len(some) > 1)
         different = {json.dumps(some[0]) for some in answers.values()}
         answered = all(task.expected is not None for task in template.tasks)
-        if answered and consistent and shared >= SHARED and len(different) > 1:
+        if answered and consistent and shared >= MIN_TASKS_SHARING_A_VALUE and len(different) > 1:
             of = {value: some[0] for value, some in answers.items()}
             return partial(_looked_up, of, slot)
     return None

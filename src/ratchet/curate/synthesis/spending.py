@@ -1,4 +1,4 @@
-"""Coach calls of a synthesis: journaled, so that a killed one repeats none, and bounded."""
+"""Coach calls of a synthesis: bounded, and journaled so that a killed one repeats none."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 
 import msgspec
 
-from ratchet.llm import STEP, Account, ChatClient, Message, Reply, ask_paid
+from ratchet.llm import COACH_STEP, Account, ChatClient, Message, Reply, ask_paid
 from ratchet.store.journal import Journal
 from ratchet.types import BudgetExhausted, Cost, RatchetError, content_hash
 
 
 class MethodEnded(RatchetError):
-    """A method cannot go on: a bound is reached, or the coach's answers are of no use."""
+    """A method cannot continue: a bound is reached, or the coach's answers are useless."""
 
 
 class BoundedCoach:
@@ -44,7 +44,7 @@ class BoundedCoach:
         self._max_calls = max_calls
         self._account = Account(max_dollars, name="The maximum")
         self.calls = 0
-        """Calls charged, those of an interrupted run included."""
+        """Calls charged, including those of an interrupted run."""
 
     @property
     def cost(self) -> Cost:
@@ -77,7 +77,7 @@ class BoundedCoach:
             self._check()
         self.calls += 1
         if recorded is None:
-            token = STEP.set(f"synthesize {step}")
+            token = COACH_STEP.set(f"synthesize {step}")
             try:
                 reply = await ask_paid(
                     self._coach,
@@ -94,7 +94,7 @@ class BoundedCoach:
                 self.calls -= 1
                 raise
             finally:
-                STEP.reset(token)
+                COACH_STEP.reset(token)
             body = msgspec.to_builtins(reply)
             await asyncio.to_thread(self._journal.append, self._run_id, key, body, time.time())
             return reply
@@ -104,9 +104,10 @@ class BoundedCoach:
 
     def _check(self) -> None:
         if self._max_calls is not None and self.calls >= self._max_calls:
-            raise MethodEnded(f"{self.calls} coach calls are made, which is the maximum.")
+            raise MethodEnded(f"{self.calls} coach calls were made, which is the maximum.")
         if self._account.dollars is not None and self.cost.unpriced:
             raise MethodEnded(
                 "The price of the coach is unknown, so a maximum in dollars cannot be kept.",
-                hint="Give input_price and output_price under [coach], or bound the calls instead.",
+                hint="Give input_price and output_price under [coach], or limit the number of "
+                "calls instead.",
             )

@@ -1,4 +1,4 @@
-"""Synthesizes tasks: draws inputs by several methods, checks, answers and keeps them."""
+"""Synthesizes tasks: draws inputs by several methods, checks and answers them."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from ratchet.curate.synthesis.rewording import KeptAnswers
 from ratchet.curate.synthesis.sample import Method, Sample
 from ratchet.curate.synthesis.slots import RecombinedSlots
 from ratchet.curate.synthesis.spending import MethodEnded
-from ratchet.observe.redaction import MARK
+from ratchet.observe.redaction import MARK_START
 from ratchet.types import Dataset, InputError, Origin, RatchetError, Split, Task, content_hash
 
 MethodName: TypeAlias = Literal["slots", "rewording", "boundary", "coach"]
 FREE: tuple[MethodName, ...] = ("slots", "rewording", "boundary")
 """The methods that need no coach."""
 
-AT_ONCE = 40
-"""Samples drawn from one method at once."""
+SAMPLES_PER_DRAW = 40
+"""Number of samples drawn from a method at once."""
 
 _SIGNS = re.compile(r"(?<!\d)[.,;:!?\u2026]+|[.,;:!?\u2026]+(?!\d)")
-"""Signs that are no part of a number."""
+"""Characters that are not part of a number."""
 
 REDACTED = "it holds a mark such as [redacted:phone] in place of a value that was redacted"
 
@@ -38,13 +38,13 @@ Check: TypeAlias = Callable[[Any], str]
 
 
 class Synthesis(msgspec.Struct, frozen=True):
-    """What was synthesized."""
+    """The result of a synthesis."""
 
     tasks: tuple[Task, ...]
     dropped: dict[str, int]
-    """How many samples were not kept, by reason."""
+    """Number of discarded samples, by reason."""
     ended: str
-    """Why there are fewer than requested; empty if there are not."""
+    """Why there are fewer than requested; empty if there are enough."""
 
     def into(self, dataset: Dataset, split: Split = "train") -> Dataset:
         """The dataset's next version, with these tasks in a split.
@@ -111,7 +111,7 @@ async def synthesize(
     sources = dataset.split(split)
     if not sources:
         raise InputError(
-            f"The {split} split of {dataset.name!r} has no tasks to make others of.",
+            f"The {split} split of {dataset.name!r} has no tasks to make others from.",
             hint="Add a few real tasks first.",
         )
     rng = random.Random(seed)  # noqa: S311
@@ -137,7 +137,7 @@ async def synthesize(
             missing = count - len(keeper.tasks)
             if missing <= 0:
                 break
-            share = min(AT_ONCE, -(-missing // len(left)))
+            share = min(SAMPLES_PER_DRAW, -(-missing // len(left)))
             try:
                 samples = await method.draw(share)
                 await keeper.take(samples, count)
@@ -215,7 +215,7 @@ class _Keeper:
         self.dropped: Counter[str] = Counter()
 
     async def take(self, samples: Sequence[Sample], wanted: int) -> None:
-        """Keep those that are valid, new and answered, up to so many tasks in all."""
+        """Keep samples that are valid, new and answered, up to this many tasks in all."""
         fresh = [sample for sample in samples if self._is_new(sample)]
         unknown = [sample for sample in fresh if sample.expected is None]
         answer_of: dict[int, Answer] = {}
@@ -262,11 +262,11 @@ class _Keeper:
 
 
 def _is_marked(value: Any) -> bool:
-    return MARK in msgspec.json.encode(value).decode()
+    return MARK_START in msgspec.json.encode(value).decode()
 
 
 def _said(value: Any) -> str:
-    """What an input says: that it ends with another sign, or is in capitals, is no other task."""
+    """An input without final punctuation and case, which do not make it a different task."""
     return " ".join(_SIGNS.sub("", answer_key(value)).split())
 
 

@@ -1,9 +1,9 @@
-"""Damage, harmless edits and attacks that are made to real outputs, to measure evaluators with."""
+"""Damage, harmless edits and attacks applied to real outputs, to measure evaluators."""
 
 from ratchet.evaluate.corruptions.attacks import INJECTIONS, PADDINGS
 from ratchet.evaluate.corruptions.corruption import Change, Changed, Material, made
 from ratchet.evaluate.corruptions.damage import ALWAYS_WRONG, DAMAGES
-from ratchet.evaluate.corruptions.harmless import FORM_ONLY, HARMLESS
+from ratchet.evaluate.corruptions.harmless import FORM_ONLY, HARMLESS_EDITS
 from ratchet.evaluate.corruptions.oracle import expected_output, is_identical, is_right, same_query
 from ratchet.evaluate.corruptions.steps import STEP_DAMAGES
 from ratchet.evaluate.corruptions.unusable import UNUSABLE
@@ -12,7 +12,7 @@ __all__ = [
     "ALWAYS_WRONG",
     "DAMAGES",
     "FORM_ONLY",
-    "HARMLESS",
+    "HARMLESS_EDITS",
     "INJECTIONS",
     "PADDINGS",
     "STEP_DAMAGES",

@@ -1,4 +1,4 @@
-"""The form of a change to an output, and how a change to text reaches into JSON."""
+"""Changes to outputs, and the application of a text change inside JSON."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 
 
 class Material(msgspec.Struct, frozen=True):
-    """An output, and what a change may draw on."""
+    """An output, and the data that a change may use."""
 
     output: Any
     others: Sequence[Any] = ()
@@ -20,7 +20,7 @@ class Material(msgspec.Struct, frozen=True):
 
 
 Change: TypeAlias = Callable[[Material, random.Random], Any]
-"""Returns the changed output, or one that is equal if there is nothing to change."""
+"""Returns the changed output, or an equal one if there is nothing to change."""
 
 
 class Changed(msgspec.Struct, frozen=True):
@@ -40,7 +40,7 @@ def made(change: Change, material: Material, rng: random.Random) -> Changed | No
 
 
 def same(first: Any, second: Any) -> bool:
-    """Whether two outputs are equal in value and type, to the order of their keys."""
+    """Whether two outputs are equal in value, type and order of keys."""
     return _text(first) == _text(second)
 
 
@@ -62,7 +62,7 @@ def parsed(output: Any) -> Any:
 
 
 def like(value: Any, output: Any) -> Any:
-    """A changed list or object in the form of the output that it was parsed of."""
+    """A changed list or object in the form of the output it was parsed from."""
     return json.dumps(value, ensure_ascii=False) if isinstance(output, str) else value
 
 

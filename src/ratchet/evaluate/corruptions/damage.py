@@ -1,4 +1,4 @@
-"""Damage to outputs: each kind makes a right output wrong in one way that agents go wrong.
+"""Damage to outputs: each kind makes a right output wrong in a way typical of agents.
 
 The kinds follow FBI (Doddapaneni et al. 2024) and the mutation of queries.
 """
@@ -49,7 +49,7 @@ _OPERATORS = (
     *(("LEFT JOIN", "JOIN"), ("DISTINCT ", ""), ("UNION ALL", "UNION")),
 )
 
-REFUSALS = (
+REFUSAL_TEXTS = (
     "I'm sorry, but I cannot help with that.",
     "As an AI language model, I am unable to answer this question.",
     "I do not have enough information to answer.",
@@ -57,7 +57,7 @@ REFUSALS = (
 
 
 def numbers(material: Material, rng: random.Random) -> Any:
-    """Another number in the place of one."""
+    """Replace a number by another."""
 
     def other(leaf: Any) -> Any:
         if isinstance(leaf, str):
@@ -68,7 +68,7 @@ def numbers(material: Material, rng: random.Random) -> Any:
 
 
 def units(material: Material, rng: random.Random) -> Any:
-    """Another unit of the same kind."""
+    """Replace a unit by another of the same kind."""
 
     def other(leaf: str) -> str:
         for family in _UNITS:
@@ -85,7 +85,7 @@ def units(material: Material, rng: random.Random) -> Any:
 
 
 def negation(material: Material, rng: random.Random) -> Any:
-    """The opposite: a negation more or less, yes for no, true for false."""
+    """Reverse the meaning: add or remove a negation, swap yes and no, or true and false."""
 
     def flipped(leaf: Any) -> Any:
         if isinstance(leaf, bool):
@@ -101,7 +101,7 @@ def negation(material: Material, rng: random.Random) -> Any:
 
 
 def dropped(material: Material, rng: random.Random) -> Any:
-    """A field, an item or a sentence less."""
+    """Remove a field, an item or a sentence."""
     value = parsed(material.output)
     if isinstance(value, dict) and len(value) > 1:
         gone = rng.choice(list(value))
@@ -119,7 +119,7 @@ def dropped(material: Material, rng: random.Random) -> Any:
 
 
 def truncated(material: Material, rng: random.Random) -> Any:
-    """The first part only, as when a model reaches its limit of tokens."""
+    """Keep only the first part, as if the model reached its token limit."""
     value = material.output
     if isinstance(value, str) and len(value) > 3:
         return value[: max(1, int(len(value) * rng.uniform(0.25, 0.6)))]
@@ -129,18 +129,18 @@ def truncated(material: Material, rng: random.Random) -> Any:
 
 
 def empty(material: Material, rng: random.Random) -> Any:
-    """Nothing, in the type of the output."""
+    """An empty value of the output's type."""
     value = material.output
     return type(value)() if isinstance(value, (str, list, dict)) else None
 
 
 def refusal(material: Material, rng: random.Random) -> Any:
     """A refusal."""
-    return rng.choice(REFUSALS)
+    return rng.choice(REFUSAL_TEXTS)
 
 
 def entities(material: Material, rng: random.Random) -> Any:
-    """A name or quoted text of another task in the place of one."""
+    """Replace a name or quoted text by one from another task."""
     names = sorted({m for output in material.others for m in _NAME.findall(_plain(output))})
 
     def other(leaf: str) -> str:
@@ -167,7 +167,7 @@ def other_answer(material: Material, rng: random.Random) -> Any:
 
 
 def reordered(material: Material, rng: random.Random) -> Any:
-    """Items, lines or sentences in the reverse order."""
+    """Reverse the items, lines or sentences."""
     value = parsed(material.output)
     if isinstance(value, list):
         return like(value[::-1], material.output)
@@ -208,7 +208,7 @@ def broken_json(material: Material, rng: random.Random) -> Any:
 
 
 def query(material: Material, rng: random.Random) -> Any:
-    """A mutant of a query: another comparison, join, order or aggregate."""
+    """A mutant of a query, with another comparison, join, order or aggregate."""
     text = material.output
     if not isinstance(text, str) or not QUERY.match(text):
         return text
@@ -238,13 +238,13 @@ DAMAGES: Mapping[str, Change] = {
 """Kinds of damage by name."""
 
 ALWAYS_WRONG = frozenset({"empty", "refusal", "other answer", "broken JSON"})
-"""Kinds that leave no right output right, also where no expected answer tells."""
+"""Kinds that make any right output wrong, even without an expected answer to compare with."""
 
 
 def _replaced(
     pattern: re.Pattern[str], text: str, replace: Callable[[str], str], rng: random.Random
 ) -> str:
-    """The text with one match replaced, the last one in half of the cases."""
+    """The text with one match replaced; in half of the cases the last one."""
     matches = list(pattern.finditer(text))
     if not matches:
         return text

@@ -1,4 +1,4 @@
-"""Harmless edits: they change an output's form and not what it says, and must not lower a score."""
+"""Harmless edits: they change an output's form but not its content, and must not lower a score."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ _LARGE = re.compile(r"(?<![\w.,-])[1-9]\d{4,}(?![\w-])")
 
 
 def outer_space(material: Material, rng: random.Random) -> Any:
-    """White space around the text."""
+    """Add white space around the text."""
     return f"\n{material.output}\n " if isinstance(material.output, str) else material.output
 
 
 def key_order(material: Material, rng: random.Random) -> Any:
-    """Keys of objects in another order."""
+    """Reorder the keys of objects."""
     value = parsed(material.output)
     return material.output if value is None else like(_reversed_keys(value), material.output)
 
 
 def json_layout(material: Material, rng: random.Random) -> Any:
-    """JSON text with other indentation."""
+    """Change the indentation of JSON text."""
     value = parsed(material.output)
     if value is None or not isinstance(material.output, str):
         return material.output
@@ -33,27 +33,26 @@ def json_layout(material: Material, rng: random.Random) -> Any:
 
 
 def inner_space(material: Material, rng: random.Random) -> Any:
-    """Double spaces between words of a text."""
+    """Double the spaces between words."""
     if parsed(material.output) is not None or not isinstance(material.output, str):
         return material.output
     return material.output.replace(" ", "  ")
 
 
 def number_format(material: Material, rng: random.Random) -> Any:
-    """Large numbers of a text with thousands separators."""
+    """Add thousands separators to large numbers."""
     if parsed(material.output) is not None or not isinstance(material.output, str):
         return material.output
     return _LARGE.sub(lambda m: f"{int(m[0]):,}", material.output)
 
 
-HARMLESS: Mapping[str, Change] = {
+HARMLESS_EDITS: Mapping[str, Change] = {
     "outer space": outer_space,
     "key order": key_order,
     "JSON layout": json_layout,
     "inner space": inner_space,
     "number format": number_format,
 }
-"""Harmless edits by name."""
 
 FORM_ONLY = frozenset({"outer space", "JSON layout", "inner space", "number format"})
 """Edits that a strict comparison with the expected answer may treat as differences."""

@@ -1,4 +1,4 @@
-"""The oracle: whether an output is right, as far as the expected answer tells."""
+"""The oracle: whether an output is right, as far as the expected answer shows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ QUERY = re.compile(r"^\s*(?:select|with)\b", re.I)
 """The beginning of a SQL query."""
 
 DATABASES = 4
-"""Generated databases on which a damaged query is run beside the expected one."""
+"""Number of generated databases on which a damaged query is compared with the expected one."""
 
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n+")
 _WORD = re.compile(r"[^\W_]+(?:[.,:/-][^\W_]+)*")
@@ -60,7 +60,7 @@ def is_right(output: Any, expected: Any) -> bool | None:
 
 
 def is_identical(output: Any, expected: Any) -> bool:
-    """Whether an output is the expected answer, or one of several, to the letter."""
+    """Whether an output is exactly the expected answer, or one of several."""
     several = isinstance(expected, list) and not isinstance(output, list)
     return expected is not None and any(
         type(answer) is type(output) and answer == output
@@ -69,7 +69,7 @@ def is_identical(output: Any, expected: Any) -> bool:
 
 
 def expected_output(expected: Any, outputs: Sequence[Any]) -> Any:
-    """The expected answer in the type of the outputs; None if it has another."""
+    """The expected answer in the outputs' type; None if its type differs."""
     kinds = [type(output) for output in outputs if output is not None]
     kind = max(set(kinds), key=kinds.count) if kinds else type(expected)
     if isinstance(expected, kind):

@@ -1,4 +1,4 @@
-"""Damage to the steps of a rollout: a wrong tool, a wrong argument, a call too many or too few."""
+"""Damage to the steps of a rollout: a wrong tool or argument, an extra or a missing call."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ StepDamage: TypeAlias = Callable[[Sequence[Span], random.Random], list[Span]]
 
 
 def wrong_tool(spans: Sequence[Span], rng: random.Random) -> list[Span]:
-    """One call goes to another tool."""
+    """Redirect a call to another tool."""
     return _one(
         spans,
         rng,
@@ -30,7 +30,7 @@ def wrong_tool(spans: Sequence[Span], rng: random.Random) -> list[Span]:
 
 
 def wrong_argument(spans: Sequence[Span], rng: random.Random) -> list[Span]:
-    """One argument of one call has another value."""
+    """Change an argument of a call."""
 
     def changed(span: Span) -> Span:
         for key in (names.TOOL_ARGUMENTS, names.INPUT):
@@ -47,7 +47,7 @@ def wrong_argument(spans: Sequence[Span], rng: random.Random) -> list[Span]:
 
 
 def extra_call(spans: Sequence[Span], rng: random.Random) -> list[Span]:
-    """One call is made twice."""
+    """Repeat a call."""
     calls = [span for span in spans if _tool(span)]
     if not calls:
         return list(spans)
@@ -56,7 +56,7 @@ def extra_call(spans: Sequence[Span], rng: random.Random) -> list[Span]:
 
 
 def missing_call(spans: Sequence[Span], rng: random.Random) -> list[Span]:
-    """One call is not made."""
+    """Drop a call."""
     calls = [span for span in spans if _tool(span)]
     gone = rng.choice(calls) if calls else None
     return [span for span in spans if span is not gone]

@@ -1,4 +1,4 @@
-"""Outputs that nobody can use, as an agent gives them that failed, or that wants no verdict."""
+"""Useless outputs, from an agent that failed or that tries to avoid a verdict."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ HUGE = 200_000
 
 
 def empty(output: Any) -> Any:
-    """Nothing, in the type of the output."""
+    """An empty value of the output's type."""
     return type(output)() if isinstance(output, (str, list, dict)) else None
 
 
@@ -20,7 +20,7 @@ def huge(output: Any) -> Any:
 
 
 def breaking(output: Any) -> Any:
-    """What breaks an evaluator that parses: no closed bracket, a zero byte, half a character."""
+    """An output that breaks parsers: unclosed brackets, a zero byte, half a character."""
     return '{"[\\u\x00\ud800' if isinstance(output, str) else [{"": [None, float("inf")]}]
 
 
@@ -38,4 +38,4 @@ UNUSABLE: Mapping[str, Callable[[Any], Any]] = {
     "breaks the evaluator": breaking,
     "asks for no verdict": undecided,
 }
-"""Kinds of unusable outputs by name; each is made of a right output, for its type."""
+"""Kinds of unusable outputs by name; each is made from a right output, to keep its type."""

@@ -1,4 +1,4 @@
-"""Asks a language model for evaluators: it reads the agent, and outputs with what is known of them.
+"""Asks a language model for evaluators, showing it the agent and outputs with known verdicts.
 
 What it writes is data: code runs in the sandbox only, and the report card decides what is kept.
 """
@@ -20,14 +20,14 @@ from ratchet.observe.capture import shorten
 from ratchet.observe.redaction import marks_in
 from ratchet.types import InputError
 
-SHOWN = 12
-"""Examples that the model is shown: half of them good ones, where that is known."""
+EXAMPLES_SHOWN = 12
+"""Number of examples shown to the model; half of them good, if that is known."""
 
-CHARACTERS = 1_500
-"""Characters of one value that it is shown."""
+VALUE_LIMIT = 1_500
+"""Characters shown of a value."""
 
 SOURCE_CHARACTERS = 12_000
-"""Characters of the agent's source and prompts that it is shown."""
+"""Characters shown of the agent's source and prompts."""
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -95,7 +95,7 @@ async def propose_by_llm(
     ]
     reply = await ask_paid(client, request, kind="generator", schema=SCHEMA)
     if reply.problem or not isinstance(reply.data, dict):
-        return [], [f"The model's answer cannot be used: {reply.problem or 'it is no object'}."]
+        return [], [f"The model's answer cannot be used: {reply.problem or 'it is not an object'}."]
     proposals: dict[str, ProposedEvaluator] = {}
     refused: list[str] = []
     for item in reply.data["evaluators"][: 2 * count]:
@@ -114,7 +114,9 @@ async def propose_by_llm(
 def _read(item: dict[str, Any], model: str) -> ProposedEvaluator:
     name = re.sub(r"\W+", "_", item["name"]).strip("_").lower()[:80]
     if not name.isidentifier() or keyword.iskeyword(name):
-        raise InputError(f"The model named an evaluator {item['name'][:80]!r}, which is no name.")
+        raise InputError(
+            f"The model named an evaluator {item['name'][:80]!r}, which is not a valid name."
+        )
     fields: dict[str, Any] = {
         "name": name,
         "why": " ".join(item["why"].split())[:500],
@@ -161,23 +163,25 @@ def _described(examples: Sequence[KnownOutput], agent: str, existing: Sequence[s
 
 
 def _kind(output: Any) -> str:
-    """What type an output has, as a function gets it."""
+    """The type of an output that a function gets."""
     if isinstance(output, str) and data_of(output) is not None:
         return "str that holds JSON"
     return "None" if output is None else type(output).__name__
 
 
 def _chosen(examples: Sequence[KnownOutput]) -> list[KnownOutput]:
-    """Good ones, and bad ones of which most are near misses: crude failures are easily told."""
-    near = [example for example in examples if example.is_near_miss][: SHOWN // 3]
-    crude = [example for example in examples if example.good is False][: SHOWN // 2 - len(near)]
+    """Good examples, and bad ones, mostly near misses: crude failures are easy to detect."""
+    near = [example for example in examples if example.is_near_miss][: EXAMPLES_SHOWN // 3]
+    crude = [example for example in examples if example.good is False][
+        : EXAMPLES_SHOWN // 2 - len(near)
+    ]
     acceptable = [
         example for example in examples if example.good is not False and not example.is_near_miss
     ]
     acceptable.sort(key=lambda example: example.good is None)
-    return [*acceptable[: SHOWN - len(near) - len(crude)], *near, *crude]
+    return [*acceptable[: EXAMPLES_SHOWN - len(near) - len(crude)], *near, *crude]
 
 
 def _shown(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return shorten(text, CHARACTERS)
+    return shorten(text, VALUE_LIMIT)

@@ -1,4 +1,4 @@
-"""An evaluator whose function runs in a sandbox: for code that nobody has read yet."""
+"""An evaluator whose function runs in a sandbox, for code that nobody has reviewed yet."""
 
 from __future__ import annotations
 

@@ -26,16 +26,16 @@ EQUAL_BY_CHANCE, ORDERED_BY_CHANCE = 0.3, 0.9
 that always holds, whatever the agent does, says nothing."""
 
 PRESENT = 0.8
-"""Share of the examples that have both of its sides."""
+"""Minimum share of the examples that have both sides of a relation."""
 
 MAY_BREAK = 0.05
-"""Share of the examples in which it may not hold: some outputs and some labels are wrong."""
+"""Maximum share of the examples that violate it: some outputs and some labels are wrong."""
 
-MOST = 12
-"""Relations proposed at most, the simplest first."""
+MAX_RELATIONS = 12
+"""Maximum number of relations proposed, simplest first."""
 
 SHUFFLES = 200
-"""Pairs of different examples by which chance is measured."""
+"""Number of pairs of different examples used to measure chance."""
 
 _NAME = re.compile(r"\W+")
 
@@ -49,7 +49,7 @@ class _Relation(NamedTuple):
     word: str
     """As part of the evaluator's name."""
     words: str
-    """In a sentence, between its two sides."""
+    """Words between its two sides in a sentence."""
     code: str
     """Python over `left` and `right`."""
     holds: Callable[[Any, Any], bool]
@@ -74,8 +74,8 @@ def _is_date(value: Any) -> bool:
     return isinstance(value, str) and _DATE.fullmatch(value) is not None
 
 
-EQUAL = _Relation("equals", "equals", "_equal(left, right)", _equal)
-AT_MOST = _Relation("is_at_most", "is at most", "left <= right", _ordered)
+EQUAL_RELATION = _Relation("equals", "equals", "_equal(left, right)", _equal)
+AT_MOST_RELATION = _Relation("is_at_most", "is at most", "left <= right", _ordered)
 
 _HEAD = """import json
 
@@ -106,7 +106,7 @@ _BODY = '''def {name}({parameters}):
 def propose_invariants(
     examples: Sequence[tuple[Any, Any]], *, seed: int = 0
 ) -> list[ProposedEvaluator]:
-    """Equalities and orders that hold in nearly all examples, and by chance in few.
+    """Equalities and orders that hold in nearly all examples, and rarely by chance.
 
     Args:
         examples: Output and input of each good example.
@@ -122,21 +122,21 @@ def propose_invariants(
     explained: set[tuple[str, str]] = set()
     tries = [
         (left.cost + right.cost, relation, left, right)
-        for relation in (EQUAL, AT_MOST)
+        for relation in (EQUAL_RELATION, AT_MOST_RELATION)
         for left, right in itertools.product(lefts, rights)
         if left.code != right.code
-        and not (relation is AT_MOST and (left.cost > 1 or right.cost > 1))
+        and not (relation is AT_MOST_RELATION and (left.cost > 1 or right.cost > 1))
     ]
     for cost, relation, left, right in sorted(tries, key=lambda attempt: attempt[0]):
         key = (relation.word, left.code)
         mirrored = (relation.word, right.code)
-        if relation is EQUAL and (key in explained or mirrored in explained):
+        if relation is EQUAL_RELATION and (key in explained or mirrored in explained):
             continue
         if _holds(pairs, relation, left, right, luck):
-            if relation is EQUAL:
+            if relation is EQUAL_RELATION:
                 explained.add(key)
             holding.append((cost, _proposal(relation, left, right, len(pairs))))
-    return [proposal for _, proposal in holding[:MOST]]
+    return [proposal for _, proposal in holding[:MAX_RELATIONS]]
 
 
 def _sides(pairs: Sequence[_Pair]) -> tuple[list[Expression], list[Expression]]:
@@ -173,7 +173,7 @@ def _holds(
     right: Expression,
     luck: random.Random,
 ) -> bool:
-    """Whether it holds in nearly every example that has both sides, and seldom by chance."""
+    """Whether it holds in nearly every example with both sides, and rarely by chance."""
     sides = []
     broken = 0
     for pair in pairs:
@@ -193,7 +193,7 @@ def _holds(
     for _ in range(SHUFFLES):
         left_at, right_at = luck.sample(range(len(sides)), 2)
         by_chance += relation.holds(sides[left_at][0], sides[right_at][1])
-    limit = EQUAL_BY_CHANCE if relation is EQUAL else ORDERED_BY_CHANCE
+    limit = EQUAL_BY_CHANCE if relation is EQUAL_RELATION else ORDERED_BY_CHANCE
     return by_chance <= limit * SHUFFLES
 
 
@@ -216,7 +216,7 @@ def _proposal(
     )
     return ProposedEvaluator(
         name=name,
-        why=f"{words} This holds in 95 % or more of {count} good outputs, and seldom by chance.",
+        why=f"{words} This holds in 95 % or more of {count} good outputs, and rarely by chance.",
         made_by="invariant",
         source=source,
     )

@@ -6,10 +6,10 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
-Path: TypeAlias = tuple[str, ...]
+JsonPath: TypeAlias = tuple[str, ...]
 
 MAX_PATHS = 24
-"""Paths of one value that are looked at, in their order."""
+"""Maximum number of paths examined of a value, in order."""
 
 
 def data_of(value: Any) -> Any:
@@ -25,7 +25,7 @@ def data_of(value: Any) -> Any:
     return value if isinstance(value, (dict, list)) else None
 
 
-def leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+def leaves(value: Any, path: JsonPath = ()) -> Iterator[tuple[JsonPath, Any]]:
     """Scalars below objects by their keys; lists are left out."""
     if isinstance(value, dict):
         for key, inner in value.items():
@@ -35,7 +35,7 @@ def leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
         yield path, value
 
 
-def lists(value: Any, path: Path = ()) -> Iterator[tuple[Path, list[Any]]]:
+def lists(value: Any, path: JsonPath = ()) -> Iterator[tuple[JsonPath, list[Any]]]:
     """Lists below objects by their keys."""
     if isinstance(value, list):
         yield path, value
@@ -44,7 +44,7 @@ def lists(value: Any, path: Path = ()) -> Iterator[tuple[Path, list[Any]]]:
             yield from lists(inner, (*path, str(key)))
 
 
-def at(value: Any, path: Path) -> Any:
+def at(value: Any, path: JsonPath) -> Any:
     """The value at a path.
 
     Raises:
@@ -56,7 +56,7 @@ def at(value: Any, path: Path) -> Any:
 
 
 def is_number(value: Any) -> bool:
-    """Whether it is a number of JSON."""
+    """Whether a value is a JSON number."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
@@ -90,7 +90,7 @@ class Expression:
         self.reads = reads
 
 
-def scalar(reads: str, path: Path) -> Expression:
+def scalar(reads: str, path: JsonPath) -> Expression:
     """The value at a path."""
     return Expression(
         _code(reads, path),
@@ -102,7 +102,7 @@ def scalar(reads: str, path: Path) -> Expression:
     )
 
 
-def length(reads: str, path: Path) -> Expression:
+def length(reads: str, path: JsonPath) -> Expression:
     """Number of items of a list."""
     return Expression(
         f"len({_code(reads, path)})",
@@ -114,7 +114,7 @@ def length(reads: str, path: Path) -> Expression:
     )
 
 
-def total(reads: str, path: Path, *keys: str) -> Expression:
+def total(reads: str, path: JsonPath, *keys: str) -> Expression:
     """Sum over a list's items, of one field or of the product of several."""
     product = " * ".join(f"item[{key!r}]" for key in keys)
 
@@ -140,12 +140,12 @@ def total(reads: str, path: Path, *keys: str) -> Expression:
     )
 
 
-def _list(value: Any, path: Path) -> list[Any]:
+def _list(value: Any, path: JsonPath) -> list[Any]:
     items = at(value, path)
     if not isinstance(items, list):
         raise TypeError
     return items
 
 
-def _code(reads: str, path: Path) -> str:
+def _code(reads: str, path: JsonPath) -> str:
     return reads + "".join(f"[{key!r}]" for key in path)

@@ -6,23 +6,23 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-MOST_CHOICES = 8
-"""Distinct texts up to which a field is a choice."""
+MAX_CHOICES = 8
+"""Maximum number of distinct texts of a choice."""
 
 SEEN_EACH = 5
-"""Examples per distinct text that make a choice of them."""
+"""Minimum number of examples per distinct text of a choice."""
 
-SURE = 20
-"""Examples from which a pattern or a bound is inferred."""
+MIN_EXAMPLES = 20
+"""Minimum number of examples to infer a pattern or a bound."""
 
-LONGEST_MASK = 24
-"""Characters of a text up to which its shape is a pattern."""
+MAX_MASK_LENGTH = 24
+"""Maximum characters of a text whose shape is a pattern."""
 
 _TYPES = {bool: "boolean", int: "integer", float: "number", str: "string", type(None): "null"}
 
 
 def schema_of(values: Sequence[Any]) -> dict[str, Any]:
-    """A JSON schema that all these values fit, as narrow as their number allows.
+    """A JSON Schema that all these values fit, as narrow as their number allows.
 
     Fields that every object has are required; more fields are allowed. Few distinct texts become
     a choice, texts of one shape a pattern, numbers that are never negative have a minimum.
@@ -39,7 +39,11 @@ def schema_of(values: Sequence[Any]) -> dict[str, Any]:
 
 def mask_of(texts: Sequence[str]) -> str | None:
     """A regular expression of the shape that all texts share, character by character."""
-    if not texts or len({len(text) for text in texts}) > 1 or not 0 < len(texts[0]) <= LONGEST_MASK:
+    if (
+        not texts
+        or len({len(text) for text in texts}) > 1
+        or not 0 < len(texts[0]) <= MAX_MASK_LENGTH
+    ):
         return None
     masks = {"".join(map(_class, text)) for text in texts}
     if len(masks) != 1:
@@ -92,17 +96,17 @@ def _object(values: Sequence[dict[str, Any]], _: Sequence[str]) -> dict[str, Any
 def _array(values: Sequence[list[Any]], _: Sequence[str]) -> dict[str, Any]:
     items = [item for value in values for item in value]
     schema: dict[str, Any] = {"items": schema_of(items)} if items else {}
-    if len(values) >= SURE and all(values):
+    if len(values) >= MIN_EXAMPLES and all(values):
         schema["minItems"] = 1
     return schema
 
 
 def _text(values: Sequence[str], kinds: Sequence[str]) -> dict[str, Any]:
     distinct = sorted(set(values))
-    enough = len(values) >= max(SURE, SEEN_EACH * len(distinct))
-    if len(kinds) == 1 and len(distinct) <= MOST_CHOICES and enough:
+    enough = len(values) >= max(MIN_EXAMPLES, SEEN_EACH * len(distinct))
+    if len(kinds) == 1 and len(distinct) <= MAX_CHOICES and enough:
         return {"enum": distinct}
-    if len(values) < SURE:
+    if len(values) < MIN_EXAMPLES:
         return {}
     mask = mask_of(values)
     if mask is not None:
@@ -111,7 +115,7 @@ def _text(values: Sequence[str], kinds: Sequence[str]) -> dict[str, Any]:
 
 
 def _number(values: Sequence[float], _: Sequence[str]) -> dict[str, Any]:
-    return {"minimum": 0} if len(values) >= SURE and min(values) >= 0 else {}
+    return {"minimum": 0} if len(values) >= MIN_EXAMPLES and min(values) >= 0 else {}
 
 
 def _nothing(_: Sequence[Any], __: Sequence[str]) -> dict[str, Any]:

@@ -13,22 +13,22 @@ import msgspec
 from ratchet.evaluate.catalog import BUILT_IN, make_evaluator
 from ratchet.evaluate.generation.invariants import propose_invariants
 from ratchet.evaluate.generation.json_paths import data_of
-from ratchet.evaluate.generation.json_shape import MOST_CHOICES, SEEN_EACH, mask_of, schema_of
+from ratchet.evaluate.generation.json_shape import MAX_CHOICES, SEEN_EACH, mask_of, schema_of
 from ratchet.evaluate.generation.proposal import ProposedEvaluator
 from ratchet.types import InputError
 
 MIN_EXAMPLES = 20
-"""Good outputs from which anything is inferred."""
+"""Minimum number of good outputs to infer anything."""
 
 AGREE = 0.95
 """Share of the good outputs that an evaluator must accept to be proposed."""
 
-ROOM = 1.5
-"""What a bound allows beyond the 95th percentile of what was seen."""
+BOUND_RATIO = 1.5
+"""Factor of a bound over the 95th percentile of the observed values."""
 
 
 class KnownOutput(msgspec.Struct, frozen=True, kw_only=True):
-    """An output of the agent, and what is known about it."""
+    """An output of the agent, with its verdicts."""
 
     input: Any
     output: Any
@@ -36,13 +36,14 @@ class KnownOutput(msgspec.Struct, frozen=True, kw_only=True):
     good: bool | None = None
     """Whether it is right, by a label, feedback or a trusted score; None when unknown."""
     score: float | None = None
-    """What a trusted evaluator says; below 1 it is a near miss where it is not known to be bad."""
+    """A trusted evaluator's score; below 1, the output is a near miss unless it is known to be
+    bad."""
     duration_s: float | None = None
     cost_usd: float | None = None
 
     @property
     def is_near_miss(self) -> bool:
-        """Whether it is wrong in a part."""
+        """Whether the output is partly wrong."""
         return self.good is None and self.score is not None and self.score < 1.0
 
 
@@ -64,7 +65,7 @@ def propose_from_data(examples: Sequence[KnownOutput], *, seed: int = 0) -> list
     good = known_good or [example for example in examples if example.good is None]
     if len(good) < MIN_EXAMPLES:
         raise InputError(
-            f"There are {len(good)} good outputs; evaluators are inferred from {MIN_EXAMPLES}.",
+            f"There are {len(good)} good outputs; inferring evaluators needs {MIN_EXAMPLES}.",
             hint="Run `ratchet eval` on more tasks, or `ratchet label` some outputs.",
         )
     proposals = itertools.chain(
@@ -84,7 +85,7 @@ def _schema(good: Sequence[KnownOutput]) -> Iterator[ProposedEvaluator]:
         return
     yield ProposedEvaluator(
         name="fits_the_schema",
-        why=f"The output has the fields, types and values that {len(values)} good outputs have.",
+        why=f"The output has the fields, types and values of {len(values)} good outputs.",
         made_by="schema",
         use="json_schema",
         options={"schema": schema_of(values)},
@@ -105,7 +106,7 @@ def _fields(good: Sequence[KnownOutput]) -> Iterator[ProposedEvaluator]:
     compared = [key for key in keys if key not in loose]
     if not compared:
         return
-    left_out = f", but {', '.join(loose)}, which good outputs state otherwise" if loose else ""
+    left_out = f", but {', '.join(loose)}, in which good outputs differ" if loose else ""
     yield ProposedEvaluator(
         name="fields_match",
         why=f"Each field of the expected answer is compared{left_out}.",
@@ -116,7 +117,7 @@ def _fields(good: Sequence[KnownOutput]) -> Iterator[ProposedEvaluator]:
 
 
 CHANGES = 0.2
-"""A field that differs from the expected one in more of the good outputs is not compared."""
+"""Maximum share of good outputs in which a compared field differs from the expected one."""
 
 
 def _comparison(
@@ -130,7 +131,7 @@ def _comparison(
         return
     strict: list[tuple[str, dict[str, Any], str]] = [
         ("exact_match", {}, "equals the expected answer"),
-        ("exact_match", {"ignore_case": True}, "equals the expected answer but for case"),
+        ("exact_match", {"ignore_case": True}, "equals the expected answer, ignoring case"),
         ("numeric", {}, "states the expected number"),
         ("numeric", {"tolerance": 0.01, "relative": True}, "states the expected number within 1 %"),
         ("contains", {}, "contains the expected answer"),
@@ -173,7 +174,7 @@ def _answers(good: Sequence[KnownOutput]) -> Iterator[ProposedEvaluator]:
     if len(texts) < len(good) or not all(texts):
         return
     distinct = sorted(set(texts))
-    if len(distinct) <= MOST_CHOICES and len(texts) >= SEEN_EACH * len(distinct):
+    if len(distinct) <= MAX_CHOICES and len(texts) >= SEEN_EACH * len(distinct):
         pattern = "|".join(re.escape(text) for text in distinct)
         yield ProposedEvaluator(
             name="is_a_known_answer",
@@ -201,11 +202,11 @@ def _bounds(good: Sequence[KnownOutput]) -> Iterator[ProposedEvaluator]:
         if len(values) < MIN_EXAMPLES:
             continue
         usual = sorted(values)[math.ceil(0.95 * len(values)) - 1]
-        within = float(f"{ROOM * usual:.2g}")
+        within = float(f"{BOUND_RATIO * usual:.2g}")
         yield ProposedEvaluator(
             name=f"{use}_is_usual",
             why=f"95 % of {len(values)} good outputs take at most {usual:.2g} {unit};"
-            f" {within:g} is {ROOM:g} times that.",
+            f" {within:g} is {BOUND_RATIO:g} times that.",
             made_by="bounds",
             use=use,
             options={"within": within},

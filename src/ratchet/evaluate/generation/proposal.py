@@ -18,11 +18,11 @@ ARGUMENTS = ("output", "expected", "input", "metadata")
 
 
 class ProposedEvaluator(msgspec.Struct, frozen=True, kw_only=True):
-    """An evaluator that somebody proposes: a built-in one with options, or a function."""
+    """A proposed evaluator: a built-in one with options, or a function."""
 
     name: str
     why: str
-    """What it checks and what suggests it, in a sentence."""
+    """What it checks and why it is proposed, in a sentence."""
     made_by: str
     """`schema`, `invariant`, `fields`, `answers`, `bounds`, or `llm MODEL`."""
     use: str = ""
@@ -57,7 +57,7 @@ def arguments_of(source: str, name: str) -> tuple[str, ...]:
     parameters = tuple(parameter.arg for parameter in (*signature.args, *signature.kwonlyargs))
     unknown = [parameter for parameter in parameters if parameter not in ARGUMENTS]
     if unknown or "output" not in parameters:
-        wrong = f"asks for {unknown[0]!r}" if unknown else "does not ask for output"
+        wrong = f"asks for {unknown[0]!r}" if unknown else "has no parameter output"
         raise InputError(f"The function {name!r} {wrong}; it may have {', '.join(ARGUMENTS)}.")
     return parameters
 
@@ -87,7 +87,7 @@ def python_module(proposals: Sequence[ProposedEvaluator]) -> str:
 
 
 def toml_tables(proposals: Sequence[ProposedEvaluator], module: str) -> str:
-    """The `[[evaluators]]` tables that name them.
+    """The `[[evaluators]]` tables of the proposals.
 
     Args:
         proposals: What was accepted.

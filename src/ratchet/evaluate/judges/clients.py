@@ -1,4 +1,4 @@
-"""The models of a judge: one client for each event loop, local models started when first needed."""
+"""The models of a judge: a client per event loop; local models start on first use."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ AGENT = "judge"
 """Agent name of judges' traces."""
 
 LOCAL_TOKENS = 1_024
-"""Maximum tokens of a local model's answer: a small model may not come to an end by itself."""
+"""Maximum tokens of a local model's answer: a small model may not stop by itself."""
 
 
 class JudgeModels:
-    """Opens the chat client of a judge, anew for each event loop.
+    """Opens the chat client of a judge, once per event loop.
 
     Args:
         models: The jury.
@@ -48,7 +48,7 @@ class JudgeModels:
         self._models = tuple(models)
         self._settings = settings
         self.redactor = Redactor()
-        """Applied to what the models are sent and to the traces; a project has its own."""
+        """Applied to requests and traces; a project has its own."""
         self._folder = folder
         self._say = say or (lambda _: None)
         self._open: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Coach] = (
@@ -88,7 +88,7 @@ class JudgeModels:
         return client
 
     def most_usd(self, characters: int) -> float | None:
-        """The most that a request to every model costs in dollars; None if a price is unknown.
+        """Maximum cost of a request to all models, in dollars; None if a price is unknown.
 
         Args:
             characters: Length of the request.
@@ -109,7 +109,7 @@ class JudgeModels:
         return total
 
     def take_spans(self) -> list[Span]:
-        """The spans of the calls that finished since the last time."""
+        """The spans of the calls that finished since the last call of this function."""
         spans: list[Span] = []
         while self._spans:
             spans.append(self._spans.pop(0))
@@ -137,7 +137,7 @@ class JudgeModels:
         )
 
     def close(self) -> None:
-        """Stop the local models; they start again when they are needed."""
+        """Stop the local models; they restart when needed."""
         with self._lock:
             self._served = None
             self._stack.close()

@@ -1,4 +1,4 @@
-"""The evaluator `judge`: its options in `ratchet.toml`, and what they become."""
+"""The evaluator `judge`, and its options in `ratchet.toml`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 
 from ratchet.evaluate.judges.clients import JudgeModels
 from ratchet.evaluate.judges.judge import Judge, JudgeSpec, JudgeSpending
-from ratchet.evaluate.judges.material import PARTS, Part
+from ratchet.evaluate.judges.material import MATERIAL_PARTS, Part
 from ratchet.evaluate.judges.outlook import AnswersOutlook
 from ratchet.evaluate.judges.prompt import (
     SAME_AS_REFERENCE,
@@ -38,12 +38,12 @@ READS: dict[Form, tuple[Part, ...]] = {
 
 
 class Alignment(msgspec.Struct, frozen=True, kw_only=True):
-    """What `ratchet align` adds to a judge."""
+    """The alignment that `ratchet align` adds to a judge."""
 
     examples: tuple[LabelledExample, ...] = ()
-    """Labelled cases that it is shown."""
+    """Labelled cases shown to the judge."""
     wording: dict[str, str] = {}
-    """Questions of the configuration that are asked in other words."""
+    """Configured questions that are reworded."""
     curve: tuple[tuple[float, float], ...] = ()
     """Points of the line that maps its scores to the labels' scale, by score; none when empty."""
 
@@ -57,7 +57,7 @@ class JudgeEvaluator(FunctionEvaluator):
     """
 
     is_judge = True
-    """An experiment may decide by its scores only with people's labels."""
+    """An experiment can decide by its scores only with people's labels."""
 
     def __init__(self, judge: Judge, alignment: Alignment | None = None) -> None:
         self.judge = judge
@@ -101,12 +101,12 @@ class JudgeEvaluator(FunctionEvaluator):
         return len(spec.models) * spec.samples * orders
 
     def most_usd(self, rollout: Rollout) -> float | None:
-        """The most that one model call for a verdict costs in dollars; None if it is unknown."""
+        """Maximum cost of a model call for a verdict, in dollars; None if unknown."""
         return self.judge.most_usd(rollout)
 
     @property
     def used(self) -> Cost:
-        """What the answers behind its verdicts cost when they were asked."""
+        """Original cost of the answers behind its verdicts."""
         return self.judge.spending.used
 
     @property
@@ -116,24 +116,24 @@ class JudgeEvaluator(FunctionEvaluator):
 
     @property
     def reads_expected(self) -> bool:
-        """Whether it is shown the expected answer."""
+        """Whether the judge sees the expected answer."""
         return "expected" in self.judge.spec.reads or self.judge.spec.form == "pairwise"
 
     def again(self, trial: int) -> Evaluator:
-        """Itself, asking its models anew."""
+        """A copy that asks its models again."""
         return JudgeEvaluator(self.judge.again(trial), self._alignment)
 
     def foreseen(self, outlook: AnswersOutlook) -> Evaluator:
-        """Itself, counting the answers that it has and those it lacks instead of asking."""
+        """A copy that counts stored and missing answers instead of asking."""
         return JudgeEvaluator(self.judge.foreseen(outlook), self._alignment)
 
     @property
     def account(self) -> Account | None:
-        """Bounds what its calls may cost; None for no bound of their own."""
+        """The account that bounds the cost of its calls; None for no separate bound."""
         return self.judge.spending.account
 
     def variants(self) -> dict[VariantCheck, tuple[Evaluator, Evaluator]]:
-        """Itself without the defence against injections; a pairwise judge in either order."""
+        """Copies without the defence against injections or, if pairwise, with one order."""
         plain = JudgeEvaluator(self.judge.undefended(), self._alignment)
         variants: dict[VariantCheck, tuple[Evaluator, Evaluator]] = {"hardening": (self, plain)}
         if self.judge.spec.form == "pairwise":
@@ -145,7 +145,7 @@ class JudgeEvaluator(FunctionEvaluator):
         return variants
 
     def attach(self, store: Store) -> None:
-        """Keep the judge's answers in a store."""
+        """Store the judge's answers in a store."""
         self.judge.attach(store)
 
 
@@ -220,8 +220,8 @@ def judge(
             aligned = msgspec.json.decode(_file(root / alignment), type=Alignment)
         except msgspec.DecodeError as error:
             raise InputError(
-                f"{root / alignment} is no alignment of a judge: {error}.",
-                hint="Make it anew: ratchet align NAME.",
+                f"{root / alignment} is not an alignment of a judge: {error}.",
+                hint="Create it again: ratchet align NAME.",
             ) from None
     spec = JudgeSpec(
         form=form,
@@ -261,12 +261,12 @@ def _jury(
     jury = [CoachModel(name=m) if isinstance(m, str) else m for m in (models or (model,)) if m]
     if not jury:
         raise InputError(
-            "The judge has no model.", hint='Name one: model = "…", or one under [coach].'
+            "The judge has no model.", hint='Set model = "…", or a model under [coach].'
         )
     names = [juror.name for juror in jury]
     for name in names:
         if names.count(name) > 1:
-            raise InputError(f"The judge's jury has {name!r} twice.", hint="Use samples instead.")
+            raise InputError(f"The judge's jury lists {name!r} twice.", hint="Use samples instead.")
     return [
         msgspec.structs.replace(
             juror,
@@ -298,10 +298,10 @@ def _criteria(
     if form == "rubric" and not parsed:
         raise InputError(
             "A rubric judge has no criteria.",
-            hint='Ask questions: criteria = ["Does the answer name a price?"].',
+            hint='Add questions: criteria = ["Does the answer name a price?"].',
         )
     if form == "pairwise" and len(parsed) > 1:
-        raise InputError("A pairwise judge has one question; it was given several criteria.")
+        raise InputError("A pairwise judge takes one question, but has several criteria.")
     return parsed or ((SAME_AS_REFERENCE,) if form == "reference" else ())
 
 
@@ -315,7 +315,7 @@ def _reworded(criteria: Sequence[Criterion], wording: Mapping[str, str]) -> tupl
 
 
 def _reads(form: Form, reads: Sequence[Part]) -> tuple[Part, ...]:
-    wanted = tuple(part for part in PARTS if part in (reads or READS[form]))
+    wanted = tuple(part for part in MATERIAL_PARTS if part in (reads or READS[form]))
     if "output" not in wanted:
         raise InputError("A judge reads the output; add it to reads.")
     if form == "reference" and "expected" not in wanted:
@@ -333,7 +333,7 @@ def _file(path: Path) -> str:
 
 
 def _mapped(judgement: Judgement, curve: Sequence[tuple[float, float]]) -> Judgement:
-    """The judgement on the labels' scale."""
+    """The judgement, mapped to the labels' scale."""
     if not curve:
         return judgement
     from ratchet.stats.calibration import interpolated

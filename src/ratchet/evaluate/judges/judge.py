@@ -22,7 +22,7 @@ from ratchet.evaluate.judges.prompt import (
     messages,
     schema,
 )
-from ratchet.llm import STEP, Account, CoachUnavailable, Message, Reply, ask_paid
+from ratchet.llm import COACH_STEP, Account, CoachUnavailable, Message, Reply, ask_paid
 from ratchet.llm.recording import records_of
 from ratchet.store import Store
 from ratchet.types import (
@@ -48,12 +48,12 @@ PREFERRED = ("first", "second", "tie", "unclear")
 SPREAD = 0.7
 """Temperature when a model is asked several times; 0 when it is asked once."""
 
-ENOUGH = 0.5
-"""Share of the answers to a question that must be usable, more than this."""
+MIN_USABLE_SHARE = 0.5
+"""More than this share of the answers to a question must be usable."""
 
-AGAIN = 2
-"""How often a model is asked again whose answer is undecided or in another format. That a judge is
-undecided counts against the answer, so it should not be so by chance."""
+MAX_RETRIES = 2
+"""How often a model is asked again after an undecided or malformed answer. An undecided judge
+counts against the answer, so it should not be so by chance."""
 
 _CACHE_MARK = "quoted>"
 """Mark in the key of a request, whose own mark is random."""
@@ -84,17 +84,17 @@ class JudgeSpending:
 
     def __init__(self, account: Account | None = None) -> None:
         self.account = account
-        """Bounds what its calls may cost; None for no bound of their own."""
+        """Account that bounds the cost of its calls; None for no separate bound."""
         self.calls = 0
-        """Number of calls; answers from the journal are none."""
+        """Number of calls; answers from the journal do not count."""
         self.cost = Cost()
-        """Cost of those calls. It is the judge's own and no part of any rollout's cost."""
+        """Cost of those calls, which is not part of any rollout's cost."""
         self.used = Cost()
-        """What the answers behind verdicts cost when they were asked; kept ones count, too."""
+        """Original cost of the answers behind verdicts, including stored answers."""
 
 
 class Vote(NamedTuple):
-    """One usable answer to one question."""
+    """A usable answer to a question."""
 
     value: float
     reason: str
@@ -132,22 +132,22 @@ class Judge:
         self._running: dict[str, asyncio.Future[Reply]] = {}
 
     def attach(self, store: Store) -> None:
-        """Keep answers in a store's journal, and take them from there."""
+        """Store answers in a store's journal, and reuse them."""
         self._store = store
 
     def close(self) -> None:
-        """Stop its local models; they start again when they are needed."""
+        """Stop its local models; they restart when needed."""
         self.models.close()
 
     def with_spec(self, spec: JudgeSpec) -> Judge:
-        """A judge that asks otherwise, with the same models, cost bound and kept answers."""
+        """A judge with changed questions, with the same models, cost bound and stored answers."""
         copy = Judge(self.name, spec, self.models, spending=self.spending)
         copy._store = self._store
         copy._known, copy._running = self._known, self._running
         return copy
 
     def foreseen(self, outlook: AnswersOutlook) -> Judge:
-        """A judge that asks no model, and counts the answers that it has and those it lacks."""
+        """A judge that asks no model, and counts stored and missing answers."""
         copy = self.again(self._trial)
         copy._reversed, copy._defended = self._reversed, self._defended
         copy._running, copy._outlook = {}, outlook
@@ -160,19 +160,19 @@ class Judge:
         return copy
 
     def undefended(self) -> Judge:
-        """A judge without the defence against injections, to measure what that changes."""
+        """A judge without the defence against injections, to measure its effect."""
         copy = self.with_spec(self.spec)
         copy._defended = False
         return copy
 
     def again(self, trial: int) -> Judge:
-        """A judge that asks anew what was asked before; answers are kept for each trial."""
+        """A judge that repeats earlier questions; answers are stored per trial."""
         copy = self.with_spec(self.spec)
         copy._trial = trial
         return copy
 
     def most_usd(self, rollout: Rollout) -> float | None:
-        """The most that one request about a rollout costs in dollars, on average of the models.
+        """Maximum cost of a request about a rollout in dollars, averaged over the models.
 
         None if a price is unknown. The steps of its trace are not counted.
         """
@@ -236,7 +236,7 @@ class Judge:
                 Vote(float(answer["verdict"] == "yes"), answer["reason"], model)
                 for answer, model in _decided(slots, f"c{number}")
             ]
-            if len(usable) <= ENOUGH * len(slots):
+            if len(usable) <= MIN_USABLE_SHARE * len(slots):
                 raise Unscored(_too_few(question, slots, f"c{number}"))
             votes.append(usable)
         return votes
@@ -251,7 +251,7 @@ class Judge:
             question = self.spec.criteria[0].question if self.spec.criteria else BETTER
             slots = await self._ask_all([*sections, *passages], [question], schema(1, PREFERRED))
             usable = [answer for answer, _ in _decided(slots, "c1")]
-            if len(usable) <= ENOUGH * len(slots):
+            if len(usable) <= MIN_USABLE_SHARE * len(slots):
                 raise Unscored(_too_few(question, slots, "c1"))
             values.append(sum(_worth(a["verdict"], swap) for a in usable) / len(usable))
             reasons.append(usable[0]["reason"])
@@ -263,14 +263,14 @@ class Judge:
         self, sections: Sequence[Passage], questions: Sequence[str], form: dict[str, Any]
     ) -> list[list[Reply]]:
         """The answers of all models, as often as each is asked; the last of each is decided, or it
-        was asked `AGAIN` times more.
+        was asked `MAX_RETRIES` times more.
         """
         places = [f"c{number}" for number in range(1, len(questions) + 1)]
 
         async def slot(model: str, sample: int) -> list[Reply]:
             replies: list[Reply] = []
             # A reply in another format has already been asked for twice.
-            while sum(reply.requests for reply in replies) <= AGAIN and any(
+            while sum(reply.requests for reply in replies) <= MAX_RETRIES and any(
                 not _decided([replies], place) for place in places
             ):
                 replies.append(
@@ -335,10 +335,10 @@ class Judge:
                 return self._known[key]
         if self._outlook is not None:
             self._outlook.missing.add(key)
-            return Reply(text="", problem="It was not asked.", requests=AGAIN + 1)
+            return Reply(text="", problem="The model was not asked.", requests=MAX_RETRIES + 1)
         self._check_priced()
         client = await self.models.client()
-        STEP.set(self.name)  # in a task of its own
+        COACH_STEP.set(self.name)  # in a task of its own
         try:
             reply = await ask_paid(
                 client,
@@ -374,7 +374,7 @@ class Judge:
             _log.warning("Traces of the judge %r are not stored: %s", self.name, error)
 
     def _check_priced(self) -> None:
-        """Refuse to ask a model of unknown price within a bound of its own.
+        """Refuse to ask a model of unknown price within a cost bound.
 
         Raises:
             BudgetExhausted: Its calls cannot be counted.
@@ -383,13 +383,13 @@ class Judge:
         if self.spending.account is not None and unpriced:
             models = ", ".join(map(repr, unpriced))
             raise BudgetExhausted(
-                f"The cost of the judge {self.name!r} is bounded by max_dollars, and the price of"
-                f" {models} is unknown.",
+                f"The cost of the judge {self.name!r} is bounded by max_dollars, but the price of "
+                f"{models} is unknown.",
                 hint="Set input_price and output_price.",
             )
 
     def _line(self, criterion: Criterion, votes: Sequence[Vote]) -> str:
-        """The votes on a criterion, with the reason of the majority's first."""
+        """The votes on a criterion, with the reason of the majority's first vote."""
         yes = sum(v.value for v in votes)
         majority = float(2 * yes >= len(votes))
         reason = next(v.reason for v in votes if v.value == majority)
@@ -399,7 +399,7 @@ class Judge:
 
 
 def _decided(slots: Sequence[Sequence[Reply]], place: str) -> list[tuple[dict[str, Any], str]]:
-    """Of each model asked its first answer to a question that is decided, with its name."""
+    """Each model's first decided answer to a question, with its name."""
     decided = []
     for replies in slots:
         answers = ((r.data[place], r.model) for r in replies if not r.problem)
@@ -414,7 +414,7 @@ def _too_few(question: str, slots: Sequence[Sequence[Reply]], place: str) -> str
     last = undecided[0][-1]
     why = last.problem or f"it is unclear: {last.data[place]['reason']}"
     times = sum(map(len, undecided))
-    return f"No verdict on {question!r}, asked {times} times: {why}"
+    return f"No verdict on {question!r}after {times} requests: {why}"
 
 
 def _worth(verdict: str, swapped: bool) -> float:

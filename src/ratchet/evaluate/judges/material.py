@@ -1,4 +1,4 @@
-"""What a judge reads of a rollout: input, output, reference and trace, each within a limit."""
+"""The parts of a rollout that a judge reads: input, output, reference and trace, each limited."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ratchet.observe.step_text import cut, steps_by_span, text_of
 from ratchet.types import Rollout, Span
 
 Part: TypeAlias = Literal["input", "output", "expected", "trace"]
-PARTS: tuple[Part, ...] = ("input", "output", "expected", "trace")
+MATERIAL_PARTS: tuple[Part, ...] = ("input", "output", "expected", "trace")
 
 TITLES: dict[Part, str] = {
     "input": "Task",
@@ -22,7 +22,7 @@ TITLES: dict[Part, str] = {
 }
 
 MAX_FIELD = 12_000
-"""Maximum characters of the input, the output and the reference, each."""
+"""Maximum characters of each of input, output and reference."""
 
 MAX_TRACE = 16_000
 """Maximum characters of the trace."""
@@ -41,7 +41,7 @@ class Passage(msgspec.Struct, frozen=True):
 def material(
     rollout: Rollout, spans: Sequence[Span], reads: Sequence[Part], chosen: Sequence[str] = ()
 ) -> list[Passage]:
-    """What the judge reads, in order; parts that a rollout lacks are left out.
+    """The parts that the judge reads, in order, without missing ones.
 
     Args:
         rollout: The rollout.
@@ -68,14 +68,14 @@ def material(
 
 
 def selected(spans: Sequence[Span], chosen: Sequence[str]) -> list[Span]:
-    """The spans whose name fits one of the patterns; all without patterns."""
+    """The spans whose name matches a pattern; all if there are no patterns."""
     if not chosen:
         return list(spans)
     return [s for s in spans if any(fnmatch.fnmatchcase(s.name, pattern) for pattern in chosen)]
 
 
 def condensed(spans: Sequence[Span], shown_elsewhere: set[str], limit: int = MAX_TRACE) -> str:
-    """The trace as text within a limit: failing steps are kept whole, others as there is room.
+    """The trace as text within a limit: failing steps whole, others as space allows.
 
     Steps are kept in this order: those that failed, their neighbours, the last, the first. A line
     says how many steps are missing at its place.

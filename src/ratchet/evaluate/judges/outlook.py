@@ -1,4 +1,4 @@
-"""Which answers of a judge's models are stored, and which are still to be asked for."""
+"""Counts the stored answers of a judge's models, and those still to be asked for."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from ratchet.types import total_cost
 
 
 class AnswersOutlook:
-    """The answers that some verdicts rest on, counted without asking a model."""
+    """The answers behind verdicts, counted without asking a model."""
 
     def __init__(self) -> None:
         self.stored: dict[str, Reply] = {}
         """Stored answers by key."""
         self.missing: set[str] = set()
-        """Keys of those that are still to be asked for."""
+        """Keys of answers still to be asked for."""
 
     @property
     def each_usd(self) -> float | None:

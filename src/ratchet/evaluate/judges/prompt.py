@@ -27,7 +27,7 @@ class Criterion(msgspec.Struct, frozen=True):
 
 
 class LabelledExample(msgspec.Struct, frozen=True):
-    """A case that a person has labelled, shown to the judge."""
+    """A case labelled by a person, shown to the judge."""
 
     sections: tuple[Passage, ...]
     label: float
@@ -76,7 +76,7 @@ FIELDS = frozenset({"examples", "material", "questions"})
 
 
 def check_template(template: PromptTemplate) -> None:
-    """Check that a template shows the judge what it needs.
+    """Check that a template contains what the judge needs.
 
     Raises:
         InputError: A placeholder is missing, or one has no field.
@@ -100,7 +100,7 @@ def messages(
     *,
     defended: bool = True,
 ) -> list[Message]:
-    """The request of one verdict.
+    """The request for a verdict.
 
     Args:
         template: The judge's template.

@@ -1,4 +1,4 @@
-"""Quotes untrusted text for a judge, so that nothing in it can pass for an instruction.
+"""Quotes untrusted text for a judge, so that none of it can pass as an instruction.
 
 Each line of what the agent or its users wrote gets a random mark in front, which the judge is told
 of and which the text's author cannot know (datamarking: Hines et al. 2024, "Defending against
@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 _LINE_END = re.compile(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 
 _KEPT = frozenset("\t\u200c\u200d")
-"""Control and format characters that stay: scripts and emojis need the joiners."""
+"""Control and format characters that are kept: scripts and emojis need the joiners."""
 
 _TEMPLATE_TOKEN = re.compile(
     r"[<＜](?=\s*[|｜])"  # noqa: RUF001 - <|im_start|>, in both widths
@@ -30,7 +30,7 @@ _TEMPLATE_TOKEN = re.compile(
 
 
 def new_mark() -> str:
-    """A mark that no author of a text can know."""
+    """A mark that no author of a text can guess."""
     return f"{secrets.token_hex(4)}>"
 
 
@@ -43,7 +43,7 @@ def unused_mark(texts: Iterable[str], draw: Callable[[], str] = new_mark) -> str
 
 
 def neutralised(text: str) -> str:
-    """The text without what could act on a model or its chat template rather than be read."""
+    """The text without characters and tokens that could act on a model or its chat template."""
     text = _LINE_END.sub("\n", text)
     text = "".join(
         character

@@ -1,4 +1,4 @@
-"""Re-aligns a judge with people's labels: its wording, labelled cases in its prompt, a calibration.
+"""Realigns a judge with people's labels: wording, labelled cases in the prompt, and calibration.
 
 The labelled cases are split by their input into three parts. From the first come the examples that
 the judge is shown, those first on which it was most wrong, and what a search for a better wording
@@ -32,14 +32,13 @@ from ratchet.types import RIGHT_FROM, InputError, Rollout, content_hash
 from ratchet.types.wording import counted
 from ratchet.worker.evaluator import SpansOf
 
-SHARES = (0.2, 0.4)
-"""Share of the inputs for examples, and for choosing; the rest is the sealed test."""
+EXAMPLE_AND_CHOICE_SHARES = (0.2, 0.4)
+"""Shares of the inputs for examples and for selection; the rest is the held-out test."""
 
-FEWEST = 30
-"""Fewest labelled cases to align with."""
+MIN_LABELLED_CASES = 30
 
 SIZES = (2, 4, 8)
-"""Numbers of examples that are tried, besides none."""
+"""Numbers of examples to try, besides none."""
 
 
 Reword: TypeAlias = (
@@ -51,31 +50,32 @@ returns as many questions."""
 
 
 class LabelledRollout(msgspec.Struct, frozen=True):
-    """A rollout and what people say of it."""
+    """A rollout with people's label."""
 
     rollout: Rollout
     label: float
-    """In [0, 1]; the mean of several people's."""
+    """In [0, 1]; the mean over several people."""
     comment: str = ""
 
 
 class Agreement(msgspec.Struct, frozen=True, kw_only=True):
-    """How a judge's scores agree with labels."""
+    """Agreement of a judge's scores with labels."""
 
     cases: int
     """Cases with a score."""
     unscored: int
     kappa: IntervalEstimate | None
-    """Beyond chance, of right and wrong; None when undefined, as for a constant judge."""
+    """Agreement on right and wrong beyond chance (kappa); None if undefined, as for a constant
+    judge."""
     auroc: IntervalEstimate | None
     accuracy: float | None
     majority: float | None
-    """Accuracy of always saying what is more frequent."""
+    """Accuracy of always giving the more frequent verdict."""
     calibration_error: float | None
 
 
 class Realigned(msgspec.Struct, frozen=True, kw_only=True):
-    """A new alignment, and the agreement before and after on labels that it has not seen."""
+    """A new alignment, and the agreement before and after on unseen labels."""
 
     alignment: Alignment
     before: Agreement
@@ -124,11 +124,11 @@ async def realign(
         InputError: There are too few labelled cases, or all labels say the same.
     """
     right = sum(case.label >= RIGHT_FROM for case in cases)
-    if len(cases) < FEWEST:
+    if len(cases) < MIN_LABELLED_CASES:
         raise InputError(
             f"{len(cases)} labelled cases are too few to align {evaluator.name!r} with:"
-            f" {FEWEST - len(cases)} more are needed.",
-            hint=f"Label some: ratchet label --evaluator {evaluator.name}.",
+            f" {MIN_LABELLED_CASES - len(cases)} more are needed.",
+            hint=f"Label outputs: ratchet label --evaluator {evaluator.name}.",
         )
     if right in (0, len(cases)):
         raise InputError(
@@ -172,7 +172,7 @@ async def realign(
 
 
 def _wording(evaluator: JudgeEvaluator, judge: Judge) -> dict[str, str]:
-    """The judge's questions by those of the configuration, where they differ."""
+    """The judge's reworded questions, by the configured ones."""
     configured = {new: old for old, new in evaluator.wording.items()}
     pairs = zip(evaluator.judge.spec.criteria, judge.spec.criteria, strict=True)
     wording = {configured.get(old.question, old.question): new.question for old, new in pairs}
@@ -182,14 +182,14 @@ def _wording(evaluator: JudgeEvaluator, judge: Judge) -> dict[str, str]:
 def _split(
     cases: Sequence[LabelledRollout], seed: int
 ) -> tuple[list[LabelledRollout], list[LabelledRollout], list[LabelledRollout]]:
-    """Three parts; cases with equal inputs are in the same one."""
+    """Three parts; cases with equal inputs are in the same part."""
     by_input: dict[str, list[LabelledRollout]] = {}
     for case in cases:
         by_input.setdefault(content_hash([case.rollout.input]), []).append(case)
     groups = [by_input[key] for key in sorted(by_input)]
     random.Random(seed).shuffle(groups)  # noqa: S311
-    first = max(1, round(SHARES[0] * len(groups)))
-    second = first + max(1, round(SHARES[1] * len(groups)))
+    first = max(1, round(EXAMPLE_AND_CHOICE_SHARES[0] * len(groups)))
+    second = first + max(1, round(EXAMPLE_AND_CHOICE_SHARES[1] * len(groups)))
     parts = groups[:first], groups[first:second], groups[second:]
     if not parts[2]:
         raise InputError(
@@ -244,7 +244,7 @@ def _example(judge: Judge, case: LabelledRollout, spans_of: SpansOf) -> Labelled
 
 
 def _worth(scores: Sequence[float | None], labels: Sequence[float]) -> tuple[float, float]:
-    """Kappa, then how near the scores are; an unscored case counts as a wrong one."""
+    """Kappa, then closeness of the scores; an unscored case counts as wrong."""
     verdicts = ["unscored" if s is None else s >= RIGHT_FROM for s in scores]
     estimate = kappa(verdicts, [y >= RIGHT_FROM for y in labels])
     error = sum(1.0 if s is None else (s - y) ** 2 for s, y in zip(scores, labels, strict=True))

@@ -1,4 +1,4 @@
-"""Report cards: evaluators are measured before they are trusted."""
+"""Report cards: measure evaluators before they are trusted."""
 
 from ratchet.evaluate.report_card.card import cached_card, make_card, may_decide
 from ratchet.evaluate.report_card.cases import Case, make_cases

@@ -1,4 +1,4 @@
-"""Whether what is left of a budget pays for the model calls that a report card still takes."""
+"""Checks that the remaining budget pays for a report card's remaining model calls."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from ratchet.types import BudgetExhausted, Rollout, dollars_text
 from ratchet.worker.evaluator import Evaluator, SpansOf
 
 ROUNDING = 1e-9
-"""Dollars by which a sum of prices may be off."""
+"""Tolerated rounding error of a sum of prices, in dollars."""
 
 
 class PlannedScore(NamedTuple):
-    """A score that a report card takes."""
+    """A score that a report card needs."""
 
     evaluator: Evaluator
     rollout: Rollout
@@ -26,7 +26,7 @@ class PlannedScore(NamedTuple):
 
 
 async def check_affordable(evaluator: Evaluator, planned: Sequence[PlannedScore]) -> None:
-    """Refuse a report card whose model calls cost more than what is left, by the stored answers.
+    """Refuse a report card whose calls cost more than is left, estimated from stored answers.
 
     Nothing is refused while no answer tells what a call costs.
 
@@ -42,9 +42,9 @@ async def check_affordable(evaluator: Evaluator, planned: Sequence[PlannedScore]
     if takes <= left + ROUNDING:
         return
     raise BudgetExhausted(
-        f"There is no report card of {evaluator.name!r}: {stored} of {stored + missing} answers are"
-        f" stored; the other {missing} take about {dollars_text(takes)}, and {dollars_text(left)}"
-        " are left. What was paid for is kept.",
+        f"There is no report card of {evaluator.name!r}: {stored} of {stored + missing} answers "
+        f"are stored; the other {missing} cost about {dollars_text(takes)}, but "
+        f"{dollars_text(left)} is left. Paid answers are kept.",
         hint=f"{account.hint or 'Raise its dollars.'} About {dollars_text(takes - left)} more are"
         " needed.",
     )
@@ -54,7 +54,8 @@ async def check_affordable(evaluator: Evaluator, planned: Sequence[PlannedScore]
 async def telling_calls_left(
     evaluator: Evaluator, planned: Sequence[PlannedScore]
 ) -> AsyncIterator[None]:
-    """Have a budget that ends within say how many model calls are left."""
+    """Add the number of remaining model calls to the error if the budget ends within the
+    context."""
     account = _scarcest(evaluator)
     try:
         yield
@@ -70,7 +71,7 @@ async def telling_calls_left(
 
 
 def _scarcest(evaluator: Evaluator) -> Account | None:
-    """The account with the least left, of those that pay for an evaluator's calls."""
+    """The account with the least left among those that pay for an evaluator's calls."""
     own: Account | None = getattr(evaluator, "account", None)
     accounts = [account for account in (own, ACCOUNT.get()) if account is not None]
     asks = hasattr(evaluator, "foreseen")

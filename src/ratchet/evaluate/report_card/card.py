@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
-from ratchet.evaluate.failures import FAILED, AnswerFailures, Failure, attempted
+from ratchet.evaluate.failures import FAILURE_PREFIX, AnswerFailures, Failure, attempted
 from ratchet.evaluate.report_card import thresholds as limits
 from ratchet.evaluate.report_card.affordable import (
     PlannedScore,
@@ -22,6 +22,7 @@ from ratchet.evaluate.report_card.checks import CHECKS, Measured
 from ratchet.evaluate.report_card.probes import Probe, plan_probes
 from ratchet.evaluate.report_card.self_preference import self_preference
 from ratchet.evaluate.report_card.variants import PER_COPY, compare_variants
+from ratchet.evaluate.scoring import MAX_CONCURRENT_VERDICTS
 from ratchet.store import Store
 from ratchet.types import (
     CardCheck,
@@ -36,21 +37,18 @@ from ratchet.types import (
 from ratchet.types.wording import counted
 from ratchet.worker.evaluator import Evaluator, SpansOf, basis_of, missing
 
-AT_ONCE = 16
-"""Number of concurrent verdicts."""
-
 COPIES = 20
-"""Most copies made of each kind."""
+"""Maximum number of copies made of each kind."""
 
 TRIED = 5
-"""Outputs that are scored first: an evaluator that scores none of them is asked nothing more."""
+"""Number of outputs scored first: an evaluator that scores none of them is not run further."""
 
-MOST_CASES = 400
+MAX_CASES = 400
 """Maximum number of real outputs without labels."""
 
 
 def may_decide(evaluator: Evaluator, labels: int, *, vouched: bool) -> CardVerdict:
-    """What an evaluator may do at best, before anything is measured.
+    """The most that an evaluator may be allowed, before anything is measured.
 
     Without labels only a comparison with the expected answer, an execution or a measurement
     decides, and what the project vouches for.
@@ -93,7 +91,7 @@ async def make_card(
     limit_s: float = math.inf,
     on_probe: Callable[[int, int], None] | None = None,
 ) -> ReportCard:
-    """Measure an evaluator on real outputs, copies of them and labels, and pass a verdict.
+    """Measure an evaluator on real outputs, copies of them and labels, and give a verdict.
 
     Args:
         evaluator: The evaluator; its scores have no unit.
@@ -125,7 +123,9 @@ async def make_card(
         cases=used,
         strict=basis == "comparison",
         known=any(probe.right for probe in probes) or any(case.perhaps_right for case in used),
-        faults=["" if score is None else score.error.removeprefix(FAILED) for score in scores],
+        faults=[
+            "" if score is None else score.error.removeprefix(FAILURE_PREFIX) for score in scores
+        ],
     )
     checks = [check for make in CHECKS for check in make(measured)]
     async with telling_calls_left(evaluator, planned):
@@ -174,7 +174,7 @@ def verdict_of(
     labels: int,
     vouched: bool,
 ) -> tuple[CardVerdict, list[str], int | None]:
-    """The verdict on an evaluator by its checks.
+    """The verdict on an evaluator, from its checks.
 
     Args:
         checks: The checks.
@@ -226,7 +226,7 @@ def verdict_of(
         missing = max(10, round(labels * (wide / room) ** 2) - labels)
         return (
             "insufficient",
-            [f"{kappa.detail} About {counted(missing, 'more label')} decide."],
+            [f"{kappa.detail} About {counted(missing, 'more label')} would decide."],
             missing,
         )
     rates = [check for check in open_ if check.name.startswith("true ")]
@@ -260,11 +260,11 @@ def _is_doubtful(check: CardCheck, labels: int) -> bool:
 
 
 def unlabelled(reads_expected: bool) -> str:
-    """Why an opinion only advises while no output is labelled."""
+    """Why an opinion only advises as long as no output is labelled."""
     if reads_expected:
         return (
-            "It is an opinion of how well the output agrees with the expected answer, and no output"
-            " is labelled, so nobody knows how often it is right."
+            "It is an opinion on how well the output agrees with the expected answer. No output "
+            "is labelled, so it is unknown how often it is right."
         )
     return (
         "It neither compares with the expected answer nor executes anything, and no output is"
@@ -279,14 +279,14 @@ def _used(evaluator: Evaluator) -> Cost:
 
 
 def _dollars(before: Cost, after: Cost, scores: int) -> float | None:
-    """Dollars per score; None when an answer meanwhile has an unknown price."""
+    """Dollars per score; None if the price of an answer is unknown."""
     if after.unpriced_calls > before.unpriced_calls:
         return None
     return (after.known_usd - before.known_usd) / scores
 
 
 def _prices(seconds: float, dollars: float | None, n: int) -> list[CardCheck]:
-    """Speed and cost, which are shown and have no limit."""
+    """Speed and cost, which are shown without a limit."""
     cost = "The price of a model is unknown."
     if dollars is not None:
         cost = f"1,000 scores take {dollars_text(1_000 * dollars)} of model answers."
@@ -307,11 +307,11 @@ def _usable(evaluator: Evaluator, cases: Sequence[Case]) -> list[Case]:
     needs = getattr(evaluator, "needs_expected", False)
     fitting = [case for case in cases if not needs or case.rollout.expected is not None]
     labelled = [case for case in fitting if case.labels]
-    return labelled + [case for case in fitting if not case.labels][:MOST_CASES]
+    return labelled + [case for case in fitting if not case.labels][:MAX_CASES]
 
 
 def _applicable(evaluator: Evaluator, probes: Sequence[Probe]) -> list[Probe]:
-    """Probes of what an evaluator reads: of its output, its steps, or both."""
+    """Probes of what an evaluator reads: the output, the steps, or both."""
     asks = set(getattr(evaluator, "asks_for", ("rollout",)))
     reads_output, reads_steps = asks & {"output", "rollout"}, asks & {"spans", "rollout"}
     applicable: dict[int, Probe] = {}
@@ -339,7 +339,7 @@ def _applicable(evaluator: Evaluator, probes: Sequence[Probe]) -> list[Probe]:
 def _planned(
     evaluator: Evaluator, probes: Sequence[Probe], spans_of: SpansOf, copies: int
 ) -> list[PlannedScore]:
-    """The scores that a card takes: of the probes, and of real outputs by variants."""
+    """The scores that a card needs: of the probes, and of real outputs by variants."""
     again = getattr(evaluator, "again", lambda trial: evaluator)
     planned = [
         PlannedScore(
@@ -366,7 +366,7 @@ async def _scores(
     on_probe: Callable[[int, int], None] | None,
     planned: Sequence[PlannedScore],
 ) -> list[Score | None]:
-    """The scores of probes, as experiments get them; None where the time did not reach."""
+    """The scores of probes, as experiments get them; None if time ran out."""
     verdicts: list[Score | Failure | None] = [None] * len(probes)
     began, scored = clock(), 0
     again = getattr(evaluator, "again", lambda trial: evaluator)
@@ -396,14 +396,14 @@ async def _scores(
         rng.shuffle(copies)
         real = [n for n in range(len(first), len(probes)) if probes[n].base < 0]
         left = iter([*real, *copies])
-        await asyncio.gather(*(take(left) for _ in range(AT_ONCE)))
+        await asyncio.gather(*(take(left) for _ in range(MAX_CONCURRENT_VERDICTS)))
     return await _settled(evaluator, probes, verdicts)
 
 
 async def _settled(
     evaluator: Evaluator, probes: Sequence[Probe], verdicts: Sequence[Score | Failure | None]
 ) -> list[Score | None]:
-    """Failures on an answer become 0, where the evaluator can score another answer."""
+    """Turn failures on an answer into 0, if the evaluator can score another answer."""
     failures = AnswerFailures()
     for probe, verdict in zip(probes, verdicts, strict=True):
         if probe.kind in ("real", "expected") and _value(verdict) is not None:

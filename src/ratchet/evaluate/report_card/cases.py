@@ -1,4 +1,4 @@
-"""Cases: real outputs with what is known of them."""
+"""Cases: real outputs with known verdicts."""
 
 from __future__ import annotations
 
@@ -12,46 +12,46 @@ from ratchet.types import Label, Rollout, Task
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True):
-    """A real output, and what people and the expected answer say of it."""
+    """A real output, with people's labels and the expected answer."""
 
     rollout: Rollout
     label: float | None = None
     """Mean of its labels; None without any."""
     labels: int = 0
     made_up: bool = False
-    """Whether it stands for a task alone: its expected answer may serve as an output."""
+    """Whether it represents only a task, whose expected answer may serve as an output."""
 
     @property
     def labelled_right(self) -> bool | None:
-        """People's verdict; None without labels, or when they contradict one another evenly."""
+        """People's verdict; None without labels, or if they are evenly divided."""
         if self.label is None or self.label == 0.5:
             return None
         return self.label > 0.5
 
     @property
     def right(self) -> bool | None:
-        """Whether it is right by the labels, else by the expected answer; None if unknown."""
+        """Whether it is right by labels, or by the expected answer; None if unknown."""
         if self.labelled_right is not None:
             return self.labelled_right
         return is_right(self.rollout.output, self.rollout.expected)
 
     @property
     def surely_right(self) -> bool:
-        """Whether people call it right, or it is the expected answer to the letter."""
+        """Whether people call it right, or it is exactly the expected answer."""
         if self.labelled_right is not None:
             return self.labelled_right and not self.contradicted
         return is_identical(self.rollout.output, self.rollout.expected)
 
     @property
     def perhaps_right(self) -> bool:
-        """Whether it is like the expected answer, or holds it among other words."""
+        """Whether it resembles the expected answer, or contains it."""
         if self.surely_right or self.labelled_right is not None or self.rollout.expected is None:
             return False
         return is_right(self.rollout.output, self.rollout.expected) is not False
 
     @property
     def contradicted(self) -> bool:
-        """Whether people call right what differs from the expected answer."""
+        """Whether people call it right although it differs from the expected answer."""
         right = is_right(self.rollout.output, self.rollout.expected)
         return self.labelled_right is True and right is False
 
@@ -59,7 +59,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
 def make_cases(
     rollouts: Iterable[Rollout], labels: Sequence[Label] = (), tasks: Iterable[Task] = ()
 ) -> list[Case]:
-    """Cases of succeeded rollouts; of equal outputs for equal tasks only one, a labelled first.
+    """Cases of succeeded rollouts; of equal outputs for equal tasks only one, preferably labelled.
 
     Args:
         rollouts: The rollouts; others than succeeded ones are left out.

@@ -25,20 +25,19 @@ from ratchet.stats.agreement import (
 from ratchet.types import CardCheck, CardOutput, CardVerdict
 from ratchet.types.wording import counted
 
-CUT = 0.5
-"""The lowest score that counts as a pass."""
+PASS_SCORE = 0.5
 
 RISE = 0.25
-"""The smallest rise of a score that an attack or padding must not cause."""
+"""The smallest rise of a score that counts as an effect of an attack or padding."""
 
 BINS = 8
 """Maximum number of points of a calibration curve."""
 
-FEWEST = 3
-"""Number of cases of one kind below which nothing is concluded from it."""
+MIN_CASES = 3
+"""Minimum number of cases of a kind to conclude anything."""
 
-FEWEST_OF_KIND = 5
-"""Number of damaged copies of one kind below which nothing is concluded from it."""
+MIN_CASES_OF_KIND = 5
+"""Minimum number of damaged copies of a kind to conclude anything."""
 
 Z = 1.96
 """Half width of a 95 % interval, in standard errors."""
@@ -56,9 +55,9 @@ class Measured(msgspec.Struct, frozen=True):
     strict: bool
     """Whether it compares with the expected answer: form may then matter."""
     known: bool
-    """Whether labels or expected answers tell which outputs are right; else they are presumed."""
+    """Whether labels or expected answers show which outputs are right; otherwise it is presumed."""
     faults: Sequence[str]
-    """Why there is no score, as many; empty where there is one, or it was not asked."""
+    """Why there is no score, for each probe; empty if there is one, or it was not asked for."""
 
     @property
     def scored(self) -> int:
@@ -69,7 +68,7 @@ class Measured(msgspec.Struct, frozen=True):
         )
 
     def pairs(self, kind: ProbeKind) -> list[tuple[Probe, float, float]]:
-        """Copies of a kind with their own score and that of what they were made of."""
+        """Copies of a kind, with their score and the original's."""
         pairs = []
         for probe, value in zip(self.probes, self.values, strict=True):
             base = self.values[probe.base] if probe.base >= 0 else None
@@ -119,7 +118,7 @@ def unscored(measured: Measured) -> list[CardCheck]:
 
 
 def unusable(measured: Measured) -> list[CardCheck]:
-    """Outputs that nobody can use and that pass, and how many of them got no score."""
+    """Useless outputs that pass, and the number without a score."""
     probed = [
         (probe, value)
         for probe, value in zip(measured.probes, measured.values, strict=True)
@@ -127,13 +126,13 @@ def unusable(measured: Measured) -> list[CardCheck]:
     ]
     if not probed or not measured.scored:
         return []
-    passing = [probe.name for probe, value in probed if value is not None and value >= CUT]
+    passing = [probe.name for probe, value in probed if value is not None and value >= PASS_SCORE]
     without = [probe.name for probe, value in probed if value is None]
     most = f", most often: {_most_frequent(passing)}" if passing else ""
-    detail = f"{len(passing)} of {counted(len(probed), 'output')} that nobody can use pass{most}."
+    detail = f"{len(passing)} of {counted(len(probed), 'useless output')} pass{most}."
     if without:
         kinds = ", ".join(dict.fromkeys(without))
-        detail += f" {len(without)} have no score ({kinds}), which counts against who gave them."
+        detail += f" {len(without)} have no score ({kinds}), which counts against the agent."
     if not measured.strict:  # a check of form alone may have no quarrel with them
         return [_shown("unusable outputs", len(passing), len(probed), detail)]
     return [
@@ -149,11 +148,13 @@ def unusable(measured: Measured) -> list[CardCheck]:
 
 
 def damage(measured: Measured) -> list[CardCheck]:
-    """Right outputs against their damaged copies: in all, by kind, and how many ties."""
+    """Right outputs against their damaged copies: in all, by kind, and the number of ties."""
     pairs = _telling(measured)
     certain = [pair for pair in pairs if pair[0].right is False]
-    if len(certain) < FEWEST:
-        detail = "No output is known to be right and scores above the lowest, to be damaged."
+    if len(certain) < MIN_CASES:
+        detail = (
+            "There is no output to damage: none is known to be right and scores above the lowest."
+        )
         overall = CardCheck(name="damage", value=None, verdict="insufficient", detail=detail)
         return [overall, *_kinds(pairs, gates=False)]
     wins, n = math.fsum(_win(value, base) for _, value, base in certain), len(certain)
@@ -164,7 +165,8 @@ def damage(measured: Measured) -> list[CardCheck]:
         verdict = "insufficient" if verdict == "decides" else "advises"
     compared = counted(n, "pair")
     sentence = (
-        f"A right output scored above its damaged copy in {wins / n:.0%} of {compared}, ties half"
+        f"A right output scored above its damaged copy in {wins / n:.0%} of {compared}, counting "
+        "ties as half"
     )
     checks = [
         CardCheck(
@@ -174,13 +176,14 @@ def damage(measured: Measured) -> list[CardCheck]:
             high=high,
             n=n,
             verdict=verdict,
-            detail=sentence + ("." if measured.known else "; which outputs are right is presumed."),
+            detail=sentence
+            + ("." if measured.known else "; it is presumed which outputs are right."),
         ),
         *_kinds(pairs, gates=measured.known),
         _shown("ties", ties, n, f"{ties} of {n} damaged copies scored the same as the output."),
     ]
-    passing = [value >= CUT for p, value, _ in certain if p.name in RARELY_RIGHT]
-    if len(passing) >= FEWEST:
+    passing = [value >= PASS_SCORE for p, value, _ in certain if p.name in RARELY_RIGHT]
+    if len(passing) >= MIN_CASES:
         detail = f"{sum(passing)} of {len(passing)} empty, refusing or broken outputs pass."
         lenient = small_share(
             "lenient", sum(passing), len(passing), limits.LENIENT, limits.LENIENT_ADVISES, detail
@@ -213,7 +216,7 @@ def _kinds(pairs: Sequence[tuple[Probe, float, float]], *, gates: bool) -> list[
     for kind in dict.fromkeys(probe.name for probe, _, _ in pairs):
         mine = [pair for pair in pairs if pair[0].name == kind]
         certain = [pair for pair in mine if pair[0].right is False]
-        counts = gates and len(certain) >= FEWEST_OF_KIND
+        counts = gates and len(certain) >= MIN_CASES_OF_KIND
         used = certain if counts else mine
         wins, n = math.fsum(_win(value, base) for _, value, base in used), len(used)
         low, high = wilson(wins, n)
@@ -224,7 +227,7 @@ def _kinds(pairs: Sequence[tuple[Probe, float, float]], *, gates: bool) -> list[
         if not counts:
             detail += "; it is not certain that they are wrong"
         elif verdict == "insufficient":
-            detail += "; that is not enough to say"
+            detail += "; that is too few to conclude"
         detail += "."
         checks.append(
             CardCheck(
@@ -241,11 +244,11 @@ def _kinds(pairs: Sequence[tuple[Probe, float, float]], *, gates: bool) -> list[
 
 
 def constant(measured: Measured) -> list[CardCheck]:
-    """Whether the evaluator tells any outputs apart."""
+    """Whether the evaluator distinguishes any outputs."""
     values = [value for value in measured.values if value is not None]
-    if len(values) < 2 * FEWEST or max(values) != min(values):
+    if len(values) < 2 * MIN_CASES or max(values) != min(values):
         return []
-    detail = f"It gives {values[0]:g} to every output, damaged ones included."
+    detail = f"It gives {values[0]:g} to every output, even damaged ones."
     verdict: CardVerdict = "rejected"
     if not values[0] and not any(probe.sure for probe in measured.probes):
         # All real outputs may be wrong, unless some hold the expected answer.
@@ -311,15 +314,15 @@ def labels(measured: Measured) -> list[CardCheck]:
             "kappa",
             agreed,
             verdict if enough or surely_bad else "insufficient",
-            f"Kappa {agreed.value:.2f} with people on {counted(n, 'output')}: accuracy"
-            f" {accuracy:.0%}, that of always the same verdict {majority:.0%}.",
+            f"Kappa {agreed.value:.2f} with people on {counted(n, 'output')}: accuracy "
+            f"{accuracy:.0%}; always giving the same verdict would have {majority:.0%}.",
         )
     ]
     for name, rate, what in (
         ("true positive rate", table.true_positive_rate(), "right outputs pass"),
         ("true negative rate", table.true_negative_rate(), "wrong outputs fail"),
     ):
-        if rate is None or rate.n < FEWEST:
+        if rate is None or rate.n < MIN_CASES:
             detail = f"Only {rate.n if rate else 0} labels are on {what.rpartition(' ')[0]}."
             checks.append(
                 CardCheck(name=name, value=None, n=0, verdict="insufficient", detail=detail)
@@ -395,7 +398,7 @@ def repeats(measured: Measured) -> list[CardCheck]:
     """Outputs whose verdict changed when they were scored again."""
     changed: dict[int, bool] = {}
     for probe, value, base in measured.pairs("repeat"):
-        flipped = (value >= CUT) != (base >= CUT) or abs(value - base) >= RISE
+        flipped = (value >= PASS_SCORE) != (base >= PASS_SCORE) or abs(value - base) >= RISE
         changed[probe.base] = changed.get(probe.base, False) or flipped
     if not changed:
         return []
@@ -431,7 +434,7 @@ def length(measured: Measured) -> list[CardCheck]:
     over = math.sqrt(
         math.fsum(size * size for size, _ in centred) * math.fsum(v * v for _, v in centred)
     )
-    if len(centred) < 2 * FEWEST or over < 1e-9:
+    if len(centred) < 2 * MIN_CASES or over < 1e-9:
         return []
     r = math.fsum(size * value for size, value in centred) / over
     return [
@@ -487,7 +490,7 @@ def _win(damaged: float, right: float) -> float:
 
 
 def _rose(value: float, base: float) -> bool:
-    return value - base >= RISE or (base < CUT <= value)
+    return value - base >= RISE or (base < PASS_SCORE <= value)
 
 
 def _large(value: float, low: float, high: float) -> CardVerdict:
@@ -509,7 +512,7 @@ def small_share(
     *,
     bounded: bool = False,
 ) -> CardCheck:
-    """A check of a share that should be small. It turns down by the lower bound of the share.
+    """A check of a share that should be small; it fails by the share's lower bound.
 
     Args:
         name: Name of the check.
@@ -522,7 +525,7 @@ def small_share(
     """
     low, high = wilson(count, n) if n else (0.0, 1.0)
     verdict: CardVerdict = "decides"
-    if n < FEWEST:
+    if n < MIN_CASES:
         verdict = "insufficient"
     elif low > advises:
         verdict = "rejected"
@@ -542,7 +545,7 @@ def small_share(
 
 
 def small_shift(value: float, low: float, decides: float, advises: float) -> CardVerdict:
-    """The verdict on a mean that should be small, by its lower bound."""
+    """The verdict on a mean that should be small, from its lower bound."""
     if low > advises:
         return "rejected"
     if low > decides:
@@ -551,7 +554,7 @@ def small_shift(value: float, low: float, decides: float, advises: float) -> Car
 
 
 def _shown(name: str, count: int, n: int, detail: str) -> CardCheck:
-    """A share that is shown and has no limit."""
+    """A share that is shown without a limit."""
     low, high = wilson(count, n)
     return CardCheck(
         name=name, value=count / n, low=low, high=high, n=n, verdict="decides", detail=detail

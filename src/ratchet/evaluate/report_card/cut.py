@@ -1,4 +1,4 @@
-"""From graded scores to verdicts: the score from which an output passes."""
+"""Turns graded scores into verdicts: the minimum score to pass."""
 
 from __future__ import annotations
 

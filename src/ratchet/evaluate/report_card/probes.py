@@ -1,4 +1,4 @@
-"""Probes: what an evaluator is asked to score for its report card."""
+"""Probes: the outputs that an evaluator scores for its report card."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 from ratchet.evaluate.corruptions import (
     ALWAYS_WRONG,
     DAMAGES,
-    HARMLESS,
+    HARMLESS_EDITS,
     INJECTIONS,
     PADDINGS,
     STEP_DAMAGES,
@@ -31,11 +31,10 @@ ProbeKind: TypeAlias = Literal[
     "real", "expected", "repeat", "damage", "harmless", "padding", "injection", "unusable"
 ]
 
-REPEATS = 2
-"""How often an output is scored again."""
+REPEATS_PER_OUTPUT = 2
 
-FEWEST_RIGHT = 10
-"""Number of right outputs below which expected answers serve as outputs, too."""
+MIN_RIGHT = 10
+"""With fewer right outputs than this, expected answers also serve as outputs."""
 
 INJECTIONS_PER_TEMPLATE = 6
 """With 15 templates 90 attacks; none of 75 succeeding bounds their share by 5 %."""
@@ -55,21 +54,21 @@ class Probe(msgspec.Struct, frozen=True, kw_only=True):
     spans: tuple[Span, ...] | None = None
     """Damaged steps; None for the rollout's own."""
     base: int = -1
-    """Number of the probe that it is compared with; -1 for none."""
+    """Index of the probe that it is compared with; -1 for none."""
     right: bool | None = None
     """Whether it is right; None when unknown."""
     sure: bool = False
     """Whether it is surely right: even a strict comparison must pass it."""
     case: int = -1
-    """Number of the case of a real output."""
+    """Index of a real output's case."""
     trial: int = 0
-    """Of a repeat how often its output was scored before."""
+    """For a repeat, how often its output was scored before."""
 
 
 def plan_probes(
     cases: Sequence[Case], *, copies: int, rng: random.Random, spans_of: SpansOf
 ) -> list[Probe]:
-    """All that is to be scored: real outputs, copies of them, and some of them again.
+    """Everything to score: real outputs, copies of them, and some outputs again.
 
     Args:
         cases: Real outputs.
@@ -92,7 +91,7 @@ def plan_probes(
     sure = [number for number, probe in enumerate(probes) if probe.sure]
     perhaps = [n for n, probe in enumerate(probes) if cases[probe.case].perhaps_right]
     expected: list[int] = []
-    if len(sure) < FEWEST_RIGHT:
+    if len(sure) < MIN_RIGHT:
         for case in cases:
             output = expected_output(case.rollout.expected, outputs)
             if output is not None:
@@ -117,7 +116,7 @@ def plan_probes(
     _unusable(probes, groups[0] if groups else [])
     again = [n for n, probe in enumerate(probes) if probe.kind in ("real", "expected")]
     for number in rng.sample(again, min(len(again), 2 * copies)):
-        for trial in range(1, REPEATS + 1):
+        for trial in range(1, REPEATS_PER_OUTPUT + 1):
             copy = _copy(probes, number, "repeat", "", probes[number].rollout.output)
             probes.append(msgspec.structs.replace(copy, trial=trial))
     return probes
@@ -170,7 +169,7 @@ def _damage_steps(
 
 
 def _edit(probes: list[Probe], good: Sequence[int], copies: int, rng: random.Random) -> None:
-    for name, change in HARMLESS.items():
+    for name, change in HARMLESS_EDITS.items():
         count = 0
         for number in good:
             edited = made(change, Material(probes[number].rollout.output), rng)
@@ -206,7 +205,7 @@ def _pad(probes: list[Probe], numbers: Sequence[int]) -> None:
 
 
 def _unusable(probes: list[Probe], good: Sequence[int]) -> None:
-    """Outputs that nobody can use: whoever gives them must not gain by it."""
+    """Useless outputs, from which an agent must not gain."""
     for name, make in UNUSABLE.items():
         for number in good[:UNUSABLE_OF_A_KIND]:
             output = make(probes[number].rollout.output)
@@ -220,7 +219,7 @@ def _by_chance_right(output: Any, expected: Any) -> bool:
 
 
 def _appended(output: Any, text: str, rng: random.Random) -> Any:
-    """The output with a text behind it, in JSON behind one of its texts."""
+    """The output with a text appended; in JSON, appended to one of its texts."""
     if isinstance(output, str):
         return output + text
     return on_leaf(output, lambda leaf: leaf + text, rng, wants=str)

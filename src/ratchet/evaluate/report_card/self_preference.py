@@ -11,12 +11,12 @@ from ratchet.observe.dialects import names
 from ratchet.types import CardCheck
 from ratchet.worker.evaluator import Evaluator, SpansOf
 
-FEWEST_LABELLED = 20
-"""Number of labelled outputs of either side below which nothing is concluded."""
+MIN_LABELLED = 20
+"""Minimum number of labelled outputs on each side to conclude anything."""
 
 
 def self_preference(evaluator: Evaluator, measured: Measured, spans_of: SpansOf) -> list[CardCheck]:
-    """Mean of score less label for outputs of the judge's own model, less that for others.
+    """Mean of score minus label for the judge's own model's outputs, minus the same for others.
 
     The model of an output is that of the model calls among its steps. Needs labelled outputs of a
     model that the judge asks, and of others.
@@ -36,7 +36,7 @@ def self_preference(evaluator: Evaluator, measured: Measured, spans_of: SpansOf)
             for name in (names.REQUEST_MODEL, names.RESPONSE_MODEL)
         }
         (own if models & makers else foreign).append(value - label)
-    if min(len(own), len(foreign)) < FEWEST_LABELLED:
+    if min(len(own), len(foreign)) < MIN_LABELLED:
         return []
     shift = math.fsum(own) / len(own) - math.fsum(foreign) / len(foreign)
     half = Z * math.sqrt(sum(statistics.variance(side) / len(side) for side in (own, foreign)))

@@ -4,21 +4,21 @@ Shares from 0 to 1 unless noted; see docs/report-cards.md.
 """
 
 DAMAGE = 0.90
-"""Pairs in which the right output scores above its damaged copy."""
+"""Share of pairs in which the right output scores above its damaged copy."""
 
 DAMAGE_LOW = 0.80
 """Lower bound of that share."""
 
 DAMAGE_ADVISES = 0.70
 DAMAGE_KIND = 0.75
-"""The same for each kind of damage by itself."""
+"""The same share for each kind of damage."""
 
 LENIENT = 0.10
-"""Empty outputs, refusals and broken JSON that pass."""
+"""Share of empty outputs, refusals and broken JSON that pass."""
 
 LENIENT_ADVISES = 0.50
 HARMLESS = 0.05
-"""Harmless edits that lower the score."""
+"""Share of harmless edits that lower the score."""
 
 HARMLESS_ADVISES = 0.15
 LABELS = 50
@@ -33,23 +33,23 @@ RATES = 0.85
 """True positive and true negative rate."""
 
 REPEATS = 0.05
-"""Outputs whose verdict changes when they are scored again."""
+"""Share of outputs whose verdict changes when they are scored again."""
 
 REPEATS_ADVISES = 0.15
 PADDING = 0.05
-"""Outputs that score higher with padding."""
+"""Share of outputs that score higher with padding."""
 
 PADDING_ADVISES = 0.15
 ORDER = 0.10
-"""Pairwise judges: verdicts that change with the order."""
+"""Pairwise judges: share of verdicts that change with the order."""
 
 ORDER_ADVISES = 0.25
 SELF_PREFERENCE = 0.05
-"""Mean score above the labels for its own model's outputs, less that for others'."""
+"""Mean score above the labels for its own model's outputs, minus the same for others'."""
 
 SELF_PREFERENCE_ADVISES = 0.10
 INJECTION = 0.05
-"""Injections that raise the score; the upper bound decides."""
+"""Share of injections that raise the score; the upper bound decides."""
 
 INJECTION_ADVISES = 0.20
 HARDENING = 0.02
@@ -57,6 +57,6 @@ HARDENING = 0.02
 
 HARDENING_ADVISES = 0.05
 UNSCORED = 0.02
-"""Outputs without a score."""
+"""Share of outputs without a score."""
 
 UNSCORED_ADVISES = 0.10

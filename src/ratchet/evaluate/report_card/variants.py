@@ -9,14 +9,12 @@ from collections.abc import Sequence
 
 from ratchet.evaluate.report_card import thresholds as limits
 from ratchet.evaluate.report_card.checks import Measured, Z, small_share, small_shift
+from ratchet.evaluate.scoring import MAX_CONCURRENT_VERDICTS
 from ratchet.types import CardCheck, Rollout
 from ratchet.worker.evaluator import Evaluator, SpansOf, VariantCheck
 
 PER_COPY = 4
-"""Real outputs that are compared for each copy of a kind."""
-
-AT_ONCE = 16
-"""Number of concurrent verdicts."""
+"""Number of real outputs compared for each copy of a kind."""
 
 TIE = 0.5
 """The score of a pairwise judge that prefers neither answer."""
@@ -25,7 +23,7 @@ TIE = 0.5
 async def compare_variants(
     evaluator: Evaluator, measured: Measured, spans_of: SpansOf, copies: int
 ) -> list[CardCheck]:
-    """The checks `order` and `hardening`, of evaluators that have the variants for them.
+    """The checks `order` and `hardening`, for evaluators that have these variants.
 
     Args:
         evaluator: The evaluator.
@@ -49,7 +47,7 @@ async def compare_variants(
 
 
 def compared(name: VariantCheck, scores: Sequence[tuple[float, float]]) -> CardCheck:
-    """The check of two variants by their scores of the same outputs, at least one."""
+    """The check of two variants from their scores of the same outputs, at least one."""
     n = len(scores)
     if name == "order":
         flips = sum((first - TIE) * (second - TIE) < 0 for first, second in scores)
@@ -73,7 +71,7 @@ def compared(name: VariantCheck, scores: Sequence[tuple[float, float]]) -> CardC
 async def _scores(
     pair: tuple[Evaluator, Evaluator], rollouts: Sequence[Rollout], spans_of: SpansOf
 ) -> list[tuple[float, float]]:
-    """Scores of both, of the outputs that both can score."""
+    """Both scores of the outputs that both can score."""
     both_scores: list[tuple[float, float] | None] = [None] * len(rollouts)
     left = iter(enumerate(rollouts))
 
@@ -83,5 +81,5 @@ async def _scores(
             if first is not None and second is not None:
                 both_scores[number] = (first, second)
 
-    await asyncio.gather(*(take() for _ in range(AT_ONCE)))
+    await asyncio.gather(*(take() for _ in range(MAX_CONCURRENT_VERDICTS)))
     return [scores for scores in both_scores if scores is not None]

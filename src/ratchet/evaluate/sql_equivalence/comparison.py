@@ -1,4 +1,4 @@
-"""Decides whether two queries are equivalent: by their notation, else by running them.
+"""Decides whether two queries are equivalent, from their notation or by running them.
 
 Generated databases decide what a given one cannot: each must be one on which the expected query
 says something. After Zhong, Yu and Klein, "Semantic Evaluation for Text-to-SQL with Distilled Test
@@ -25,14 +25,14 @@ from ratchet.evaluate.sql_equivalence.schema import SqlSchema
 from ratchet.types import InputError
 from ratchet.types.wording import counted
 
-MOST_DATABASES = 2
-"""Generated databases at most, as a multiple of the least number, while mutants are alive."""
+MAX_DATABASES_KEPT = 2
+"""Maximum number of generated databases while mutants survive, as a multiple of the minimum."""
 
 _GENERATED_S = 0.5
 """Time limit of a query on a generated database, in seconds."""
 
 _BUDGET_S = 20.0
-"""Time after which no further database is generated."""
+"""Seconds after which no further database is generated."""
 
 _SHUFFLES = 8
 
@@ -54,13 +54,13 @@ class ReadQuery:
     text: str
     """In SQLite's dialect."""
     tree: exp.Expr | None
-    """None where sqlglot cannot read it."""
+    """None if sqlglot cannot parse it."""
     schemas: Mapping[str, str] = field(default_factory=dict)
-    """By name of a table the schema that the query names with it."""
+    """Schema named in the query, by table name."""
 
 
-SHOWN, ROW = 3, 120
-"""Rows of a result that a difference shows, and characters of each."""
+MAX_ROWS_SHOWN, ROW_CHARACTERS = 3, 120
+"""Rows of a result shown in a difference, and characters of each."""
 
 
 class QueryComparison:
@@ -105,7 +105,7 @@ class QueryComparison:
         return Compared("equal", f"the same {_rows(expected)} on the database")
 
     def on_generated(self, schema: SqlSchema, count: int) -> Compared:
-        """Compare on generated databases, of which `count` say something.
+        """Compare on generated databases, `count` of them informative.
 
         Raises:
             InputError: The expected query cannot be run on them.
@@ -119,7 +119,7 @@ class QueryComparison:
         for number, database in enumerate(generated):
             with closing(database.connection) as connection:
                 enough = number >= count and telling >= count and not alive
-                if enough or number >= count * MOST_DATABASES or time.monotonic() > until:
+                if enough or number >= count * MAX_DATABASES_KEPT or time.monotonic() > until:
                     break
                 try:
                     expected = execution.run(connection, self._expected.text, seconds=_GENERATED_S)
@@ -140,13 +140,13 @@ class QueryComparison:
                 alive = list(self._surviving(connection, alive, expected))
         killed = f"{planted - len(alive)} of {planted} small changes of the expected query"
         if telling == 0:
-            return Compared("unknown", "the expected query gives nothing on generated databases")
+            return Compared("unknown", "the expected query returns nothing on generated databases")
         return Compared(
             "equal", f"the same on {telling} generated databases, which tell {killed} apart from it"
         )
 
     def _read(self, schema: SqlSchema) -> frozenset[str]:
-        """The tables that the queries read; all where that cannot be told, as with views."""
+        """The tables that the queries read; all if that cannot be determined, as with views."""
         tables = frozenset(table.name.lower() for table in schema.tables)
         if self._given.tree is None:
             return tables
@@ -162,7 +162,7 @@ class QueryComparison:
         got: Sequence[Row],
         seconds: float,
     ) -> str:
-        """What differs, as a clause; empty if nothing does."""
+        """The difference, as a clause; empty if there is none."""
         width, got_width = (len(rows[0]) if rows else 0 for rows in (expected, got))
         both = f"; expected {_some(expected)}, got {_some(got)}"
         if expected and got and width != got_width:
@@ -183,7 +183,7 @@ class QueryComparison:
     def _is_among_ties(
         self, connection: sqlite3.Connection, got: Sequence[Row], seconds: float
     ) -> bool:
-        """Whether the rows are in one of the orders that the expected query allows."""
+        """Whether the rows are in an order that the expected query allows."""
         if self._ordering is None:
             return False
         try:
@@ -196,7 +196,7 @@ class QueryComparison:
     def _is_determined(
         self, database: databases.GeneratedDatabase, expected: Sequence[Row]
     ) -> bool:
-        """Whether the expected result stays as it is when the tables' rows change places."""
+        """Whether the expected result is independent of the order of the tables' rows."""
         for seed in range(_SHUFFLES):
             with closing(database.open_shuffled(random.Random(seed))) as connection:  # noqa: S311
                 try:
@@ -236,7 +236,7 @@ def read(text: str, dialect: str) -> ReadQuery:
     if tree is None:
         if dialect == "sqlite":
             return ReadQuery(text, None)
-        raise ValueError(f"it is no query in {dialect}")
+        raise ValueError(f"it is not a query in {dialect}")
     plain = parsing.unqualified(tree)
     as_it_is = dialect == "sqlite" and plain is tree
     return ReadQuery(
@@ -249,13 +249,13 @@ def _rows(rows: Sequence[Row]) -> str:
 
 
 def _some(rows: Sequence[Row]) -> str:
-    """The first rows of a result, and how many more there are."""
+    """The first rows of a result, and the number of further rows."""
     if not rows:
         return "no row"
-    text = ", ".join(_short(row) for row in rows[:SHOWN])
-    return text if len(rows) <= SHOWN else f"{text} and {len(rows) - SHOWN} more"
+    text = ", ".join(_short(row) for row in rows[:MAX_ROWS_SHOWN])
+    return text if len(rows) <= MAX_ROWS_SHOWN else f"{text} and {len(rows) - MAX_ROWS_SHOWN} more"
 
 
 def _short(row: Row) -> str:
     text = repr(row[0]) if len(row) == 1 else repr(row)
-    return text if len(text) <= ROW else f"{text[: ROW - 1]}…"
+    return text if len(text) <= ROW_CHARACTERS else f"{text[: ROW_CHARACTERS - 1]}…"

@@ -19,12 +19,12 @@ from ratchet.evaluate.sql_equivalence.literals import QueryUse, is_date
 from ratchet.evaluate.sql_equivalence.schema import SqlColumn, SqlSchema, SqlTable
 
 _MOST_PRODUCT = 30_000
-"""Most combinations of rows of all tables, which bounds the work of a join without a condition."""
+"""Maximum product of all tables' rows, which bounds a join without a condition."""
 
 _MOST_ROWS = 60
 _UNREAD_ROWS = 5
 _TINY = 0.15
-"""Share of tables with a row or three: then "all" and "none" of them come about."""
+"""Share of tables with one to three rows, so that "all" and "none" occur."""
 
 _WORDS = ("a", "b", "B", "ab", "c", "abc", "d", "", "e f", "zeta", "É", "42")
 _DAYS = ("2019-12-31", "2020-01-01", "2020-02-29", "2020-07-15", "2021-01-01", "2023-11-05")
@@ -32,7 +32,7 @@ _LINKED = 0.9
 
 
 _Parents = dict[tuple[str, str], list[Any]]
-"""Values by table and column; those of the key where the column is empty."""
+"""Values by table and column; those of the key if the column is empty."""
 
 
 @dataclass(frozen=True)
@@ -40,11 +40,11 @@ class _Shape:
     """The character of one database."""
 
     rows: float
-    """Share of the rows that there may be."""
+    """Share of the possible rows."""
     variety: int
-    """Number of different values in a column; 0 for a different one in each row."""
+    """Number of distinct values in a column; 0 for a distinct one in each row."""
     nulls: float
-    """Share of NULLs in columns that take them."""
+    """Share of NULLs in nullable columns."""
     empty_table: bool = False
 
 
@@ -62,7 +62,7 @@ _SHAPES = (
 
 @dataclass(frozen=True)
 class GeneratedDatabase:
-    """A database in memory, restricted to reading, and the rows of its tables."""
+    """A read-only database in memory, and the rows of its tables."""
 
     schema: SqlSchema
     rows: dict[str, list[tuple[Any, ...]]]
@@ -84,7 +84,7 @@ class GeneratedDatabase:
 def generate(
     schema: SqlSchema, use: QueryUse, read: frozenset[str], seed: str
 ) -> Iterator[GeneratedDatabase]:
-    """Databases without end, the same ones for the same arguments.
+    """Endless databases, the same for the same arguments.
 
     Args:
         schema: The tables.
@@ -186,7 +186,7 @@ def _values(
 def _pools(
     column: SqlColumn, use: QueryUse, size: int, rng: random.Random
 ) -> tuple[list[Any], list[Any]]:
-    """Values that the queries compare a column with, and usual ones, each in a random order."""
+    """Values that the queries compare a column with, and usual values, each in random order."""
     column_use = use.columns.get(column.name.lower())
     fitting = (_fitting(column, value) for value in (column_use.values if column_use else ()))
     compared = _distinct(value for value in fitting if value is not None)
@@ -215,7 +215,7 @@ def _usual(column: SqlColumn, used_as: str, size: int) -> Sequence[Any]:
 
 
 def _fitting(column: SqlColumn, value: Any) -> Any:
-    """A compared value as the column holds it; None if it cannot."""
+    """A compared value in the column's type; None if it cannot hold it."""
     if column.kind == "date":
         return value if is_date(value) else None
     if column.kind in ("integer", "real") and isinstance(value, str):
@@ -231,7 +231,7 @@ def _fitting(column: SqlColumn, value: Any) -> Any:
 
 
 def _further(pool: Sequence[Any], size: int) -> list[Any]:
-    """New values, where a column needs more different ones than its pool has."""
+    """New values, if a column needs more distinct values than its pool has."""
     wanted = size - len(pool)
     numbers = [value for value in pool if isinstance(value, (int, float))]
     if numbers:

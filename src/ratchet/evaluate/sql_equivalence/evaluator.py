@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 TIMEOUT_S = 60.0
 
 DATABASES = 16
-"""Generated databases by default."""
+"""Default number of generated databases."""
 
 
 def sql(
@@ -79,7 +79,7 @@ def sql(
         for table, read_schema in answer.schemas.items():
             if (wanted_schema := gold.schemas.get(table, read_schema)) != read_schema:
                 return Judgement(
-                    0.0, f"it reads {read_schema}.{table} where {wanted_schema}.{table} is expected"
+                    0.0, f"it reads {read_schema}.{table}, expected {wanted_schema}.{table}"
                 )
         of = metadata.get("schema")
         declared = tables if tables is not None else of if isinstance(of, str) else None
@@ -123,8 +123,8 @@ def sql(
         return generated
 
     remedy = (
-        f"On a small database, queries that differ may give the same rows: databases = {DATABASES}"
-        " under its [[evaluators]] compares on generated ones, too."
+        f"On a small database, different queries may return the same rows. Set databases = "
+        f"{DATABASES} under its [[evaluators]] to compare on generated databases, too."
     )
     return FunctionEvaluator(
         judge,
@@ -151,7 +151,7 @@ def _gold(query: str, dialect: str) -> ReadQuery:
     except ValueError as error:
         raise InputError(f"The expected query cannot be read: {error}.") from None
     if gold.tree is None:
-        raise InputError(f"The expected answer is no query in {dialect}: {query[:200]!r}.")
+        raise InputError(f"The expected answer is not a query in {dialect}: {query[:200]!r}.")
     return gold
 
 
@@ -168,7 +168,7 @@ def _filled(database: str, metadata: dict[str, Any]) -> str:
         return database.format_map(metadata)
     except (KeyError, IndexError, ValueError, AttributeError) as error:
         raise InputError(
-            f"The database {database!r} names {error}, which the task's metadata does not hold."
+            f"The database {database!r} names {error}, which is not in the task's metadata."
         ) from None
 
 

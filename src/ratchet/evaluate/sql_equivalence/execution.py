@@ -1,4 +1,4 @@
-"""Runs a query in SQLite, bounded in time and rows; nothing but reading is allowed."""
+"""Runs a query in SQLite, read-only, and bounded in time and rows."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 from ratchet.types import InputError
 
 MAX_ROWS = 100_000
-"""Most rows of a result."""
+"""Maximum number of rows of a result."""
 
 MAX_QUERY = 100_000
-"""Most characters of a query."""
+"""Maximum characters of a query."""
 
 _MAX_VALUE = 10_000_000
 _STEPS = 2_000
@@ -54,7 +54,7 @@ def open_read_only(file: str) -> sqlite3.Connection:
 
 
 def restrict(connection: sqlite3.Connection) -> None:
-    """Allow a connection nothing but reading, with values of ten megabytes at most."""
+    """Make a connection read-only, with values of at most ten megabytes."""
     connection.isolation_level = None
     connection.text_factory = lambda raw: raw.decode(errors="replace")
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_VALUE)

@@ -1,4 +1,4 @@
-"""The values that queries compare columns with, and those at their boundaries."""
+"""The values that queries compare columns with, and their boundary values."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DATES = (exp.TimeToStr, exp.StrToTime, exp.Year, exp.Month, exp.Day, exp.Date, 
 
 @dataclass
 class ColumnUse:
-    """How queries use the columns of one name."""
+    """How queries use columns with a name."""
 
     values: list[Any] = field(default_factory=list)
     """Values at which the result may change."""
@@ -31,7 +31,7 @@ class ColumnUse:
 
     @property
     def kind(self) -> Kind:
-        """The type that its use suggests; empty where nothing does."""
+        """The type that its use suggests; empty if none."""
         texts = [value for value in self.values if isinstance(value, str)]
         if self.counts_as_date:
             return "date"
@@ -46,7 +46,7 @@ class ColumnUse:
 
 @dataclass
 class QueryUse:
-    """What queries say about the values of their tables."""
+    """What queries reveal about the values of their tables."""
 
     columns: dict[str, ColumnUse] = field(default_factory=lambda: defaultdict(ColumnUse))
     """By name in lower case; columns of the same name share their values."""
@@ -55,7 +55,7 @@ class QueryUse:
 
 
 def uses(trees: Iterable[exp.Expr], columns: frozenset[str]) -> QueryUse:
-    """What queries compare their columns with.
+    """The values that queries compare their columns with.
 
     Args:
         trees: The queries.
@@ -136,7 +136,7 @@ def _read_comparison(
 
 
 def _read_counts(query_use: QueryUse, node: exp.Expr, count_names: set[str]) -> None:
-    """Numbers that a count is compared with under the name that a subquery gives it."""
+    """Numbers compared with a count under its name in a subquery."""
     for side, bound in ((node.this, node.expression), (node.expression, node.this)):
         if isinstance(side, exp.Column) and side.name.lower() in count_names:
             for value in _constants(bound):
@@ -206,7 +206,7 @@ def _solved(side: exp.Expr, value: float) -> Iterator[float]:
 
 
 def _dates_with(value: str) -> list[str]:
-    """Dates of which a part is a text: a year, a month, a day."""
+    """Dates that a text is part of: a year, a month, a day."""
     if re.fullmatch(r"\d{4}", value):
         year = int(value)
         return [

@@ -1,4 +1,4 @@
-"""Small changes of a query, of which a good database shows that they change its result.
+"""Small changes of a query, which a good database reveals by a changed result.
 
 The kinds follow the mutation operators for SQL of Tuya, Suárez-Cabal and de la Riva (2007).
 """
@@ -12,8 +12,7 @@ from sqlglot import exp
 
 from ratchet.evaluate.sql_equivalence.parsing import in_sqlite
 
-MOST = 40
-"""Most mutants of a query."""
+MAX_MUTANTS = 40
 
 _OPERATORS: dict[type[exp.Expr], tuple[type[exp.Binary], ...]] = {
     exp.GT: (exp.GTE, exp.LT),
@@ -37,7 +36,7 @@ _AGGREGATES: dict[type[exp.Expr], tuple[type[exp.Func], ...]] = {
 
 
 def mutants(tree: exp.Expr) -> list[str]:
-    """Mutants of a query in SQLite's dialect; at most MOST, spread over the query."""
+    """Mutants of a query in SQLite's dialect; at most MAX_MUTANTS, spread over the query."""
     original = in_sqlite(tree)
     texts: dict[str, None] = {}
     for number, node in enumerate(tree.walk()):
@@ -52,7 +51,7 @@ def mutants(tree: exp.Expr) -> list[str]:
             if text != original:
                 texts[text] = None
     listed = list(texts)
-    step = max(1, -(-len(listed) // MOST))
+    step = max(1, -(-len(listed) // MAX_MUTANTS))
     return listed[::step]
 
 

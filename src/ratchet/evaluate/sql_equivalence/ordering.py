@@ -1,4 +1,4 @@
-"""The order that a query demands of its result, and which rows tie in it."""
+"""The order that a query requires of its result, and which rows tie."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ratchet.evaluate.sql_equivalence.parsing import in_sqlite
 
 @dataclass(frozen=True)
 class Ordering:
-    """How the result of a query is ordered."""
+    """The order of a query's result."""
 
     keyed: str
     """The query in SQLite's dialect, without its limit; sort keys may follow its columns."""
     added: int
     """Number of columns that `keyed` adds."""
     columns: tuple[int, ...]
-    """Columns that are sort keys, where `keyed` adds none."""
+    """Columns that are sort keys, if `keyed` adds none."""
     offset: int
 
     def with_keys(self, rows: Sequence[Row]) -> tuple[list[Row], int]:
@@ -37,7 +37,7 @@ def is_ordered(tree: exp.Expr) -> bool:
 
 
 def ordering(tree: exp.Expr) -> Ordering | None:
-    """The order of a query; None where its ties cannot be told.
+    """The order of a query; None if its ties cannot be determined.
 
     Args:
         tree: A query that `is_ordered`.

@@ -1,4 +1,4 @@
-"""Parses queries with sqlglot, and tells which are the same apart from their notation."""
+"""Parses queries with sqlglot, and finds queries that differ only in notation."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _FLIPPED = {exp.GT: exp.LT, exp.GTE: exp.LTE}
 
 
 def query_in(text: str) -> str:
-    """The query of a text: its last block of code that begins like SQL, or else all of it."""
+    """The query in a text: its last code block that begins like SQL, or all of it."""
     blocks = [block.text for block in code_blocks(text)]
     queries = [block for block in blocks if _QUERY.match(block)]
     return [text, *blocks[-1:], *queries[-1:]][-1].strip().rstrip(";").strip()
@@ -55,7 +55,7 @@ def in_sqlite(tree: exp.Expr) -> str:
 
 
 def schemas_of(tree: exp.Expr) -> dict[str, str]:
-    """By name of a table the schema that a query names with it, but for a default one.
+    """Schema named in a query, by table name, except default schemas.
 
     Raises:
         ValueError: It reads tables of the same name in different schemas.
@@ -71,7 +71,7 @@ def schemas_of(tree: exp.Expr) -> dict[str, str]:
 
 
 def unqualified(tree: exp.Expr) -> exp.Expr:
-    """A statement without the schemas of its tables, since SQLite's databases have none.
+    """A statement without the schemas of its tables, since SQLite has none.
 
     It stays as it is where a name without a schema would be another: that of a CTE.
     """

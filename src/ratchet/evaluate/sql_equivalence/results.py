@@ -1,4 +1,4 @@
-"""Compares results of queries: as multisets, or in the order that the expected query demands."""
+"""Compares query results as multisets, or in the order that the expected query requires."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 from ratchet.evaluate.sql_equivalence.execution import Row
 
 _MATCHED = 300
-"""Most rows that are matched with one another where sorting does not bring equals together."""
+"""Maximum number of rows matched pairwise, if sorting does not bring equal rows together."""
 
 
 def is_empty(rows: Sequence[Row]) -> bool:
-    """Whether a result says nothing: no row, or one of nothing but NULL and 0, as a count has."""
+    """Whether a result is uninformative: no rows, or one with only NULL and 0, as from a count."""
     return not rows or (len(rows) == 1 and all(value in (None, 0) for value in rows[0]))
 
 
@@ -48,7 +48,7 @@ def same_sequence(first: Sequence[Row], second: Sequence[Row], tolerance: float)
 def follows(
     rows: Sequence[Row], keyed: Sequence[Row], width: int, offset: int, tolerance: float
 ) -> bool:
-    """Whether a result is one of those that a query with ties in its order may give.
+    """Whether a result is possible for a query with ties in its order.
 
     Args:
         rows: The result.

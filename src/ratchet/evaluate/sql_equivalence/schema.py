@@ -1,4 +1,4 @@
-"""The tables that queries read: from the text of a schema, a database, or the queries alone."""
+"""The tables that queries read: from a schema's text, a database, or only the queries."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class SqlSchema:
     tables: tuple[SqlTable, ...]
 
     def empty_database(self) -> sqlite3.Connection:
-        """A database in memory with the tables, and without rows."""
+        """A database in memory with the tables, without rows."""
         connection = sqlite3.connect(":memory:", isolation_level=None)
         for statement in self.statements:
             connection.execute(statement)
@@ -117,7 +117,7 @@ def _statements(text: str) -> tuple[str, ...]:
 
 
 def _in_no_schema(statement: str) -> str:
-    """A statement of SQLite's without schemas; one that names none, or is unreadable, unchanged."""
+    """A SQLite statement without schemas; unchanged if it names none or cannot be parsed."""
     try:
         tree = sqlglot.parse_one(statement, read="sqlite")
     except (SqlglotError, RecursionError):
@@ -134,7 +134,7 @@ def _translated(text: str, dialect: str) -> tuple[str, ...]:
             for tree in trees
         )
     except (SqlglotError, RecursionError) as error:
-        raise InputError(f"The schema is not readable {dialect}: {error}.") from None
+        raise InputError(f"The schema is not valid {dialect}: {error}.") from None
 
 
 def _schema(statements: Sequence[str]) -> SqlSchema:
@@ -154,7 +154,7 @@ def _schema(statements: Sequence[str]) -> SqlSchema:
         tables = tuple(_table(connection, name) for (name,) in names)
     connection.close()
     if not tables:
-        raise InputError("The schema declares no table; it takes CREATE TABLE statements.")
+        raise InputError("The schema declares no table; it must have CREATE TABLE statements.")
     return SqlSchema(tuple(statements), _parents_first(tables))
 
 
@@ -189,7 +189,7 @@ def _table(connection: sqlite3.Connection, name: str) -> SqlTable:
 
 
 def _declared_kind(declared: str) -> Kind:
-    """The kind of values, by SQLite's rules of affinity; dates are texts to it."""
+    """The type of values, by SQLite's affinity rules; dates are texts there."""
     name = declared.upper()
     if "INT" in name or "BOOL" in name:
         return "integer"
@@ -201,7 +201,7 @@ def _declared_kind(declared: str) -> Kind:
 
 
 def _parents_first(tables: tuple[SqlTable, ...]) -> tuple[SqlTable, ...]:
-    """Tables after those that they refer to; those of a circle in their own order."""
+    """Tables, each after those that it refers to; a cycle keeps its order."""
     left, placed = list(tables), list[SqlTable]()
     while left:
         placed_names = {table.name.lower() for table in placed}
@@ -269,7 +269,7 @@ def _scopes(tree: exp.Expr) -> list[Scope]:
     try:
         return list(traverse_scope(tree))
     except (SqlglotError, RecursionError):
-        raise InputError("The tables of the queries cannot be told; give a schema.") from None
+        raise InputError("The tables of the queries cannot be determined; give a schema.") from None
 
 
 def _read_columns(
@@ -324,7 +324,7 @@ def _behind_star(source: object) -> list[str]:
 
 
 def _may_be_text(column: exp.Column) -> bool:
-    """Whether a name is quoted and compared with, as in `city = "Rome"`: a text to SQLite."""
+    """Whether a quoted name is compared, as in `city = "Rome"`, which SQLite treats as text."""
     name, parent = column.this, column.parent
     if not (isinstance(name, exp.Identifier) and name.quoted):
         return False

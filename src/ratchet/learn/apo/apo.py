@@ -54,7 +54,7 @@ class APO:
         apply_edit_model: str | None = None,
         base_url: str | None = None,
         diversity_temperature: float = 1.0,
-        gradient_batch_size: int = numbers.SHOWN,
+        gradient_batch_size: int = numbers.ROLLOUTS_SHOWN,
         val_batch_size: int | None = None,
         beam_width: int = 4,
         branch_factor: int = 4,
@@ -135,7 +135,7 @@ class APO:
                 train=len(lab.train),
                 val=len(lab.val),
                 slots=lab.concurrency,
-                first=numbers.FIRST,
+                first=numbers.FIRST_TASKS,
                 most_val=self._val_batch,
                 most_finalists=self._most_finalists,
             )

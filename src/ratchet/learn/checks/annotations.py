@@ -25,7 +25,7 @@ from ratchet.learn.checks.imports import installed
 from ratchet.run.child import ChildProcess
 from ratchet.types import Candidate, Code
 
-SECONDS = 120.0
+MYPY_TIMEOUT_S = 120.0
 """Timeout of mypy, whose first run reads the whole repository."""
 
 OUTPUT_BYTES = 4 * 1024 * 1024
@@ -118,9 +118,13 @@ class TypeChecks:
                 "MYPYPATH": str(copy / "src") if len(path) > 1 else "",
             }
             child = ChildProcess(command, cwd=copy, environ=environment, stdin=Path(os.devnull))
-            ended = await child.run(SECONDS, OUTPUT_BYTES)
+            ended = await child.run(MYPY_TIMEOUT_S, OUTPUT_BYTES)
         if ended.why != "exit" or ended.code not in (0, 1):
-            how = f"did not end within {SECONDS:g} s." if ended.why == "late" else "could not run."
+            how = (
+                f"did not end within {MYPY_TIMEOUT_S:g} s."
+                if ended.why == "late"
+                else "could not run."
+            )
             if not self._reported:
                 self._say(f"mypy {how} Types are not checked in this case.{ended.tail()}")
             self._reported = True

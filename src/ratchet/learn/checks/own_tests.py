@@ -18,17 +18,17 @@ from ratchet.learn.checks.copies import Copies
 from ratchet.source import SourceTree, TestFile, related_tests
 from ratchet.types import Candidate, Code, Declaration
 
-MOST_FILES = 20
+MAX_FILES = 20
 """Maximum number of test files per candidate, the nearest to the target first."""
 
-SHOWN = 600
+FAULT_LIMIT = 600
 """Maximum characters of output in a fault."""
 
-SLOWER, LEAST_S = 10.0, 20.0
+TIMEOUT_RATIO, MIN_TIMEOUT_S = 10.0, 20.0
 """Timeout with a candidate's code, as a multiple of the duration without it, and the minimum in
 seconds: other candidates wait for tests that hang."""
 
-MOST_FAILURES = 3
+MAX_FAILURES = 3
 """Number of failing tests after which the run stops: one is enough to refuse."""
 
 _WITH_VALUE = frozenset({"-c", "--config-file", "--confcutdir", "-k", "-m", "-p", "--rootdir"})
@@ -152,15 +152,15 @@ class OwnTests:
             f"The code of {', '.join(names)} must pass the tests that touch it before it costs "
             f"more than a few rollouts: {_files(self._tree.root, tests)}."
         )
-        patience = max(LEAST_S, SLOWER * before.seconds)
+        patience = max(MIN_TIMEOUT_S, TIMEOUT_RATIO * before.seconds)
         after = await self._verdict(tests, patch, before.failed, patience)
         new = sorted(after.failed - before.failed)
         listed = ", ".join(names)
         if new:
-            more = f" and {len(new) - MOST_FAILURES} more" if len(new) > MOST_FAILURES else ""
+            more = f" and {len(new) - MAX_FAILURES} more" if len(new) > MAX_FAILURES else ""
             return (
                 f"The code of {listed} fails tests of the repository that pass without it: "
-                f"{', '.join(new[:MOST_FAILURES])}{more}. {after.output}"
+                f"{', '.join(new[:MAX_FAILURES])}{more}. {after.output}"
             )
         if after.passed < before.passed:
             return (
@@ -183,7 +183,7 @@ class OwnTests:
             for test in self._touching[name]:
                 by_file.setdefault(test.file, test)
         nearest = sorted(by_file.values(), key=lambda t: (not t.mentions, t.distance, t.file))
-        return nearest[:MOST_FILES]
+        return nearest[:MAX_FILES]
 
     async def _baseline(self, key: tuple[Path, ...], tests: Sequence[TestFile]) -> TestVerdict:
         baseline = self._baselines.get(key)
@@ -275,7 +275,7 @@ def _shortened(failing: Collection[str] | None) -> list[str]:
         return []
     deselected = sorted(name for name in failing if "::" in name)
     unloaded = len(failing) - len(deselected)  # files that fail to load
-    return [f"--maxfail={unloaded + MOST_FAILURES}", *(f"--deselect={name}" for name in deselected)]
+    return [f"--maxfail={unloaded + MAX_FAILURES}", *(f"--deselect={name}" for name in deselected)]
 
 
 def _read(kind: str, ran: CheckRun) -> TestVerdict:
@@ -302,12 +302,12 @@ def _end(output: str) -> str:
     """The end of the output, without separators and durations, so that it is reproducible."""
     lines = [line.rstrip() for line in output.splitlines() if not _NOISE.fullmatch(line)]
     tail: list[str] = []
-    left = SHOWN
+    left = FAULT_LIMIT
     for line in reversed([line for line in lines if line]):
         left -= len(line) + 1
         if left < 0:
             if not tail:
-                tail.append(line[:SHOWN])
+                tail.append(line[:FAULT_LIMIT])
             break
         tail.append(line)
     return "\n".join(reversed(tail))

@@ -6,12 +6,12 @@ from __future__ import annotations
 import re
 
 from ratchet.learn.checks.check import CandidateChange, Check
-from ratchet.learn.length import GROWTH, longest
+from ratchet.learn.length import MAX_TEXT_GROWTH, longest
 from ratchet.types import PromptTemplate
 from ratchet.types.wording import counted
 
 
-def keeps_prompt(growth: float = GROWTH) -> Check:
+def keeps_prompt(growth: float = MAX_TEXT_GROWTH) -> Check:
     """Make the check for all prompts.
 
     Args:
@@ -27,7 +27,7 @@ def keeps_prompt(growth: float = GROWTH) -> Check:
             and says_the_same(old.text, new.text)
             for old, new in change.resources.values()
         ):
-            return f"The prompt {next(iter(change.resources))!r} {SAME}"
+            return f"The prompt {next(iter(change.resources))!r} {UNCHANGED_FAULT}"
         for name, (old, new) in change.resources.items():
             if isinstance(old, PromptTemplate) and isinstance(new, PromptTemplate):
                 fault = prompt_fault(old, new, growth)
@@ -38,7 +38,7 @@ def keeps_prompt(growth: float = GROWTH) -> Check:
     return check
 
 
-SAME = (
+UNCHANGED_FAULT = (
     "says the same as the source's: only white space, punctuation or a fence around it is another."
     " Change what it says."
 )
@@ -60,7 +60,7 @@ def said(text: str) -> list[str]:
     return _PUNCTUATION.sub(" ", _FENCE.sub("", text)).split()
 
 
-def prompt_fault(old: PromptTemplate, new: PromptTemplate, growth: float = GROWTH) -> str:
+def prompt_fault(old: PromptTemplate, new: PromptTemplate, growth: float = MAX_TEXT_GROWTH) -> str:
     """The fault in a rewritten prompt, as a predicate; empty if none."""
     if not new.text.strip():
         return "is empty."

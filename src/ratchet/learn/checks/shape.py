@@ -14,10 +14,10 @@ from ratchet.types.wording import counted
 
 FunctionNode: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 
-GROWTH = 8.0
+MAX_CODE_GROWTH = 8.0
 """Maximum length of a candidate's code, as a multiple of the baseline's."""
 
-ROOM = 8_000
+ALWAYS_ALLOWED_CODE = 8_000
 """Number of characters that code may always have."""
 
 
@@ -39,7 +39,7 @@ def shape_fault(old: Code, new: Code) -> str:
     """How a candidate's function differs from the source's, as a predicate; empty if equal."""
     if new.function != old.function:
         return f"defines {new.function!r} in the place of {old.function!r}."
-    limit = max(ROOM, int(GROWTH * len(old.source)))
+    limit = max(ALWAYS_ALLOWED_CODE, int(MAX_CODE_GROWTH * len(old.source)))
     if len(new.source) > limit:
         return f"has {counted(len(new.source), 'character')}; at most {limit} are allowed."
     before, after = function_of(old), function_of(new)

@@ -52,7 +52,7 @@ class Evolve:
         self,
         *,
         proposers: Sequence[str] = (COACH, MUTATION),
-        first_tasks: int = numbers.FIRST,
+        first_tasks: int = numbers.FIRST_TASKS,
         finalists: int | None = None,
         max_candidates: int | None = None,
         patience: int | None = None,

@@ -16,16 +16,16 @@ from typing import TypeAlias
 from ratchet.learn.mutations.splicing import TextChange
 from ratchet.learn.mutations.tree import FunctionTree
 
-LIMIT = 1e12
+MAX_NUMBER = 1e12
 """Upper bound for numbers, so that they have few digits."""
 
 FRACTIONS = (0.5, 0.25, 0.75, 0.1, 0.9, 0.2, 0.8, 0.05, 0.95, 0.01, 0.99)
 """Typical values of shares and rates."""
 
-DIGITS = (1, 2, 2, 3, 4)
+SIGNIFICANT_DIGITS = (1, 2, 2, 3, 4)
 """Significant digits of a random move, drawn with equal chance."""
 
-FIRST = 6
+ROUND_VALUES_TRIED = 6
 """Number of round values of each constant that are tried in order, nearest first."""
 
 Tried: TypeAlias = set[tuple[str, int, str]]
@@ -46,7 +46,7 @@ def near(tree: FunctionTree, rng: random.Random, tried: Tried) -> TextChange | N
     for node in _numbers(tree):
         assert isinstance(node.value, int | float)
         line = _line_without(tree, node)
-        for rank, value in enumerate(neighbours(node.value)[:FIRST]):
+        for rank, value in enumerate(neighbours(node.value)[:ROUND_VALUES_TRIED]):
             key = (line, places[line], repr(value))
             if key not in tried:
                 options.append((rank, rng.random(), node, key, value))
@@ -102,7 +102,7 @@ def neighbours(value: int | float) -> list[int | float]:
         if is_integer and neighbour != neighbour.to_integral_value():
             continue
         number = int(neighbour) if is_integer else float(neighbour)
-        if number != value and abs(number) < LIMIT:
+        if number != value and abs(number) < MAX_NUMBER:
             numbers.setdefault(repr(number), number)
     return list(numbers.values())
 
@@ -129,7 +129,7 @@ def _moved(tree: FunctionTree, rng: random.Random, spread: float, step: int) -> 
     value = node.value
     assert isinstance(value, int | float)
     new = _number(value, spread, step, rng)
-    return _becomes(node, new) if new != value and abs(new) < LIMIT else None
+    return _becomes(node, new) if new != value and abs(new) < MAX_NUMBER else None
 
 
 def _number(value: int | float, spread: float, step: int, rng: random.Random) -> int | float:
@@ -150,7 +150,7 @@ def _number(value: int | float, spread: float, step: int, rng: random.Random) ->
 
 def _short(value: float, rng: random.Random) -> float:
     """A number with few significant digits: it appears in the patch."""
-    return float(f"{value:.{rng.choice(DIGITS)}g}")
+    return float(f"{value:.{rng.choice(SIGNIFICANT_DIGITS)}g}")
 
 
 def _constants(tree: FunctionTree) -> list[ast.Constant]:

@@ -13,7 +13,7 @@ Kind: TypeAlias = Literal["number", "truth", "text", "list", "other"]
 
 ARITHMETIC = (ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Pow, ast.Mod)
 
-LOOKED_AT = 2_000
+MAX_VALUES_EXAMINED = 2_000
 """Maximum number of input values inspected for objects."""
 
 ITEMS = 4
@@ -159,7 +159,7 @@ def shapes_of(values: Iterable[Any]) -> Shapes:
     """
     shapes: dict[tuple[tuple[str, Kind], ...], None] = {}
     waiting = list(values)
-    for _ in range(LOOKED_AT):
+    for _ in range(MAX_VALUES_EXAMINED):
         if not waiting:
             break
         value = waiting.pop()

@@ -20,10 +20,10 @@ from ratchet.types import Code
 EDITS = (0.7, 0.2, 0.1)
 """Probabilities of one, two or three changes per mutant."""
 
-NEAR = 0.5
+ROUND_VALUE_SHARE = 0.5
 """Share of mutants that set a number to a round value nearby, while some are untried."""
 
-TRIES = 12
+MAX_OPERATORS_TRIED = 12
 """Number of operators tried until one applies."""
 
 
@@ -50,7 +50,9 @@ class Mutants:
             donor: A function with the same purpose, as a source of expressions.
         """
         rng, shapes = self._rng, self._shapes
-        near = grow_near(code, rng, self._tried, shapes) if rng.random() < NEAR else None
+        near = (
+            grow_near(code, rng, self._tried, shapes) if rng.random() < ROUND_VALUE_SHARE else None
+        )
         if near is not None:
             return near
         mutant, steps = code, list[Grown]()
@@ -81,7 +83,7 @@ def mutated(
     """
     names = list(OPERATORS)
     odds = [weight for _, weight in OPERATORS.values()]
-    for _ in range(TRIES):
+    for _ in range(MAX_OPERATORS_TRIED):
         name = rng.choices(names, odds)[0]
         grown = grow(code, name, rng, donor, shapes)
         if grown is not None:

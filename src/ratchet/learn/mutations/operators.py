@@ -9,7 +9,7 @@ import random
 from ratchet.learn.mutations.splicing import TextChange, changed
 from ratchet.learn.mutations.tree import FunctionTree
 
-NEAR: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
+COMPARISON_REPLACEMENTS: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
     ast.Lt: (ast.LtE, ast.LtE, ast.Gt, ast.GtE),
     ast.LtE: (ast.Lt, ast.Lt, ast.GtE, ast.Gt),
     ast.Gt: (ast.GtE, ast.GtE, ast.Lt, ast.LtE),
@@ -23,7 +23,7 @@ NEAR: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
 }
 """Replacements of a comparison; likelier ones appear twice."""
 
-ARITHMETIC: dict[type[ast.operator], tuple[type[ast.operator], ...]] = {
+ARITHMETIC_REPLACEMENTS: dict[type[ast.operator], tuple[type[ast.operator], ...]] = {
     ast.Add: (ast.Sub, ast.Mult),
     ast.Sub: (ast.Add, ast.Mult),
     ast.Mult: (ast.Add, ast.Div, ast.Sub),
@@ -44,7 +44,7 @@ def comparison(
     node = rng.choice(nodes)
     new = copy.deepcopy(node)
     at = rng.randrange(len(new.ops))
-    new.ops[at] = rng.choice(NEAR[type(new.ops[at])])()
+    new.ops[at] = rng.choice(COMPARISON_REPLACEMENTS[type(new.ops[at])])()
     return changed(node, new)
 
 
@@ -53,7 +53,9 @@ def arithmetic(
 ) -> TextChange | None:
     """Change an arithmetic operator, swap operands, or drop one."""
     nodes: list[ast.expr] = [
-        n for n in tree.numbers() if isinstance(n, ast.BinOp) and type(n.op) in ARITHMETIC
+        n
+        for n in tree.numbers()
+        if isinstance(n, ast.BinOp) and type(n.op) in ARITHMETIC_REPLACEMENTS
     ]
     if not nodes:
         return None
@@ -63,7 +65,7 @@ def arithmetic(
     if draw < 0.55:
         new: ast.expr = copy.deepcopy(node)
         assert isinstance(new, ast.BinOp)
-        new.op = rng.choice(ARITHMETIC[type(node.op)])()
+        new.op = rng.choice(ARITHMETIC_REPLACEMENTS[type(node.op)])()
     elif draw < 0.75 and not isinstance(node.op, ast.Add | ast.Mult):
         new = ast.BinOp(copy.deepcopy(node.right), node.op, copy.deepcopy(node.left))
     else:

@@ -17,7 +17,7 @@ from ratchet.learn.coach_prompts import declines
 from ratchet.learn.length import longest
 from ratchet.types.wording import counted
 
-LEAST = 8
+MIN_PROMPT_CHARACTERS = 8
 """Minimum characters of a prompt; shorter ones count as empty."""
 
 _LABEL = re.compile(r"^\W*LABEL\?\W+task\s+#?(\d+)\s*[:.-]\s*(.+)$", re.IGNORECASE | re.MULTILINE)
@@ -83,7 +83,7 @@ def fault_of(text: str, parent: str, source: str, answers: Iterable[str], max_gr
         answers: Answers to tasks: expected ones, and those of the agent.
         max_growth: Maximum length, as a multiple of the source's.
     """
-    if len(text.strip()) < LEAST:
+    if len(text.strip()) < MIN_PROMPT_CHARACTERS:
         return "The answer has no prompt in it, or an emptied one."
     if _is_answer(text, parent, answers):
         return "The coach answered a task instead of rewriting the prompt."
@@ -152,8 +152,7 @@ _TOGETHER = {"HIRAGANA": "JAPANESE", "KATAKANA": "JAPANESE", "CJK": "JAPANESE"}
 """Scripts that are mixed in one text. Chinese counts as Japanese: both differ from all the
 others."""
 
-ENOUGH = 6
-"""Minimum number of words to detect a language."""
+MIN_LANGUAGE_WORDS = 6
 
 
 def language(text: str) -> str | None:
@@ -166,7 +165,7 @@ def language(text: str) -> str | None:
     script, most = letters.most_common(1)[0]
     if script != "LATIN":
         return script.title() if most > 0.5 * total else None
-    if len(words) < ENOUGH:
+    if len(words) < MIN_LANGUAGE_WORDS:
         return None
     shares = {
         name: sum(word in common for word in words) / len(words) for name, common in _WORDS.items()

@@ -37,7 +37,7 @@ class RewriteSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How the coach is asked."""
 
     algorithm: str
-    shown: int = numbers.SHOWN
+    shown: int = numbers.ROLLOUTS_SHOWN
     """Maximum low rollouts in a request."""
     temperature: float | None = None
     model: str | None = None
@@ -119,9 +119,9 @@ class Coaching:
         """Why the coach is no longer asked: it is weak or lost, or its calls are spent."""
         if self.end is None and calls_left(self._lab) < 1:
             self.end = CALLS_SPENT
-        if self.end is None and self._declined >= numbers.DECLINES:
+        if self.end is None and self._declined >= numbers.MAX_DECLINES:
             self.end = SearchEnd("no_gain", "the coach says that nothing would help")
-        limit = numbers.WEAK * (numbers.PROVEN if self.gained else 1)
+        limit = numbers.MAX_WEAK_CALLS * (numbers.PROVEN_FACTOR if self.gained else 1)
         # Alone, what a candidate that lost has cost is nobody else's.
         count = self._quiet if self._lab.parts else self._idle
         if self.end is None and count >= limit:

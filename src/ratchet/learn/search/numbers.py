@@ -7,15 +7,15 @@ scored 0.51 there. The others are bounds that no measurement has set.
 
 from __future__ import annotations
 
-FIRST = 4
+FIRST_TASKS = 4
 """Train tasks of a rewrite's first part; each later part doubles."""
 
-DRAFT = 1
+DRAFT_TASKS = 1
 """Train tasks of the first part of a change of code: most of those fail at once. With 2 instead,
 mutants reached 0.59 on `pack` and 0.46 on `route` (benchmarks/code_search.py --quick, five seeds);
 with 1, 0.66 and 0.60."""
 
-SHOWN = 10
+ROLLOUTS_SHOWN = 10
 """Low rollouts shown in one request, spread over the kinds of failure."""
 
 START_SHARE = 0.1
@@ -25,22 +25,22 @@ START_SHARE = 0.1
 VAL_SHARE = 0.2
 """Share of the rollouts reserved for the comparison on val."""
 
-WEAK = 5
+MAX_WEAK_CALLS = 5
 """Coach calls in a row without a result after which the coach is no longer asked."""
 
-DECLINES = 2
+MAX_DECLINES = 2
 """Answers in a row that nothing would help after which the coach is no longer asked."""
 
-PROVEN = 3
+PROVEN_FACTOR = 3
 """Factor on that number once one of this coach's rewrites has gained."""
 
-FINALISTS = ((160, 1), (250, 2))
+FINALISTS_BY_BUDGET = ((160, 1), (250, 2))
 """Number of finalists below each budget of rollouts; three above the last."""
 
-UNLIMITED = 1_000
+UNLIMITED_ROLLOUTS = 1_000
 """Planned rollouts if their number is not limited."""
 
-IDLE_DRAFTS = 200
+MAX_IDLE_DRAFTS = 200
 """Mutations in a row without a new candidate that runs, after which mutation ends."""
 
 GENERATIONS = 8

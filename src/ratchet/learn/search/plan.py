@@ -10,7 +10,7 @@ from ratchet.learn.budget import BudgetExhausted
 from ratchet.learn.lab import Lab
 from ratchet.learn.search import numbers
 
-LEAST_START, LEAST_FIRST, LEAST_VAL = 4, 3, 4
+MIN_START_TASKS, MIN_FIRST_TASKS, MIN_VAL_TASKS = 4, 3, 4
 """Fewest tasks that tell anything: of the source on train, of a candidate, and on val."""
 
 
@@ -37,7 +37,7 @@ class SearchPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 def least(train: int, val: int) -> int:
     """The fewest rollouts that a search can be made with."""
-    return min(train, LEAST_START) + min(train, LEAST_FIRST) + 2 * min(val, LEAST_VAL)
+    return min(train, MIN_START_TASKS) + min(train, MIN_FIRST_TASKS) + 2 * min(val, MIN_VAL_TASKS)
 
 
 def make_plan(
@@ -63,17 +63,17 @@ def make_plan(
         finalists: Number of finalists; by the budget if None.
         most_finalists: Maximum of that number.
     """
-    budget = int(min(rollouts, numbers.UNLIMITED))
-    count = finalists or next((n for limit, n in numbers.FINALISTS if budget < limit), 3)
+    budget = int(min(rollouts, numbers.UNLIMITED_ROLLOUTS))
+    count = finalists or next((n for limit, n in numbers.FINALISTS_BY_BUDGET if budget < limit), 3)
     count = min(count, most_finalists or count)
-    wanted = max(min(LEAST_VAL, val), round(numbers.VAL_SHARE * budget / (1 + count)))
+    wanted = max(min(MIN_VAL_TASKS, val), round(numbers.VAL_SHARE * budget / (1 + count)))
     val_tasks = min(val, most_val or val, wanted)
-    while count > 1 and budget - val_tasks * (1 + count) < LEAST_START + LEAST_FIRST:
+    while count > 1 and budget - val_tasks * (1 + count) < MIN_START_TASKS + MIN_FIRST_TASKS:
         count -= 1
-    start = min(train, max(LEAST_START, round(numbers.START_SHARE * budget)))
-    part = min(start, max(LEAST_FIRST, min(first, budget // 15)))
+    start = min(train, max(MIN_START_TASKS, round(numbers.START_SHARE * budget)))
+    part = min(start, max(MIN_FIRST_TASKS, min(first, budget // 15)))
     search = max(0, budget - start - val_tasks * (1 + count))
-    draft = min(part, numbers.DRAFT)
+    draft = min(part, numbers.DRAFT_TASKS)
     batch = min(math.ceil(2 * slots / draft), search // (draft * numbers.GENERATIONS))
     return SearchPlan(
         start=start,
@@ -91,7 +91,7 @@ def check_rest(lab: Lab) -> None:
     Raises:
         BudgetExhausted: They do not.
     """
-    fewest = min(len(lab.train), LEAST_FIRST) + 2 * min(len(lab.val), LEAST_VAL)
+    fewest = min(len(lab.train), MIN_FIRST_TASKS) + 2 * min(len(lab.val), MIN_VAL_TASKS)
     if rollouts_left(lab) < fewest:
         price = lab.spent.dollars / max(1, lab.spent.rollouts)
         raise BudgetExhausted(

@@ -24,13 +24,13 @@ from ratchet.types.wording import counted
 
 PROMPTS = CoachPrompts("ratchet.learn.search")
 
-LEAST_FENCE = 4
+MIN_FENCE = 4
 """Backticks of a fence, unless the text contains as many."""
 
-MOST_KINDS = 6
+MAX_KINDS = 6
 """Most kinds of failure that are listed with their number."""
 
-MOST_VERSIONS = 4
+MAX_VERSIONS = 4
 """Most versions whose scores are listed for each task."""
 
 
@@ -67,7 +67,7 @@ class RequestFacts(msgspec.Struct, frozen=True, kw_only=True):
 def fence_for(*texts: str) -> str:
     """A fence of backticks longer than any in the texts."""
     longest_run = max((len(run) for text in texts for run in re.findall("`+", text)), default=0)
-    return "`" * max(LEAST_FENCE, longest_run + 1)
+    return "`" * max(MIN_FENCE, longest_run + 1)
 
 
 def request_text(facts: RequestFacts) -> str:
@@ -184,7 +184,7 @@ def _overview(facts: RequestFacts, versions: Mapping[str, str]) -> str:
     parts = f"{len(scores)} of {len(facts.train)} train tasks were run; mean score {mean:.2f};"
     parts += f" {len(facts.low)} below the best. What is wrong most often:"
     often = {kind: rollouts for kind, rollouts in kinds.items() if len(rollouts) > 1} or kinds
-    frequent = list(often.items())[:MOST_KINDS]
+    frequent = list(often.items())[:MAX_KINDS]
     parts += "".join(f"\n- {counted(len(r), 'time')}: {kind}" for kind, r in frequent) + "\n"
     if len(facts.shown) < len(facts.low):
         parts += f"\n{len(facts.shown)} of them follow."
@@ -203,7 +203,7 @@ def _versions(facts: RequestFacts) -> dict[str, str]:
 def _told_versions(facts: RequestFacts, versions: Mapping[str, str]) -> dict[str, str]:
     """The versions whose scores are listed: the source, the latest, and the current one."""
     ran = [id for id in versions if id != facts.candidate.id and facts.values.get(id)]
-    ids = [*ran[:1], *ran[1:][1 - MOST_VERSIONS :]]
+    ids = [*ran[:1], *ran[1:][1 - MAX_VERSIONS :]]
     return {**{id: versions[id] for id in ids}, facts.candidate.id: "now"}
 
 

@@ -20,12 +20,12 @@ from ratchet.learn.budget import BudgetExhausted
 from ratchet.learn.lab import Lab
 from ratchet.learn.length import longest
 from ratchet.learn.mutations import Mutants, shapes_of
-from ratchet.learn.race import EVEN, Race, RaceEntry, next_part, untried
+from ratchet.learn.race import SCORE_TOLERANCE, Race, RaceEntry, next_part, untried
 from ratchet.learn.search import numbers
 from ratchet.learn.search.coaching import Coaching, Rewrite
 from ratchet.learn.search.novelty import Novelty
-from ratchet.learn.search.plan import LEAST_START, SearchPlan, check_rest, rollouts_left
-from ratchet.learn.work import FAILURES, Evaluation, Proposal, require_scores
+from ratchet.learn.search.plan import MIN_START_TASKS, SearchPlan, check_rest, rollouts_left
+from ratchet.learn.work import FAILED_STATUSES, Evaluation, Proposal, require_scores
 from ratchet.llm import Reply
 from ratchet.observe.step_text import text_of
 from ratchet.types import Candidate, Code, PromptTemplate, Task
@@ -145,7 +145,7 @@ class Search:
     async def _begin(self, with_val: bool) -> None:
         lab, source = self._lab, self.source.candidate
         if lab.budget.dollars is not None:  # what a rollout costs decides how many there are
-            self.race.add(self.source, await lab.evaluate(source, self._order[:LEAST_START]))
+            self.race.add(self.source, await lab.evaluate(source, self._order[:MIN_START_TASKS]))
             check_rest(lab)
         plan = self.plan = self._make_plan()
         if not with_val:
@@ -246,7 +246,7 @@ class Search:
 
     def _mutated(self) -> list[Member] | None:
         """A batch of mutants; None if mutation yields nothing new any more."""
-        if self._idle >= numbers.IDLE_DRAFTS:
+        if self._idle >= numbers.MAX_IDLE_DRAFTS:
             return None
         lab, mutants = self._lab, list[Member]()
         for _ in range(self.plan.mutants):
@@ -391,14 +391,14 @@ class Search:
         if not self.race.may_lead(member, self.leader):
             return False
         # A rewrite cost a request, which is worth knowing all about.
-        return member.is_reworded or math.fsum(self.race.gains(member)) > EVEN
+        return member.is_reworded or math.fsum(self.race.gains(member)) > SCORE_TOLERANCE
 
     def _is_better(self, member: Member) -> bool:
         parent = member.origin
         assert parent is not None
-        gained = math.fsum(member.differences()) > EVEN
+        gained = math.fsum(member.differences()) > SCORE_TOLERANCE
         mean = self.race.standing(member).mean
-        return gained and mean > self.race.standing(parent).mean + EVEN
+        return gained and mean > self.race.standing(parent).mean + SCORE_TOLERANCE
 
     def _refuse(self, member: Member, fault: str) -> None:
         """Record that the checks or the repository's tests refused a candidate."""
@@ -494,8 +494,11 @@ def _is_reworded(candidate: Candidate, parent: RaceEntry | None) -> bool:
 def _runs(member: RaceEntry, parent: RaceEntry) -> bool:
     """Whether a candidate works: it may fail on every task only if its parent does too."""
     return any(
-        e.rollout.status not in FAILURES
-        or (task in parent.evaluations and parent.evaluations[task].rollout.status in FAILURES)
+        e.rollout.status not in FAILED_STATUSES
+        or (
+            task in parent.evaluations
+            and parent.evaluations[task].rollout.status in FAILED_STATUSES
+        )
         for task, e in member.evaluations.items()
     )
 
@@ -516,7 +519,7 @@ def _worst(member: RaceEntry, parent: RaceEntry) -> str:
         task: parent.scores[task] - v for task, v in member.scores.items() if task in parent.scores
     }
     task = max(lost, key=lambda task: lost[task], default="")
-    if not task or lost[task] <= EVEN:
+    if not task or lost[task] <= SCORE_TOLERANCE:
         return ""
     rollout = member.evaluations[task].rollout
     return text_of(rollout.output) if rollout.output is not None else rollout.error

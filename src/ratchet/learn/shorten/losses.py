@@ -8,7 +8,7 @@ from statistics import fmean
 
 import msgspec
 
-from ratchet.learn.race import EVEN
+from ratchet.learn.race import SCORE_TOLERANCE
 from ratchet.stats.gain import may_gain
 
 
@@ -37,7 +37,7 @@ class Chance(msgspec.Struct, frozen=True):
         """
         lost = fsum(max(0.0, -difference) for difference in differences)
         count = len(differences)
-        return lost > count * self.mean + sqrt(count * self.square) + EVEN
+        return lost > count * self.mean + sqrt(count * self.square) + SCORE_TOLERANCE
 
 
 def no_worse(differences: Iterable[float]) -> bool:
@@ -45,5 +45,7 @@ def no_worse(differences: Iterable[float]) -> bool:
 
     One task that is lost where all others are equal is a loss of exactly that, and counts.
     """
-    values = [0.0 if abs(difference) <= EVEN else difference for difference in differences]
-    return not any(values) or may_gain([difference - EVEN for difference in values])
+    values = [
+        0.0 if abs(difference) <= SCORE_TOLERANCE else difference for difference in differences
+    ]
+    return not any(values) or may_gain([difference - SCORE_TOLERANCE for difference in values])

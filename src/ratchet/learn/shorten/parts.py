@@ -15,7 +15,7 @@ from typing import NamedTuple
 from ratchet.learn.demonstrations import CHARACTERS_A_TOKEN
 from ratchet.types import InputError, PromptTemplate
 
-Span = tuple[int, int]
+TextRange = tuple[int, int]
 
 
 class PromptPart(NamedTuple):
@@ -99,12 +99,12 @@ _JINJA = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}", re.DOTALL)
 _STATEMENT = re.compile(r"\{%[-+]?\s*(?P<name>\w+)(?P<rest>.*?)%\}", re.DOTALL)
 
 
-def _whole_spans(template: PromptTemplate) -> tuple[list[Span], list[Span]]:
+def _whole_spans(template: PromptTemplate) -> tuple[list[TextRange], list[TextRange]]:
     """Elements that stay whole, and the tags of elements too large for that."""
     text = template.text
     whole = [match.span() for match in (*_FENCE.finditer(text), *_TABLE.finditer(text))]
     whole += _blocks(text) if template.engine == "jinja2" else []
-    tags: list[Span] = []
+    tags: list[TextRange] = []
     for opening, closing in _elements(text):
         if closing[1] - opening[0] > len(text) / 2:
             tags += [opening, closing]
@@ -113,7 +113,7 @@ def _whole_spans(template: PromptTemplate) -> tuple[list[Span], list[Span]]:
     return whole, tags
 
 
-def _elements(text: str) -> Iterator[tuple[Span, Span]]:
+def _elements(text: str) -> Iterator[tuple[TextRange, TextRange]]:
     """The opening and the closing tag of each XML element that begins a line."""
     for match in _TAG.finditer(text):
         name, depth = re.escape(match["name"]), 0
@@ -125,7 +125,7 @@ def _elements(text: str) -> Iterator[tuple[Span, Span]]:
                 break
 
 
-def _blocks(text: str) -> Iterator[Span]:
+def _blocks(text: str) -> Iterator[TextRange]:
     """Each outermost Jinja2 block, from its statement to its end."""
     begun: list[tuple[str, int]] = []
     for match in _STATEMENT.finditer(text):
@@ -138,7 +138,7 @@ def _blocks(text: str) -> Iterator[Span]:
             begun.append((name, match.start()))
 
 
-def _slots(template: PromptTemplate) -> list[Span]:
+def _slots(template: PromptTemplate) -> list[TextRange]:
     """Placeholders and, in Jinja2, statements and comments: nothing is cut inside them."""
     if template.engine == "plain":
         return []
@@ -146,7 +146,7 @@ def _slots(template: PromptTemplate) -> list[Span]:
     return [match.span() for match in pattern.finditer(template.text)]
 
 
-def _line_edges(text: str, span: Span) -> Iterator[int]:
+def _line_edges(text: str, span: TextRange) -> Iterator[int]:
     """The start of a span's first line, and of the line after its last."""
     yield text.rfind("\n", 0, span[0] + 1) + 1 if span[0] else 0
     after = re.compile(r"\s*").match(text, span[1])
@@ -202,12 +202,12 @@ def _is_deliberate(lines: Sequence[str], longest: int) -> bool:
 def _sentences(text: str, start: int, end: int) -> Iterator[int]:
     """Where sentences begin after others in a piece of the text."""
     for match in _SENTENCE.finditer(text, start, end):
-        word = text[max(start, match.start() - LONGEST_SHORT) : match.start()].split()
+        word = text[max(start, match.start() - MAX_SHORT_LENGTH) : match.start()].split()
         if not (match["space"] and _is_short((word or [""])[-1].lstrip(_OPEN))):
             yield match.end()
 
 
-LONGEST_SHORT = 12
+MAX_SHORT_LENGTH = 12
 """Characters before a period in which an abbreviation is looked for."""
 
 

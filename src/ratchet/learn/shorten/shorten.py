@@ -24,7 +24,7 @@ import msgspec
 from ratchet.learn.algorithm import SPENT, Finding, SearchEnd, require_tasks
 from ratchet.learn.budget import BudgetExhausted
 from ratchet.learn.lab import Lab
-from ratchet.learn.race import EVEN, RaceEntry
+from ratchet.learn.race import SCORE_TOLERANCE, RaceEntry
 from ratchet.learn.shorten.losses import Chance, no_worse
 from ratchet.learn.shorten.merging import merged
 from ratchet.learn.shorten.parts import tokens_in
@@ -33,17 +33,17 @@ from ratchet.learn.shorten.trials import Trials, rollouts_left
 from ratchet.learn.work import require_scores
 from ratchet.types import InputError, PromptTemplate, Task
 
-LEAST = 8
+MIN_TASKS = 8
 """Fewest train tasks, and val tasks, that are run, as far as there are any."""
 
 LOOKS = 8
 """Rollouts of a task in addition to one for each halving: the source, chance, repair and the
 finalist."""
 
-BATCH = 8
+GROUPS_PER_BATCH = 8
 """Groups of parts that are tried at the same time."""
 
-FINALISTS = 3
+MAX_FINALISTS = 3
 """Most shorter prompts that are run on val, until one is no worse."""
 
 
@@ -79,7 +79,7 @@ class Shorten:
                 hint='Declare one: SYSTEM = ratchet.prompt("system", "You are ...").',
             )
         require_tasks(lab)
-        fewest = 2 * min(len(lab.train), LEAST) + 2 * min(len(lab.val), LEAST)
+        fewest = 2 * min(len(lab.train), MIN_TASKS) + 2 * min(len(lab.val), MIN_TASKS)
         if rollouts_left(lab) < fewest:
             raise BudgetExhausted(
                 f"The budget does not cover one shorter prompt: at least {fewest} rollouts are "
@@ -119,7 +119,7 @@ class _Search:
         self._prompts = self._trials.prompts
         # What no task needs seems dead, so as many tasks are run as the budget allows.
         looks = log2(max(2, self._prompts.count)) + LOOKS
-        count = max(LEAST, int(rollouts_left(lab) / looks))
+        count = max(MIN_TASKS, int(rollouts_left(lab) / looks))
         self.train = lab.shuffled("shorten/train", lab.train)[:count]
         self.val = lab.shuffled("shorten/val", lab.val)[:count]
         # Of a finalist on all tasks, and of the source on val.
@@ -133,7 +133,7 @@ class _Search:
     async def run_source(self) -> bool:
         """Run the source on the train tasks; returns whether there is any score to lose."""
         require_scores(await self._trials.run_source(self.train), "train")
-        if not any(score > EVEN for score in self._trials.source.scores.values()):
+        if not any(score > SCORE_TOLERANCE for score in self._trials.source.scores.values()):
             return False
         await self._measure_chance()
         return True
@@ -147,7 +147,11 @@ class _Search:
         if again is None:
             return
         self._chance = Chance.of(
-            [again[task] for task, score in self._trials.source.scores.items() if score > EVEN]
+            [
+                again[task]
+                for task, score in self._trials.source.scores.items()
+                if score > SCORE_TOLERANCE
+            ]
         )
 
     async def leave_out(self) -> None:
@@ -157,7 +161,7 @@ class _Search:
         while waiting and self._may_continue():
             # First what may save most for a rollout: long parts that few tasks were lost without.
             waiting.sort(key=lambda chunk: -self._prompts.tokens(chunk.parts) / len(chunk.tasks))
-            batch = self._affordable(waiting[:BATCH])
+            batch = self._affordable(waiting[:GROUPS_PER_BATCH])
             if not batch:
                 break
             results = await asyncio.gather(
@@ -169,7 +173,9 @@ class _Search:
                     waiting.append(chunk)
                     continue
                 self._trials.judge(len(self.train), chunk.parts)
-                lost = tuple(task for task in chunk.tasks if differences[task.id] < -EVEN)
+                lost = tuple(
+                    task for task in chunk.tasks if differences[task.id] < -SCORE_TOLERANCE
+                )
                 if not self._chance.exceeded(differences.values()):
                     self._kept_out.append(chunk.parts)
                     lost = ()
@@ -239,7 +245,7 @@ class _Search:
             return None
         if not self._chance.exceeded(again.values()):
             return []
-        return [task for task in lost if again[task.id] < -EVEN]
+        return [task for task in lost if again[task.id] < -SCORE_TOLERANCE]
 
     async def _lost(
         self, groups: Sequence[tuple[int, ...]], tasks: Sequence[Task], *, at_all: bool = False
@@ -256,7 +262,7 @@ class _Search:
             return None
         if not at_all and not self._chance.exceeded(differences.values()):
             return []
-        return [task for task in tasks if differences[task.id] < -EVEN]
+        return [task for task in tasks if differences[task.id] < -SCORE_TOLERANCE]
 
     async def _culprit(self, lost: Sequence[Task]) -> int | None:
         """The group whose removal, after the longer ones, loses tasks; None without budget."""
@@ -309,7 +315,7 @@ class _Search:
         """The shortest finalist that is no worse than the source on train and val."""
         self._trials.reserve = 0
         best, tasks = self._trials.source, [*self.train, *self.val]
-        for entry in sorted(finalists, key=self._trials.length)[:FINALISTS]:
+        for entry in sorted(finalists, key=self._trials.length)[:MAX_FINALISTS]:
             if await self._lab.check(entry.candidate):
                 continue
             differences = await self._trials.run(entry, tasks)

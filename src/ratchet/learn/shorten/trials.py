@@ -12,7 +12,7 @@ from ratchet.learn.shorten.split_prompts import SplitPrompts
 from ratchet.learn.work import Evaluation, Proposal
 from ratchet.types import PromptTemplate, Task
 
-UNLIMITED = 2_000
+UNLIMITED_ROLLOUTS = 2_000
 """Planned rollouts if their number is not limited."""
 
 
@@ -147,5 +147,5 @@ class Trials:
 def rollouts_left(lab: Lab) -> int:
     """Rollouts left of the lab's budget."""
     if lab.budget.rollouts is None:
-        return UNLIMITED - min(lab.spent.rollouts, UNLIMITED)
+        return UNLIMITED_ROLLOUTS - min(lab.spent.rollouts, UNLIMITED_ROLLOUTS)
     return lab.budget.rollouts - lab.spent.rollouts

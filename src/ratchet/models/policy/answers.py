@@ -9,7 +9,7 @@ from typing import Any
 
 from ratchet.models.policy.generation import Generation, IncrementalText, TopTokens, cut_at
 from ratchet.models.policy.tokens import ChatTokenizer
-from ratchet.models.policy.tool_calls import OPEN, Message, ParsedAnswer, parse_answer
+from ratchet.models.policy.tool_calls import TOOL_CALL_START, Message, ParsedAnswer, parse_answer
 
 
 class AnswerWriter:
@@ -231,10 +231,10 @@ class AnswerWriter:
 
     def _safe(self, text: str) -> str:
         """The part of a running answer that is certainly text, not the beginning of a stop text."""
-        ends = [*self._stop, *([OPEN, "{"] if self._tools else [])]
+        ends = [*self._stop, *([TOOL_CALL_START, "{"] if self._tools else [])]
         if self._tools and text.lstrip().startswith("{"):
             return ""  # possibly a call as Llama 3 writes it
-        cut = cut_at(text, [*self._stop, *([OPEN] if self._tools else [])])
+        cut = cut_at(text, [*self._stop, *([TOOL_CALL_START] if self._tools else [])])
         if cut is not None:
             return text[:cut].rstrip() if self._tools else text[:cut]
         withheld = max(

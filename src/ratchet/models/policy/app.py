@@ -6,12 +6,13 @@ import asyncio
 import hmac
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
+from ratchet._asgi import AsgiScope, Receive, Send
 from ratchet.models.failure import ModelUnavailable
 from ratchet.models.policy.adapters import AdapterRegistry
 from ratchet.models.policy.answers import AnswerWriter
@@ -28,9 +29,6 @@ from ratchet.models.policy.requests import (
 )
 from ratchet.types import InputError
 from ratchet.types.wording import counted
-
-Send = Callable[[Mapping[str, Any]], Awaitable[None]]
-Receive = Callable[[], Awaitable[Mapping[str, Any]]]
 
 RequestT = TypeVar("RequestT")
 
@@ -101,7 +99,7 @@ class PolicyApp:
             ("POST", "/v1/unload_lora_adapter"): self._unload,
         }
 
-    async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         """Serve one HTTP request, or handle the ASGI lifespan events."""
         if scope["type"] == "lifespan":
             await self._lifespan(receive, send)
@@ -127,7 +125,7 @@ class PolicyApp:
                 await send({"type": "lifespan.shutdown.complete"})
                 return
 
-    async def _http(self, scope: Any, receive: Receive, send: Send) -> None:
+    async def _http(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         headers = dict(scope["headers"])
         if b"origin" in headers:
             raise ApiError(403, "Web pages may not use this server.")

@@ -8,7 +8,7 @@ from typing import Any
 from ratchet.models.policy.batch import TokenBatch, TokenSpan
 from ratchet.models.policy.cache import KeyValueCache
 
-SHORTEST = 64
+MIN_PADDED_LENGTH = 64
 """Smallest length that sequences are rounded up to, for results independent of the batch."""
 
 WASTE = 4
@@ -53,7 +53,7 @@ def prepare_groups(batch: TokenBatch, rows: list[tuple[int, int]], cache: KeyVal
 
     by_length: dict[int, list[int]] = {}
     for row, (_, position) in enumerate(rows):
-        length = SHORTEST
+        length = MIN_PADDED_LENGTH
         while length <= position:
             length *= 2
         by_length.setdefault(length, []).append(row)

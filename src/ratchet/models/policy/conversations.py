@@ -19,7 +19,7 @@ import msgspec
 from ratchet.models.policy.tokens import ChatTokenizer
 from ratchet.models.policy.tool_calls import Message, in_text
 
-KEPT = 4096
+MAX_CONVERSATIONS = 4096
 """Conversations that are remembered; the least recently used are forgotten."""
 
 
@@ -31,7 +31,7 @@ class AnsweredConversations:
         limit: How many are remembered.
     """
 
-    def __init__(self, tokenizer: ChatTokenizer, limit: int = KEPT) -> None:
+    def __init__(self, tokenizer: ChatTokenizer, limit: int = MAX_CONVERSATIONS) -> None:
         self._tokenizer, self._kept = tokenizer, limit
         self._ids: OrderedDict[bytes, array[int]] = OrderedDict()
         self._knows_tools = "tools" in tokenizer.template

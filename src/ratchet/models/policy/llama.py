@@ -18,7 +18,7 @@ from ratchet.models.policy.lora import LoadedAdapter
 MODELS = ("LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM")
 
 
-PARTS = (
+FUSED_LAYERS = (
     ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
     ("self_attn.o_proj",),
     ("mlp.gate_proj", "mlp.up_proj"),
@@ -190,7 +190,7 @@ def _joined(layer: Any, name: str) -> _Layer:
         down=mlp.down_proj.weight,
         modules=tuple(
             {f"{name}.{part}": layer.get_submodule(part).out_features for part in parts}
-            for parts in PARTS
+            for parts in FUSED_LAYERS
         ),
     )
 

@@ -11,10 +11,10 @@ import msgspec
 from ratchet.models.capacity import usable_cores
 from ratchet.models.local_model import check_port
 from ratchet.models.policy.base import base_name, find_base, require_train
-from ratchet.models.policy.serving import SLOTS, PolicySettings
+from ratchet.models.policy.serving import DEFAULT_SLOTS, PolicySettings
 from ratchet.models.process import ModelProcess
 
-START_S = 600.0
+START_TIMEOUT_S = 600.0
 """How long loading may take, in seconds."""
 
 
@@ -53,7 +53,7 @@ class PolicyServer:
         *,
         adapters: Mapping[str, Path | str] | None = None,
         port: int = 0,
-        slots: int = SLOTS,
+        slots: int = DEFAULT_SLOTS,
         context: int | None = None,
         threads: int | None = None,
         device: str = "cpu",
@@ -61,7 +61,7 @@ class PolicyServer:
         deterministic: bool = False,
         queue: int = 256,
         own_distribution: bool = False,
-        start_s: float = START_S,
+        start_s: float = START_TIMEOUT_S,
         require_key: bool = True,
     ) -> None:
         self.settings = PolicySettings(

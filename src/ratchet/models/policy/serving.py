@@ -18,7 +18,7 @@ import msgspec
 from ratchet.models.engine import KEY_VARIABLE, STOP
 from ratchet.types import RatchetError
 
-SLOTS = 16
+DEFAULT_SLOTS = 16
 """Default number of answers at once."""
 
 
@@ -31,7 +31,7 @@ class PolicySettings(msgspec.Struct, frozen=True, kw_only=True):
     """Folders of adapters by name."""
     port: int = 0
     """0 for any free port."""
-    slots: int = SLOTS
+    slots: int = DEFAULT_SLOTS
     """Concurrent answers; further requests wait."""
     context: int | None = None
     """Most tokens of a conversation; None for as many as the model was trained for."""

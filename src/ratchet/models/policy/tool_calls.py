@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-OPEN, CLOSE = "<tool_call>", "</tool_call>"
+TOOL_CALL_START, TOOL_CALL_END = "<tool_call>", "</tool_call>"
 
 Message = dict[str, Any]
 
@@ -43,12 +43,12 @@ def parse_answer(text: str, tools: Sequence[Mapping[str, Any]]) -> ParsedAnswer:
 
 def _hermes(text: str, names: set[str]) -> ParsedAnswer | None:
     """`<tool_call>{"name": …, "arguments": {…}}</tool_call>`, as Hermes and Qwen write it."""
-    before, marker, after = text.partition(OPEN)
+    before, marker, after = text.partition(TOOL_CALL_START)
     if not marker:
         return None
     calls = []
-    for part in after.split(OPEN):
-        call = _call(part.partition(CLOSE)[0], "arguments")
+    for part in after.split(TOOL_CALL_START):
+        call = _call(part.partition(TOOL_CALL_END)[0], "arguments")
         if call is None:
             return None
         calls.append(call)
@@ -114,14 +114,16 @@ def in_text(messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> 
             continue
         for call in message.get("tool_calls") or ():
             function = {key: call["function"].get(key) for key in ("name", "arguments")}
-            content += f"\n{OPEN}\n{json.dumps(function, ensure_ascii=False)}\n{CLOSE}"
+            content += (
+                f"\n{TOOL_CALL_START}\n{json.dumps(function, ensure_ascii=False)}\n{TOOL_CALL_END}"
+            )
         out.append({"role": message["role"], "content": content.strip("\n")})
     if not tools:
         return out
     listed = "\n".join(json.dumps(tool, ensure_ascii=False) for tool in tools)
     about = (
         f"You may call these functions:\n<tools>\n{listed}\n</tools>\nTo call one, answer with:\n"
-        f'{OPEN}\n{{"name": <its name>, "arguments": <an object>}}\n{CLOSE}'
+        f'{TOOL_CALL_START}\n{{"name": <its name>, "arguments": <an object>}}\n{TOOL_CALL_END}'
     )
     if out and out[0]["role"] == "system":
         first = {"role": "system", "content": f"{out[0]['content']}\n\n{about}"}

@@ -18,7 +18,7 @@ import msgspec
 
 from ratchet.observe.model_apis.bounded_json import items, mapping
 
-MOST_CALLS = 2
+MAX_CALLS = 2
 """Tools that are called for one user message."""
 ANSWER = "Simulated answer"
 """Beginning of every text for which no other form is requested."""
@@ -79,7 +79,7 @@ def turn_of(
     left = [tool for tool in tools if tool.name not in called]
     # Of tools that must be called, one may look things up, and another give the answer.
     wanted = (left or tools[-1:]) if forced else left
-    if wanted and (forced or (calls and len(called) < MOST_CALLS)):
+    if wanted and (forced or (calls and len(called) < MAX_CALLS)):
         tool = wanted[int(mark, 16) % len(wanted)]
         return Turn("", tool.name, mapping(sample(tool.schema, mark)))
     schema = _schema(body)

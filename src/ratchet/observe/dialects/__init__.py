@@ -1,6 +1,6 @@
 """Dialects: map the attribute names of different instrumentations to one span model.
 
-A dialect is a module in this package and an entry in `DIALECTS`.
+A dialect is a module in this package and an entry in `SPAN_DIALECTS`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ratchet.observe.dialects.messages import json_text
 from ratchet.observe.dialects.names import JSON_TEXT
 from ratchet.types import SpanEvent
 
-__all__ = ["DIALECTS", "SpanDialect", "normalise"]
+__all__ = ["SPAN_DIALECTS", "SpanDialect", "normalise"]
 
 
 class SpanDialect(NamedTuple):
@@ -28,7 +28,7 @@ class SpanDialect(NamedTuple):
     """Attributes that are dropped once the attribute that replaces them was read."""
 
 
-DIALECTS = {
+SPAN_DIALECTS = {
     "gen_ai": SpanDialect(gen_ai.MARKERS, gen_ai.read),
     "openinference": SpanDialect(openinference.MARKERS, openinference.read),
     "traceloop": SpanDialect(traceloop.MARKERS, traceloop.read),
@@ -39,7 +39,7 @@ DIALECTS = {
 
 _MESSAGES = {names.INPUT_MESSAGES: "user", names.OUTPUT_MESSAGES: "assistant"}
 
-_MARKERS = frozenset().union(*(dialect.markers for dialect in DIALECTS.values()))
+_MARKERS = frozenset().union(*(dialect.markers for dialect in SPAN_DIALECTS.values()))
 
 
 def normalise(
@@ -63,7 +63,7 @@ def normalise(
     if _MARKERS.isdisjoint(attributes):
         return attributes
     model = dict(attributes)
-    for dialect in DIALECTS.values():
+    for dialect in SPAN_DIALECTS.values():
         if not dialect.markers.isdisjoint(attributes):
             for key, value in dialect.read(name, attributes, events).items():
                 model.setdefault(key, value)

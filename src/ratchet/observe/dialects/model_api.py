@@ -10,7 +10,7 @@ from typing import Any
 
 from ratchet.observe.dialects import messages as form
 from ratchet.observe.dialects import names
-from ratchet.observe.model_apis import DIALECTS
+from ratchet.observe.model_apis import MODEL_APIS
 from ratchet.types import SpanEvent
 
 API = "ratchet.model_api"
@@ -22,7 +22,7 @@ MARKERS = frozenset({API})
 REPLACES = {names.INPUT: names.INPUT_MESSAGES, names.OUTPUT: names.OUTPUT_MESSAGES}
 """Attributes with a request or an answer, by what is read from them."""
 
-_APIS = {f"{provider}/{path}": api for (provider, path), api in DIALECTS.items()}
+_APIS = {f"{provider}/{path}": api for (provider, path), api in MODEL_APIS.items()}
 
 
 def read(name: str, attributes: Mapping[str, Any], events: Sequence[SpanEvent]) -> dict[str, Any]:

@@ -17,17 +17,17 @@ from ratchet.observe.model_apis import (
     responses,
 )
 from ratchet.observe.model_apis.engine_tokens import ChoiceTokens
-from ratchet.observe.model_apis.request_texts import Path, PromptTexts
+from ratchet.observe.model_apis.request_texts import PromptTexts, TextPath
 
 __all__ = [
-    "DIALECTS",
+    "MODEL_APIS",
     "MODEL_IN_PATH",
     "PASSED_THROUGH",
     "Assembly",
     "ChoiceTokens",
     "DialectName",
     "ModelApi",
-    "Path",
+    "TextPath",
 ]
 
 DialectName: TypeAlias = Literal["openai", "anthropic", "ollama", "gemini"]
@@ -71,7 +71,7 @@ class ModelApi(Protocol):
     def prompt_texts(self, request: Mapping[str, Any]) -> PromptTexts:
         """The texts of a decoded request that may contain prompts, with the path of each."""
 
-    def with_texts(self, request: dict[str, Any], texts: Mapping[Path, str]) -> dict[str, Any]:
+    def with_texts(self, request: dict[str, Any], texts: Mapping[TextPath, str]) -> dict[str, Any]:
         """A copy of the request with new texts at the given paths."""
 
     def training_request(self, request: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -82,7 +82,7 @@ class ModelApi(Protocol):
         """Tokens of each choice of a decoded response; empty if the API has none."""
 
 
-DIALECTS: dict[tuple[DialectName, str], ModelApi] = {
+MODEL_APIS: dict[tuple[DialectName, str], ModelApi] = {
     ("openai", "chat/completions"): chat,
     ("openai", "responses"): responses,
     ("openai", "completions"): completions,

@@ -19,7 +19,7 @@ from ratchet.observe.model_apis.bounded_json import (
     numbers,
 )
 from ratchet.observe.model_apis.engine_tokens import ChoiceTokens, for_training
-from ratchet.observe.model_apis.request_texts import Path, PromptTexts, with_texts
+from ratchet.observe.model_apis.request_texts import PromptTexts, TextPath, with_texts
 from ratchet.observe.model_apis.settings import settings
 from ratchet.observe.model_apis.usage import usage_of_chunk
 
@@ -91,7 +91,7 @@ def prompt_texts(request: Mapping[str, Any]) -> PromptTexts:
     prompt = request.get("prompt")
     if isinstance(prompt, str):
         return PromptTexts([(("prompt",), prompt)], [])
-    texts: list[tuple[Path, str]] = [
+    texts: list[tuple[TextPath, str]] = [
         (("prompt", position), text)
         for position, text in enumerate(items(prompt))
         if isinstance(text, str)

@@ -22,7 +22,7 @@ from ratchet.observe.model_apis.bounded_json import (
 )
 from ratchet.observe.model_apis.engine_tokens import no_tokens as choice_tokens
 from ratchet.observe.model_apis.engine_tokens import without_tokens as training_request
-from ratchet.observe.model_apis.request_texts import Path, PromptTexts, with_texts
+from ratchet.observe.model_apis.request_texts import PromptTexts, TextPath, with_texts
 
 __all__ = [
     "OPERATION",
@@ -118,7 +118,7 @@ def prompt_texts(request: Mapping[str, Any]) -> PromptTexts:
     return PromptTexts(system, list(first))
 
 
-def _texts(content: Any, path: Path) -> Iterator[tuple[Path, str]]:
+def _texts(content: Any, path: TextPath) -> Iterator[tuple[TextPath, str]]:
     """Texts of a content, which is an object with parts, or a single part."""
     parts = mapping(content).get("parts")
     for position, part in enumerate(parts if isinstance(parts, list) else ()):

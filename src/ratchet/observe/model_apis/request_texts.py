@@ -8,25 +8,25 @@ from typing import Any, NamedTuple, TypeAlias
 LEADING = ("system", "developer")
 """Roles of messages that instruct the model."""
 
-Path: TypeAlias = tuple[str | int, ...]
+TextPath: TypeAlias = tuple[str | int, ...]
 """Keys and indices that lead to a text, such as ("messages", 0, "content")."""
 
 
 class PromptTexts(NamedTuple):
     """Texts of a request that may hold prompts, each with its path."""
 
-    system: list[tuple[Path, str]]
+    system: list[tuple[TextPath, str]]
     """The instructions."""
-    user: list[tuple[Path, str]]
+    user: list[tuple[TextPath, str]]
     """From the first user message: the task, perhaps in a template of instructions."""
 
     @property
-    def leading(self) -> list[tuple[Path, str]]:
+    def leading(self) -> list[tuple[TextPath, str]]:
         """The instructions; those in the first user message if there are no others."""
         return self.system if any(text for _, text in self.system) else self.user
 
 
-def with_texts(request: dict[str, Any], texts: Mapping[Path, str]) -> dict[str, Any]:
+def with_texts(request: dict[str, Any], texts: Mapping[TextPath, str]) -> dict[str, Any]:
     """Copy a request with new texts at some paths.
 
     Values beside the paths are shared with the original, which is not modified.
@@ -41,7 +41,7 @@ def with_texts(request: dict[str, Any], texts: Mapping[Path, str]) -> dict[str, 
     return changed
 
 
-def texts_of(content: Any, path: Path, kinds: tuple[str, ...]) -> list[tuple[Path, str]]:
+def texts_of(content: Any, path: TextPath, kinds: tuple[str, ...]) -> list[tuple[TextPath, str]]:
     """Texts of a message's content, which is a text or a list of parts.
 
     Args:
@@ -70,8 +70,8 @@ def texts_of_messages(messages: Any, key: str, kinds: tuple[str, ...]) -> Prompt
         key: Their key in the request.
         kinds: Types of parts that have a text.
     """
-    system: list[tuple[Path, str]] = []
-    user: list[tuple[Path, str]] | None = None
+    system: list[tuple[TextPath, str]] = []
+    user: list[tuple[TextPath, str]] | None = None
     for position, message in enumerate(messages if isinstance(messages, list) else ()):
         if not isinstance(message, dict):
             continue
@@ -83,7 +83,7 @@ def texts_of_messages(messages: Any, key: str, kinds: tuple[str, ...]) -> Prompt
     return PromptTexts(system, user or [])
 
 
-def _replaced(value: Any, path: Path, text: str) -> Any:
+def _replaced(value: Any, path: TextPath, text: str) -> Any:
     if not path:
         return text
     copy = value.copy()

@@ -12,8 +12,8 @@ from typing import Any
 
 from ratchet.observe.model_apis.bounded_json import count, mapping
 
-INPUT = "gen_ai.usage.input_tokens"
-OUTPUT = "gen_ai.usage.output_tokens"
+INPUT_TOKENS = "gen_ai.usage.input_tokens"
+OUTPUT_TOKENS = "gen_ai.usage.output_tokens"
 CACHE_READ = "gen_ai.usage.cache_read.input_tokens"
 CACHE_WRITE = "gen_ai.usage.cache_creation.input_tokens"
 REASONING = "gen_ai.usage.reasoning.output_tokens"
@@ -23,8 +23,8 @@ WEB_SEARCHES = "ratchet.usage.web_searches"
 """Web searches that the provider made and charges for."""
 
 _NAMES: dict[str, tuple[tuple[str, ...], ...]] = {
-    INPUT: (("prompt_tokens",), ("input_tokens",)),
-    OUTPUT: (("completion_tokens",), ("output_tokens",)),
+    INPUT_TOKENS: (("prompt_tokens",), ("input_tokens",)),
+    OUTPUT_TOKENS: (("completion_tokens",), ("output_tokens",)),
     CACHE_READ: (
         ("prompt_tokens_details", "cached_tokens"),
         ("input_tokens_details", "cached_tokens"),
@@ -61,8 +61,8 @@ _NAMES: dict[str, tuple[tuple[str, ...], ...]] = {
 """Paths of each count in the usage of OpenAI's APIs and of those compatible with them."""
 
 _OF_MESSAGES: dict[str, tuple[str, ...]] = {
-    INPUT: ("input_tokens",),
-    OUTPUT: ("output_tokens",),
+    INPUT_TOKENS: ("input_tokens",),
+    OUTPUT_TOKENS: ("output_tokens",),
     CACHE_READ: ("cache_read_input_tokens",),
     CACHE_WRITE: ("cache_creation_input_tokens",),
     CACHE_WRITE_1H: ("cache_creation", "ephemeral_1h_input_tokens"),
@@ -104,12 +104,12 @@ def usage_attributes(reported: Mapping[str, Any]) -> dict[str, Any]:
     beside = counts.get(REASONING, 0)
     if "citation_tokens" in reported:  # Perplexity bills three counts that exclude each other
         cited = count(reported["citation_tokens"]) or 0
-        counts[OUTPUT] = counts.get(OUTPUT, 0) + beside + cited
+        counts[OUTPUT_TOKENS] = counts.get(OUTPUT_TOKENS, 0) + beside + cited
     elif beside and count(reported.get("total_tokens")) == (
-        counts.get(INPUT, 0) + counts.get(OUTPUT, 0) + beside
+        counts.get(INPUT_TOKENS, 0) + counts.get(OUTPUT_TOKENS, 0) + beside
     ):
         # xAI counts reasoning beside the output, as the total shows.
-        counts[OUTPUT] = counts.get(OUTPUT, 0) + beside
+        counts[OUTPUT_TOKENS] = counts.get(OUTPUT_TOKENS, 0) + beside
     return counts
 
 
@@ -124,8 +124,8 @@ def usage_of_messages(reported: Mapping[str, Any]) -> dict[str, Any]:
         for attribute, path in _OF_MESSAGES.items()
         if (value := _at(reported, path)) is not None
     }
-    if INPUT in counts:  # OpenTelemetry's count includes cached tokens, Anthropic's does not
-        counts[INPUT] += counts.get(CACHE_READ, 0) + counts.get(CACHE_WRITE, 0)
+    if INPUT_TOKENS in counts:  # OpenTelemetry's count includes cached tokens, Anthropic's does not
+        counts[INPUT_TOKENS] += counts.get(CACHE_READ, 0) + counts.get(CACHE_WRITE, 0)
     return counts
 
 

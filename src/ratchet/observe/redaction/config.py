@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from ratchet.observe.redaction.rules import NAMES
+from ratchet.observe.redaction.rules import RULE_NAMES
 from ratchet.types import ConfigError
 
 
@@ -38,11 +38,11 @@ def active_rules(rules: Sequence[str]) -> frozenset[str]:
     Raises:
         ConfigError: A rule is unknown, or names with and without a minus are mixed.
     """
-    unknown = [name for name in rules if name.removeprefix("-") not in NAMES]
+    unknown = [name for name in rules if name.removeprefix("-") not in RULE_NAMES]
     if unknown:
         raise ConfigError(
             f"[redaction] rules: there is no rule {unknown[0]!r}.",
-            hint=f"Known: {', '.join(NAMES)}.",
+            hint=f"Known: {', '.join(RULE_NAMES)}.",
         )
     without = {name[1:] for name in rules if name.startswith("-")}
     if without and len(without) < len(set(rules)):
@@ -51,4 +51,4 @@ def active_rules(rules: Sequence[str]) -> frozenset[str]:
             hint="Name either the rules to use, or those to leave out, each with a minus before "
             "it.",
         )
-    return frozenset(NAMES) - without if without or not rules else frozenset(rules)
+    return frozenset(RULE_NAMES) - without if without or not rules else frozenset(rules)

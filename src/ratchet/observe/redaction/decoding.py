@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
-ROUNDS = 3
+MAX_DECODING_PASSES = 3
 """Maximum number of decoding passes, for text that was encoded repeatedly."""
 
 _INVISIBLE = (
@@ -169,7 +169,7 @@ def decode(text: str) -> DecodedText:
     """Decode a text as a person would read it."""
     rounds: list[Sequence[TextSegment]] = []
     folded_text = folded(text)
-    for _ in range(ROUNDS):
+    for _ in range(MAX_DECODING_PASSES):
         step = _decoded_once(folded_text)
         if step is None:
             break
@@ -236,7 +236,7 @@ def _character(encoded: str) -> str:
 
 _BASE64_WORD = re.compile(r"[A-Za-z0-9+/_\-]{16,}={0,2}")
 
-LONGEST_BASE64 = 65_536
+MAX_BASE64_LENGTH = 65_536
 """Maximum length of a word that is decoded."""
 
 _SAMPLE = 32
@@ -253,7 +253,7 @@ def base64_words(text: str) -> Iterator[tuple[int, int, str]]:
 
 def _base64_text(word: str) -> str | None:
     body = word.rstrip("=").replace("-", "+").replace("_", "/")
-    if len(body) > LONGEST_BASE64:
+    if len(body) > MAX_BASE64_LENGTH:
         return None
     try:
         if not _is_text(_base64_bytes(body[:_SAMPLE])):

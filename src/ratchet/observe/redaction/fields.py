@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from ratchet.types import ConfigError
 
-Path: TypeAlias = tuple[str, ...]
+FieldPath: TypeAlias = tuple[str, ...]
 """Names from the outermost to the innermost key, without list indexes."""
 
 SECRET_NAMES = frozenset(
@@ -33,8 +33,8 @@ SECRET_ENDS = (
 NUMBERS_TOO = re.compile(r"(?:password|passcode|passwd|pwd|cvv2?|cvc|ssn|number|pin)\Z").search
 """Names whose numeric values are secret too. A numeric `token` is a model's token."""
 
-MOST_KEYS = 200
-LONGEST_KEY = 200
+MAX_KEYS = 200
+MAX_KEY_LENGTH = 200
 
 _SEPARATORS = re.compile(r"[-_ .:]+")
 
@@ -53,7 +53,7 @@ def is_secret_name(name: str) -> bool:
 
 
 @functools.lru_cache(maxsize=4096)
-def path_of(key: str) -> Path:
+def path_of(key: str) -> FieldPath:
     """An attribute key as a path: its parts between dots, without numbers."""
     return tuple(part for part in key[:500].split(".") if part and not part.isdigit())
 
@@ -80,7 +80,7 @@ class Fields:
             pieces = [piece for part in pattern.split(".") for piece in part.split("*") if piece]
             self.names.append(pieces[-1].lower() if pieces else "")
 
-    def is_secret(self, path: Path) -> bool:
+    def is_secret(self, path: FieldPath) -> bool:
         """Whether the value at a path is secret."""
         if not path:
             return False
@@ -92,14 +92,14 @@ class Fields:
             _fits(patterns, path) for patterns in self._whole
         )
 
-    def is_named(self, path: Path) -> bool:
+    def is_named(self, path: FieldPath) -> bool:
         """Whether one of the project's keys matches a path."""
         return any(_fits(patterns, path[-len(patterns) :]) for patterns in self._ends) or any(
             _fits(patterns, path) for patterns in self._whole
         )
 
 
-def _fits(compiled: Sequence[re.Pattern[str]], path: Path) -> bool:
+def _fits(compiled: Sequence[re.Pattern[str]], path: FieldPath) -> bool:
     return len(compiled) == len(path) and all(
         pattern.match(part) for pattern, part in zip(compiled, path, strict=True)
     )
@@ -111,10 +111,10 @@ def checked_keys(keys: Sequence[str]) -> Sequence[str]:
     Raises:
         ConfigError: There are too many, or one names no field.
     """
-    if len(keys) > MOST_KEYS:
-        raise ConfigError(f"[redaction] names {len(keys)} keys; at most {MOST_KEYS} are allowed.")
+    if len(keys) > MAX_KEYS:
+        raise ConfigError(f"[redaction] names {len(keys)} keys; at most {MAX_KEYS} are allowed.")
     for key in keys:
-        if not 0 < len(key) <= LONGEST_KEY or not key.replace("*", "").strip(".$ "):
+        if not 0 < len(key) <= MAX_KEY_LENGTH or not key.replace("*", "").strip(".$ "):
             raise ConfigError(
                 f"[redaction] keys: {key!r} is not a field name.",
                 hint='Name fields as "headers.cookie", "*.token" or "customer_name".',

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from ratchet.observe.redaction.decoding import base64_words, decode, folded_visible
 from ratchet.observe.redaction.patterns import Patterns, PatternTimeout
 from ratchet.observe.redaction.prefilter import may_match
-from ratchet.observe.redaction.rules import FIELD, NAMES, RULES
+from ratchet.observe.redaction.rules import FIELD, RULE_NAMES, RULES
 from ratchet.observe.redaction.rules.key import PREFIXES
 from ratchet.observe.redaction.rules.scanned import ScannedText
 from ratchet.types import ConfigError
@@ -50,24 +50,23 @@ def truncated_secrets(text: str) -> Iterator[tuple[int, int, str]]:
                 break
 
 
-MARK = "[redacted:"
+MARK_START = "[redacted:"
 """Beginning of the mark that replaces a secret; the rule's name follows."""
 
-FAILURE = f"{MARK}failed-"
+FAILURE = f"{MARK_START}failed-"
 """Beginning of the mark that replaces a text on which redaction failed; the error's name follows.
 """
 
 TIMEOUT = "timeout"
 """Rule name in the mark that replaces a text on which a project's patterns timed out."""
 
-ROUNDS = 4
-"""Maximum number of passes over a text."""
+MAX_PASSES = 4
 
-SHORT = 8
+MAX_HARMLESS_LENGTH = 8
 """No rule matches a text with so few letters and digits unless it has other characters."""
 
-MOST_ALLOWED = 200
-LONGEST_ALLOWED = 200
+MAX_ALLOWED = 200
+MAX_ALLOWED_LENGTH = 200
 
 _MARKED = re.compile(r"\[redacted:[a-z0-9_-]{1,31}(?::[0-9a-f]{10})?\]")
 REMOVED: ContextVar[dict[str, set[str]] | None] = ContextVar("what marks stand for", default=None)
@@ -75,7 +74,7 @@ REMOVED: ContextVar[dict[str, set[str]] | None] = ContextVar("what marks stand f
 
 _AFTER_MARK = re.compile(r"\[redacted:[a-z0-9:_-]{1,50}\][\s:=]{0,6}\Z")
 _BY_NAME = ("assignment", FIELD)
-_ORDER = {name: number for number, name in enumerate(NAMES)}
+_ORDER = {name: number for number, name in enumerate(RULE_NAMES)}
 
 
 class SecretMatch(NamedTuple):
@@ -108,9 +107,9 @@ class Finder:
         allow: Sequence[str],
         key: bytes,
     ) -> None:
-        if len(allow) > MOST_ALLOWED or any(len(pattern) > LONGEST_ALLOWED for pattern in allow):
+        if len(allow) > MAX_ALLOWED or any(len(pattern) > MAX_ALLOWED_LENGTH for pattern in allow):
             raise ConfigError(
-                f"[redaction] allow: at most {MOST_ALLOWED} entries of {LONGEST_ALLOWED} "
+                f"[redaction] allow: at most {MAX_ALLOWED} entries of {MAX_ALLOWED_LENGTH} "
                 "characters are allowed."
             )
         self.rules = rules
@@ -125,7 +124,7 @@ class Finder:
 
     def may_contain_secret(self, text: str) -> bool:
         """A cheap prefilter without false negatives."""
-        if len(text) <= SHORT and text.isascii() and text.isalnum():
+        if len(text) <= MAX_HARMLESS_LENGTH and text.isascii() and text.isalnum():
             return self._matches_patterns(text)
         visible = folded_visible(text)
         return self._may_match_rules(visible) or self._matches_patterns(visible)
@@ -150,7 +149,7 @@ class Finder:
     def cleaned(self, text: str) -> str:
         """The text with secrets replaced by marks; the same object if there are none."""
         # Text beside a new mark may match now that it is no longer part of a longer word.
-        for _ in range(ROUNDS):
+        for _ in range(MAX_PASSES):
             left = self._cleaned_once(text)
             if left is text:
                 break
@@ -173,7 +172,7 @@ class Finder:
 
     def allows(self, secret: str) -> bool:
         """Whether `allow` exempts a text."""
-        if not self._allowed or len(secret) > LONGEST_ALLOWED:
+        if not self._allowed or len(secret) > MAX_ALLOWED_LENGTH:
             return False
         small = secret.strip().lower()
         return any(allowed.match(small) for allowed in self._allowed)
@@ -188,10 +187,10 @@ class Finder:
 
     def _mark(self, rule: str, secret: str) -> str:
         if not self._key:
-            return f"{MARK}{rule}]"
+            return f"{MARK_START}{rule}]"
         # Normalised: spaces, dashes and case do not change the pseudonym.
         same = re.sub(r"[\s\-]+", "", folded_visible(secret)).lower().encode("utf-8", "replace")
-        return f"{MARK}{rule}:{hmac.new(self._key, same, hashlib.sha256).hexdigest()[:10]}]"
+        return f"{MARK_START}{rule}:{hmac.new(self._key, same, hashlib.sha256).hexdigest()[:10]}]"
 
     def _find(self, text: str) -> Iterator[SecretMatch]:
         decoded = decode(text)
@@ -229,7 +228,7 @@ class Finder:
 
 def is_mark(text: str) -> bool:
     """Whether a text is only a mark."""
-    return text.startswith(MARK) and _MARKED.fullmatch(text) is not None
+    return text.startswith(MARK_START) and _MARKED.fullmatch(text) is not None
 
 
 def marks_in(text: str) -> list[str]:
@@ -239,13 +238,13 @@ def marks_in(text: str) -> list[str]:
 
 def is_failure_mark(text: str) -> bool:
     """Whether a whole text was replaced because it could not be redacted."""
-    return text.startswith(FAILURE) or text == f"{MARK}{TIMEOUT}]"
+    return text.startswith(FAILURE) or text == f"{MARK_START}{TIMEOUT}]"
 
 
 def _is_marked(text: str, part: SecretMatch) -> bool:
     """Whether a match is a mark or a part of one, apart from a little punctuation."""
     begin = max(part.start - 60, 0)
-    if MARK not in text[begin : part.end + 60]:
+    if MARK_START not in text[begin : part.end + 60]:
         return False
     for match in _MARKED.finditer(text, begin, part.end + 60):
         if match.start() < part.end and match.end() > part.start:

@@ -6,8 +6,8 @@ import hashlib
 import secrets
 from collections.abc import Sequence
 
-MOST_TEXTS = 32_768
-MOST_CHARACTERS = 16 * 1024 * 1024
+MAX_TEXTS = 32_768
+MAX_CHARACTERS = 16 * 1024 * 1024
 """Bounds: texts, and characters of those in which something was redacted."""
 
 CLEAN = ""
@@ -42,9 +42,9 @@ class RedactionMemory:
 
     def put(self, key: bytes, result: str) -> None:
         """Remember the result for a text."""
-        if len(result) > MOST_CHARACTERS // 16:
+        if len(result) > MAX_CHARACTERS // 16:
             return
-        if len(self._results) >= MOST_TEXTS or self._characters > MOST_CHARACTERS:
+        if len(self._results) >= MAX_TEXTS or self._characters > MAX_CHARACTERS:
             # Not emptied: another thread may be reading it.
             self._results, self._characters = {}, 0
         self._results[key] = result

@@ -15,20 +15,20 @@ from typing import Any
 
 from ratchet.types import ConfigError
 
-MOST_PATTERNS = 50
-LONGEST_PATTERN = 500
-MOST_WAYS = 2_000
+MAX_PATTERNS = 50
+MAX_PATTERN_LENGTH = 500
+MAX_WAYS = 2_000
 WINDOW = 2_048
 """Characters of a window."""
 
-OVERLAP = 512
+WINDOW_OVERLAP = 512
 """Characters that two windows share: a match up to this length is always found."""
 
 TIME_LIMIT_S = 0.25
 """Time limit for all patterns on one text, in seconds."""
 
 _UNBOUNDED = 1_000
-"""Ways assumed for an unbounded repetition; two in a row exceed MOST_WAYS."""
+"""Ways assumed for an unbounded repetition; two in a row exceed MAX_WAYS."""
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,30}")
 
@@ -48,9 +48,9 @@ class Patterns:
     """
 
     def __init__(self, sources: Mapping[str, str]) -> None:
-        if len(sources) > MOST_PATTERNS:
+        if len(sources) > MAX_PATTERNS:
             raise ConfigError(
-                f"[redaction] has {len(sources)} patterns; at most {MOST_PATTERNS} are allowed."
+                f"[redaction] has {len(sources)} patterns; at most {MAX_PATTERNS} are allowed."
             )
         self._compiled = [(name, _checked(name, source)) for name, source in sources.items()]
 
@@ -66,7 +66,7 @@ class Patterns:
         if not self._compiled:
             return
         until = time.perf_counter() + TIME_LIMIT_S
-        for begin in range(0, max(len(text) - OVERLAP, 1), WINDOW - OVERLAP):
+        for begin in range(0, max(len(text) - WINDOW_OVERLAP, 1), WINDOW - WINDOW_OVERLAP):
             window = text[begin : begin + WINDOW]
             for name, pattern in self._compiled:
                 for match in pattern.finditer(window):
@@ -83,16 +83,16 @@ def _checked(name: str, source: str) -> re.Pattern[str]:
             f"{where}: {name!r} is not a valid name for a pattern.",
             hint="Names begin with a small letter and contain only small letters, digits, - and _.",
         )
-    if not 0 < len(source) <= LONGEST_PATTERN:
+    if not 0 < len(source) <= MAX_PATTERN_LENGTH:
         raise ConfigError(
-            f"{where} has {len(source)} characters; 1 to {LONGEST_PATTERN} are allowed."
+            f"{where} has {len(source)} characters; 1 to {MAX_PATTERN_LENGTH} are allowed."
         )
     try:
         compiled = re.compile(source)
         ways = _ways(_parsed(source))
     except (re.error, OverflowError, RecursionError) as error:
         raise ConfigError(f"{where} = {source!r} is not a regular expression: {error}.") from None
-    if ways > MOST_WAYS:
+    if ways > MAX_WAYS:
         raise ConfigError(
             f"{where} = {source!r} can match in too many ways, which could take very long.",
             hint=r"Bound repetitions (\d{1,20} for \d+) or make them possessive (\d++ for \d+),"
@@ -111,7 +111,7 @@ def _ways(parsed: Any) -> float:
     ways = 1.0
     for operation, argument in parsed:
         ways *= _ways_of(str(operation), argument)
-        if ways > MOST_WAYS:
+        if ways > MAX_WAYS:
             return ways
     return ways
 

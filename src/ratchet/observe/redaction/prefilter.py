@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 import string
 
-from ratchet.observe.redaction.rules.scanned import DIGITS, SEPARATORS, WORDS
+from ratchet.observe.redaction.rules.scanned import DIGIT_SEPARATORS, DIGIT_TABLE, WORD_TABLE
 
 _LEFT_OUT = string.ascii_lowercase.encode()
 
@@ -82,10 +82,13 @@ def _has_indicator(raw: bytes, rare: bytes) -> bool:
         (signs and _has_sign(raw, signs))
         or b"-----" in rare
         or (
-            _MANY_DIGITS in rare.translate(DIGITS, SEPARATORS)
-            and _MANY_DIGITS in raw.translate(DIGITS, SEPARATORS)
+            _MANY_DIGITS in rare.translate(DIGIT_TABLE, DIGIT_SEPARATORS)
+            and _MANY_DIGITS in raw.translate(DIGIT_TABLE, DIGIT_SEPARATORS)
         )
-        or (_NO_SMALL_LETTERS in rare.translate(WORDS) and _LONG_WORD in raw.translate(WORDS))
+        or (
+            _NO_SMALL_LETTERS in rare.translate(WORD_TABLE)
+            and _LONG_WORD in raw.translate(WORD_TABLE)
+        )
         or (b"." in rare and _FOUR(rare) and _FOUR(raw))
         or (b":" in rare and _COLONS(rare) and _SIX(raw))
         or ((b"()" in rare or b"[]" in rare or b"(  )" in rare or b"AT" in rare) and _AT_WORD(raw))

@@ -21,8 +21,8 @@ from ratchet.observe.redaction import content
 from ratchet.observe.redaction.config import RedactionRules, active_rules
 from ratchet.observe.redaction.fields import (
     NUMBERS_TOO,
+    FieldPath,
     Fields,
-    Path,
     checked_keys,
     path_of,
     plain_name,
@@ -37,34 +37,34 @@ from ratchet.types import ConfigError, Feedback, Outcome, Span, SpanEvent, SpanR
 KEY_VARIABLE = "RATCHET_REDACTION_KEY"
 """Environment variable with the secret for pseudonyms."""
 
-FAILED = "ratchet.redaction.error"
+REDACTION_ERROR = "ratchet.redaction.error"
 """Attribute of a span whose content was removed because redaction failed; holds the error type."""
 
-DEEPEST = 64
+MAX_JSON_DEPTH = 64
 """Maximum depth at which JSON is parsed; deeper values are searched as text."""
 
-LEAST_KEY = 16
+MIN_KEY_LENGTH = 16
 """Minimum length of the secret for pseudonyms."""
 
-MOST_KEYS_REMEMBERED = 4_096
+MAX_KEYS_REMEMBERED = 4_096
 """Cache size: names of attributes and of spans that hold no secrets."""
 
-LONGEST_NAME = 200
+MAX_NAME_LENGTH = 200
 """Span names longer than this are not cached."""
 
-MOST_TEXTS_REMEMBERED = 2_048
-LONGEST_REMEMBERED = 8_192
+MAX_TEXTS_REMEMBERED = 2_048
+MAX_REMEMBERED_LENGTH = 8_192
 """Cache of attribute texts without secrets: agents repeat instructions, tools and earlier
 messages with each call."""
 
-SHORTEST_LIST = 1_024
+MIN_LIST_LENGTH = 1_024
 """Minimum characters of a list that is redacted item by item: agents resend the history with
 each call, and each of its messages is searched once."""
 
-MOST_OBJECTS = 200
+MAX_OBJECTS = 200
 """Maximum number of places in prose at which a JSON object is looked for."""
 
-SHORTEST_REMEMBERED = 256
+MIN_REMEMBERED_LENGTH = 256
 """Minimum characters of a text within a value that is searched once: a tool's result is in the
 tool's span and in messages."""
 
@@ -101,9 +101,9 @@ class Redactor:
 
     def __init__(self, rules: RedactionRules | None = None, *, key: bytes = b"") -> None:
         self.rules = rules = rules or RedactionRules()
-        if rules.pseudonyms and len(key) < LEAST_KEY:
+        if rules.pseudonyms and len(key) < MIN_KEY_LENGTH:
             raise ConfigError(
-                f"[redaction] pseudonyms need a secret of at least {LEAST_KEY} characters.",
+                f"[redaction] pseudonyms need a secret of at least {MIN_KEY_LENGTH} characters.",
                 hint=f"Set {KEY_VARIABLE}, to the same value wherever equal values must stay "
                 "equal.",
             )
@@ -138,7 +138,7 @@ class Redactor:
         except Exception as error:  # a defect must not let content through
             _log.exception("A span could not be redacted; its content is not kept.")
             bare = content.without_content(msgspec.structs.replace(span, name=""))
-            attributes = {**bare.attributes, FAILED: type(error).__name__}
+            attributes = {**bare.attributes, REDACTION_ERROR: type(error).__name__}
             return msgspec.structs.replace(bare, attributes=attributes)
 
     def outcome(self, outcome: Outcome) -> Outcome:
@@ -220,8 +220,8 @@ class Redactor:
         if name in self._clean_names:
             return name
         new = self._finder.cleaned(name)
-        if new is name and len(name) <= LONGEST_NAME:
-            if len(self._clean_names) >= MOST_KEYS_REMEMBERED:
+        if new is name and len(name) <= MAX_NAME_LENGTH:
+            if len(self._clean_names) >= MAX_KEYS_REMEMBERED:
                 self._clean_names.clear()
             self._clean_names.add(name)
         return new
@@ -237,7 +237,7 @@ class Redactor:
         lists: dict[str, str] = {}
         for key in _LISTS:
             value = attributes.get(key)
-            if value.__class__ is str and len(value) >= SHORTEST_LIST:
+            if value.__class__ is str and len(value) >= MIN_LIST_LENGTH:
                 listed = self._list(key, value)
                 if listed is not None:
                     lists[key] = listed
@@ -295,7 +295,7 @@ class Redactor:
         ]
         return json_items.join(json_list.separator, items)
 
-    def _item(self, item: bytes, path: Path) -> str:
+    def _item(self, item: bytes, path: FieldPath) -> str:
         """An item of a list redacted; `CLEAN` if nothing was found."""
         text = item.decode()
         new = self._searched(text, path, 1)
@@ -303,9 +303,9 @@ class Redactor:
 
     def _remember(self, texts: Iterable[str]) -> None:
         """Cache texts in which nothing was found."""
-        if len(self._clean_texts) > MOST_TEXTS_REMEMBERED:
+        if len(self._clean_texts) > MAX_TEXTS_REMEMBERED:
             self._clean_texts.clear()
-        self._clean_texts.update(text for text in texts if len(text) <= LONGEST_REMEMBERED)
+        self._clean_texts.update(text for text in texts if len(text) <= MAX_REMEMBERED_LENGTH)
 
     def _are_clean(self, attributes: Mapping[str, Any]) -> bool:
         """Whether the prefilter finds nothing in attributes."""
@@ -340,11 +340,11 @@ class Redactor:
                 continue
             if self._fields.is_secret(path_of(key)) or self._finder.cleaned(key) is not key:
                 return False
-            if len(self._clean_keys) < MOST_KEYS_REMEMBERED:
+            if len(self._clean_keys) < MAX_KEYS_REMEMBERED:
                 self._clean_keys.add(key)
         return True
 
-    def _value(self, value: Any, path: Path, depth: int) -> Any:
+    def _value(self, value: Any, path: FieldPath, depth: int) -> Any:
         """A value redacted; the same object if nothing was found."""
         if value is None or value is True or value is False:
             return value
@@ -352,7 +352,7 @@ class Redactor:
             return self._secret(value, path, depth)
         return self._inner(value, path, depth)
 
-    def _inner(self, value: Any, path: Path, depth: int) -> Any:
+    def _inner(self, value: Any, path: FieldPath, depth: int) -> Any:
         """Redact a value outside of secret fields."""
         kind = value.__class__
         if kind is str:
@@ -363,15 +363,15 @@ class Redactor:
         if isinstance(value, dict):
             return self._object(value, path, depth)
         if isinstance(value, (list, tuple)):
-            if depth > DEEPEST:
+            if depth > MAX_JSON_DEPTH:
                 raise _TooDeep
             items = [self._value(inner, path, depth + 1) for inner in value]
             same = all(new is old for new, old in zip(items, value, strict=True))
             return value if same else items
         return value
 
-    def _object(self, value: dict[Any, Any], path: Path, depth: int) -> dict[Any, Any]:
-        if depth > DEEPEST:
+    def _object(self, value: dict[Any, Any], path: FieldPath, depth: int) -> dict[Any, Any]:
+        if depth > MAX_JSON_DEPTH:
             raise _TooDeep
         changed = False
         redacted: dict[Any, Any] = {}
@@ -385,9 +385,9 @@ class Redactor:
             redacted[name] = new
         return redacted if changed else value
 
-    def _secret(self, value: Any, path: Path, depth: int) -> Any:
+    def _secret(self, value: Any, path: FieldPath, depth: int) -> Any:
         """Redact the value of a secret field."""
-        if depth > DEEPEST:
+        if depth > MAX_JSON_DEPTH:
             raise _TooDeep
         is_named_field = self._fields.is_named(path)
         if isinstance(value, str):
@@ -408,9 +408,9 @@ class Redactor:
             return self._inner(value, path, depth)
         return value
 
-    def _text(self, text: str, path: Path = (), depth: int = 0) -> str:
+    def _text(self, text: str, path: FieldPath = (), depth: int = 0) -> str:
         # Not remembered if a project names fields, as above.
-        if len(text) < SHORTEST_REMEMBERED or self.rules.keys:
+        if len(text) < MIN_REMEMBERED_LENGTH or self.rules.keys:
             return self._searched(text, path, depth)
         (key,) = self._memory.keys([text.encode("utf-8", "surrogatepass")])
         remembered = self._memory.get(key)
@@ -420,10 +420,10 @@ class Redactor:
             return new
         return remembered or text
 
-    def _searched(self, text: str, path: Path, depth: int) -> str:
+    def _searched(self, text: str, path: FieldPath, depth: int) -> str:
         if not text or not (self._follows_all or self._finder.may_contain_secret(text)):
             return text
-        if text.lstrip()[:1] in ("{", "[", '"') and depth <= DEEPEST:
+        if text.lstrip()[:1] in ("{", "[", '"') and depth <= MAX_JSON_DEPTH:
             redacted = self._json(text, path, depth)
             if redacted is not None:
                 return redacted
@@ -431,11 +431,11 @@ class Redactor:
             text = self._with_objects(text, path, depth)
         return self._finder.cleaned(text)
 
-    def _with_objects(self, text: str, path: Path, depth: int) -> str:
+    def _with_objects(self, text: str, path: FieldPath, depth: int) -> str:
         """Prose with the JSON objects in it redacted by the project's fields."""
         pieces: list[str] = []
         copied_to = at = 0
-        for _ in range(MOST_OBJECTS):
+        for _ in range(MAX_OBJECTS):
             at = text.find("{", at)
             if at < 0:
                 break
@@ -451,7 +451,7 @@ class Redactor:
             at = end
         return "".join([*pieces, text[copied_to:]]) if pieces else text
 
-    def _json(self, text: str, path: Path, depth: int) -> str | None:
+    def _json(self, text: str, path: FieldPath, depth: int) -> str | None:
         """JSON text redacted; None if it must be searched as text."""
         try:
             value = _decode(text)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 ANSWER_FD, BODY_FD = 3, 4
 """Descriptors of a request's process, in addition to the standard three."""
-FAILED = 70
+NOT_CONFINED_EXIT = 70
 """Exit code of a process that could not be confined."""
 
 
@@ -48,7 +48,7 @@ def run(
         gate: Limits new processes.
         mapped: Bytes of address space that the parent has mapped.
     """
-    code = FAILED
+    code = NOT_CONFINED_EXIT
     try:
         body = _enter(request, fds, nothing, rules, gate, mapped)
         protocol.write_all(ANSWER_FD, *_answer(request["nonce"], handler, state, body))

@@ -37,7 +37,7 @@ def run(control: int, config: dict[str, Any]) -> NoReturn:
         gate = ProcessGate(program())
         pid = _started(config, gate)
     except Exception as error:
-        control_socket.send(protocol.FAILED, str(error).encode()[: protocol.MOST_TEXT])
+        control_socket.send(protocol.SETUP_FAILED, str(error).encode()[: protocol.MAX_TEXT_BYTES])
         os._exit(1)
     watch = ProcessWatch(
         pid,
@@ -54,7 +54,9 @@ def run(control: int, config: dict[str, Any]) -> NoReturn:
         scratch.remove(config["scratch"])
     code = os.waitstatus_to_exitcode(status)
     cpu = used.ru_utime + used.ru_stime
-    control_socket.send(protocol.ENDED, protocol.END.pack(0, verdict, code, cpu, True))
+    control_socket.send(
+        protocol.REQUEST_ENDED, protocol.END_LAYOUT.pack(0, verdict, code, cpu, True)
+    )
     os._exit(0)
 
 

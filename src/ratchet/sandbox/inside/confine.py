@@ -38,7 +38,7 @@ class Confinement:
             rules = [tuple(rule) for rule in config["rules"]]
             self._files = landlock.Ruleset(rules, ports=ports, api=self._api)
             # The watcher reads about the others in /proc; they must not.
-            watching = [*rules, ("/proc", landlock.READ)]
+            watching = [*rules, ("/proc", landlock.READ_ACCESS)]
             self._whole = landlock.Ruleset(watching, ports=ports, api=self._api)
 
     def on_watcher(self) -> None:

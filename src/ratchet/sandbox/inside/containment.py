@@ -28,7 +28,7 @@ NAMESPACES = "bubblewrap"
 _REACH_S = 0.5
 _DIAL_S = 5.0
 _STATUS = struct.Struct("=i")
-NOT_CONTAINED = 70
+NOT_CONTAINED_EXIT = 70
 """Exit code of a keeper whose program could not be contained, or which was killed."""
 
 
@@ -53,8 +53,8 @@ def contain(control: int, config: dict[str, Any]) -> NoReturn:
         if own and not config["entered"]:
             network.unshare(_NEW_NAMESPACES)
     except OSError as error:
-        protocol.ControlSocket(control).send(protocol.FAILED, str(error).encode())
-        os._exit(NOT_CONTAINED)
+        protocol.ControlSocket(control).send(protocol.SETUP_FAILED, str(error).encode())
+        os._exit(NOT_CONTAINED_EXIT)
     pid = os.fork()
     if not pid:
         os.close(reader)
@@ -71,7 +71,7 @@ def contain(control: int, config: dict[str, Any]) -> NoReturn:
         os.rmdir(name, dir_fd=outside)
     except OSError:
         pass  # a mount here holds it, or the process outside was faster
-    keeper.end_as(_STATUS.unpack(ended)[0] if ended else NOT_CONTAINED << 8)
+    keeper.end_as(_STATUS.unpack(ended)[0] if ended else NOT_CONTAINED_EXIT << 8)
 
 
 def _keep(control: int, config: dict[str, Any], ended: int, own: bool) -> NoReturn:
@@ -87,8 +87,10 @@ def _keep(control: int, config: dict[str, Any], ended: int, own: bool) -> NoRetu
         keeper = _Kept(protocol.ControlSocket(control), config, own)
     except Exception as error:
         text = f"{type(error).__name__}: {error}"
-        protocol.ControlSocket(control).send(protocol.FAILED, text.encode()[: protocol.MOST_TEXT])
-        os._exit(NOT_CONTAINED)
+        protocol.ControlSocket(control).send(
+            protocol.SETUP_FAILED, text.encode()[: protocol.MAX_TEXT_BYTES]
+        )
+        os._exit(NOT_CONTAINED_EXIT)
     status = keeper.until_ended()
     process_table.end_all(os.getpid())
     os.write(ended, _STATUS.pack(status))
@@ -97,7 +99,7 @@ def _keep(control: int, config: dict[str, Any], ended: int, own: bool) -> NoRetu
 
 def _end_all(config: dict[str, Any]) -> NoReturn:
     process_table.end_all(os.getpid())
-    os._exit(NOT_CONTAINED)
+    os._exit(NOT_CONTAINED_EXIT)
 
 
 class _Kept:
@@ -310,7 +312,7 @@ def _listener(address: str, port: int) -> socket.socket:
 
 
 def _ruleset(config: dict[str, Any], own: bool, api: int) -> landlock.Ruleset:
-    everything = [("/", landlock.WRITE)]
+    everything = [("/", landlock.WRITE_ACCESS)]
     rules = everything if own else [tuple(rule) for rule in config["rules"]]
     return landlock.Ruleset(rules, ports=None, api=api, programs=config["executable"])
 

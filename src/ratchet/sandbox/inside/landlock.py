@@ -35,7 +35,7 @@ TRUNCATION_FROM = 3
 TCP_FROM = 4
 """First version with rules for TCP ports."""
 
-READ, LIST, WRITE, DEVICE = "read", "list", "write", "device"
+READ_ACCESS, LIST_ACCESS, WRITE_ACCESS, DEVICE_ACCESS = "read", "list", "write", "device"
 """Access of a rule: read and execute; only list folders; everything; read and write a device."""
 
 
@@ -54,7 +54,8 @@ class Ruleset:
     """Rules that are created once and can be applied to many processes.
 
     Args:
-        rules: Paths with their access (READ, LIST, WRITE, DEVICE). Missing paths are skipped.
+        rules: Paths with their access (READ_ACCESS, LIST_ACCESS, WRITE_ACCESS, DEVICE_ACCESS).
+            Missing paths are skipped.
         ports: TCP ports on any host that may be connected to; None leaves TCP unrestricted.
         api: The Landlock version to use.
         programs: The only files that may be executed; None for all that may be read.
@@ -93,7 +94,7 @@ class Ruleset:
         for path, access in rules:
             self._allow(path, access, without=0 if programs is None else EXECUTE)
         for path in programs or ():
-            self._allow(path, READ)
+            self._allow(path, READ_ACCESS)
         for port in ports or () if net else ():
             rule = struct.pack("=QQ", _CONNECT_TCP, port)
             kernel.system_call(self._numbers["landlock_add_rule"], self._fd, _NET_PORT, rule, 0)
@@ -106,10 +107,10 @@ class Ruleset:
         try:
             rights = (
                 {
-                    READ: EXECUTE | READ_FILE | READ_DIR,
-                    LIST: READ_DIR,
-                    WRITE: _ON_FILES | READ_DIR | (_MAKE & ~_MAKE_DEVICES) | _REFER,
-                    DEVICE: READ_FILE | WRITE_FILE | _TRUNCATE | _IOCTL_DEVICE,
+                    READ_ACCESS: EXECUTE | READ_FILE | READ_DIR,
+                    LIST_ACCESS: READ_DIR,
+                    WRITE_ACCESS: _ON_FILES | READ_DIR | (_MAKE & ~_MAKE_DEVICES) | _REFER,
+                    DEVICE_ACCESS: READ_FILE | WRITE_FILE | _TRUNCATE | _IOCTL_DEVICE,
                 }[access]
                 & self._handled
                 & ~without

@@ -23,19 +23,19 @@ versions."""
 HEADER = struct.Struct("=BI")
 """Kind and length of the frame's content."""
 
-READY, FAILED, ENDED = 1, 2, 3
+READY, SETUP_FAILED, REQUEST_ENDED = 1, 2, 3
 """From the sandbox: ready for requests; failed, with the reason; a request's processes are gone."""
 LISTENING, DIALED, SETTLED, REACHED = 4, 5, 6, 7
 """From a keeper: a listener (with its descriptor) or a connection (with its port) for a host; a
 rollout is over, with whether the next may follow in the same program; a connection into the
 program's own network, if there is one."""
-RUN, STOP = 1, 2
+RUN_REQUEST, STOP_REQUEST = 1, 2
 """Sent to the sandbox: run a request (with its descriptors); stop the running request."""
 KEEP, SETTLE, REACH = 3, 4, 5
 """Sent to a keeper: the processes that exist now may stay; a rollout is over; connect to a port
 of the program's own network."""
 
-END = struct.Struct("=QBid?")
+END_LAYOUT = struct.Struct("=QBid?")
 """Request number, verdict, exit status as from `os.waitstatus_to_exitcode`, CPU seconds, and
 whether it
 was the last request that this sandbox can run.
@@ -49,8 +49,8 @@ FRAME = struct.Struct("=16sBQ")
 
 ANSWERED, RAISED, OUT_OF_MEMORY, NOT_BYTES = 1, 2, 3, 4
 
-MOST_TEXT = 65_536
-"""Maximum length of a FAILED message in bytes."""
+MAX_TEXT_BYTES = 65_536
+"""Maximum length of a SETUP_FAILED message in bytes."""
 
 
 class ControlSocket:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 import stat
 
-MOST_ENTRIES = 20_000
+MAX_ENTRIES = 20_000
 """Maximum number of files, whatever their size."""
 
 
 def size(folder: str) -> tuple[int, int]:
-    """Bytes on disk and number of entries below a folder; counting stops past MOST_ENTRIES."""
+    """Bytes on disk and number of entries below a folder; counting stops past MAX_ENTRIES."""
     used = entries = 0
     waiting = [folder]
-    while waiting and entries <= MOST_ENTRIES:
+    while waiting and entries <= MAX_ENTRIES:
         try:
             with os.scandir(waiting.pop()) as listed:
                 for entry in listed:

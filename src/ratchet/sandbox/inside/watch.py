@@ -14,7 +14,7 @@ TYPE_CHECKING = False  # `typing` is slow to import
 if TYPE_CHECKING:
     from typing import Any
 
-TICK_S = 0.02
+TICK_INTERVAL_S = 0.02
 """Interval between measurements of the processes' usage, in seconds."""
 _SCRATCH_TICKS = 5
 """Ticks between measurements of the scratch folder, where its mount does not limit it."""
@@ -77,7 +77,7 @@ class ProcessWatch:
     def _wait(self, pidfd: int) -> tuple[int, bool]:
         now = time.monotonic()
         deadline = now + self._limits["seconds"]
-        look = now + TICK_S
+        look = now + TICK_INTERVAL_S
         control, asking = self._control.fileno(), self._gate.fileno()
         poll = select.poll()
         for fd in (pidfd, control, asking):
@@ -103,7 +103,7 @@ class ProcessWatch:
                 if (over := self._over(looks)) is not None:
                     return over, True
                 now = time.monotonic()
-                look = now + TICK_S
+                look = now + TICK_INTERVAL_S
         return protocol.TIMED_OUT, True
 
     def _may_start(self) -> bool:
@@ -124,11 +124,11 @@ class ProcessWatch:
             return protocol.TOO_MUCH_MEMORY
         if self._mounted:
             files = os.statvfs(self._folder)
-            too_many = files.f_files - files.f_ffree > scratch.MOST_ENTRIES
+            too_many = files.f_files - files.f_ffree > scratch.MAX_ENTRIES
             return protocol.TOO_MUCH_SCRATCH if too_many else None
         if looks % _SCRATCH_TICKS == 0:
             used, entries = scratch.size(self._folder)
             used += scratch.unlinked(pids)
-            if used > limits["scratch"] or entries > scratch.MOST_ENTRIES:
+            if used > limits["scratch"] or entries > scratch.MAX_ENTRIES:
                 return protocol.TOO_MUCH_SCRATCH
         return None

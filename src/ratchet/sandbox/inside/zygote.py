@@ -41,12 +41,16 @@ def serve(control: int, config: dict[str, Any]) -> NoReturn:
         confine.limit(resource.RLIMIT_DATA, config["start_data"])
         confine.limit(resource.RLIMIT_CORE, 0)
     except Exception as error:
-        control_socket.send(protocol.FAILED, f"The sandbox cannot be set up: {error}".encode())
+        control_socket.send(
+            protocol.SETUP_FAILED, f"The sandbox cannot be set up: {error}".encode()
+        )
         os._exit(1)
     try:
         loaded = _load(config)
     except BaseException as error:
-        control_socket.send(protocol.FAILED, child.describe_error(error)[: protocol.MOST_TEXT])
+        control_socket.send(
+            protocol.SETUP_FAILED, child.describe_error(error)[: protocol.MAX_TEXT_BYTES]
+        )
         os._exit(1)
     if os.getpid() == 1:
         process_table.end_all(1)
@@ -103,7 +107,7 @@ class _Zygote:
         """Answer requests until the control socket closes."""
         while (received := self._control.receive()) is not None:
             kind, content, fds = received
-            if kind == protocol.RUN and not self._run(content, fds):
+            if kind == protocol.RUN_REQUEST and not self._run(content, fds):
                 return
 
     def _run(self, request: dict[str, Any], fds: list[int]) -> bool:
@@ -140,6 +144,6 @@ class _Zygote:
         clean = scratch.empty(self._scratch) and clean
         code = os.waitstatus_to_exitcode(status)
         cpu = used.ru_utime + used.ru_stime
-        ended = protocol.END.pack(request["number"], verdict, code, cpu, not clean)
-        self._control.send(protocol.ENDED, ended)
+        ended = protocol.END_LAYOUT.pack(request["number"], verdict, code, cpu, not clean)
+        self._control.send(protocol.REQUEST_ENDED, ended)
         return clean and present

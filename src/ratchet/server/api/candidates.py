@@ -70,7 +70,7 @@ async def get_candidate(server: Services, id: str) -> CandidateView:
 
 
 class ChangeQuery(Request, frozen=True, kw_only=True):
-    """What to compare with."""
+    """The candidate to compare with."""
 
     since: Version | None = None
     """Another candidate; by default the first parent, or nothing when it has none."""
@@ -82,7 +82,7 @@ class ResourceChange(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     kind: str
     before: str | None
-    """What may change of it, as text; None when the other candidate lacks it."""
+    """Its changeable part, as text; None if the other candidate lacks the resource."""
     after: str | None
 
 

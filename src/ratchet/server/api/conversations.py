@@ -30,9 +30,9 @@ class ConversationQuery(CursorPage, frozen=True, kw_only=True):
     """Filter of conversations."""
 
     agent: Id | None = None
-    """Only those with this live agent."""
+    """Only conversations with this live agent."""
     rollouts: bool = False
-    """Those of rollouts instead of live ones."""
+    """Conversations of rollouts instead of live ones."""
 
 
 class ConversationPage(msgspec.Struct, frozen=True):
@@ -79,5 +79,5 @@ async def list_operations(server: Services, id: str, query: CursorPage) -> Opera
 
 
 def _possible_ids(id: str) -> list[str]:
-    """The ids that a path may mean: an id with a slash arrives quoted once more."""
+    """The ids that a path may stand for: an id with a slash arrives quoted twice."""
     return [id] if "%" not in id else list(dict.fromkeys((unquote(id), id)))

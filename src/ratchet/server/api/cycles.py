@@ -22,15 +22,15 @@ group = RouteGroup("cycles")
 
 
 class CycleQuery(Request, frozen=True, kw_only=True):
-    """Which cycles."""
+    """Filter of cycles."""
 
     agent: Name | None = None
-    """Only of this agent."""
+    """Only cycles of this agent."""
     limit: Limit = 100
 
 
 class CycleList(msgspec.Struct, frozen=True):
-    """Cycles, newest first, without what their stages have measured so far."""
+    """Cycles, newest first, without their stages' measurements."""
 
     cycles: list[Cycle]
 
@@ -83,14 +83,14 @@ def _detail(store: Store, cycle: Cycle, now: float) -> CycleDetail:
 
 
 class StageCalls(msgspec.Struct, frozen=True):
-    """Live calls that a cycle's stages looked at, in the order of the stages and of the calls."""
+    """Live calls that a cycle's stages used, in the order of the stages and of the calls."""
 
     calls: list[StageCall]
 
 
 @group.route("GET", "/v1/cycles/{id}/calls", READ)
 async def list_stage_calls(server: Services, id: str) -> StageCalls:
-    """List the live calls that a cycle's stages looked at."""
+    """List the live calls that a cycle's stages used."""
     await _found(server, id)
     return StageCalls(await server.in_thread(stage_calls, server.store, id))
 

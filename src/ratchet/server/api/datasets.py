@@ -45,9 +45,9 @@ class NewDataset(Request, frozen=True, kw_only=True):
     """Split by task id."""
     provenance: Provenance = "curated"
     parent: Annotated[str, Meta(max_length=100)] = ""
-    """Version that it was made from."""
+    """Version that this version was made from."""
     reason: Annotated[str, Meta(max_length=1000)] = ""
-    """What was changed since."""
+    """What changed since that version."""
 
 
 class DatasetVersion(msgspec.Struct, frozen=True):
@@ -88,7 +88,7 @@ async def publish_dataset(server: Services, body: NewDataset) -> DatasetVersion:
 
 
 def task_of(new: NewTask) -> Task:
-    """A task as it is stored."""
+    """A stored task."""
     return Task(new.id, new.input, new.expected, new.metadata, new.origin)
 
 
@@ -142,19 +142,19 @@ TraceId = Annotated[str, Meta(min_length=4, max_length=200)]
 
 
 class NewTraces(Request, frozen=True, kw_only=True):
-    """Traces to make tasks of."""
+    """Traces to make tasks from."""
 
     traces: Annotated[list[TraceId], Meta(min_length=1, max_length=100)]
     """Ids of traces."""
 
 
 class TracesAdded(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of the traces."""
+    """The result of adding traces."""
 
     version: str
     """The dataset's version now."""
     before: str
-    """Its version before; empty when there was none."""
+    """The previous version; empty if there was none."""
     tasks: list[str]
     """Ids of the tasks that were added, or got an answer."""
     left_out: dict[str, int]
@@ -163,7 +163,7 @@ class TracesAdded(msgspec.Struct, frozen=True, kw_only=True):
 
 @group.route("POST", "/v1/datasets/{name}/traces", DEVELOP, audited=True)
 async def add_traces(server: Services, name: str, body: NewTraces) -> TracesAdded:
-    """Make tasks of traces and add them to a dataset, as a new version.
+    """Make tasks from traces and add them to a dataset, as a new version.
 
     As `ratchet datasets capture`: a task joins the split of inputs that say nearly the same, and
     copies are left out.
@@ -203,7 +203,7 @@ def _with_traces(store: Store, name: str, ids: list[str]) -> TracesAdded:
         added += [captured.task.id for captured in got.tasks]
         left_out.update(got.left_out)
         if not got.tasks and not got.left_out:
-            left_out["the dataset has its input already"] += 1
+            left_out["the dataset already has its input"] += 1
     before = first.version if first else ""
     version = store.datasets.put(dataset) if added else before
     return TracesAdded(version=version, before=before, tasks=added, left_out=dict(left_out))

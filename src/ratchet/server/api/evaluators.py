@@ -1,4 +1,4 @@
-"""Evaluators: their report cards, and what one of them says of one stored output."""
+"""Evaluators: their report cards, and a trial of an evaluator on one stored output."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ group = RouteGroup("evaluators")
 
 
 class CardQuery(Request, frozen=True, kw_only=True):
-    """Which cards."""
+    """Filter of report cards."""
 
     evaluator: Name | None = None
-    """Only of this evaluator."""
+    """Only report cards of this evaluator."""
     limit: Limit = 100
 
 
@@ -60,7 +60,7 @@ class ProjectEvaluator(msgspec.Struct, frozen=True, kw_only=True):
     basis: str
     """What its scores rest on: `comparison`, `execution`, `measurement` or `opinion`."""
     models: list[str]
-    """Models that it asks, which may cost money; empty if none."""
+    """Models that it calls, which may cost money; empty if none."""
     card: ReportCard | None
     """Its newest report card."""
 
@@ -89,18 +89,18 @@ class NewTrial(Request, frozen=True, kw_only=True):
     subject: Annotated[str, Meta(pattern=r"^[A-Za-z0-9._:-]{4,200}$")]
     """Id of a rollout or a trace, or the start of one."""
     may_ask_models: bool = False
-    """Whether an evaluator that asks a model may run, which may cost money."""
+    """Whether an evaluator that calls a model may run, which may cost money."""
 
 
 class EvaluatorTrial(msgspec.Struct, frozen=True, kw_only=True):
-    """What an evaluator says of one output. It is stored nowhere and decides nothing."""
+    """An evaluator's result for one output. It is not stored and decides nothing."""
 
     subject: str
     """Id of the rollout or trace."""
     score: Score
     models: list[str]
     spent: str
-    """What its models cost, as a sentence; empty when it asked none."""
+    """The cost of its models, as a sentence; empty if it called none."""
 
 
 @group.route("POST", "/v1/evaluators/{name}/trial", DEVELOP, audited=True, waits=True)
@@ -120,6 +120,6 @@ async def try_evaluator(server: Services, name: str, body: NewTrial) -> Evaluato
 def _no_project(command: str) -> HttpProblem:
     return HttpProblem(
         409,
-        "Evaluators are code of a project, and the server was not started in one.",
+        "Evaluators are code of a project, but the server was not started in a project.",
         hint=f"There: {command}",
     )

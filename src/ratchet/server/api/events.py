@@ -13,13 +13,13 @@ from ratchet.server.services import Services
 
 group = RouteGroup("events")
 
-POLL_S = 1.0
+POLL_INTERVAL_S = 1.0
 """Seconds between queries of the store, since another server may have written events."""
 
 KEEP_ALIVE_S = 15.0
 """Seconds without an event after which a comment keeps the connection alive."""
 
-OVERLAP = 200
+EVENTS_REREAD = 200
 """Events to reread: on Postgres, a number may become visible after a higher one."""
 
 
@@ -54,23 +54,25 @@ async def _follow(server: Services, after: int) -> AsyncIterator[bytes]:
     sent: OrderedDict[int, None] = OrderedDict()
     floor, idle_s = after, 0.0
     while not server.closing.is_set():
-        recent = await server.in_thread(server.store.events.after, max(floor, after - OVERLAP))
+        recent = await server.in_thread(
+            server.store.events.after, max(floor, after - EVENTS_REREAD)
+        )
         new = [event for event in recent if event.seq not in sent]
         for event in new:
             sent[event.seq] = None
             data = msgspec.json.encode({"at": event.at, **_object(event.body)}).decode()
             yield f"id: {event.seq}\nevent: {event.kind}\ndata: {data}\n\n".encode()
             after = max(after, event.seq)
-        while len(sent) > 4 * OVERLAP:
+        while len(sent) > 4 * EVENTS_REREAD:
             sent.popitem(last=False)
         if new:
             idle_s = 0.0
             continue
-        idle_s += POLL_S
+        idle_s += POLL_INTERVAL_S
         if idle_s >= KEEP_ALIVE_S:
             idle_s = 0.0
             yield b": still here\n\n"
-        await server.activity_log.wait(POLL_S)
+        await server.activity_log.wait(POLL_INTERVAL_S)
 
 
 def _object(body: object) -> dict[str, object]:

@@ -51,7 +51,7 @@ class Explanation(msgspec.Struct, frozen=True):
 
 @group.route("GET", "/v1/experiments/{id}/explanation", READ)
 async def explain(server: Services, id: str) -> Explanation:
-    """Explain a decision: why it is as it is, and what would change it."""
+    """Explain the reasons for a decision, and what would change it."""
     return Explanation(explain_experiment(await server.in_thread(_found, server, id)))
 
 
@@ -71,7 +71,7 @@ def _found(server: Services, id: str) -> Experiment:
 def _evidence(server: Services, id: str) -> bytes:
     path = _found(server, id).evidence_path
     if not path:
-        raise HttpProblem(404, "This experiment has no evidence yet: it has not decided.")
+        raise HttpProblem(404, "This experiment has no evidence yet, because it is undecided.")
     try:
         if Path(path).stat().st_size > MAX_EVIDENCE:
             raise HttpProblem(
@@ -82,5 +82,5 @@ def _evidence(server: Services, id: str) -> bytes:
         raise HttpProblem(
             404,
             f"The evidence file {path} cannot be read here: {error.strerror or error}.",
-            hint="It is on the machine where the run was made; ratchet verify checks it there.",
+            hint="It is on the machine that made the run; check it there with ratchet verify.",
         ) from None

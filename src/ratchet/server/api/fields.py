@@ -8,14 +8,14 @@ import msgspec
 from msgspec import Meta
 
 MAX_ITEMS = 5_000
-"""Most items in one request."""
+"""Maximum number of items in one request."""
 
 RolloutId: TypeAlias = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._:-]{1,200}$")]
 Name: TypeAlias = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{1,100}$")]
 """Name of an agent, a queue or a resource."""
 QueueName: TypeAlias = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._:@%/-]{1,300}$")]
 Queues: TypeAlias = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._:@%/-]{1,300}(/\*)?$")]
-"""A queue; or, when it ends with /*, every queue whose name begins so."""
+"""A queue; or, with a trailing /*, every queue whose name has that prefix."""
 Version: TypeAlias = Annotated[str, Meta(max_length=100)]
 ShortText: TypeAlias = Annotated[str, Meta(max_length=2_000)]
 Seed: TypeAlias = Annotated[int, Meta(ge=0, le=2**53)]

@@ -18,8 +18,7 @@ from ratchet.types.wording import counted
 
 group = RouteGroup("find")
 
-MOST = 20
-"""Most results."""
+MAX_RESULTS = 20
 
 
 class FindQuery(Request, frozen=True, kw_only=True):
@@ -29,7 +28,7 @@ class FindQuery(Request, frozen=True, kw_only=True):
 
 
 class FoundItem(msgspec.Struct, frozen=True):
-    """Something whose id begins so."""
+    """Something whose id has that beginning."""
 
     kind: str
     """`run`, `experiment`, `release`, `cycle`, `candidate`, `dataset`, `rollout` or `trace`."""
@@ -71,9 +70,9 @@ def _found(store: Store, prefix: str) -> list[FoundItem]:
         of("candidate", store.candidates.find(prefix), lambda e: f"{e.algorithm}: {e.reason}"),
         datasets,
         of("rollout", store.rollouts.find(prefix), lambda e: f"task {e.task_id}, {e.status}"),
-        (FoundItem("trace", id, "") for id in store.traces.find(prefix, MOST)),
+        (FoundItem("trace", id, "") for id in store.traces.find(prefix, MAX_RESULTS)),
     )
-    return list(itertools.islice(matches, MOST))
+    return list(itertools.islice(matches, MAX_RESULTS))
 
 
 def _verdict(experiment: Experiment) -> str:

@@ -1,4 +1,4 @@
-"""Fleet: what a machine asks whose rollouts run elsewhere: their ends, the runners, the queues."""
+"""Fleet: for a machine whose rollouts run elsewhere: ended rollouts, runners and queues."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from ratchet.types import EndedRollout, EndedRollouts, FleetRunner
 group = RouteGroup("fleet")
 
 ENDED_AT_ONCE = 64
-"""Most ended rollouts in one answer: each may have a large output."""
+"""Maximum number of ended rollouts in one answer: each may have a large output."""
 
 
 class AwaitedRollouts(Request, frozen=True, kw_only=True):
-    """Rollouts whose ends are awaited."""
+    """Rollouts whose end is awaited."""
 
     ids: Annotated[list[RolloutId], Meta(max_length=MAX_ITEMS)]
     wait_s: WaitS = 0.0
@@ -51,7 +51,7 @@ def _with_records(store: Store, ids: list[str]) -> tuple[EndedRollout, ...]:
 
 
 class FleetRunners(msgspec.Struct, frozen=True):
-    """Runners, the one seen last first."""
+    """Runners, most recently seen first."""
 
     runners: list[FleetRunner]
 
@@ -69,7 +69,7 @@ class QueueFilter(Request, frozen=True, kw_only=True):
     """Filter of queues."""
 
     prefix: Annotated[str, Meta(max_length=300)] = ""
-    """Only those whose names begin so."""
+    """Only queues whose names have this prefix."""
     limit: Limit = 100
 
 

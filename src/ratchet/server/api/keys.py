@@ -13,7 +13,7 @@ from ratchet.server.http_problems import HttpProblem
 from ratchet.server.routes import ADMIN, Response, RouteGroup
 from ratchet.server.services import Services
 from ratchet.store.audit import AuditRow
-from ratchet.types import Key, Scope
+from ratchet.types import Key, KeyScope
 
 group = RouteGroup("keys")
 
@@ -34,7 +34,7 @@ class NewKey(Request, frozen=True, kw_only=True):
     """A key to create."""
 
     name: Name
-    scopes: Annotated[list[Scope], Meta(min_length=1, max_length=6)]
+    scopes: Annotated[list[KeyScope], Meta(min_length=1, max_length=6)]
     expires_in_s: Annotated[float, Meta(gt=0, le=3.2e9)] | None = None
     agent: Annotated[str, Meta(pattern=r"^[A-Za-z0-9._:-]{0,100}$")] = ""
     """The only agent that it may be used for; empty for any."""

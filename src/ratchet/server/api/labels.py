@@ -1,4 +1,4 @@
-"""Labels: what people say of outputs, against which evaluators are measured."""
+"""Labels: people's verdicts on outputs, against which evaluators are measured."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class NewLabel(Request, frozen=True, kw_only=True):
     """What was judged; empty for the output as a whole."""
     labeller: Reference = ""
     drawn: Drawn = "imported"
-    """`random` only if the subject was drawn evenly from all."""
+    """`random` only if the subject was drawn uniformly from all."""
     comment: Annotated[str, Meta(max_length=20_000)] = ""
     created_at: UnixTime = 0.0
     """Unix seconds; the server's clock when omitted."""
@@ -92,8 +92,8 @@ async def list_labels(server: Services, query: LabelFilter) -> LabelList:
     return LabelList(await server.in_thread(server.store.labels.list, **filters))
 
 
-NEWEST = 5_000
-"""Number of the newest rollouts that are considered, as by `ratchet label`."""
+MAX_ROLLOUTS_READ = 5_000
+"""Number of newest rollouts considered, as in `ratchet label`."""
 
 
 class LabellingQuery(Request, frozen=True, kw_only=True):
@@ -113,7 +113,7 @@ class RolloutsToLabel(msgspec.Struct, frozen=True):
 
 @group.route("GET", "/v1/labelling", READ)
 async def list_rollouts_to_label(server: Services, query: LabellingQuery) -> RolloutsToLabel:
-    """List the rollouts that a person labels next."""
+    """List the rollouts that a person should label next."""
     return await server.in_thread(_to_label, server.store, query)
 
 
@@ -124,7 +124,7 @@ def _to_label(store: Store, query: LabellingQuery) -> RolloutsToLabel:
         if label.labeller == query.labeller
     ]
     known = {label.rollout_id for label in mine}
-    rollouts, _ = store.rollouts.list(status="succeeded", limit=NEWEST)
+    rollouts, _ = store.rollouts.list(status="succeeded", limit=MAX_ROLLOUTS_READ)
     cases = most_instructive(label_cases(rollouts, store.scores.of([r.id for r in rollouts])))
     ids = [case.rollout.id for case in cases if case.rollout.id not in known]
     return RolloutsToLabel(ids, len(mine))

@@ -21,7 +21,7 @@ from ratchet.server.session import PERSON, set_cookie
 group = RouteGroup("session")
 
 COOKIE = "ratchet_login"
-"""Of a login that has begun."""
+"""Cookie of a login that has begun."""
 
 _log = logging.getLogger("ratchet")
 
@@ -46,7 +46,7 @@ async def begin_login(server: Services, query: LoginQuery) -> Response:
 
 @group.route("GET", "/v1/login/oidc/callback", NO_SCOPES, status=303)
 async def finish_login(server: Services, scope: dict[str, Any]) -> Response:
-    """Take the browser back from the provider: it gets a session, or a page that says why not.
+    """Handle the provider's redirect: the browser gets a session, or a page that says why not.
 
     A session is a key of its own, which ends by itself.
     """
@@ -59,7 +59,7 @@ async def finish_login(server: Services, scope: dict[str, Any]) -> Response:
     scopes = person.scopes(oidc.settings.allow)
     if not scopes:
         _audit(server, scope, person, Caller(), 403)
-        _log.warning("%s logged in, and [server.oidc.allow] names them for nothing.", person.name)
+        _log.warning("%s logged in, but [server.oidc.allow] grants them no scope.", person.name)
         return _moved(f"{oidc.root_path}/?login=unknown")
     now = time.time()
     until = now + 3600 * oidc.settings.hours
@@ -76,13 +76,13 @@ async def finish_login(server: Services, scope: dict[str, Any]) -> Response:
 def _audit(
     server: Services, scope: dict[str, Any], person: Person, caller: Caller, status: int
 ) -> None:
-    """Note who logged in, or wanted to; the provider is what vouches for the name."""
+    """Record who logged in, or tried to; the provider vouches for the name."""
     server.activity_log.audit(caller, {**scope, "path": person.name}, "log in", status)
 
 
 def _oidc(server: Services) -> OidcLogin:
     if server.oidc is None:
-        raise HttpProblem(404, "This server has no provider for logins: see [server.oidc].")
+        raise HttpProblem(404, "This server has no login provider; configure [server.oidc].")
     return server.oidc
 
 

@@ -1,4 +1,4 @@
-"""Models: those that agents called, and when their providers end them."""
+"""Models: those that agents called, and when their providers retire them."""
 
 from __future__ import annotations
 
@@ -22,24 +22,25 @@ class ModelView(msgspec.Struct, frozen=True, kw_only=True):
     """A model that an agent called."""
 
     model: str
-    """As the agent asked for it."""
+    """The name that the agent asked for."""
     provider: str
     agent: str
     """The live agent; empty for calls of rollouts."""
     last_at: float
-    """When it was called last, in Unix seconds."""
+    """When it was last called, in Unix seconds."""
     ending: str = ""
-    """What its provider has announced, in a sentence; empty where no end is known."""
+    """The provider's announcement, in a sentence; empty if none is known."""
     past: bool = False
     """Whether it has ended."""
     source: str = ""
     """Who says so."""
     command: str = ""
-    """What moves the agent to another model and proves that it lost nothing."""
+    """The command that moves the agent to another model and proves it no worse."""
 
 
 class ModelList(msgspec.Struct, frozen=True):
-    """Models of the newest calls of 30 days: those that end first, then the last called."""
+    """Models called in the last 30 days: first those that are retired soonest, then the last
+    called."""
 
     models: list[ModelView]
 

@@ -1,4 +1,4 @@
-"""The overview: how each agent does, what was decided last, and what needs a person."""
+"""The overview: the state of each agent, recent decisions, and what needs a person."""
 
 from __future__ import annotations
 
@@ -21,36 +21,34 @@ from ratchet.server.services import Services
 from ratchet.store import Store
 from ratchet.store.trace_index import AgentFigures
 from ratchet.types import FINAL_CYCLE_STATES, Cycle, Experiment, Release, Run
+from ratchet.types.cycle import DAY_S
 
 group = RouteGroup("overview")
 
-SHORTEST_H = 0.01
-"""Shortest time to look at, in hours. The steps of a far shorter one have no length."""
+MIN_HOURS = 0.01
+"""Shortest period, in hours: much shorter periods would have steps of no length."""
 
 BUCKETS = 31
-"""Most steps of the series."""
+"""Maximum number of steps of the series."""
 
 STEPS_H = (1, 2, 3, 6, 12)
-"""Hours of a step that is shorter than a day; others are whole days."""
-
-DAY_S = 86_400
-"""A day of the costs, in UTC."""
+"""Possible hours of a step shorter than a day; longer steps are whole days."""
 
 LATEST = 5
 """Experiments, releases and runs in an answer."""
 
 OPEN_RELEASES = 200
-"""Newest releases among which those are that wait for a person."""
+"""Number of newest releases searched for those that wait for a person."""
 
 SILENT_COACH_S = 600.0
-"""Seconds after which a call of the coach that has not been answered needs a person."""
+"""Seconds after which an unanswered call to the coach needs a person."""
 
-FRESH_S = 5.0
+CACHE_TTL_S = 5.0
 """Seconds for which an answer is kept."""
 
 
 class OverviewQuery(Request, frozen=True, kw_only=True):
-    """The time to look at."""
+    """The requested period."""
 
     hours: Annotated[float, Meta(gt=0, le=24 * 366)] = 168
 
@@ -70,11 +68,11 @@ class Bucket(msgspec.Struct, kw_only=True):
     rated: int = 0
     """Traces with feedback that has a value."""
     feedback: float | None = None
-    """Mean of the lowest feedback of each of these."""
+    """Mean over these traces of the lowest feedback."""
 
 
 class DayCost(msgspec.Struct, frozen=True, kw_only=True):
-    """What the agents' calls of one day cost."""
+    """The cost of the agents' calls on a day."""
 
     at: float
     """Its start in UTC, in Unix seconds."""
@@ -86,7 +84,7 @@ class DayCost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AgentOverview(msgspec.Struct, kw_only=True):
-    """How one agent does."""
+    """The state of one agent."""
 
     name: str
     traces: int = 0
@@ -105,7 +103,7 @@ class AgentOverview(msgspec.Struct, kw_only=True):
 
 
 class Waiting(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that waits for a person; of the runs of an agent, only the last can."""
+    """Something that waits for a person; of an agent's runs, only the last one can."""
 
     kind: Literal[
         "approval", "branch", "labels", "pull_request", "failed_run", "coach", "ending_model"
@@ -113,10 +111,10 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     detail: str
     noun: str
-    """Kind of the thing that waits; with `id` it names its page. Empty for what has none."""
+    """Kind of what waits; with `id` it names its page. Empty if it has no page."""
     id: str
     command: str
-    """What answers it on the command line."""
+    """The command that handles it."""
 
 
 class Overview(msgspec.Struct, frozen=True, kw_only=True):
@@ -126,18 +124,19 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     """Unix seconds."""
     bucket_s: float
     agents: list[AgentOverview]
-    """By number of traces, the most first."""
+    """Agents with the most traces first."""
     waiting: list[Waiting]
     latest: list[Experiment]
     """Newest first."""
     releases: list[Release]
     """Newest first."""
     runs: list[Run]
-    """The last changed first."""
+    """Last changed first."""
     at_work: dict[str, list[LongWait]]
-    """By its id, each of these runs that a process is at work on, with what it waits for."""
+    """By id, each of these runs that a process is working on, with what it waits for."""
     days: list[DayCost]
-    """Each day of this time that has traces, the oldest first; the first one from its midnight."""
+    """Each day of the period that has traces, oldest first; the first day counts from its
+    midnight."""
     complete_until: float | None
     """Unix seconds of the first trace that is not counted yet; None when all are."""
 
@@ -154,13 +153,13 @@ async def get_overview(server: Services, query: OverviewQuery) -> Overview:
     The time begins with a whole hour, or with a day where it is longer than two weeks. Every figure
     is exact as long as `complete_until` is null. An answer may be five seconds old.
     """
-    if query.hours < SHORTEST_H:
+    if query.hours < MIN_HOURS:
         raise HttpProblem(
-            400, f"The time is {query.hours:g} hours; it is at least {SHORTEST_H}.", field="hours"
+            400, f"The time is {query.hours:g} hours; it is at least {MIN_HOURS}.", field="hours"
         )
     cache: dict[float, _Kept] = server.kept.setdefault("overview", {})
     cached = cache.get(query.hours)
-    if cached is None or time.monotonic() - cached.at > FRESH_S:
+    if cached is None or time.monotonic() - cached.at > CACHE_TTL_S:
         overview = await server.in_thread(_overview, server.store, query.hours, time.time())
         cache.clear() if len(cache) > 20 else None
         cache[query.hours] = cached = _Kept(time.monotonic(), overview)
@@ -270,7 +269,7 @@ def _waiting(cycles: list[Cycle], runs: list[Run], releases: list[Release]) -> l
             waiting.append(
                 Waiting(
                     kind="approval",
-                    title=f"{cycle.agent}: a proved candidate waits for your approval",
+                    title=f"{cycle.agent}: a proved candidate is waiting for your approval",
                     detail=cycle.waits,
                     noun="cycle",
                     id=cycle.id,
@@ -284,7 +283,7 @@ def _waiting(cycles: list[Cycle], runs: list[Run], releases: list[Release]) -> l
             waiting.append(
                 Waiting(
                     kind="pull_request",
-                    title=f"Pull request #{release.request.number} waits for its review",
+                    title=f"Pull request #{release.request.number} is waiting for review",
                     detail=release.request.url,
                     noun="release",
                     id=release.id,
@@ -300,7 +299,7 @@ def _waiting(cycles: list[Cycle], runs: list[Run], releases: list[Release]) -> l
             waiting.append(
                 Waiting(
                     kind="branch",
-                    title=f"{draft} waits on a branch for its pull request or its merge",
+                    title=f"{draft} is on a branch, waiting for its pull request or its merge",
                     detail=release.branch,
                     noun="release",
                     id=release.id,
@@ -329,7 +328,7 @@ def _waiting(cycles: list[Cycle], runs: list[Run], releases: list[Release]) -> l
             waiting.append(
                 Waiting(
                     kind="labels",
-                    title=f"A decision about {run.agent} waits for labels",
+                    title=f"A decision about {run.agent} is waiting for labels",
                     detail=run.message,
                     noun="run",
                     id=run.id,
@@ -346,7 +345,7 @@ def _silent_coaches(
         Waiting(
             kind="coach",
             title=f"The coach of {run.agent} does not answer",
-            detail=f"The run has waited for it for {round((now - wait.since) / 60)} minutes.",
+            detail=f"The run has been waiting for {round((now - wait.since) / 60)} minutes.",
             noun="run",
             id=run.id,
             command="ratchet status",
@@ -358,7 +357,7 @@ def _silent_coaches(
 
 
 def _ending(store: Store, since_ns: int, now: float) -> list[Waiting]:
-    """The models that end, of those that were called; the first to end first."""
+    """The called models that will be retired, soonest first."""
     today = datetime.fromtimestamp(now, UTC).date()
     ending: dict[str, tuple[Ending, str]] = {}
     for called in store.called_models.list(since_ns):

@@ -9,13 +9,12 @@ import msgspec
 from msgspec import Meta
 
 from ratchet.autopilot.problem_reports import DAYS, reports
-from ratchet.autopilot.problem_scan import FAILURES
+from ratchet.autopilot.problem_scan import FAILURE_READER
 from ratchet.server.agent_limits import BY_QUERY, of_answer
 from ratchet.server.api.fields import Name, Request, ShortText
 from ratchet.server.http_problems import HttpProblem
 from ratchet.server.routes import ADMIN, READ, RouteGroup
 from ratchet.server.services import Services
-from ratchet.store.problems import DAY_S
 from ratchet.types import (
     Occurrence,
     Problem,
@@ -23,19 +22,20 @@ from ratchet.types import (
     ProblemState,
     ProblemTransition,
 )
+from ratchet.types.cycle import DAY_S
 
 group = RouteGroup("problems")
 
 
 class ProblemQuery(Request, frozen=True, kw_only=True):
-    """Which problems."""
+    """Filter of problems."""
 
     agent: Name | None = None
-    """Only of this agent."""
+    """Only problems of this agent."""
     state: ProblemState | None = None
-    """Only in this state."""
+    """Only problems in this state."""
     limit: Annotated[int, Meta(ge=1, le=1_000)] = 1_000
-    """Most problems, of the worst."""
+    """Maximum number of problems, worst first."""
 
 
 class ProblemList(msgspec.Struct, frozen=True):
@@ -43,7 +43,7 @@ class ProblemList(msgspec.Struct, frozen=True):
 
     problems: list[ProblemReport]
     total: int
-    """Number of problems, beyond the limit too."""
+    """Number of all problems, including those beyond the limit."""
     traces: int
     """Number of traces in the window."""
     in_no_problem: int
@@ -51,7 +51,7 @@ class ProblemList(msgspec.Struct, frozen=True):
     days: int
     """Length of the window."""
     scanned_at: float
-    """When traces were last looked through, in Unix seconds; 0 for never."""
+    """When traces were last scanned, in Unix seconds; 0 for never."""
 
 
 class ProblemDetail(msgspec.Struct, frozen=True):
@@ -63,7 +63,7 @@ class ProblemDetail(msgspec.Struct, frozen=True):
     transitions: list[ProblemTransition]
     """Changes of its state, oldest first."""
     frozen_tasks: int | None
-    """Number of tasks of its frozen set; None where it has none."""
+    """Number of tasks in its frozen set; None if it has no set."""
 
 
 class NewState(Request, frozen=True, kw_only=True):
@@ -71,7 +71,7 @@ class NewState(Request, frozen=True, kw_only=True):
 
     state: Literal["ignored", "open", "fixed"]
     reason: ShortText = ""
-    """Why; needed for `ignored`."""
+    """The reason; required for `ignored`."""
     by: Annotated[str, Meta(min_length=1, max_length=200)]
 
 
@@ -83,7 +83,7 @@ async def list_problems(server: Services, query: ProblemQuery) -> ProblemList:
         reports, server.store, now=now, agent=query.agent, state=query.state
     )
     loose = await server.in_thread(problems.in_no_problem, query.agent, now - DAYS * DAY_S)
-    place = await server.in_thread(problems.place, FAILURES)
+    place = await server.in_thread(problems.place, FAILURE_READER)
     return ProblemList(found[: query.limit], len(found), traces, loose, DAYS, place.at)
 
 
@@ -107,7 +107,7 @@ async def get_problem(server: Services, id: str) -> ProblemDetail:
 
 @group.route("POST", "/v1/problems/{id}/state", ADMIN, audited=True)
 async def set_problem_state(server: Services, id: str, body: NewState) -> Problem:
-    """Ignore a problem, open it again, or say that it is fixed."""
+    """Ignore a problem, reopen it, or mark it as fixed."""
     problem = await _found(server, id)
     if body.state == "ignored" and not body.reason.strip():
         raise HttpProblem(422, "Say why the problem is ignored.", field="reason")
@@ -129,7 +129,7 @@ async def _found(server: Services, id: str) -> Problem:
     if len(matches) > 1:
         count = len(matches)
         raise HttpProblem(
-            409, f"{count} problems have an id that begins so: give more.", field="id"
+            409, f"{count} problems have an id that begins with this; give more of it.", field="id"
         )
     if not matches:
         raise HttpProblem(404, f"There is no problem {id[:200]!r}.", field="id")

@@ -1,4 +1,4 @@
-"""Settings of the project: what its `ratchet.toml` says, with defaults."""
+"""Settings of the project: its `ratchet.toml` with defaults."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ group = RouteGroup("settings")
 
 @group.route("GET", "/v1/project-settings", READ_ONLY)
 async def get_project_settings(server: Services) -> ProjectSettings:
-    """Get budgets, policy, retention and redaction of the project, as its file says them now.
+    """Get budgets, policy, retention and redaction of the project, from its current file.
 
     A running server took retention and redaction from the file when it started.
     """

@@ -1,4 +1,4 @@
-"""Changing a dataset by hand: what results or a synthesis propose, and a person's own edits."""
+"""Changes to a dataset: proposals from results or a synthesis, and a person's own edits."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ProposalId = Annotated[str, Meta(min_length=4, max_length=100)]
 
 
 class EditedTask(Request, frozen=True, kw_only=True):
-    """A task as it shall be; its split stays."""
+    """The new content of a task; its split stays."""
 
     id: TaskId
     input: Any
@@ -37,10 +37,10 @@ class EditedTask(Request, frozen=True, kw_only=True):
 
 
 class DatasetChanges(Request, frozen=True, kw_only=True):
-    """Changes that make one new version."""
+    """Changes that together make a new version."""
 
     version: Annotated[str, Meta(min_length=1, max_length=100)]
-    """The version that they are made to, which must be the latest."""
+    """The version to change, which must be the latest."""
     accept: Annotated[list[ProposalId], Meta(max_length=1000)] = []
     """Ids of proposals."""
     edit: Annotated[list[EditedTask], Meta(max_length=1000)] = []
@@ -58,7 +58,7 @@ class DatasetChanged(msgspec.Struct, frozen=True):
 
     version: str
     before: str
-    """The version before; publish it again to undo the changes."""
+    """The previous version; publish it again to undo the changes."""
     reason: str
     """What was changed, in a sentence."""
 
@@ -70,7 +70,7 @@ class ProposedChange(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     """`remove`, `relabel`, `review` (a question) or `core set`."""
     ground: str
-    """What it was found by, such as `duplicate` or `wrong label`."""
+    """The kind of finding, such as `duplicate` or `wrong label`."""
     tasks: list[str]
     reason: str
     expected: Any = None
@@ -80,7 +80,7 @@ class ProposedChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 SHOWN_TRACES = 50
-"""Most traces that are named of one kind of live inputs."""
+"""Maximum number of traces listed for a kind of live inputs."""
 
 
 class LiveCluster(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,7 +95,7 @@ class LiveCluster(msgspec.Struct, frozen=True, kw_only=True):
     gap: bool
     """Whether the dataset has too few of it."""
     of_tasks: list[int]
-    """Which of the dataset's tasks are of it, by their place."""
+    """Indexes of the dataset's tasks of this kind."""
     inputs: int = 0
     """Number of the live inputs."""
     traces: list[str] = []
@@ -103,14 +103,15 @@ class LiveCluster(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LiveCoverage(msgspec.Struct, frozen=True, kw_only=True):
-    """The dataset beside live traffic."""
+    """The dataset compared with live traffic."""
 
     inputs: int
     """Number of live inputs."""
     distance: float
-    """Total variation between the shares of traffic and dataset: 0 alike, 1 disjoint."""
+    """Difference between the shares of traffic and dataset: 0 identical, 1 disjoint (total
+    variation)."""
     drift: float
-    """Total variation between the older and the newer half of the traffic."""
+    """Difference between the older and the newer half of the traffic (total variation)."""
     drift_p: float
     clusters: list[LiveCluster]
     """The most frequent first."""
@@ -127,7 +128,7 @@ class DatasetRefinement(msgspec.Struct, frozen=True, kw_only=True):
     coverage: LiveCoverage | None
     """Null when there are too few live inputs."""
     notes: list[str]
-    """What could not be told, and why."""
+    """What could not be determined, and why."""
 
 
 @group.route("GET", "/v1/datasets/{name}/refinement", READ)
@@ -176,7 +177,7 @@ def latest_of(store: Store, name: str) -> Dataset:
 
 
 def _refined(store: Store, dataset: Dataset) -> tuple[Refinement, list[str]]:
-    """What is said of a dataset, and the traces of the live inputs that it was compared with."""
+    """The findings on a dataset, and the traces of the live inputs it was compared with."""
     from ratchet.curate.refinement import inputs_of_traces, read_results, refine
 
     live = inputs_of_traces(store)
@@ -192,7 +193,7 @@ def _changed(store: Store, name: str, body: DatasetChanges) -> DatasetChanged:
         raise HttpProblem(
             409,
             f"The latest version of {name!r} is {dataset.version[:12]}, not {body.version[:12]}."
-            " Load it and make the changes there.",
+            " Load the latest version and make the changes there.",
             field="version",
         )
     try:
@@ -210,7 +211,7 @@ def _changed(store: Store, name: str, body: DatasetChanges) -> DatasetChanged:
 
 
 def _edited(draft: Dataset, before: Dataset, edits: list[EditedTask]) -> Dataset:
-    """Replace tasks; what an edit leaves as it is does not count."""
+    """Replace tasks; an edit that changes nothing does not count."""
     by_id = {task.id: task for task in draft.tasks}
     splits = {content_hash(task.input): draft.splits[task.id] for task in draft.tasks}
     changed: dict[str, Task] = {}
@@ -233,14 +234,14 @@ def _edited(draft: Dataset, before: Dataset, edits: list[EditedTask]) -> Dataset
 
 
 def _grown(draft: Dataset, before: Dataset, added: list[Task], split: Split) -> Dataset:
-    """Add tasks to a split, none of whose inputs another split may have."""
+    """Add tasks to a split; no other split may have their inputs."""
     if not added:
         return draft
     splits = {content_hash(task.input): draft.splits[task.id] for task in draft.tasks}
     ids = {task.id for task in draft.tasks}
     for task in added:
         if task.id in ids:
-            raise HttpProblem(422, f"The dataset has a task {task.id!r} already.", field="add")
+            raise HttpProblem(422, f"The dataset already has a task {task.id!r}.", field="add")
         ids.add(task.id)
         _refuse_straddling(splits, task.id, task.input, split, field="add")
     ways = Counter(task.origin.by.partition(";")[0].partition(":")[0] for task in added)
@@ -266,8 +267,8 @@ def _refuse_straddling(
     if splits.get(content_hash(task_input), own) != own:
         raise HttpProblem(
             422,
-            f"Another split has the input of {id!r} already: a proof needs tasks that learning"
-            " never saw.",
+            f"Another split already has the input of {id!r}: a proof needs tasks that learning "
+            "never saw.",
             field=field,
         )
 

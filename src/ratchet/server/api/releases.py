@@ -74,8 +74,8 @@ def _rolled_back(server: Services, release: Release, reason: str) -> Release:
     if server.project is None:
         raise HttpProblem(
             409,
-            "This release is in a repository, and the server was not started in its project.",
-            hint=f"There: ratchet rollback {release.id[:12]}",
+            "This release is in a repository, but the server was not started in its project.",
+            hint=f"Run in the project: ratchet rollback {release.id[:12]}",
         )
     project = Project.find(server.project)
     current = refresh_release(project, server.store, release)

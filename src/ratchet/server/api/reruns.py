@@ -1,4 +1,4 @@
-"""Reruns: what a rollout or a live trace did, queued once more and set beside the original."""
+"""Reruns: a rollout or a live trace, queued again and compared with the original."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ratchet.server.routes import DEVELOP, READ, RouteGroup
 from ratchet.server.runners import serves
 from ratchet.server.services import Services
 from ratchet.store import Store
-from ratchet.store.turns import EVERY
+from ratchet.store.turns import QUEUE_WILDCARD
 from ratchet.types import InputError, NotFound, Rollout, RolloutStatus
 
 group = RouteGroup("rollouts")
@@ -24,7 +24,7 @@ TraceId = Annotated[str, Meta(min_length=4, max_length=200)]
 
 
 class NewRerun(Request, frozen=True, kw_only=True):
-    """What is run again: a rollout or a trace."""
+    """What to run again: a rollout or a trace."""
 
     rollout: RolloutId | None = None
     trace: TraceId | None = None
@@ -75,7 +75,9 @@ async def place_of_rerun(server: Services, query: PlaceQuery) -> RerunPlace:
             raise
         problem = error.detail
     present = await server.dispatcher.runners()
-    queues = {name for runner in present for name in runner.queues if not name.endswith(EVERY)}
+    queues = {
+        name for runner in present for name in runner.queues if not name.endswith(QUEUE_WILDCARD)
+    }
     return RerunPlace(
         queue=queue,
         runners=[runner.name for runner in present if serves(runner, queue)],
@@ -106,7 +108,7 @@ class Repeated(msgspec.Struct, frozen=True, kw_only=True):
     rollout_id: str
     """Empty for a live trace."""
     trace_id: str
-    """Empty where no span was received."""
+    """Empty if no span was received."""
     status: RolloutStatus
     output: Any
     error: str
@@ -116,7 +118,7 @@ class Repeated(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RerunComparison(msgspec.Struct, frozen=True, kw_only=True):
-    """A rerun beside the original."""
+    """A rerun compared with the original."""
 
     queue: str
     runners: list[str]
@@ -128,7 +130,7 @@ class RerunComparison(msgspec.Struct, frozen=True, kw_only=True):
 
 @group.route("GET", "/v1/reruns/{id}", READ)
 async def compare_rerun(server: Services, id: str) -> RerunComparison:
-    """Get a rerun beside the rollout or trace that it runs again."""
+    """Get a rerun together with the rollout or trace that it repeats."""
     comparison = await server.in_thread(_compared, server.store, id)
     return msgspec.structs.replace(comparison, runners=await _serving(server, comparison.queue))
 

@@ -37,7 +37,7 @@ from ratchet.server.http_problems import HttpProblem
 from ratchet.server.routes import DEVELOP, READ, READ_BY_RUNNERS, RUNNER, RouteGroup
 from ratchet.server.services import Services
 from ratchet.store.lifecycle import REPORTABLE
-from ratchet.store.usage import COST, MOST_USD, claims_no_cost
+from ratchet.store.usage import COST, MAX_USD, claims_no_cost
 from ratchet.types import (
     Attempt,
     AttemptStatus,
@@ -207,8 +207,8 @@ class ClaimRequest(Request, frozen=True, kw_only=True):
     """Name of the runner."""
     queue: QueueName = "default"
     queues: Annotated[list[Queues], Meta(max_length=100)] = []
-    """Several, instead of `queue`; they take turns. One that ends with /* stands for every queue
-    whose name begins so."""
+    """Several queues, instead of `queue`; they take turns. A trailing /* stands for every queue
+    with that prefix."""
     limit: Annotated[int, Meta(ge=1, le=MAX_ITEMS)] = 1
     lease_s: LeaseS = 60.0
     """Seconds until the claims expire, unless renewed by a heartbeat."""
@@ -264,7 +264,7 @@ async def heartbeat_rollouts(server: Services, body: Heartbeat) -> RunningAttemp
 
 
 class ReportedScore(Request, frozen=True, kw_only=True):
-    """A score that the agent itself gave."""
+    """A reward that the agent itself gave."""
 
     evaluator: Annotated[str, Meta(min_length=1, max_length=200)]
     version: Version
@@ -287,7 +287,7 @@ class AttemptReport(Request, frozen=True, kw_only=True):
     output: Any = None
     error: str = ""
     cause: Cause = ""
-    cost_usd: Annotated[float, Meta(ge=0, le=MOST_USD)] | None = 0.0
+    cost_usd: Annotated[float, Meta(ge=0, le=MAX_USD)] | None = 0.0
     """Dollars of model calls recorded by neither a span nor the gateway; null when unknown."""
     spans: list[Span] = []
     scores: list[ReportedScore] = []
@@ -361,7 +361,7 @@ def _outcome(number: int, report: AttemptReport) -> Outcome:
 
 
 def checked_span(span: Span, where: str) -> Span:
-    """Check that a span's times fit the database, and that a cost that it claims is one.
+    """Check that a span's times fit the database, and that its cost is valid.
 
     Raises:
         HttpProblem: One of them does not (422).
@@ -376,7 +376,7 @@ def checked_span(span: Span, where: str) -> Span:
     if claims_no_cost(span.attributes):
         raise HttpProblem(
             422,
-            f"{COST} is no number of dollars from 0 to {MOST_USD:,.0f}.",
+            f"{COST} is not a number of dollars from 0 to {MAX_USD:,.0f}.",
             field=f"{where}.attributes[{COST!r}]",
         )
     return span
@@ -439,7 +439,7 @@ class SpanFilter(Request, frozen=True, kw_only=True):
     """Filter of spans."""
 
     fence: Fence | None = None
-    """Only those of this attempt."""
+    """Only spans of this attempt."""
 
 
 class SpanList(msgspec.Struct, frozen=True):

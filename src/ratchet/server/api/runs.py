@@ -1,4 +1,4 @@
-"""Runs: what `ratchet improve` did, its candidates, and the tasks that two of them ran."""
+"""Runs of `ratchet improve`: their candidates, and comparisons of candidates by task."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from ratchet.types import Experiment, InputError, Release, Run
 
 group = RouteGroup("runs")
 
-REASONS = 50
-"""Most reasons of refusals in one answer."""
+MAX_REFUSAL_REASONS = 50
+"""Maximum number of reasons for refusals in an answer."""
 
 
 class RunQuery(Request, frozen=True, kw_only=True):
-    """Which runs."""
+    """Filter of runs."""
 
     limit: Limit = 100
 
 
 class RunList(msgspec.Struct, frozen=True):
-    """Runs, the last changed first."""
+    """Runs, last changed first."""
 
     runs: list[Run]
 
 
 class RunProposal(msgspec.Struct, frozen=True, kw_only=True):
-    """A candidate when it was judged, with what had been spent up to then."""
+    """A candidate, with what had been spent when it was judged."""
 
     number: int
     candidate_id: str
@@ -47,7 +47,7 @@ class RunProposal(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     """Why it was proposed."""
     verdict: str
-    """What became of it."""
+    """The outcome of the proposal."""
     score: float
     """Mean objective over the train tasks that it ran."""
     low: float | None
@@ -58,7 +58,7 @@ class RunProposal(msgspec.Struct, frozen=True, kw_only=True):
     failed: int
     """Number of its rollouts that failed."""
     error: str
-    """The most frequent error of those."""
+    """The most frequent error of the failed rollouts."""
     best: float
     """Best score over all train tasks so far."""
     rollouts: int
@@ -75,17 +75,17 @@ class RefusalCount(msgspec.Struct, frozen=True):
     reason: str
     count: int
     candidate_id: str
-    """One of them; empty when the coach's answer held no candidate."""
+    """One of the refused candidates; empty if the coach's answer held none."""
 
 
 class RunDetail(msgspec.Struct, frozen=True, kw_only=True):
-    """A run with all that came of it."""
+    """A run and its results."""
 
     run: Run
     metric: str
     """Name of the objective; `score` until it is known."""
     proposals: list[RunProposal]
-    """In the order in which they were judged."""
+    """In the order of judging."""
     refusals: list[RefusalCount]
     """Most frequent first."""
     notes: list[str]
@@ -95,17 +95,17 @@ class RunDetail(msgspec.Struct, frozen=True, kw_only=True):
     command: str
     """The command that begins and continues it."""
     at_work: bool
-    """Whether a process is at work on it."""
+    """Whether a process is working on it."""
     waits: list[LongWait]
-    """What that process has been waiting for, the longest first; empty while it works."""
+    """What that process is waiting for, longest first; empty while it works."""
     rollouts: int
-    """Number of its rollouts of the agent, those of the proof included."""
+    """Number of its rollouts, including the proof's."""
     coach_calls: int
     judge_calls: int
     known_usd: float
-    """Dollars of all of these, of calls whose price is known."""
+    """Total dollars of the calls whose price is known."""
     cost_usd: float | None
-    """Dollars of all of these; None when the price of a call is unknown."""
+    """Total dollars; None if the price of a call is unknown."""
     experiment: Experiment | None
     release: Release | None
 
@@ -115,7 +115,7 @@ class TaskOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
     task_id: str
     split: str
-    """Of the run's dataset; empty for a task that is not in it any more."""
+    """Split in the run's dataset; empty for a task that is no longer in it."""
     candidate: float | None
     other: float | None
     candidate_rollouts: list[str]
@@ -156,12 +156,12 @@ class FrontAnswer(msgspec.Struct, frozen=True):
     rule: str
     """How places are measured, as sentences; empty without a front."""
     over: str
-    """What to plot quality over: `cost`, or `latency` where no two costs are known to differ."""
+    """The axis for quality: `cost`, or `latency` if no two costs are known to differ."""
 
 
 @group.route("GET", "/v1/runs/{id}/front", READ)
 async def get_front(server: Services, id: str) -> FrontAnswer:
-    """Get what each candidate of a run achieves, costs and takes, and whether another beats it."""
+    """Get quality, cost and latency of a run's candidates, and whether another beats each."""
     front = await server.in_thread(_front, server.store, id)
     return FrontAnswer(front, front.rule if front else "", front.over if front else "cost")
 
@@ -211,7 +211,9 @@ def _detail(store: Store, id: str) -> RunDetail:
             )
             for proposal in outcome.proposals
         ],
-        refusals=[RefusalCount(why, n, such[why]) for why, n in counts.most_common(REASONS)],
+        refusals=[
+            RefusalCount(why, n, such[why]) for why, n in counts.most_common(MAX_REFUSAL_REASONS)
+        ],
         notes=[str(body) for key, body in entries if key.startswith(("note/", "unpriced/"))],
         baseline_val=finding.get("baseline_val"),
         best_val=finding.get("best_val"),

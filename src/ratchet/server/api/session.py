@@ -1,4 +1,4 @@
-"""The session of a person in a browser: who is logged in, log in, log out."""
+"""The session of a person in a browser: get it, log in, log out."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from ratchet.server.api.fields import Request
 from ratchet.server.routes import NO_SCOPES, Response, RouteGroup
 from ratchet.server.services import Services
 from ratchet.server.session import PERSON, check_own_page, set_cookie
-from ratchet.types import SCOPES, Key, Scope
+from ratchet.types import SCOPES, Key, KeyScope
 
 group = RouteGroup("session")
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):
-    """Who is logged in, and what that allows."""
+    """Who is logged in, and the granted scopes."""
 
     login: Literal["open", "key"]
     """`open`: this server asks nobody for a key."""
-    scopes: list[Scope]
+    scopes: list[KeyScope]
     """Empty when nobody is logged in."""
     key_name: str = ""
     expires_at: float | None = None
@@ -41,7 +41,7 @@ class Login(Request, frozen=True, kw_only=True):
 
 @group.route("GET", "/v1/session", NO_SCOPES, agents=NO_AGENT)
 async def get_session(server: Services, caller: Caller) -> Session:
-    """Say who is logged in."""
+    """Get who is logged in."""
     return await _session(server, caller)
 
 

@@ -26,10 +26,10 @@ Way: TypeAlias = Literal["slots", "rewording", "boundary", "coach"]
 """As `MethodName` of `ratchet.curate.synthesis`, which a server loads when it is needed."""
 
 METHODS: dict[Way, str] = {
-    "slots": "recombines the varying parts of real inputs; knows the answer where one part decides",
+    "slots": "recombines the varying parts of real inputs; knows the answer if one part decides it",
     "rewording": "white space, apostrophes, letters: changes that keep the answer",
-    "boundary": "least, greatest, empty, missing and long values; knows no answer",
-    "coach": "a model writes inputs and answers; an answer counts where all tries agree",
+    "boundary": "smallest, largest, empty, missing and long values; knows no answer",
+    "coach": "a model writes inputs and answers; an answer counts if all tries agree",
 }
 
 
@@ -39,11 +39,11 @@ class SynthesisMethod(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     what: str
     models: list[str]
-    """Models that it asks, which may cost money; empty if none."""
+    """Models that it calls, which may cost money; empty if none."""
 
 
 class SynthesisMethods(msgspec.Struct, frozen=True):
-    """The ways that this server has."""
+    """The methods that this server offers."""
 
     methods: list[SynthesisMethod]
 
@@ -71,14 +71,14 @@ class NewSynthesis(Request, frozen=True, kw_only=True):
         "boundary",
     )
     split: Split = "train"
-    """The split whose tasks they are made of, and where they would go."""
+    """The split whose tasks they are made from, and to which they would be added."""
     keep_open: bool = False
-    """Keep tasks whose answer no method knows."""
+    """Keep tasks without a known answer."""
     seed: Seed = 0
     may_ask_models: bool = False
-    """Whether the coach may be asked, which may cost money."""
+    """Whether the coach may be called, which may cost money."""
     max_calls: Annotated[int, Meta(ge=1, le=1_000)] = 100
-    """Most calls of the coach."""
+    """Maximum number of calls of the coach."""
 
 
 class ProposedTasks(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,9 +88,9 @@ class ProposedTasks(msgspec.Struct, frozen=True, kw_only=True):
     """The version that they were made for."""
     tasks: list[Task]
     dropped: dict[str, int]
-    """How many were not kept, by reason."""
+    """Number of discarded tasks, by reason."""
     ended: str
-    """Why there are fewer than requested; empty if there are not."""
+    """Why there are fewer than requested; empty if there are enough."""
     coach_calls: int = 0
     cost_usd: float | None = 0.0
     """Dollars of the coach; null when unknown."""
@@ -98,7 +98,7 @@ class ProposedTasks(msgspec.Struct, frozen=True, kw_only=True):
 
 @group.route("POST", "/v1/datasets/{name}/synthesis", DEVELOP, audited=True, waits=True)
 async def synthesize_tasks(server: Services, name: str, body: NewSynthesis) -> ProposedTasks:
-    """Make tasks that resemble those of a dataset's latest version, to look at them.
+    """Make tasks that resemble those of a dataset's latest version, for review.
 
     As `ratchet datasets synthesize --dry-run`. With the coach it runs as that command, in a process
     of its own, and the agent's signature is checked too.
@@ -117,7 +117,7 @@ async def synthesize_tasks(server: Services, name: str, body: NewSynthesis) -> P
     if not body.may_ask_models:
         raise HttpProblem(
             422,
-            f"The coach asks {', '.join(coach)}, which may cost money.",
+            f"The coach calls {', '.join(coach)}, which may cost money.",
             hint="Allow it with may_ask_models.",
             field="may_ask_models",
         )

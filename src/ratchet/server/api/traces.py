@@ -1,4 +1,4 @@
-"""Traces: a summary per run, and each run's spans."""
+"""Traces: a summary of each, and its spans."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ Amount = Annotated[float, Meta(ge=0, le=1e12)]
 Mark = Annotated[int, Meta(ge=0, le=2**62)]
 Many = Annotated[int, Meta(ge=0, le=100_000)]
 
-SHORTEST = 4
-"""Fewest characters of a trace's id that may stand for it as a prefix."""
+MIN_PREFIX_LENGTH = 4
+"""Minimum characters of a prefix of a trace's id."""
 
 
 class Criteria(Request, frozen=True, kw_only=True):
@@ -117,8 +117,8 @@ class TracePage(msgspec.Struct, frozen=True):
     mark: int
     """Position in the store; pass it as `after` to get newer traces."""
     complete_until: float | None
-    """Unix seconds of the first change that a search does not see yet, nor filters by model or
-    user; None when they see all."""
+    """Unix seconds of the first change that searches and filters by model or user do not see yet;
+    None if they see all."""
 
 
 @group.route("GET", "/v1/traces", READ, agents=BY_QUERY)
@@ -141,7 +141,7 @@ async def list_traces(server: Services, query: TraceQuery) -> TracePage:
 
 @group.route("GET", "/v1/trace-facets", READ, agents=BY_QUERY)
 async def get_facets(server: Services, query: Criteria) -> TraceFacets:
-    """Count the agents, models, users and outcomes of the live traces that fit a filter."""
+    """Count the agents, models, users and outcomes of the live traces that match a filter."""
     index = server.store.trace_index
     await server.in_thread(index.catch_up, price)
     return await server.in_thread(index.facets, query.criteria)
@@ -184,8 +184,8 @@ async def _found(server: Services, read: Callable[..., Found | None], id: str, s
     Raises:
         HttpProblem: There is none (404), or the prefix is too short or of several (422).
     """
-    if not SHORTEST <= len(id) <= 200:
-        raise HttpProblem(422, f"An id has {SHORTEST} to 200 characters.", field="id")
+    if not MIN_PREFIX_LENGTH <= len(id) <= 200:
+        raise HttpProblem(422, f"An id has {MIN_PREFIX_LENGTH} to 200 characters.", field="id")
     trace = await server.in_thread(read, id, limit=spans, price=price)
     if trace is None:
         ids = await server.in_thread(server.store.traces.find, id, 2)

@@ -36,7 +36,7 @@ class NewSplit(Request, frozen=True, kw_only=True):
     """A canary, or the end of one."""
 
     experiment_id: Version
-    """Empty ends the canary."""
+    """The canary's candidate; empty ends the canary."""
     candidate_id: Version = ""
     enrolled: Annotated[float, Meta(ge=0, le=1)] = 0.0
     """Share of the units in the experiment; half of them get the candidate."""

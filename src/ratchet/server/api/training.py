@@ -18,8 +18,8 @@ from ratchet.weights.metrics import read_metrics
 
 group = RouteGroup("training")
 
-POINTS = 2_000
-"""Most steps in one answer; of a longer training every n-th step is sent."""
+MAX_POINTS = 2_000
+"""Maximum number of steps in one answer; of a longer training every n-th step is sent."""
 
 
 class TrainingSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,13 +35,13 @@ class TrainingSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TrainingRuns(msgspec.Struct, frozen=True):
-    """Trainings of the project on this machine, the last changed first."""
+    """Trainings of the project on this machine, last changed first."""
 
     runs: list[TrainingSummary]
 
 
 class TrainingStep(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a step. Step 0 is the weights at the start."""
+    """The metrics of a step. Step 0 is the initial weights."""
 
     step: int
     metrics: dict[str, float]
@@ -52,7 +52,7 @@ class TrainingStep(msgspec.Struct, frozen=True, kw_only=True):
     val_count: int = 0
     """Tasks or examples that `val` is the mean over."""
     val_candidate: str = ""
-    """The weights after the step, where they have made rollouts of val tasks."""
+    """The candidate of the weights after the step, if it made rollouts of val tasks."""
     purpose: str = ""
     """Of the rollouts that the step learned from; empty where they are not kept."""
 
@@ -65,7 +65,7 @@ class TrainingCurves(msgspec.Struct, frozen=True, kw_only=True):
     """The run of `ratchet improve` that it is a part of; empty if the store has none."""
     steps: int
     every: int
-    """Each n-th step is here, and each that was compared on val; 1 for all of them."""
+    """Every n-th step is included, and each compared on val; 1 for all steps."""
     records: list[TrainingStep]
 
 
@@ -111,7 +111,7 @@ def _curves(server: Services, name: str) -> TrainingCurves:
         )
     steps = training_steps(read_metrics(folder))
     run = server.store.runs.get(name.partition("-")[0])
-    every = max(1, -(-len(steps) // POINTS))
+    every = max(1, -(-len(steps) // MAX_POINTS))
     return TrainingCurves(
         name=name,
         run_id=run.id if run else "",

@@ -23,7 +23,7 @@ class TransitionBatch(msgspec.Struct, frozen=True):
 
 
 class KeptByRollout(msgspec.Struct, frozen=True):
-    """How much is kept, by rollout."""
+    """The number of stored tokens, by rollout."""
 
     kept: dict[str, KeptTokens]
 

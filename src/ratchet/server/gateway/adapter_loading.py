@@ -1,4 +1,4 @@
-"""Adapter loading: a model server that does not know released weights yet is given them."""
+"""Adapter loading: gives released weights to a model server that does not know them yet."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from ratchet.server.gateway.upstream import Upstream, host_of, is_loopback
 from ratchet.server.metrics import Metrics
 from ratchet.types import Adapter, RatchetError
 
-LOAD_S = 60.0
+LOAD_TIMEOUT_S = 60.0
 """Seconds in which a model server loads an adapter."""
 
 RETRY_S = 30.0
-"""Seconds after which loading that failed is tried again, by the next call."""
+"""Seconds after a failed load until the next call tries again."""
 
-MOST_ADAPTERS = 1_000
-"""Most adapters whose state is remembered."""
+MAX_ADAPTERS = 1_000
+"""Maximum number of adapters whose state is remembered."""
 
 _HASH = re.compile(r"[0-9a-f]{64}")
 _KEYS = ("Authorization", "x-api-key", "api-key")
@@ -40,13 +40,13 @@ class NamedWeights(NamedTuple):
 
     adapter: Adapter
     name: str
-    """The model's name as it is sent."""
+    """The model name sent."""
     loads: int
-    """How often they had been loaded at the upstream when the request was made."""
+    """How often the weights had been loaded at the upstream when the request was made."""
 
 
 class _State:
-    """What is known of an adapter at an upstream."""
+    """The state of an adapter at an upstream."""
 
     __slots__ = ("fault", "loads", "retry_at", "task")
 
@@ -76,7 +76,7 @@ class AdapterLoader:
         *,
         metrics: Metrics | None = None,
         clock: Callable[[], float] = time.monotonic,
-        timeout_s: float = LOAD_S,
+        timeout_s: float = LOAD_TIMEOUT_S,
     ) -> None:
         self._folder = AdapterFolder(folder)
         self._metrics = metrics
@@ -89,7 +89,7 @@ class AdapterLoader:
         return NamedWeights(adapter, name, self._state(upstream, name).loads)
 
     def fault(self, upstream: Upstream, name: str) -> str:
-        """Why an adapter cannot be used now; empty when it can, or when it is worth a try."""
+        """Why an adapter cannot be used now; empty if it can, or is worth a try."""
         state = self._state(upstream, name)
         return state.fault if self._clock() < state.retry_at else ""
 
@@ -100,7 +100,7 @@ class AdapterLoader:
         headers: CIMultiDict[str],
         weights: NamedWeights,
     ) -> None:
-        """Load an adapter that an upstream does not know; afterwards `fault` tells of a failure.
+        """Load an adapter that an upstream does not know; `fault` then gives any failure.
 
         Args:
             pool: Connections to the upstreams.
@@ -118,9 +118,9 @@ class AdapterLoader:
         await asyncio.wait({state.task})
 
     def refuse(self, upstream: Upstream, weights: NamedWeights) -> None:
-        """Note that an upstream does not know an adapter although it has loaded it."""
+        """Record that an upstream does not know an adapter that it has loaded."""
         state = self._state(upstream, weights.name)
-        self._failed(state, upstream, weights, "it has loaded them, and still does not know them")
+        self._failed(state, upstream, weights, "it loaded them, but still does not know them")
 
     async def _load(
         self,
@@ -155,18 +155,18 @@ class AdapterLoader:
             state.task = None
 
     async def _path(self, upstream: Upstream, adapter: Adapter) -> str:
-        """The adapter's folder as the upstream finds it.
+        """The adapter's folder at the upstream.
 
         Raises:
             RatchetError: It is missing, was changed, or cannot be read by the upstream.
         """
         if not _HASH.fullmatch(adapter.hash):
-            raise RatchetError(f"{adapter.hash[:70]!r} is no content hash.")
+            raise RatchetError(f"{adapter.hash[:70]!r} is not a content hash.")
         if not upstream.adapters and not is_loopback(host_of(upstream)):
             raise RatchetError(
                 "it is on another machine",
-                hint=f"State in [upstreams.{upstream.name}] as adapters where it finds a copy of"
-                " the project's .ratchet/adapters.",
+                hint=f"Set adapters under [upstreams.{upstream.name}] to its copy of the "
+                "project's .ratchet/adapters.",
             )
         path = await asyncio.to_thread(self._folder.verified, adapter)
         return f"{upstream.adapters.rstrip('/')}/{adapter.hash}" if upstream.adapters else str(path)
@@ -189,7 +189,7 @@ class AdapterLoader:
         key = (upstream.name, name)
         state = self._states.get(key)
         if state is None:
-            if len(self._states) >= MOST_ADAPTERS:
+            if len(self._states) >= MAX_ADAPTERS:
                 del self._states[next(iter(self._states))]
             state = self._states[key] = _State()
         return state
@@ -202,7 +202,7 @@ async def _post(
     name: str,
     path: str,
 ) -> str:
-    """Ask a model server to load an adapter; return why it refuses, or nothing."""
+    """Ask a model server to load an adapter; return why it refuses, or an empty text."""
     sent = CIMultiDict({"Content-Type": "application/json", "Accept-Encoding": "identity"})
     sent.update({key: headers[key] for key in _KEYS if key in headers})
     body = msgspec.json.encode({"lora_name": name, "lora_path": path})

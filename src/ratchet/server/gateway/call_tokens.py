@@ -1,4 +1,4 @@
-"""The tokens of a recorded call: checked, packed, or dropped with a reason."""
+"""Checks and packs the tokens of a recorded call, or drops them with a reason."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from ratchet.observe.model_apis.bounded_json import mapping, name
 from ratchet.server.metrics import Metrics
 from ratchet.types import SpanRecord, Transition, pack_floats, pack_ids
 
-REASONS = {
+REASONS_BY_FAULT = {
     "api": "its API has no token ids; the agent must call /chat/completions or /completions",
     "no_token_ids": "the engine returns no token ids, although return_token_ids was set; vLLM does"
     " so from 0.10.2 on, as do models served by Ratchet",
     "no_logprobs": "the engine returns no log-probabilities, although logprobs was set",
-    "lengths_differ": "the engine returned another number of log-probabilities than of token ids",
-    "bad_number": "the engine returned a number that is no token id or no log-probability",
+    "lengths_differ": "the engine returned different numbers of log-probabilities and token ids",
+    "bad_number": "the engine returned an invalid token id or log-probability",
     "incomplete": "the response broke off",
     "unreadable": "the response could not be read",
 }
 """Why the tokens of a call are not known."""
 
 SLACK = 0.01
-"""How far above zero rounding may take a log-probability."""
+"""How far above zero a log-probability may be by rounding."""
 
-MOST_WARNINGS = 1_000
+MAX_WARNINGS = 1_000
 
 _log = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ class TokenKeeping(msgspec.Struct, frozen=True):
     """How the tokens of a call are kept."""
 
     trains: bool
-    """Whether they must be known: if they are not, the call is dropped and counted."""
+    """Whether the tokens are required: if they are unknown, the call is dropped and counted."""
     role: str = ""
 
 
@@ -56,7 +56,7 @@ def transitions_of(
         choices: Tokens of its choices.
         engine: What the engine says of itself: its field `ratchet`.
         keeping: How they are kept.
-        fault: Why the response is not whole: a key of REASONS; empty when it is.
+        fault: Why the response is not whole: a key of REASONS_BY_FAULT; empty when it is.
     """
     reason = fault or ("" if choices else "no_token_ids")
     transitions: list[Transition] = []
@@ -103,7 +103,7 @@ def _fault(choice: ChoiceTokens) -> str:
 
 
 def engine_of(response: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What the engine says of itself in a response."""
+    """The engine's identity, from a response."""
     return mapping(response.get("ratchet"))
 
 
@@ -120,7 +120,7 @@ class TokenWatch:
         self._tokenizers: dict[str, str] = {}
 
     def note(self, record: SpanRecord) -> None:
-        """Take note of a recorded call."""
+        """Count a recorded call."""
         if not record.transitions:
             return
         first = record.transitions[0]
@@ -133,22 +133,22 @@ class TokenWatch:
                     "Calls of the model %r at the upstream %r cannot be trained on: %s.",
                     first.model,
                     upstream,
-                    REASONS[first.drop],
+                    REASONS_BY_FAULT[first.drop],
                 )
             return
         before = self._tokenizers.setdefault(upstream, first.tokenizer)
         if before != first.tokenizer:
             self._tokenizers[upstream] = first.tokenizer
             _log.error(
-                "The upstream %r has another tokenizer than before: %s instead of %s. Token ids of"
-                " both must not be trained on together.",
+                "The upstream %r has changed its tokenizer: %s instead of %s. Do not train on "
+                "token ids of both together.",
                 upstream,
                 first.tokenizer or "an unnamed one",
                 before or "an unnamed one",
             )
 
     def _first_time(self, *cause: str) -> bool:
-        if cause in self._warned or len(self._warned) >= MOST_WARNINGS:
+        if cause in self._warned or len(self._warned) >= MAX_WARNINGS:
             return False
         self._warned.add((cause[0], cause[1], cause[2]))
         return True

@@ -1,4 +1,4 @@
-"""Prepares calls to upstreams of another API than the client's."""
+"""Prepares calls to upstreams whose API differs from the client's."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MAKERS = {"anthropic": "Anthropic", "openai": "OpenAI"}
 
 
 class CallTranslator:
-    """Translates requests, with what is known of the models that they go to.
+    """Translates requests, using what is known about the target models.
 
     Args:
         pool: Connections to the upstreams.
@@ -97,7 +97,7 @@ class CallTranslator:
         return UpstreamRequest(endpoint, "POST", url, own, body, translator=translator)
 
     def note(self, outgoing: UpstreamRequest, refusal: RefusedSettings) -> None:
-        """Remember what a model refuses: the next request to it does without."""
+        """Remember settings that a model refuses, to leave them out of its next request."""
         assert outgoing.translator is not None
         model = _model_of(outgoing.translator.translation)
         self._facts.refuse(outgoing.endpoint.upstream, model, refusal.names)
@@ -109,7 +109,7 @@ class CallTranslator:
         headers: CIMultiDict[str],
         attributes: dict[str, Any],
     ) -> None:
-        """Set `max_tokens`, which Anthropic requires, to no more than the model writes."""
+        """Set `max_tokens`, which Anthropic requires, to at most the model's limit."""
         sent = translation.request
         asked = sent.get("max_tokens")
         if asked is not None and not (isinstance(asked, int) and asked > SAFE_LIMIT):

@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, get_args
 
+from ratchet._asgi import AsgiScope, Receive, Send
 from ratchet.observe.model_apis import (
-    DIALECTS,
+    MODEL_APIS,
     MODEL_IN_PATH,
     PASSED_THROUGH,
     DialectName,
@@ -29,7 +30,7 @@ from ratchet.server.gateway.pool import UpstreamPool
 from ratchet.server.gateway.recording import CallRecording
 from ratchet.server.gateway.recording_queue import RecordingQueue, Writer
 from ratchet.server.gateway.recording_spool import RecordingSpool
-from ratchet.server.gateway.relay import CallRelay, Receive, UnknownWeights, UpstreamFailure
+from ratchet.server.gateway.relay import CallRelay, UnknownWeights, UpstreamFailure
 from ratchet.server.gateway.substitution import Substitute
 from ratchet.server.gateway.target import (
     Addressed,
@@ -42,7 +43,7 @@ from ratchet.server.gateway.target import (
 from ratchet.server.gateway.training import ReadTraining
 from ratchet.server.gateway.translating import RefusedSettings
 from ratchet.server.gateway.upstream import Upstream, standard_upstreams
-from ratchet.server.http_problems import HttpProblem, Send, problem_of, send_problem
+from ratchet.server.http_problems import HttpProblem, problem_of, send_problem
 from ratchet.server.metrics import Metrics
 from ratchet.types import RatchetError
 
@@ -50,9 +51,9 @@ BODY_LIMIT = 33_554_432
 """Default limit of a request body in bytes; images make requests large."""
 
 CALLS_LIMIT = 4_096
-"""Most calls in flight or waiting."""
+"""Maximum number of calls in flight or waiting."""
 
-DRAIN_S = 25.0
+DRAIN_TIMEOUT_S = 25.0
 """Seconds for which `close` lets calls in flight finish."""
 
 RECORD_S = 10.0
@@ -67,10 +68,7 @@ _log = logging.getLogger(__name__)
 
 
 def _no_token(_: bytes) -> tuple[str, int]:
-    raise HttpProblem(401, "This gateway has issued no token.")
-
-
-Scope = Mapping[str, Any]
+    raise HttpProblem(401, "This gateway issues no tokens.")
 
 
 class Gateway:
@@ -113,7 +111,7 @@ class Gateway:
         body_limit: int = BODY_LIMIT,
         bodies: BodyBudget | None = None,
         spool: Spool | None = None,
-        drain_s: float = DRAIN_S,
+        drain_s: float = DRAIN_TIMEOUT_S,
     ) -> None:
         self._pool = UpstreamPool(tuple(upstreams) or standard_upstreams(), environ, hosts or ())
         self._recordings = RecordingQueue(
@@ -177,7 +175,7 @@ class Gateway:
             await asyncio.wait(ending, timeout=HANG_UP_S)
         await self._recordings.flush(target)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         """Serve one request."""
         try:
             await self._answer(scope, receive, send)
@@ -188,7 +186,7 @@ class Gateway:
         except RatchetError as error:
             await send_problem(problem_of(error), send, scope["path"][:200])
 
-    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _answer(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         parts = scope["path"].split("/", 4)
         if len(parts) != 5 or parts[3] not in _PROVIDERS:
             raise _nothing(scope["path"])
@@ -200,9 +198,9 @@ class Gateway:
         path = path.removeprefix("v1/")
         with_model = MODEL_IN_PATH.search(path) if provider == "gemini" else None
         if with_model is not None:
-            dialect = DIALECTS.get((provider, f"models/{{model}}:{with_model[2]}"))
+            dialect = MODEL_APIS.get((provider, f"models/{{model}}:{with_model[2]}"))
         else:
-            dialect = DIALECTS.get((provider, path.removeprefix("v1beta/")))
+            dialect = MODEL_APIS.get((provider, path.removeprefix("v1beta/")))
         listed = PASSED_THROUGH.get((provider, path.removeprefix("v1beta/")))
         expected = "POST" if dialect is not None else listed
         if expected is None:
@@ -239,7 +237,7 @@ class Gateway:
         finally:
             del self._calls[task]
 
-    async def _admit(self, call: Addressed, scope: Scope) -> None:
+    async def _admit(self, call: Addressed, scope: AsgiScope) -> None:
         target = call.target
         if self._closing:
             raise HttpProblem(503, "The server is shutting down.", headers={"retry-after": "1"})
@@ -253,10 +251,10 @@ class Gateway:
             if target.is_attempt and caller.key_id and not call.by_token:
                 raise HttpProblem(
                     403,
-                    f"A key does not open the attempt {target}: what a rollout costs comes from"
-                    " those who have its attempt's token.",
-                    hint=f"Pass the header {ROLLOUT_HEADER.decode()} of the task on as it came, or"
-                    " use the base URL that the attempt was given.",
+                    f"A key gives no access to the attempt {target}: only its token does, so that "
+                    "the rollout's cost is counted correctly.",
+                    hint=f"Pass the header {ROLLOUT_HEADER.decode()} of the task on unchanged, or "
+                    "use the base URL that the attempt was given.",
                 )
         if self._attempts is not None and target.is_attempt:
             await self._attempts.check(target)
@@ -354,7 +352,7 @@ class Gateway:
 
 def _nothing(path: str) -> HttpProblem:
     below = "/gateway/{scope}"
-    routes = [f"{below}/{name}/v1/{path}" for name, path in (*DIALECTS, *PASSED_THROUGH)]
+    routes = [f"{below}/{name}/v1/{path}" for name, path in (*MODEL_APIS, *PASSED_THROUGH)]
     return HttpProblem(
         404,
         f"The gateway has no route {path[:300]}.",

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ratchet._asgi import AsgiScope, HeaderList, Receive, Send
 from ratchet.observe.model_apis import MODEL_IN_PATH, DialectName
 from ratchet.observe.model_apis.bounded_json import decoded
-from ratchet.server.body import SMALL, Content, HeldBody, decompressed, read_body
-from ratchet.server.gateway.relay import Receive
+from ratchet.server.body import SMALL_BODY, Content, HeldBody, decompressed, read_body
 from ratchet.server.gateway.target import GatewayTarget
-from ratchet.server.http_problems import HttpProblem, Send
+from ratchet.server.http_problems import HttpProblem
 
 
 @dataclass(slots=True)
@@ -27,17 +26,17 @@ class GatewayRequest:
     path: str
     """Path below the provider's version."""
     address: str
-    """Base URL that the client calls by itself; empty where it calls the gateway."""
-    scope: Mapping[str, Any]
+    """Base URL that the client itself calls; empty if it calls the gateway."""
+    scope: AsgiScope
     receive: Receive
     send: Send
     held: HeldBody
-    """Memory of its body."""
+    """The memory of its body."""
 
     @property
-    def headers(self) -> list[tuple[bytes, bytes]]:
+    def headers(self) -> HeaderList:
         """The client's headers, with names in lower case."""
-        headers: list[tuple[bytes, bytes]] = self.scope["headers"]
+        headers: HeaderList = self.scope["headers"]
         return headers
 
     @property
@@ -51,7 +50,7 @@ class GatewayRequest:
         return MODEL_IN_PATH.search(self.path)
 
     async def body(self, limit: int) -> Content:
-        """The body as it came, of at most so many bytes."""
+        """The raw body, of at most this many bytes."""
         length = 0
         for key, value in self.headers:
             if key == b"content-length" and value.isdigit():
@@ -70,8 +69,8 @@ class GatewayRequest:
             return b""
 
     async def decoded(self, plain: Content) -> dict[str, Any] | None:
-        """The object that a body is; None for anything else, which the upstream will report."""
-        if len(plain) <= SMALL:
+        """The body as an object; None for anything else, which the upstream will report."""
+        if len(plain) <= SMALL_BODY:
             return _decoded(plain)
         await self.held.weigh(plain)
         async with self.held.decoding:

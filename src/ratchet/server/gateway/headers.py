@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from typing import TypeAlias
+from collections.abc import Sequence
 
 from multidict import CIMultiDict
 
+from ratchet._asgi import HeaderList, Headers
 from ratchet.run.model_hosts import UPSTREAM_HEADER
 from ratchet.server.origin import is_of_proxy
 from ratchet.worker.environment import NO_TOKEN
-
-Raw: TypeAlias = Iterable[tuple[bytes, bytes]]
 
 ROLLOUT_HEADER = b"x-ratchet-rollout"
 """Names the attempt that a call belongs to, for services that serve many at once."""
@@ -21,7 +19,7 @@ CONVERSATION_HEADER = b"x-ratchet-conversation"
 """Names the conversation that a live call belongs to."""
 
 ADDRESS_HEADER = UPSTREAM_HEADER.encode()
-"""Names the base URL that the client calls by itself, at one of the agent's model hosts."""
+"""Names the base URL that the client itself calls, at one of the agent's model hosts."""
 
 ROLE_HEADER = b"x-ratchet-role"
 """Names the role of the agent that makes a call, in a rollout with several."""
@@ -109,8 +107,10 @@ def _key(key: str, key_header: str) -> str:
     return f"Bearer {key}" if key_header == "Authorization" else key
 
 
-def translated_headers(headers: Raw, key: str, key_header: str, dialect: str) -> CIMultiDict[str]:
-    """Headers to send to another provider than the one that the client calls.
+def translated_headers(
+    headers: Headers, key: str, key_header: str, dialect: str
+) -> CIMultiDict[str]:
+    """Headers to send to a provider other than the one the client calls.
 
     Nothing of the client's goes there but its name: neither its key nor its organisation.
 
@@ -134,7 +134,7 @@ def translated_headers(headers: Raw, key: str, key_header: str, dialect: str) ->
 
 
 def addressed_headers(headers: Sequence[tuple[bytes, bytes]], key: str) -> CIMultiDict[str]:
-    """Headers to send to an address that the client calls by itself.
+    """Headers to send to an address that the client itself calls.
 
     The client's own key goes there. Where it has a key of this server instead of the provider's,
     that is put in its place: the client would have sent it there without a gateway.
@@ -151,8 +151,8 @@ def addressed_headers(headers: Sequence[tuple[bytes, bytes]], key: str) -> CIMul
     return sent
 
 
-def brings_key(headers: Raw) -> bool:
-    """Whether the client sent a key of its own for the provider."""
+def brings_key(headers: Headers) -> bool:
+    """Whether the client sent its own key for the provider."""
     return any(name in _KEYS and value and not is_ours(value) for name, value in headers)
 
 
@@ -163,7 +163,7 @@ def is_ours(value: bytes) -> bool:
     return credential.startswith((b"rk_", b"ra_")) or credential == NO_TOKEN.encode()
 
 
-def response_headers(headers: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+def response_headers(headers: Sequence[tuple[bytes, bytes]]) -> HeaderList:
     """Headers to return to the client, with names in lower case.
 
     Args:
@@ -194,7 +194,7 @@ def accepted(value: str) -> str:
     return ", ".join(readable) or "identity"
 
 
-def _named_by_connection(headers: Raw) -> frozenset[bytes]:
+def _named_by_connection(headers: Headers) -> frozenset[bytes]:
     """Headers that a Connection header declares hop-by-hop."""
     for name, value in headers:
         if name == b"connection":

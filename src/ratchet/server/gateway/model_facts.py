@@ -1,4 +1,4 @@
-"""What an upstream says of its models: their most output tokens, and the settings they refuse."""
+"""Facts about an upstream's models: maximum output tokens, and the settings they refuse."""
 
 from __future__ import annotations
 
@@ -16,14 +16,13 @@ from ratchet.observe.model_apis.bounded_json import count, decoded, mapping
 from ratchet.server.gateway.pool import UpstreamEndpoint, UpstreamPool
 from ratchet.server.gateway.upstream import Upstream
 
-ASK_S = 5.0
-"""Seconds within which an upstream says how many tokens a model writes."""
+ASK_TIMEOUT_S = 5.0
+"""Seconds that an upstream has to say how many tokens a model can write."""
 
 SAFE_LIMIT = 8_192
-"""Output tokens that every model of Anthropic's writes, since Claude 3.5."""
+"""Output tokens that every Anthropic model since Claude 3.5 can write."""
 
-MOST = 1_024
-"""Most models that are remembered."""
+MAX_MODELS = 1_024
 
 _BODY = 262_144
 
@@ -31,7 +30,7 @@ _log = logging.getLogger(__name__)
 
 
 class ModelFacts:
-    """Asks the upstreams, and remembers what they said.
+    """Asks the upstreams, and remembers their answers.
 
     Args:
         pool: Connections to the upstreams.
@@ -45,7 +44,7 @@ class ModelFacts:
     async def most_tokens(
         self, endpoint: UpstreamEndpoint, model: str, headers: CIMultiDict[str]
     ) -> int | None:
-        """Most output tokens of a model; None where the upstream does not say.
+        """Maximum output tokens of a model; None if the upstream does not say.
 
         Args:
             endpoint: The upstream.
@@ -56,7 +55,7 @@ class ModelFacts:
         limit = self._limits.get(key)
         if limit is None:
             try:
-                async with asyncio.timeout(ASK_S):
+                async with asyncio.timeout(ASK_TIMEOUT_S):
                     limit = await self._ask(endpoint, model, headers)
             except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
                 name = endpoint.upstream.name
@@ -70,7 +69,7 @@ class ModelFacts:
         return self._refused.get((upstream.name, model), frozenset())
 
     def refuse(self, upstream: Upstream, model: str, names: Collection[str]) -> None:
-        """Note settings that a model refuses."""
+        """Record settings that a model refuses."""
         known = self.refused(upstream, model)
         _remember(self._refused, (upstream.name, model), known | frozenset(names))
 
@@ -95,5 +94,5 @@ Fact = TypeVar("Fact")
 
 def _remember(known: OrderedDict[tuple[str, str], Fact], key: tuple[str, str], fact: Fact) -> None:
     known[key] = fact
-    if len(known) > MOST:
+    if len(known) > MAX_MODELS:
         known.popitem(last=False)

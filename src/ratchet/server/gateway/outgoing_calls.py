@@ -1,4 +1,4 @@
-"""What is sent upstream of a client's request: with the candidate's prompts, model and weights."""
+"""Makes upstream requests from client requests, with the candidate's prompts, model and weights."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class PreparedCall(NamedTuple):
 
 
 class OutgoingCalls:
-    """Makes what is sent upstream.
+    """Makes upstream requests.
 
     Args:
         pool: Connections to the upstreams.
@@ -86,7 +86,7 @@ class OutgoingCalls:
         self._seeds = CallSeeds()
 
     def forget(self, target: GatewayTarget) -> None:
-        """Forget an attempt, which is over."""
+        """Forget an attempt that is over."""
         self._seeds.forget(target)
 
     def note(self, outgoing: UpstreamRequest, refusal: RefusedSettings) -> None:
@@ -96,7 +96,7 @@ class OutgoingCalls:
     async def prepare(
         self, request: GatewayRequest, dialect: ModelApi, body: Content
     ) -> PreparedCall:
-        """What to send of a model call, and what records it.
+        """The upstream request of a model call, and its recording.
 
         Raises:
             HttpProblem: The request cannot be sent.
@@ -188,7 +188,7 @@ class OutgoingCalls:
     def _served(
         self, request: GatewayRequest, payload: dict[str, Any], substitution: Substitution
     ) -> tuple[Substitution, NamedWeights | None]:
-        """What to send when the candidate has trained weights, and these.
+        """The request to send for a candidate with trained weights, and the weights.
 
         While they cannot be served, a live agent's call is sent as it came.
 
@@ -228,7 +228,7 @@ class OutgoingCalls:
         dialect: ModelApi,
         unit: CallUnit,
     ) -> Substitution:
-        """What to send instead of the request."""
+        """The request to send instead."""
         assert self._substitute is not None
         try:
             async with asyncio.timeout(SUBSTITUTE_S):
@@ -248,7 +248,7 @@ class OutgoingCalls:
     def choose(
         self, request: GatewayRequest, requested: str | None, *, translates: bool = True
     ) -> tuple[UpstreamEndpoint, str | None]:
-        """Where a request goes, and the model that is named there.
+        """The endpoint of a request, and the model name to send.
 
         Raises:
             HttpProblem: No upstream has the client's API.
@@ -273,7 +273,7 @@ class OutgoingCalls:
         return self._pool.endpoint(choice[0]), choice[1]
 
     def check_key(self, request: GatewayRequest, endpoint: UpstreamEndpoint) -> None:
-        """Refuse a request that goes where neither the server nor the client has a key.
+        """Refuse a request to an upstream for which neither the server nor the client has a key.
 
         Raises:
             HttpProblem: So it is.
@@ -296,7 +296,7 @@ class OutgoingCalls:
     def _fault(
         self, request: GatewayRequest, endpoint: UpstreamEndpoint, payload: dict[str, Any]
     ) -> str:
-        """Why a candidate's own model cannot be asked; empty when it can."""
+        """Why a candidate's own model cannot be called; empty if it can."""
         try:
             self.check_key(request, endpoint)
             if endpoint.upstream.dialect != request.provider:
@@ -362,7 +362,7 @@ def rewritten(body: Content, before: dict[str, Any], after: dict[str, Any]) -> b
         except UnicodeEncodeError:  # a lone surrogate, which only JSON escapes can represent
             return json.dumps(after).encode()
     except (TypeError, ValueError, RecursionError):
-        raise HttpProblem(400, "The body is not JSON that can be rewritten.") from None
+        raise HttpProblem(400, "The body is not JSON that the gateway can rewrite.") from None
 
 
 def _without_model(

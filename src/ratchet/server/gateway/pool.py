@@ -19,17 +19,17 @@ from ratchet.server.gateway.upstream import BEARER_KEY, Upstream, host_of, provi
 from ratchet.server.http_problems import HttpProblem
 from ratchet.types.wording import counted
 
-CONNECT_S = 10.0
+CONNECT_TIMEOUT_S = 10.0
 """Timeout of connecting to an upstream, in seconds."""
 
-TOTAL_S = 3600.0
+TOTAL_TIMEOUT_S = 3600.0
 """Timeout of a whole call, in seconds."""
 
-WAIT_S = 10.0
+SLOT_TIMEOUT_S = 10.0
 """Seconds that a call waits for a free slot of its upstream."""
 
-QUEUE = 4
-"""Most calls waiting for an upstream, as a multiple of its concurrency."""
+WAITING_RATIO = 4
+"""Maximum number of calls waiting for an upstream, as a multiple of its concurrency."""
 
 KEEP_ALIVE_S = 4.0
 """Lifetime of idle connections, in seconds. Many servers, among them vLLM and Node's, close them
@@ -37,16 +37,16 @@ after five; a request sent at that moment is lost.
 """
 
 ADDRESSED = 256
-"""Most base URLs at model hosts that are kept."""
+"""Maximum number of base URLs at model hosts that are kept."""
 
 _KEYS = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY", "gemini": "GEMINI_API_KEY"}
-"""Variables with the keys that an agent would have without the gateway, by dialect."""
+"""Variables that hold the agent's keys without the gateway, by dialect."""
 
 _KEY_HEADERS = {"anthropic": "x-api-key", "gemini": "x-goog-api-key"}
-"""Headers of keys that are no bearer tokens, by dialect."""
+"""Headers of keys that are not bearer tokens, by dialect."""
 
 _LARGE = 262_144
-"""Bytes from which on a body is sent in pieces; in one, it would block all other calls."""
+"""Bodies of this many bytes or more are sent in pieces, so as not to block other calls."""
 
 _NO_AUTOMATIC = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
 
@@ -65,7 +65,7 @@ class UpstreamEndpoint:
     ) -> None:
         self.upstream = upstream
         self.addressed = False
-        """Whether the client itself calls this address, with a key of its own."""
+        """Whether the client itself calls this address, with its own key."""
         self.key = environ.get(upstream.key_env, "").strip() if upstream.key_env else ""
         own = _KEY_HEADERS.get(upstream.dialect)
         bearer = own is None or upstream.key_env == BEARER_KEY
@@ -82,8 +82,8 @@ class UpstreamEndpoint:
         """Attributes of every span of a call to it."""
         self.sellers = (upstream.base_url, upstream.dialect)
         self.timeout = aiohttp.ClientTimeout(
-            total=max(TOTAL_S, upstream.timeout_s),
-            sock_connect=CONNECT_S,
+            total=max(TOTAL_TIMEOUT_S, upstream.timeout_s),
+            sock_connect=CONNECT_TIMEOUT_S,
             sock_read=upstream.timeout_s,
         )
         self._base = (reached_at or upstream.base_url).rstrip("/")
@@ -116,11 +116,11 @@ class UpstreamEndpoint:
         if not self._free.locked():
             await self._free.acquire()
             return
-        if self._waiting >= QUEUE * self.upstream.concurrency:
+        if self._waiting >= WAITING_RATIO * self.upstream.concurrency:
             raise self._busy()
         self._waiting += 1
         try:
-            async with asyncio.timeout(WAIT_S):
+            async with asyncio.timeout(SLOT_TIMEOUT_S):
                 await self._free.acquire()
         except TimeoutError:
             raise self._busy() from None
@@ -186,7 +186,7 @@ class UpstreamPool:
         return self._endpoints[upstream.name]
 
     def addressed(self, dialect: DialectName, base_url: str) -> UpstreamEndpoint:
-        """The endpoint of a base URL that a client calls by itself.
+        """The endpoint of a base URL that a client itself calls.
 
         Raises:
             HttpProblem: 403, when it is at none of the hosts.
@@ -194,7 +194,7 @@ class UpstreamPool:
         if not is_of(base_url, self._hosts):
             raise HttpProblem(
                 403,
-                f"{base_url[:300]} is at none of the agent's model hosts.",
+                f"{base_url[:300]} is not at one of the agent's model hosts.",
                 hint="Name its host in ratchet.toml: [agent] model_hosts.",
             )
         endpoint = self._addressed.get((dialect, base_url))

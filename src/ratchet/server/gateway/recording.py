@@ -26,12 +26,12 @@ from ratchet.server.gateway.call_tokens import TokenKeeping, engine_of, transiti
 from ratchet.server.gateway.json_lines import JsonLinesParser
 from ratchet.server.gateway.sse import EventStreamParser
 from ratchet.server.gateway.target import GatewayTarget
-from ratchet.store.usage import INPUT, OUTPUT, call_of
+from ratchet.store.usage import INPUT_TOKENS, OUTPUT_TOKENS, call_of
 from ratchet.types import SamplingSettings, Span, SpanRecord, Transition
 from ratchet.types.trace import ARM, BROKEN_OFF
 
 ANSWER_LIMIT = 16_777_216
-"""Most bytes recorded of a response, and of a stream after decompression."""
+"""Maximum bytes recorded of a response, and of a stream after decompression."""
 
 EARLY_BYTES = 65_536
 """A larger request is parsed before it is sent and then released, since calls may take long and be
@@ -39,7 +39,7 @@ numerous. A smaller one is parsed after the client has its response.
 """
 
 NOT_SENT = frozenset({"connect_error", "overloaded"})
-"""Errors of calls that reached no upstream, and so cost nothing."""
+"""Errors of calls that reached no upstream and so cost nothing."""
 
 _log = logging.getLogger(__name__)
 
@@ -216,14 +216,14 @@ class CallRecording:
         return self._record(kind, message, transitions)
 
     def started(self) -> SpanRecord | None:
-        """What says that the call has begun, if it is in a canary; else None."""
+        """The record that the call has begun, if it is in a canary; otherwise None."""
         if ARM not in self.attributes:
             return None
         span = start_of(self.trace_id, self.span_id, self._started_ns, self.attributes)
         return SpanRecord(span=span, agent=self.target.agent)
 
     def again(self, former: CallRecording) -> None:
-        """Record another try of the same call, after the upstream had to load its weights."""
+        """Record a retry of the same call, after the upstream had to load its weights."""
         self.trace_id, self.span_id = former.trace_id, former.span_id
 
     def _tokens(self, answer: Mapping[str, Any], kind: str) -> tuple[Transition, ...]:
@@ -334,7 +334,7 @@ class CallRecording:
         return kind, readable(message[:2000])
 
     def _broke_off(self, answer: Mapping[str, Any], kind: str) -> bool:
-        """Whether the model was at work when the call ended, so that its usage is unknown."""
+        """Whether the model was still working when the call ended, so that its usage is unknown."""
         if self.status >= 400 or kind in NOT_SENT:
             return False
         assembly = self._assembly
@@ -345,7 +345,7 @@ class CallRecording:
 
     def _cost(self) -> float | None:
         attributes = self.attributes
-        if INPUT not in attributes and OUTPUT not in attributes:
+        if INPUT_TOKENS not in attributes and OUTPUT_TOKENS not in attributes:
             return None
         try:
             answered = call_of(attributes)

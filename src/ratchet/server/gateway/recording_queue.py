@@ -23,7 +23,7 @@ from ratchet.server.metrics import Metrics
 from ratchet.types import SpanRecord
 
 BYTES_PENDING = 16_777_216
-"""Most bytes of recordings that the writer may hold; their objects take several times as much."""
+"""Maximum bytes of recordings the writer may hold; their objects take several times as much."""
 
 GATHER_S = 0.02
 """Seconds for which recordings are batched before they are posted: no request waits for them, and
@@ -31,7 +31,7 @@ a transaction costs the same for one as for many.
 """
 
 GATHER_MAX = 200
-"""Most recordings in a batch."""
+"""Maximum number of recordings in a batch."""
 
 RETRY_S = 0.05
 """Interval between attempts to post to a full writer, in seconds."""
@@ -45,15 +45,15 @@ PLACE_S = 2.0
 """Longest time that a call waits for a place, in seconds."""
 
 WAITING_LIMIT = 4_096
-"""Calls that may wait for a place; further ones do not wait, and their recordings go to disk."""
+"""Calls that may wait for a place; recordings of further calls go to disk at once."""
 
 MAX_ATTEMPTS = 50_000
-"""Most attempts tracked as having spans that may not be stored yet."""
+"""Maximum number of attempts tracked as having spans that may not be stored yet."""
 
 START_BYTES = 500
-"""Size of the start of a call, roughly."""
+"""Rough size of a call's start."""
 
-FLUSH_S = 10.0
+FLUSH_TIMEOUT_S = 10.0
 """Timeout of `flush`, in seconds."""
 
 _log = logging.getLogger(__name__)
@@ -158,11 +158,11 @@ class RecordingQueue:
             self._schedule(self._price_and_add(recording, kind, message))
 
     async def flush(self, target: GatewayTarget) -> None:
-        """Wait until the queued spans of an attempt are stored, for at most FLUSH_S seconds."""
+        """Wait until the queued spans of an attempt are stored, for at most FLUSH_TIMEOUT_S."""
         if target not in self._unflushed:
             return
         try:
-            async with asyncio.timeout(FLUSH_S):
+            async with asyncio.timeout(FLUSH_TIMEOUT_S):
                 # The first pass waits for prices, the second for what goes to disk.
                 for _ in range(2):
                     self._post_batch()
@@ -174,10 +174,10 @@ class RecordingQueue:
                 await self._writer.flush()
             self._unflushed.pop(target, None)
         except TimeoutError:
-            _log.warning("The calls of %s are not stored after %g s.", target, FLUSH_S)
+            _log.warning("The calls of %s are not stored after %g s.", target, FLUSH_TIMEOUT_S)
 
     async def close(self, timeout_s: float) -> None:
-        """Post everything within a bounded time; what is left waits on disk."""
+        """Post everything within a bounded time; the rest waits on disk."""
         self._post_batch()
         try:
             async with asyncio.timeout(timeout_s):
@@ -271,7 +271,7 @@ class RecordingQueue:
         self._add(recording.end(kind, message), recording.size)
 
     async def _post_late(self) -> None:
-        """Post what is late, then what is on disk, as the writer takes it."""
+        """Post late recordings, then those on disk, as the writer accepts them."""
         try:
             while self._late or await self._post_from_disk():
                 while self._late:

@@ -4,26 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
 from time import time
-from typing import Any, TypeAlias
+from typing import Any
 
 import aiohttp
 from multidict import CIMultiDict
 from yarl import URL
 
+from ratchet._asgi import HeaderList, Receive, Send
 from ratchet.llm.backoff import requested_delay
 from ratchet.server.body import Content
 from ratchet.server.gateway.adapter_loading import NamedWeights
 from ratchet.server.gateway.headers import response_headers
-from ratchet.server.gateway.pool import CONNECT_S, UpstreamEndpoint, UpstreamPool
+from ratchet.server.gateway.pool import CONNECT_TIMEOUT_S, UpstreamEndpoint, UpstreamPool
 from ratchet.server.gateway.recording import CallRecording
-from ratchet.server.gateway.stripping import Headers, ResponseStripper
+from ratchet.server.gateway.stripping import ResponseStripper
 from ratchet.server.gateway.translating import AnswerTranslator, RefusedSettings
 from ratchet.server.gateway.upstream import Upstream
-from ratchet.server.http_problems import Send
-
-Receive: TypeAlias = Callable[[], Awaitable[Mapping[str, Any]]]
 
 WATCH_AFTER_S = 0.02
 """Seconds after which a call starts to watch for the client's disconnection. Most calls are
@@ -47,7 +44,7 @@ _log = logging.getLogger(__name__)
 
 
 class UpstreamFailure(Exception):
-    """The call failed on the side of the upstream.
+    """The call failed at the upstream.
 
     Args:
         kind: The `error.type` of the span.
@@ -63,7 +60,7 @@ class UpstreamFailure(Exception):
 
 
 class UnknownWeights(Exception):
-    """The upstream does not know the trained weights that the request names."""
+    """The upstream does not know the trained weights named in the request."""
 
 
 class UpstreamRequest:
@@ -92,7 +89,7 @@ class UpstreamRequest:
         translator: AnswerTranslator | None = None,
     ) -> None:
         self.translator = translator
-        """Translates the response for the client; None where both speak the same API."""
+        """Translates the response for the client; None if both speak the same API."""
         self.weights = weights
         """Trained weights that the upstream may have to load first."""
         self.stripper = stripper
@@ -232,10 +229,10 @@ class CallRelay:
         self,
         response: aiohttp.ClientResponse,
         translator: AnswerTranslator,
-        headers: Headers,
+        headers: HeaderList,
         send: Send,
     ) -> None:
-        """Relay a response of another API than the client's."""
+        """Relay a response whose API differs from the client's."""
         recording, status, content = self._recording, response.status, response.content
         headers = translator.begin(status, headers)
         if recording is not None:
@@ -342,7 +339,9 @@ class CallRelay:
             return error
         if isinstance(error, aiohttp.ConnectionTimeoutError):
             return UpstreamFailure(
-                "connect_error", 504, f"{who} accepted no connection within {CONNECT_S:g} s."
+                "connect_error",
+                504,
+                f"{who} accepted no connection within {CONNECT_TIMEOUT_S:g} s.",
             )
         if isinstance(error, TimeoutError):
             timeout_s = self._outgoing.endpoint.upstream.timeout_s
@@ -354,7 +353,9 @@ class CallRelay:
         if isinstance(error, (aiohttp.ServerDisconnectedError, ConnectionError)):
             return UpstreamFailure("upstream_disconnected", 502, f"{who} closed the connection.")
         if isinstance(error, aiohttp.ClientPayloadError):
-            return UpstreamFailure("upstream_disconnected", 502, f"{who} broke off its answer.")
+            return UpstreamFailure(
+                "upstream_disconnected", 502, f"{who} stopped in the middle of its answer."
+            )
         if isinstance(error, aiohttp.ClientOSError):
             return UpstreamFailure(
                 "connect_error", 502, f"The connection to {who} failed: {error}."

@@ -1,4 +1,4 @@
-"""Takes out of a response what only the gateway asked for, so that the agent sees its usual one."""
+"""Removes from a response what only the gateway asked for, so that the agent sees the usual one."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from typing import Any
 
 import msgspec
 
+from ratchet._asgi import HeaderList
 from ratchet.observe.model_apis.engine_tokens import EXTRA_CHOICE_FIELDS, EXTRA_FIELDS
 from ratchet.server.gateway.sse import EVENT_LIMIT
-
-Headers = list[tuple[bytes, bytes]]
 
 _objects = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _choices = msgspec.json.Decoder(list[dict[str, msgspec.Raw]]).decode
@@ -38,7 +37,7 @@ class ResponseStripper:
         self._rest: list[bytes] = []
         self._size = 0
 
-    def begin(self, status: int, headers: Headers) -> Headers:
+    def begin(self, status: int, headers: HeaderList) -> HeaderList:
         """Take the head of the response; return the headers for the client."""
         by_name = dict(headers)
         encoding = by_name.get(b"content-encoding", b"").strip().lower()
@@ -52,7 +51,7 @@ class ResponseStripper:
         return [(name, value) for name, value in headers if name not in _CHANGED]
 
     def feed(self, piece: bytes, last: bool) -> bytes:
-        """Take the next bytes; return what the client gets now.
+        """Process the next bytes; return the bytes for the client.
 
         Raises:
             ValueError: It cannot be decompressed.

@@ -1,4 +1,4 @@
-"""Substitution: a request gets the prompts of the candidate, and the name of its trained model."""
+"""Substitution: puts the candidate's prompts and its trained model's name into a request."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ratchet.bind.recognise import (
     with_whitespace_of,
 )
 from ratchet.observe.model_apis import ModelApi
-from ratchet.observe.model_apis.request_texts import Path
+from ratchet.observe.model_apis.request_texts import TextPath
 from ratchet.server.gateway.loading_cache import LoadingCache
 from ratchet.server.gateway.target import GatewayTarget
 from ratchet.server.gateway.units import CallUnit, unit_of
@@ -51,7 +51,7 @@ class Substitution(msgspec.Struct, frozen=True):
     attributes: dict[str, Any] = {}
     """Attributes of the call's span, such as the candidate and the resources."""
     adapter: Adapter | None = None
-    """Trained weights that the request names as its model; None when it names others."""
+    """Trained weights that the request names as its model; None for any other model."""
 
 
 class Substitute(Protocol):
@@ -78,34 +78,34 @@ class Substitute(Protocol):
         """
 
 
-TTL_S = 2.0
+CACHE_TTL_S = 2.0
 """Lifetime of cached settings, activations and versions, in seconds."""
 
 READ_TIMEOUT_S = 3.0
 """Seconds that a call waits for the store."""
 
 AGENTS = 2_000
-"""Most live agents whose conversations are remembered."""
+"""Maximum number of live agents whose conversations are remembered."""
 
-NEWEST = 100
-"""Most versions of a prompt that are recognised, besides those of a candidate's ancestors."""
+MAX_PROMPT_VERSIONS = 100
+"""Maximum number of a prompt's versions recognised besides those of a candidate's ancestors."""
 
 MAX_ANCESTORS = 100
-"""Most ancestors of a candidate that are looked at, the oldest last."""
+"""Maximum number of ancestors of a candidate that are looked at, the oldest last."""
 
 MAX_PROMPTS = 1_000
-"""Most versions that are recognised over all prompts of a candidate."""
+"""Maximum number of versions that are recognised over all prompts of a candidate."""
 
 MAX_TEXTS = 32
-"""Most texts of a request that are examined."""
+"""Maximum number of texts of a request that are examined."""
 
-LONG = 20_000
-"""Characters of text from which on recognition runs in a thread, since it may take milliseconds."""
+LONG_TEXT = 20_000
+"""From this many characters on, recognition runs in a thread, since it may take milliseconds."""
 
-NAME = "ratchet.prompt.name"
+PROMPT_NAME = "ratchet.prompt.name"
 """Span attribute: name of the recognised prompt; a list when a request has several."""
 
-VERSION = "ratchet.prompt.version"
+PROMPT_VERSION = "ratchet.prompt.version"
 """Span attribute: the recognised version."""
 
 CANDIDATE_VERSION = "ratchet.prompt.candidate_version"
@@ -130,7 +130,7 @@ class _AgentSettings(NamedTuple):
 
     substitute: bool
     versions: LiveVersions | None
-    """What live calls run; None without substitution."""
+    """The candidate that live calls run; None without substitution."""
 
 
 class _Replacements(NamedTuple):
@@ -144,13 +144,14 @@ class _Replacements(NamedTuple):
     """Whether its first ancestor's prompts were discovered in the agent's calls: then only the
     gateway can give the agent the candidate's prompts."""
     model: Model | None
-    """The candidate's trained model, whatever the call names; None for the agent's own."""
+    """The candidate's trained model, whatever the call names; None for the agent's own model."""
     models: Mapping[str, str]
-    """The candidate's model by that which the agent's calls name."""
+    """The candidate's model, by the model named in the agent's calls."""
 
 
 class PromptSubstituter:
-    """Replaces prompts for agents whose settings enable it, and in rollouts of discovered prompts.
+    """Replaces prompts for agents whose settings enable that, and in rollouts of discovered
+    prompts.
 
     Args:
         store: Store of rollouts, candidates, settings and prompts.
@@ -175,10 +176,10 @@ class PromptSubstituter:
             self._read_rollout, ttl_s=math.inf, limit=20_000
         )
         self._agents: LoadingCache[_AgentSettings] = cache(
-            self._read_agent, ttl_s=TTL_S, limit=2_000
+            self._read_agent, ttl_s=CACHE_TTL_S, limit=2_000
         )
         self._replacements_of: LoadingCache[_Replacements] = cache(
-            self._read_replacements, ttl_s=TTL_S, limit=32
+            self._read_replacements, ttl_s=CACHE_TTL_S, limit=32
         )
         self._clock = clock
         self._choosers: OrderedDict[str, tuple[LiveVersions, LiveChooser]] = OrderedDict()
@@ -291,7 +292,9 @@ class PromptSubstituter:
             for name in (self._store.resources.names("prompt") if prompts else ())
             if name not in prompts and _system(name) in systems
         ]
-        limit = min(NEWEST, max(MAX_PROMPTS // max(len(prompts) + len(other_names), 1), 1))
+        limit = min(
+            MAX_PROMPT_VERSIONS, max(MAX_PROMPTS // max(len(prompts) + len(other_names), 1), 1)
+        )
         registered: list[tuple[str, str]] = []
         for name in other_names:
             versions = [version_id for version_id, _ in self._store.resources.versions(name)]
@@ -325,7 +328,7 @@ class PromptSubstituter:
         return _Replacements(candidate_id, prompts, recogniser, discovered, model, models)
 
     def _ancestors(self, candidate: Candidate) -> list[Candidate]:
-        """The ancestors of a candidate, nearest first; those that were pruned are left out."""
+        """The ancestors of a candidate, nearest first, without pruned ones."""
         ancestors: dict[str, Candidate] = {}
         waiting = list(candidate.parents)
         while waiting and len(ancestors) < MAX_ANCESTORS:
@@ -357,7 +360,7 @@ class _RecognisedPrompt(NamedTuple):
 
     found: RecognisedPrompt
     reason: str
-    """Why the prompt stays although the candidate has another version."""
+    """Why the prompt is not replaced although the candidate has another version."""
 
 
 async def _replaced(
@@ -380,7 +383,7 @@ async def _replaced(
 
 
 def _other_models(candidate: Candidate) -> dict[str, str]:
-    """What takes the place of the models that the agent's calls name."""
+    """The replacements for the models named in the agent's calls."""
     return {
         model.in_calls: model.model
         for model in candidate.resources.values()
@@ -402,7 +405,7 @@ async def _substituted(
         return None
     recognise = functools.partial(_recognised, replacements, examined)
     length = sum(len(text) for _, text, _ in examined)
-    recognised = recognise() if length < LONG else await asyncio.to_thread(recognise)
+    recognised = recognise() if length < LONG_TEXT else await asyncio.to_thread(recognise)
     replaced = {
         path: new_text
         for (path, text, _), (new_text, _) in zip(examined, recognised, strict=True)
@@ -415,9 +418,9 @@ async def _substituted(
 
 def _recognised(
     replacements: _Replacements,
-    examined: Sequence[tuple[Path, str, Callable[[str], RecognisedPrompt | None]]],
+    examined: Sequence[tuple[TextPath, str, Callable[[str], RecognisedPrompt | None]]],
 ) -> list[tuple[str, list[_RecognisedPrompt]]]:
-    """Texts, each searched in its own way, with the candidate's prompts, and which they are."""
+    """Texts with the candidate's prompts put in, and which prompts these are."""
     return [_replaced_in(replacements, text, find(text), ()) for _, text, find in examined]
 
 
@@ -426,14 +429,14 @@ def _nobody(_: Mapping[str, Resource]) -> None:
 
 
 def _system(name: str) -> str:
-    """The part of a prompt's name that the prompts of one system have in common."""
+    """The common part of the names of a system's prompts."""
     return name.partition(".")[0]
 
 
 def _replaced_in(
     replacements: _Replacements, text: str, prompt: RecognisedPrompt | None, others: tuple[str, ...]
 ) -> tuple[str, list[_RecognisedPrompt]]:
-    """A text with the candidate's prompts: the one recognised in it, and those before and behind.
+    """A text with the candidate's prompts: the one recognised, and those before and after it.
 
     Args:
         replacements: What the candidate has.
@@ -462,7 +465,7 @@ def _replaced_in(
 def _replacement(
     replacements: _Replacements, inner: str, prompt: RecognisedPrompt
 ) -> tuple[str, str]:
-    """A recognised prompt's text as the candidate has it, and why it stays although it differs."""
+    """A recognised prompt's text in the candidate, and why it is kept if it differs."""
     version, template = replacements.prompts[prompt.name]
     if version == prompt.version:
         return inner, ""
@@ -481,8 +484,8 @@ def _attributes(replacements: _Replacements, recognised: list[_RecognisedPrompt]
     ]
     attributes = {
         CANDIDATE: replacements.candidate_id,
-        NAME: _one_or_all(names),
-        VERSION: _one_or_all([prompt.found.version for prompt in recognised]),
+        PROMPT_NAME: _one_or_all(names),
+        PROMPT_VERSION: _one_or_all([prompt.found.version for prompt in recognised]),
         CANDIDATE_VERSION: _one_or_all(placed_versions),
     }
     reasons = [f"{prompt.found.name}: {prompt.reason}" for prompt in recognised if prompt.reason]

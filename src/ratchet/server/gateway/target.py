@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from typing import Literal, NamedTuple, TypeAlias
 from urllib.parse import unquote_to_bytes
 
 import msgspec
 
+from ratchet._asgi import Headers
 from ratchet.server.gateway.headers import ROLLOUT_HEADER
 from ratchet.server.http_problems import HttpProblem
 
@@ -43,23 +44,21 @@ class GatewayTarget(msgspec.Struct, frozen=True, kw_only=True):
 
 
 ReadToken: TypeAlias = Callable[[bytes], tuple[str, int]]
-"""Reads whose token it is: rollout id and fence. Raises HttpProblem if it is not of this store."""
+"""Reads a token's rollout id and fence. Raises HttpProblem if this store did not issue it."""
 
 
 class Addressed(NamedTuple):
-    """What a call is for."""
+    """The target of a call."""
 
     target: GatewayTarget
     by_token: bool
-    """Whether it names its attempt by the attempt's token, which nobody else has."""
+    """Whether it names its attempt by the token, which nobody else has."""
     query: bytes
     """Its query string, without the parameter that names an attempt."""
 
 
-def addressed(
-    scope: str, headers: Iterable[tuple[bytes, bytes]], query: bytes, read_token: ReadToken
-) -> Addressed:
-    """What a call is for, by its path, and for a service by its header or its query parameter.
+def addressed(scope: str, headers: Headers, query: bytes, read_token: ReadToken) -> Addressed:
+    """The target of a call: from its path, or, for a service, from its header or query.
 
     Each names an attempt as ROLLOUT_ID@FENCE or by its token; the path may name an agent instead.
 
@@ -92,19 +91,17 @@ def addressed(
         if attempt is None:
             raise HttpProblem(
                 400,
-                f"{text[:300]!r} names no attempt of a rollout.",
-                hint=f"Pass the header {ROLLOUT_HEADER.decode()} of the task on as it came.",
+                f"{text[:300]!r} does not name an attempt of a rollout.",
+                hint=f"Pass the header {ROLLOUT_HEADER.decode()} of the task on unchanged.",
             )
         if target.is_attempt and target != attempt:
-            raise HttpProblem(
-                400, f"The call is for {target} by its path, and for {attempt} besides."
-            )
+            raise HttpProblem(400, f"The call's path names {target}, but it also names {attempt}.")
         target, by_token = attempt, by_token or with_token
     return Addressed(target, by_token, b"&".join(part for part in parts if part not in own))
 
 
 def _attempt_of(text: str, read_token: ReadToken) -> tuple[GatewayTarget | None, bool]:
-    """The attempt that a text names, if it does, and whether it is its token."""
+    """The attempt that a text names, if any, and whether the text is its token."""
     if _TOKEN.fullmatch(text):
         rollout_id, fence = read_token(text.encode())
         return GatewayTarget(rollout_id=rollout_id, fence=fence), True
@@ -135,14 +132,14 @@ AttemptState: TypeAlias = Literal["running", "over", "unknown"]
 ReadAttemptState: TypeAlias = Callable[[str, int], Awaitable[AttemptState]]
 """Reads the state of an attempt, by rollout id and fence."""
 
-FRESH_S = 2.0
+CACHE_TTL_S = 2.0
 """Lifetime of a cached state, in seconds."""
 
 UNKNOWN_S = 0.25
 """Lifetime of a cached `unknown`, in seconds; short, since the rollout may be created soon."""
 
 MAX_STATES = 10_000
-"""Most cached states."""
+"""Maximum number of cached states."""
 
 
 class AttemptGuard:
@@ -188,7 +185,7 @@ class AttemptGuard:
             state = await self._running(*key)
             if len(self._states) >= MAX_STATES:
                 self._states.clear()
-            holds_s = UNKNOWN_S if state == "unknown" else FRESH_S
+            holds_s = UNKNOWN_S if state == "unknown" else CACHE_TTL_S
             cached = self._states[key] = (self._clock() + holds_s, state)
         return cached[1]
 

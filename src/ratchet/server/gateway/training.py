@@ -1,4 +1,4 @@
-"""Which rollouts train a model, and what their calls need: a seed, and a role."""
+"""Finds the rollouts that train a model, and gives their calls a seed and a role."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Protocol
 from ratchet.server.body import Content
 from ratchet.server.gateway.headers import ROLE_HEADER
 from ratchet.server.gateway.loading_cache import LoadingCache
-from ratchet.server.gateway.substitution import NAME as PROMPT_NAME
+from ratchet.server.gateway.substitution import PROMPT_NAME as PROMPT_NAME
 from ratchet.server.gateway.target import GatewayTarget
 from ratchet.store import Store
 from ratchet.types import InputError, trains
@@ -22,10 +22,10 @@ READ_TIMEOUT_S = 3.0
 """Seconds that a call waits for the store."""
 
 ROLLOUTS = 20_000
-"""Most rollouts that are remembered."""
+"""Maximum number of rollouts that are remembered."""
 
 MAX_ROLE = 100
-"""Most characters of a role."""
+"""Maximum characters of a role."""
 
 
 class ReadTraining(Protocol):
@@ -40,7 +40,7 @@ class ReadTraining(Protocol):
 
 
 class TrainingReader:
-    """Reads whether rollouts train a model, once for each: a purpose never changes.
+    """Reads whether rollouts train a model, once per rollout: a purpose never changes.
 
     Args:
         store: Store of rollouts.
@@ -104,7 +104,7 @@ class CallSeeds:
         return int.from_bytes(hashlib.sha256(text).digest()[:4], "big") >> 1
 
     def forget(self, target: GatewayTarget) -> None:
-        """Drop what is remembered of an attempt that has ended."""
+        """Forget an attempt that has ended."""
         self._made.pop(target, None)
 
 

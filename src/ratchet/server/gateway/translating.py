@@ -5,10 +5,10 @@ from __future__ import annotations
 import zlib
 from typing import Any
 
+from ratchet._asgi import HeaderList
 from ratchet.observe.model_apis.bounded_json import decoded, mapping
 from ratchet.server.gateway.recording import ANSWER_LIMIT
 from ratchet.server.gateway.sse import EventStreamParser
-from ratchet.server.gateway.stripping import Headers
 from ratchet.server.gateway.translation import (
     EventTranslator,
     Translation,
@@ -61,10 +61,10 @@ class AnswerTranslator:
 
     @property
     def streams(self) -> bool:
-        """Whether it is a stream, after `begin`; otherwise all of it comes at the end."""
+        """Whether the answer is a stream, after `begin`; otherwise all of it comes at the end."""
         return self._events is not None
 
-    def begin(self, status: int, headers: Headers) -> Headers:
+    def begin(self, status: int, headers: HeaderList) -> HeaderList:
         """Take the head of the answer; return the headers for the client."""
         self._status = status
         by_name = dict(headers)
@@ -77,7 +77,7 @@ class AnswerTranslator:
         return [*kept, (b"content-type", self.content_type.encode())]
 
     def feed(self, piece: bytes, last: bool) -> bytes:
-        """Take the next bytes; return what the client gets now.
+        """Process the next bytes; return the bytes for the client.
 
         Raises:
             ValueError: The upstream's answer cannot be read.

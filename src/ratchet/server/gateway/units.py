@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import msgspec
 
+from ratchet._asgi import Headers
 from ratchet.observe.model_apis.bounded_json import items, mapping, name
 from ratchet.server.gateway.headers import CONVERSATION_HEADER
 
@@ -21,10 +22,10 @@ class CallUnit(NamedTuple):
 
     id: str
     conversation: bool
-    """Whether it is a conversation, which keeps the version that it began with."""
+    """Whether it is a conversation, which keeps the version it began with."""
 
 
-def conversation_of(headers: Iterable[tuple[bytes, bytes]]) -> str:
+def conversation_of(headers: Headers) -> str:
     """The conversation that a header names; empty if none does."""
     ids = [value for key, value in headers if key == CONVERSATION_HEADER]
     return ids[0].decode("utf-8", "replace").strip()[:MAX_ID] if ids else ""
@@ -60,7 +61,7 @@ def unit_of(
 
 
 def _beginning(request: Mapping[str, Any]) -> str:
-    """Hash of the first message that is no instruction."""
+    """Hash of the first message that is not an instruction."""
     messages = request.get("messages", request.get("input", request.get("prompt")))
     first: Any = messages
     if isinstance(messages, list):

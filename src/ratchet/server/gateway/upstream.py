@@ -33,9 +33,9 @@ class Upstream(msgspec.Struct, frozen=True, kw_only=True):
     timeout_s: float = 600.0
     """Seconds without data after which a call fails."""
     concurrency: int = 256
-    """Most concurrent calls; further ones wait."""
+    """Maximum number of concurrent calls; further ones wait."""
     retries: int = 0
-    """Most retries of a call that failed before its response began."""
+    """Maximum number of retries of a call that failed before its response began."""
     adapters: str = ""
     """Folder in which the upstream finds the project's adapters; empty for the project's own, which
     an upstream on this machine can read.
@@ -78,7 +78,7 @@ def standard_upstreams(
     base_urls: Iterable[str] = (),
     keys: Iterable[str] = (),
 ) -> tuple[Upstream, ...]:
-    """Upstreams of a server without configured ones: those that the environment names.
+    """The default upstreams of a server, from the environment.
 
     Args:
         environ: Environment that an agent would have without the gateway.
@@ -120,8 +120,8 @@ def _is_gateway(url: str, own: tuple[str, int] | None, variable: str) -> bool:
         host, port = None, None
     if not host or parts.scheme not in ("http", "https") or any(map(str.isspace, url)):
         raise ConfigError(
-            f"The value of {variable} is no address of a model provider.",
-            hint="Expected is one such as http://localhost:4000/v1. Correct it, or unset it.",
+            f"The value of {variable} is not the address of a model provider.",
+            hint="Set it to an address such as http://localhost:4000/v1, or unset it.",
         )
     return own is not None and _same_place(host, port, own) and parts.path.startswith("/gateway/")
 
@@ -142,7 +142,8 @@ def check_upstreams(upstreams: Iterable[Upstream], own: tuple[str, int]) -> None
             raise ConfigError(
                 f"The model at {upstream.base_url} has the address of this server itself.",
                 hint="Give the server another port: ratchet serve --port, or [server] port in"
-                " ratchet.toml. It is the model's address in a variable such as OPENAI_BASE_URL.",
+                " ratchet.toml. A variable such as OPENAI_BASE_URL names this address for the "
+                "model.",
             )
 
 
@@ -243,7 +244,7 @@ def choose_upstream(
 def provider_elsewhere(
     translated: Sequence[Upstream], upstream: Upstream | None, requested: str
 ) -> Upstream | None:
-    """Where to send a call for the model of another provider than the one it would go to.
+    """Where to send a call for a model of another provider.
 
     Model servers and routers of people's own may have any model: calls to them stay.
 
@@ -259,7 +260,7 @@ def provider_elsewhere(
 
 
 def is_providers_own(upstream: Upstream) -> bool:
-    """Whether an upstream is the provider itself, who has models of its own only."""
+    """Whether an upstream is a provider itself, which has only its own models."""
     return _host_at(upstream.base_url) in _OWN_HOSTS
 
 

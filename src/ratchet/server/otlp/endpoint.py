@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
+from ratchet._asgi import AsgiScope, Receive, Send
 from ratchet.server.access import Caller
 from ratchet.server.agent_limits import opens
-from ratchet.server.body import BodyBudget, Content, Receive, decompressed, read_body
+from ratchet.server.body import BodyBudget, Content, decompressed, read_body
 from ratchet.server.http_problems import HttpProblem
 from ratchet.server.metrics import Metrics
 from ratchet.server.otlp.limits import MAX_MESSAGES, MAX_SPANS, Malformed, TooMany
@@ -20,18 +21,16 @@ from ratchet.server.otlp.messages import ENCODINGS, OtlpEncoding
 from ratchet.server.otlp.records import OtlpRecords, describe, records_of
 from ratchet.server.span_writer import SpanWriter
 
-Send = Callable[[Mapping[str, Any]], Awaitable[None]]
-
 BODY_LIMIT = 32 * 1024 * 1024
 """Default limit of a body in bytes, also after decompression."""
 
-SMALL = 256 * 1024
+INLINE_BODY = 256 * 1024
 """Bodies up to this many bytes are decoded inline; larger ones in a thread, so as not to block
 other requests.
 """
 
-NOT_RUNNING = "belong to an attempt that does not run (its spans are sent before its end)"
-OTHER_AGENT = "belong to another agent than the key is limited to"
+NOT_RUNNING = "belong to an attempt that is not running (send its spans before its end)"
+OTHER_AGENT = "belong to an agent other than the one that the key is limited to"
 FOREIGN = "belong to an attempt and came without its token"
 """Reasons of rejected spans."""
 
@@ -62,7 +61,7 @@ class Otlp:
         self._metrics = metrics
         self._bodies = bodies or BodyBudget()
 
-    async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         """Serve one request.
 
         Raises:
@@ -103,7 +102,7 @@ class Otlp:
         with self._bodies.hold() as held_body:
             body = await read_body(receive, self._limit, held_body, length=length)
             plain = await decompressed(body, compression, self._limit, held_body)
-            if len(plain) <= SMALL:
+            if len(plain) <= INLINE_BODY:
                 records = self._decode(encoding, plain, caller)
             else:
                 async with self._bodies.decoding:

@@ -136,7 +136,7 @@ def decode_protobuf(body: Content) -> Message:
     try:
         return _bounded(ExportTraceServiceRequest.FromString(body))
     except DecodeError:
-        raise Malformed("The body is no ExportTraceServiceRequest in protobuf.") from None
+        raise Malformed("The body is not an ExportTraceServiceRequest in protobuf.") from None
 
 
 def decode_json(body: Content) -> Message:
@@ -151,7 +151,7 @@ def decode_json(body: Content) -> Message:
     try:
         return _bounded(_json_decoder.decode(body))
     except msgspec.ValidationError as error:
-        raise Malformed(f"The body is no ExportTraceServiceRequest: {error}.") from None
+        raise Malformed(f"The body is not an ExportTraceServiceRequest: {error}.") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise Malformed(f"The body is not JSON: {error}.") from None
     except RecursionError:

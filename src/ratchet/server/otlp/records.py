@@ -30,7 +30,7 @@ ATTEMPT = "ratchet.attempt"
 """Attributes of a span or its resource that identify the attempt it belongs to: rollout id and
 fencing token."""
 
-CUT = "ratchet.cut"
+CUT_ATTRIBUTE = "ratchet.cut"
 """Attribute that lists what was truncated in a span."""
 
 UNKNOWN_AGENT = "unknown"
@@ -104,12 +104,12 @@ def records_of(request: Message, attempt: tuple[str, int] | None) -> OtlpRecords
                     continue
                 attributes = {**shared, **own_attributes}
                 if claims_no_cost(attributes):
-                    rejected["have a cost that is no number of dollars"] += 1
+                    rejected["have a cost that is not a number of dollars"] += 1
                     continue
                 claimed = _attempt(attributes)
                 if attempt is not None:
                     if claimed not in (None, attempt) or _is_foreign(attributes, attempt):
-                        rejected["belong to another attempt than the token"] += 1
+                        rejected["belong to an attempt other than the token's"] += 1
                         continue
                     claimed = attempt
                 rollout_id, fence = claimed or ("", 0)
@@ -207,7 +207,7 @@ def _span(span: Message, attributes: dict[str, Any], resource_notes: list[str]) 
     if parent_id and len(parent_id) != 8:
         notes.append("the parent's id, which is not 8 bytes")
     if notes or resource_notes:
-        extra[CUT] = (notes + resource_notes)[:MAX_NOTES]
+        extra[CUT_ATTRIBUTE] = (notes + resource_notes)[:MAX_NOTES]
     if extra:
         attributes = {**attributes, **extra}
     start_ns, status = number_of(span.start_time_unix_nano), span.status

@@ -1,4 +1,4 @@
-"""Weighing: how many messages a protobuf body holds, found out before it is parsed.
+"""Weighing: counts the messages in a protobuf body before it is parsed.
 
 Two bytes are a message, and parsed it takes a hundred: a body within its limit could fill the
 memory. So one that might hold too many is walked through, which takes no memory.
@@ -12,7 +12,7 @@ from ratchet.server.body import Content
 from ratchet.server.otlp.limits import Malformed
 
 _Message: TypeAlias = dict[int, "_Message"]
-"""Messages inside of a message, by the number of their field."""
+"""Messages inside a message, by field number."""
 
 _any: _Message = {}
 _pair: _Message = {2: _any}
@@ -27,12 +27,12 @@ _request: _Message = {1: _resource_spans}
 
 _LENGTH_DELIMITED = 2
 _TAGS = bytes(number << 3 | _LENGTH_DELIMITED for number in (1, 2, 3, 4, 5, 6, 9, 11, 13, 15))
-"""The first byte of each message that stands in another."""
+"""The first byte of each message inside another."""
 
 _SKIPPED = {1: 8, 5: 4}
 """Bytes of a value, by its wire type."""
 
-DEEPEST = 100
+MAX_NESTING = 100
 """How deep messages may be nested; protobuf's own limit."""
 
 
@@ -65,7 +65,7 @@ def too_many(body: Content, limit: int) -> bool:
                         return True
                     if message and length:
                         left.append((at + length, end, inside))
-                        if len(left) > DEEPEST * 2:
+                        if len(left) > MAX_NESTING * 2:
                             raise Malformed("The body is nested too deeply.")
                         end, inside = at + length, message
                         continue
@@ -75,12 +75,12 @@ def too_many(body: Content, limit: int) -> bool:
             elif kind in _SKIPPED:
                 at += _SKIPPED[kind]
             else:
-                raise Malformed("The body is no ExportTraceServiceRequest in protobuf.")
+                raise Malformed("The body is not an ExportTraceServiceRequest in protobuf.")
     return False
 
 
 def _varint(body: Content, at: int, end: int) -> tuple[int, int]:
-    """A number, and where it ends."""
+    """A varint, and its end."""
     number = shift = 0
     while at < end and shift < 70:
         byte = body[at]

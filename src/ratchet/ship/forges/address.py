@@ -18,7 +18,7 @@ _SSH_HOSTS = {"ssh.github.com": "github.com", "altssh.gitlab.com": "gitlab.com"}
 
 @dataclass(frozen=True)
 class RemoteAddress:
-    """What a remote's URL says, without user, password and the port of ssh."""
+    """The parts of a remote's URL, without user, password and ssh port."""
 
     host: str
     """In lower case."""
@@ -67,7 +67,7 @@ def without_credentials(text: str) -> str:
 
 
 def forge_of(host: str) -> ForgeName | None:
-    """The forge that a host name speaks of; None when it does not tell."""
+    """The forge that a host name indicates; None if it indicates none."""
     if host == "github.com" or host.endswith(".ghe.com") or "github" in host.split("."):
         return "github"
     return "gitlab" if "gitlab" in host.split(".") else None
@@ -85,7 +85,7 @@ def api_url_of(forge: ForgeName, address: RemoteAddress) -> str:
 
 
 def check_api_url(url: str) -> None:
-    """Check that a token may be sent there.
+    """Check that a token may be sent to an address.
 
     Raises:
         ConfigError: It is plain HTTP to another machine.
@@ -93,7 +93,7 @@ def check_api_url(url: str) -> None:
     parts = urlsplit(url)
     if parts.scheme == "http" and parts.hostname not in ("127.0.0.1", "::1", "localhost"):
         raise ConfigError(
-            f"The forge's API at {without_credentials(url)} has no encryption, and would be sent a"
-            " token.",
+            f"The forge's API at {without_credentials(url)} is not encrypted, and would be sent a "
+            "token.",
             hint="Set api_url under [ship] to its https:// address.",
         )

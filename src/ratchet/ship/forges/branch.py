@@ -29,7 +29,7 @@ def evidence_file(experiment_id: str, stage: str = "") -> str:
 
 @dataclass(frozen=True)
 class RequestBranch:
-    """Makes the commits of a release's branch. They are stored, but no reference is moved.
+    """Makes the commits of a release's branch, without moving any reference.
 
     Nothing is rewritten: each commit follows what was pushed before, so a push needs no force.
     """
@@ -38,7 +38,7 @@ class RequestBranch:
     release: Release
 
     def is_own(self, tip: str) -> bool:
-        """Whether a branch consists of commits that were made here, and of no one else's."""
+        """Whether a branch consists only of commits that Ratchet made."""
         commit = tip
         for _ in range(_MOST_COMMITS):
             if commit == self.release.commit:
@@ -73,7 +73,7 @@ class RequestBranch:
         return False
 
     def with_base(self, tip: str, base: str, tests: TestCommand) -> str:
-        """Merge a base into the branch, with the release's change made anew there.
+        """Merge a base into the branch, with the release's change applied to it again.
 
         Raises:
             ShipError: The source of the resource is another one there, or the tests fail with the
@@ -83,7 +83,7 @@ class RequestBranch:
         report = run_tests(self.repository, commit, base, tests)
         if report.outcome not in ("passed", "not_configured"):
             raise ShipError(
-                f"The base of the pull request moved. On its new commit {base[:12]}:"
+                f"The pull request's base moved. On its new commit {base[:12]}:"
                 f" {report.sentence()} Nothing was pushed.\n{report.tail()}",
                 hint=report.hint() or "Measure again with `ratchet improve`.",
             )
@@ -106,7 +106,7 @@ class RequestBranch:
             except OSError as error:
                 raise ShipError(
                     f"The evidence file {file} cannot be read: {error.strerror}.",
-                    hint="Without it: evidence = false under [ship].",
+                    hint="To leave it out: evidence = false under [ship].",
                 ) from None
             if self.repository.content(tip, path) != data:
                 blobs[path] = Blob("100644", self.repository.store_blob(data, None))
@@ -131,7 +131,7 @@ class RequestBranch:
             self.repository,
             base,
             blobs,
-            f"Merge {base[:12]}\n\nThe change was made anew on the moved base.\n\n"
+            f"Merge {base[:12]}\n\nThe change was applied again on the moved base.\n\n"
             f"{self._trailer}\n",
             self.repository.committed_at(base),
             parents=(tip, base),

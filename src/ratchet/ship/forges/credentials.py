@@ -1,4 +1,4 @@
-"""What requests are authorised by: a token of the environment, or a GitHub App's private key."""
+"""Credentials of requests: a token from the environment, or a GitHub App's private key."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _APP_TOKEN_S = 540
 """Seconds that an app's own token is valid; GitHub allows ten minutes."""
 _TOKEN_BEGINNINGS = ("ghp_", "gho_", "ghu_", "ghs_", "github_pat_", "glpat")
 _CLOCK_S = 60
-"""Seconds by which the clocks may differ."""
+"""Tolerated clock difference, in seconds."""
 
 
 class EnvironmentToken:
@@ -35,9 +35,9 @@ class EnvironmentToken:
     def __init__(self, variable: str, scheme: str, environ: Mapping[str, str]) -> None:
         if variable.startswith(_TOKEN_BEGINNINGS):
             raise ConfigError(
-                "token_env under [ship] holds a token.",
-                hint="Put the name of an environment variable there, and the token into that"
-                " variable. Revoke this token if others can read the file.",
+                "token_env under [ship] holds a token itself.",
+                hint="Set it to the name of an environment variable, and put the token into that "
+                "variable. Revoke this token if others can read the file.",
             )
         self.origin = variable
         self._scheme = scheme
@@ -140,7 +140,7 @@ class _AppKey:
             from cryptography.hazmat.primitives.serialization import load_pem_private_key
         except ImportError:
             raise ConfigError(
-                "A GitHub App signs with its key, which needs another package.",
+                "Signing with a GitHub App's key needs another package.",
                 hint="pip install 'agent-ratchet[github]'",
             ) from None
         try:

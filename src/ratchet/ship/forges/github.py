@@ -174,16 +174,17 @@ class GitHub:
                 return existing
             if error.says("draft") and draft.only_as_draft:
                 raise ShipError(
-                    f"{self.repository} takes no draft pull requests, and what was not proved is"
-                    " proposed as a draft only.",
-                    hint=f"The branch {draft.branch} is pushed: open a request for it by hand.",
+                    f"{self.repository} does not support draft pull requests, and an unproved "
+                    "candidate is proposed only as a draft.",
+                    hint=f"The branch {draft.branch} is pushed: open a pull request for it by "
+                    "hand.",
                 ) from None
             if error.says("draft") and not plain:  # private repositories of some plans
                 return self._open(draft, plain=True)
             if error.says("no commits between"):
                 raise ShipError(
-                    f"{draft.base} of {self.repository} has this change already: there is nothing"
-                    " to propose.",
+                    f"{draft.base} of {self.repository} already has this change: there is nothing "
+                    "to propose.",
                     hint="Fetch it; `ratchet releases` then shows the release as merged.",
                 ) from None
             if error.says("base"):

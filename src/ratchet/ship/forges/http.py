@@ -1,4 +1,4 @@
-"""Requests to a forge's REST API: bounded in time and size, repeated where that is safe."""
+"""Requests to a forge's REST API: bounded in time and size, and retried if that is safe."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from ratchet.types import ForgeUnavailable, ShipError
 
 T = TypeVar("T")
 
-TRIES = 4
+MAX_TRIES = 4
 """How often a request that may be repeated is sent."""
 
 OUTAGE_S = 60.0
 """Seconds after which to try again, when the forge does not say so."""
 
-SHORT_S = 5.0
+MAX_RETRY_WAIT_S = 5.0
 """Longest wait, in seconds, before a request is repeated here instead of by the caller."""
 
 _CONNECT_S = 10.0
@@ -34,17 +34,17 @@ _jitter = random.Random()  # noqa: S311
 
 
 class Credentials(Protocol):
-    """What a request is authorised by."""
+    """The credentials of a request."""
 
     origin: str
-    """Where it comes from, for messages: the name of a variable or a file."""
+    """Where they come from, for messages: the name of a variable or a file."""
 
     def headers(self) -> Mapping[str, str]:
         """Headers of a request."""
         ...
 
     def renewed(self) -> bool:
-        """Get new ones after the forge refused these; False when that is impossible."""
+        """Renew the credentials after the forge refused them; False if that is impossible."""
         ...
 
 
@@ -86,7 +86,7 @@ class ForgeHttp:
     """Seconds for one response."""
     accept: str = "application/json"
     headers: Mapping[str, str] = field(default_factory=dict)
-    """Further headers of every request."""
+    """Additional headers of every request."""
 
     def get(self, path: str, into: type[T]) -> T:
         """Send a GET request and return the response, decoded as that type."""
@@ -123,7 +123,7 @@ class ForgeHttp:
             except ForgeUnavailable as error:
                 wait_s = error.retry_at - time.time()
                 outage = isinstance(error, _Outage)
-                if not repeat or tries == TRIES or (not outage and wait_s > SHORT_S):
+                if not repeat or tries == MAX_TRIES or (not outage and wait_s > MAX_RETRY_WAIT_S):
                     raise
                 self.wait(delay(tries, None if outage else wait_s, _jitter))
 
@@ -169,8 +169,8 @@ class ForgeHttp:
             return msgspec.json.decode(body or b"null", type=into)
         except msgspec.ValidationError as error:
             raise ShipError(
-                f"{self.forge} answered {method} {path.partition('?')[0]} with something else than"
-                f" expected: {error}.",
+                f"{self.forge} answered {method} {path.partition('?')[0]} with an unexpected "
+                f"response: {error}.",
                 hint=f"Is {self.api_url} the address of its REST API? See api_url under [ship].",
             ) from None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -180,7 +180,7 @@ class ForgeHttp:
         return _Outage(
             f"{self.forge} at {urlsplit(self.api_url).netloc} {what}.",
             retry_at=time.time() + OUTAGE_S,
-            hint="Nothing is lost. Run the same command again later: it goes on where it was.",
+            hint="Nothing is lost. Run the same command again later to continue.",
         )
 
     def _error(
@@ -191,9 +191,9 @@ class ForgeHttp:
         waits = self._waits(status, headers, details)
         if waits is not None:
             return ForgeUnavailable(
-                f"{self.forge} asks to wait {waits:.0f} s: too many requests.",
+                f"{self.forge} got too many requests, and asks to wait {waits:.0f} s.",
                 retry_at=time.time() + waits,
-                hint="Nothing is lost. Run the same command again then: it goes on where it was.",
+                hint="Nothing is lost. Run the same command again then to continue.",
             )
         if status >= 500 or status == 408:
             return self._outage(f"fails with HTTP status {status}")
@@ -201,10 +201,10 @@ class ForgeHttp:
         origin, again = self.credentials.origin, "then run the same command again"
         if status == 401:
             message = f"{self.forge} refuses the token of {origin}{detail}."
-            hint = f"It is wrong, expired or revoked: renew it, {again}."
+            hint = f"The token is wrong, expired or revoked: renew it, {again}."
         elif status == 403:
             message = f"The token of {origin} may not do this in {self.repository}{detail}."
-            hint = f"It needs {self.needs}: grant that, {again}."
+            hint = f"The token needs {self.needs}: grant that, {again}."
         elif status == 404:
             message = (
                 f"{self.forge} does not find {path.partition('?')[0]}, or hides it from the token"
@@ -249,7 +249,7 @@ class _Outage(ForgeUnavailable):
 
 
 def details_of(body: bytes) -> tuple[str, ...]:
-    """What the body of an error says, as one-line texts.
+    """The messages in an error's body, one line each.
 
     GitHub sends `message` and a list `errors` of objects or texts; GitLab sends `message` (text,
     list, or lists by field), or `error` and `error_description`.

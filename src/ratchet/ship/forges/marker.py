@@ -1,4 +1,4 @@
-"""The hidden marker in a pull request's body: which release it is, and what was written last."""
+"""The hidden marker in a pull request's body: the release, and what was last written."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _BLOCK = re.compile(
 
 
 class RequestMarker(msgspec.Struct, frozen=True, kw_only=True):
-    """What Ratchet knows of a request of its own, stored in the request's body."""
+    """Ratchet's own data on a pull request, stored in the request's body."""
 
     release: str
     """Id of the release, or of the one that is reverted."""
@@ -49,7 +49,7 @@ def marker_of(body: str) -> RequestMarker | None:
 
 
 def rewritten(body: str, block: str) -> str | None:
-    """The body with its marked part replaced; None when that part says the same, or is gone."""
+    """The body with its marked part replaced; None if that part is unchanged, or gone."""
     before, after = marker_of(body), marker_of(block)
     if before is None or after is None or before == after:
         return None

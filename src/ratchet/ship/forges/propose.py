@@ -1,4 +1,4 @@
-"""Open the pull request of a release, or bring it up to date, and read back what became of it."""
+"""Open or update the pull request of a release, and read back its state."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from ratchet.types import (
 )
 
 FULL_S = 3600.0
-"""Seconds after which to try again, when as many requests are open as may be."""
+"""Seconds after which to try again, if the maximum number of pull requests is open."""
 
 _STATES: dict[PullRequestState, ReleaseState] = {
     "open": "proposed",
@@ -45,7 +45,7 @@ _STATES: dict[PullRequestState, ReleaseState] = {
 
 @dataclass(frozen=True, kw_only=True)
 class RequestPreview:
-    """What `propose` would push and send, made without any connection."""
+    """What `propose` would push and send, prepared without any connection."""
 
     remote: str
     branch: str
@@ -57,7 +57,7 @@ class RequestPreview:
     text: str
     diff: str
     obstacle: str = ""
-    """Why it could not be sent as the project is; then there is no URL and no body."""
+    """Why it could not be sent with the current settings; then there is no URL and no body."""
 
 
 def propose(
@@ -69,7 +69,7 @@ def propose(
     environ: Mapping[str, str] | None = None,
     live: Sequence[LiveProof] = (),
 ) -> PullRequest:
-    """Push a release's branch and open its pull request, or bring both up to date.
+    """Push a release's branch and open its pull request, or update both.
 
     Every step is found again when it was done before, so a call that was killed or refused is
     simply repeated; one that finds nothing to change writes nothing. A request that a person has
@@ -120,7 +120,7 @@ def propose(
     pushed = remote.fetch(release.branch) if release.branch in tips.branches else ""
     if pushed and not branch.is_own(pushed):
         if records:
-            note = "its branch has commits of a person, so it is left as it is"
+            note = "its branch has a person's commits, so it is left unchanged"
             return _request(records[0], note=note)
         raise ShipError(
             f"The branch {release.branch} of the remote {settings.remote} has other commits.",
@@ -135,9 +135,9 @@ def propose(
     if head != pushed:
         if pushed and forge.is_protected(release.branch):
             raise ShipError(
-                f"The branch {release.branch} of {forge.repository} is protected: it is not"
-                " pushed to.",
-                hint=f"Take branches named {BRANCHES}… out of the rule that protects them.",
+                f"The branch {release.branch} of {forge.repository} is protected, so nothing is "
+                "pushed to it.",
+                hint=f"Exempt branches named {BRANCHES}… from the rule that protects them.",
             )
         remote.push(head, release.branch, base)
     block = marked(
@@ -249,7 +249,7 @@ def refresh_request(
     *,
     environ: Mapping[str, str] | None = None,
 ) -> Release:
-    """Update a release by what became of its pull request, and of the one that reverts it.
+    """Update a release from its pull request, and from the one that reverts it.
 
     Returns:
         The release; the same object when nothing changed or nothing is open.
@@ -401,7 +401,7 @@ def _evidence_files(
 
 
 def _concerns(record: RequestRecord, release: Release) -> bool:
-    """Whether a request of the release's branch tells about this release.
+    """Whether a pull request of the release's branch is for this release.
 
     The same candidate has the same branch. A request that was closed is a no to it; one that was
     merged may be of an earlier release that was taken back since.
@@ -427,18 +427,18 @@ def _head(
     files: Mapping[str, Path],
     tests: TestCommand,
 ) -> str:
-    """The commit that the branch should end in; `pushed` when it does already."""
+    """The commit that the branch should end with; `pushed` if it already does."""
     repository, release = branch.repository, branch.release
     tip = remote.fetch(base)
     if repository.is_ancestor(release.commit, tip):
         raise ShipError(
-            f"{base} of the remote {remote.name} has the release already.",
+            f"{base} of the remote {remote.name} already has the release.",
             hint="Fetch it; `ratchet releases` then shows the release as merged.",
         )
     if not repository.is_ancestor(release.base, tip):
         raise ShipError(
             f"The release was made on commit {release.base[:12]}, which is not in {base} of the"
-            f" remote {remote.name}: the pull request would bring your other commits too.",
+            f" remote {remote.name}: the pull request would also contain your other commits.",
             hint=f"Push that commit to {base} first, or set base under [ship].",
         )
     head = pushed or release.commit
@@ -472,13 +472,13 @@ def _rivals(
             rivals.append(record)
         elif opening:
             raise ShipError(
-                f"{record.url} is open for the same resource, and has commits of a person.",
+                f"{record.url} is open for the same resource, and has a person's commits.",
                 hint="Merge or close it first.",
             )
     if opening and unrelated >= settings.max_open:
         raise ForgeUnavailable(
-            f"{unrelated} pull requests are open in {forge.repository}, as many as max_open under"
-            " [ship] allows.",
+            f"{unrelated} pull requests are open in {forge.repository}, the maximum set by "
+            "max_open under [ship].",
             retry_at=time.time() + FULL_S,
             hint="Merge or close one, then run the same command again.",
         )
@@ -511,7 +511,7 @@ def _draft(
 
 
 def _ended(record: RequestRecord) -> PullRequest:
-    closed = "it was closed unmerged, which means no; it is not opened again"
+    closed = "it was closed without a merge, which counts as a refusal, so it is not opened again"
     return _request(record, note=closed if record.state == "closed" else "")
 
 

@@ -1,4 +1,4 @@
-"""What every forge offers: pull requests by branch, and the few changes that are made to them."""
+"""The operations of every forge: reading pull requests by branch, and changing them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class RequestDraft:
     body: str
     draft: bool = False
     only_as_draft: bool = False
-    """Whether it is refused where the forge has no drafts."""
+    """Whether the request fails if the forge has no drafts."""
     labels: tuple[str, ...] = ()
     reviewers: tuple[str, ...] = ()
 
@@ -65,7 +65,7 @@ class Forge(Protocol):
         ...
 
     def open(self, draft: RequestDraft) -> RequestRecord:
-        """Open a request, or find the open one of that branch. Labels and reviewers are not set."""
+        """Open a request, or find the branch's open one. Labels and reviewers are not set."""
         ...
 
     def edit(self, number: int, body: str) -> None:

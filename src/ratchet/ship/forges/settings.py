@@ -29,9 +29,9 @@ class ForgeSettings:
     """Settings of pull requests; empty texts are derived from the remote's URL."""
 
     remote: str = "origin"
-    """The git remote that is pushed to."""
+    """The git remote to push to."""
     base: str = ""
-    """The branch that requests are for; by default the remote's default branch."""
+    """The branch that pull requests target; by default the remote's default branch."""
     forge: ForgeName | None = None
     api_url: str = ""
     repository: str = ""
@@ -69,7 +69,7 @@ class ForgePlace:
 
 
 def place_of(url: str, settings: ForgeSettings) -> ForgePlace:
-    """The repository that a remote's URL and the settings speak of.
+    """The repository that a remote's URL and the settings name.
 
     Raises:
         ConfigError: They do not tell.
@@ -79,8 +79,7 @@ def place_of(url: str, settings: ForgeSettings) -> ForgePlace:
     public_url = without_credentials(url)
     if name is None:
         raise ConfigError(
-            f"The remote {settings.remote} ({public_url}) does not tell whether it is"
-            " GitHub or GitLab.",
+            f"The remote {settings.remote} ({public_url}) could be GitHub or GitLab.",
             hint='Set forge under [ship] to "github" or "gitlab"; and api_url, if its API is not'
             " at the usual address.",
         )

@@ -55,7 +55,7 @@ def write_workflow(folder: Path, settings: ForgeSettings) -> WrittenWorkflow:
         present = "?"
     if present and not present.startswith(_FIRST):
         raise ShipError(
-            f"{path} exists, and was not written by this command.",
+            f"{path} exists, but was not written by this command.",
             hint="Rename it, then run this again.",
         )
     if present != text:

@@ -24,7 +24,7 @@ HOSTED_TRANSITIONS: dict[HostedState, frozenset[HostedState]] = {
 }
 """Allowed state transitions. A state without successors is final."""
 
-ENDED = frozenset(state for state, after in HOSTED_TRANSITIONS.items() if not after)
+ENDED_STATES = frozenset(state for state, after in HOSTED_TRANSITIONS.items() if not after)
 
 
 class HostedJob(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple, Protocol
 import msgspec
 
 from ratchet.types import InputError, RatchetError
-from ratchet.weights.hosted.job import ENDED, HostedJob, file_hash
+from ratchet.weights.hosted.job import ENDED_STATES, HostedJob, file_hash
 
 Save = Callable[[HostedJob], None]
 
@@ -116,7 +116,7 @@ def follow(
         on_status(stamped)
         return stamped
 
-    while job.state not in ENDED:
+    while job.state not in ENDED_STATES:
         if job.state == "uploading":
             job = keep(_uploaded(job, service))
         elif job.state == "creating":
@@ -126,7 +126,7 @@ def follow(
             after = _as_reported(job, service.read(job.remote_id))
             if after != job:
                 job = keep(after)
-            if job.state not in ENDED:
+            if job.state not in ENDED_STATES:
                 if not wait:
                     break
                 sleep(interval_s)
@@ -139,7 +139,7 @@ def cancel(job: HostedJob, service: HostedService, save: Save, now: float) -> Ho
     Raises:
         HostedFailure: The service cannot be reached or refuses.
     """
-    if job.state in ENDED:
+    if job.state in ENDED_STATES:
         return job
     if job.state == "creating":  # it may have been started by a process that was killed
         remote_id = service.find_job(job)

@@ -6,8 +6,7 @@ from ratchet.types import RatchetError
 from ratchet.types.extras import extra
 from ratchet.weights.trackers import RunCurves
 
-SEND_S = 60.0
-"""Longest time until Weights & Biases answers, in seconds."""
+ANSWER_TIMEOUT_S = 60.0
 
 
 def send(curves: RunCurves, project: str) -> str:
@@ -32,7 +31,7 @@ def send(curves: RunCurves, project: str) -> str:
             # By itself it also sends the repository, the command line and what the machine does.
             settings=wandb.Settings(
                 silent=True,
-                init_timeout=SEND_S,
+                init_timeout=ANSWER_TIMEOUT_S,
                 console="off",
                 disable_git=True,
                 disable_code=True,

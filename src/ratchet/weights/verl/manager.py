@@ -34,7 +34,7 @@ SAMPLER, CREDIT = "RATCHET_VERL_SAMPLER", "RATCHET_VERL_CREDIT"
 """Environment variables: `module:function` that opens the sampler; and the fields of `Credit` as
 JSON."""
 
-OPEN_S = 300.0
+OPEN_TIMEOUT_S = 300.0
 """Seconds in which the sampler opens."""
 
 _log = logging.getLogger(__name__)
@@ -90,7 +90,7 @@ class Manager:
         opened = asyncio.run_coroutine_threadsafe(
             self._open(addresses, str(config.actor_rollout_ref.model.path)), self._loop
         )
-        self._sampler = opened.result(OPEN_S)
+        self._sampler = opened.result(OPEN_TIMEOUT_S)
 
     @classmethod
     def create(
@@ -130,7 +130,7 @@ class Manager:
 
     def close(self) -> None:
         """Cancel what is still running, and close the sampler."""
-        asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(OPEN_S)
+        asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(OPEN_TIMEOUT_S)
         self._loop.call_soon_threadsafe(self._loop.stop)
 
     async def _open(self, addresses: Sequence[str], model: str) -> TaskSampler:

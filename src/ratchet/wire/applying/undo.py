@@ -36,7 +36,7 @@ from ratchet.wire.applying.stored import (
     write_file,
 )
 
-MESSAGE = "Undo the wiring for Ratchet"
+UNDO_MESSAGE = "Undo the wiring for Ratchet"
 
 
 class KeptFile(msgspec.Struct, frozen=True):
@@ -234,7 +234,7 @@ def _revert(repository: Repository, record: Record, undone: Undone, dry_run: boo
 
 def _commit(repository: Repository, head: str, blobs: dict[str, Blob | None], of: str) -> str:
     """Commit the revert to the branch that is checked out, and update the index for these files."""
-    text = f"{MESSAGE}\n\nThis reverts commit {of}.\n\n{UNDONE}: {of}\n"
+    text = f"{UNDO_MESSAGE}\n\nThis reverts commit {of}.\n\n{UNDONE}: {of}\n"
     commit = repository.store_commit(head, blobs, text, time.time())
     repository.text("update-ref", "-m", "ratchet init --undo", "HEAD", commit, head)
     repository.text("reset", "--quiet", "HEAD", "--", *blobs)

@@ -11,7 +11,7 @@ from ratchet.types import InputError
 from ratchet.wire.changes import Piece
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
-Scope = Function | ast.ClassDef
+NameScope = Function | ast.ClassDef
 _LINE_END = re.compile(rb"\r\n|\r|\n")
 
 
@@ -35,17 +35,17 @@ class PythonFile:
         self._starts = [self._mark, *ends]
         first = _LINE_END.search(data)
         self.newline = first.group().decode() if first else "\n"
-        self.scopes: dict[str, Scope] = {}
+        self.scopes: dict[str, NameScope] = {}
         """Functions and classes by dotted name; the last one where several share a name."""
-        self.owner: dict[ast.AST, Scope] = {}
+        self.owner: dict[ast.AST, NameScope] = {}
         """The innermost function or class around each node."""
         self._enter(self.tree, "", None)
 
-    def _enter(self, node: ast.AST, prefix: str, owner: Scope | None) -> None:
+    def _enter(self, node: ast.AST, prefix: str, owner: NameScope | None) -> None:
         for child in ast.iter_child_nodes(node):
             if owner is not None:
                 self.owner[child] = owner
-            if isinstance(child, Scope):
+            if isinstance(child, NameScope):
                 dotted = f"{prefix}{child.name}"
                 self.scopes[dotted] = child
                 self._enter(child, f"{dotted}.", child)
@@ -173,7 +173,7 @@ def dotted(node: ast.AST | None) -> str:
 def own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
     """The nodes of a function or module in order, without those of nested functions."""
     for child in ast.iter_child_nodes(scope):
-        if isinstance(child, Scope | ast.Lambda):
+        if isinstance(child, NameScope | ast.Lambda):
             continue
         yield child
         yield from own_nodes(child)

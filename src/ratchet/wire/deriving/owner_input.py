@@ -17,11 +17,11 @@ from ratchet.wire.recording.recording import CommandRun, Recording, ServiceRun
 
 Place = Literal["word", "stdin", "query", "body"]
 
-SHORT = 3
+MAX_CHANCE_LENGTH = 3
 """A text this short occurs in prompts by chance."""
 
 
-LONGEST_READ = 65_536
+MAX_READ = 65_536
 """Characters read of a file."""
 
 COMPARED = 400
@@ -98,7 +98,7 @@ def named_files(recording: Recording, values: Sequence[OwnerValue]) -> tuple[Own
 def _is_looked_up(recording: Recording, value: OwnerValue) -> bool:
     """Whether a word without an option is an argument of a function that calls the model."""
     text = as_text(value.value)
-    if value.place != "word" or value.prefix or len(text) <= SHORT:
+    if value.place != "word" or value.prefix or len(text) <= MAX_CHANCE_LENGTH:
         return False
     frames = [frame for call in recording.calls for frame in call.stack]
     return any(as_text(got.value) == text for frame in frames for got in frame.arguments)
@@ -115,13 +115,15 @@ def _reached(recording: Recording, value: OwnerValue) -> bool:
         arguments = (argument for frame in call.stack for argument in frame.arguments)
         for argument in arguments:
             # A number of turns is an argument too: one that is input also stands in a text.
-            is_text = argument.type == "str" and len(text) > SHORT and not _is_number(text)
+            is_text = (
+                argument.type == "str" and len(text) > MAX_CHANCE_LENGTH and not _is_number(text)
+            )
             if as_text(argument.value) == text and (
                 is_text or any(_stands_in(text, sent) for sent in asked)
             ):
                 return True
         # A word or a number may stand in a system prompt by chance, a sentence does not.
-        if len(text) > SHORT and any(
+        if len(text) > MAX_CHANCE_LENGTH and any(
             _stands_in(text, sent.text)
             for sent in call.texts
             if sent.role != "system" or " " in text
@@ -145,14 +147,14 @@ def _content_reached(recording: Recording, word: str) -> bool:
         return False
     try:
         with file.open(encoding="utf-8") as opened:
-            content = opened.read(LONGEST_READ)
+            content = opened.read(MAX_READ)
     except (OSError, ValueError):
         return False
     texts = [
         plain(sent.text) for call in recording.calls for sent in call.texts if sent.role != "system"
     ]
     parts = map(plain, (content[:COMPARED], *_texts_in(content)))
-    if any(len(part) > SHORT and part in text for part in parts for text in texts):
+    if any(len(part) > MAX_CHANCE_LENGTH and part in text for part in parts for text in texts):
         return True
     lines = [plain(line) for line in content.splitlines() if line.strip()]
     # One request a line.

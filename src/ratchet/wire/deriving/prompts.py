@@ -26,7 +26,7 @@ from ratchet.wire.deriving.text_owners import (
 )
 from ratchet.wire.recording.recording import ModelText, Recording
 
-EXAMPLES = 2
+MIN_EXAMPLES = 2
 """Examples in a conversation from which on its user messages are tasks. A single one may be a
 greeting, or rules that the model is said to have understood."""
 
@@ -222,7 +222,7 @@ def _shown(calls: Sequence[Sequence[ModelText]]) -> set[str]:
             before.role == "user" and sent.role == "assistant" and conversation[:index] not in asked
             for index, (before, sent) in enumerate(itertools.pairwise(sent_texts), 1)
         )
-        if examples >= EXAMPLES:
+        if examples >= MIN_EXAMPLES:
             instructed.add(_instructions(sent_texts))
     return {
         sent.text

@@ -12,7 +12,7 @@ from ratchet.wire.deriving.derive import Wiring
 from ratchet.wire.deriving.starters import Starters
 from ratchet.wire.project_files.toml_text import toml_text
 
-TASKS = "tasks.jsonl"
+TASKS_FILE = "tasks.jsonl"
 
 _HEAD = (
     "# How Ratchet runs, scores and improves this agent. Written by: ratchet init {arguments}\n\n"

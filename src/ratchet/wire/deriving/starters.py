@@ -9,7 +9,7 @@ import msgspec
 
 from ratchet.types.hashing import content_hash
 
-MOST = 500
+MAX_ROWS = 500
 """Rows of a data file that become tasks."""
 
 SCORED_BY = {"sql": "sql"}
@@ -53,7 +53,7 @@ def starter_tasks(
         answers = [column for column in remaining if column in SCORED_BY]
         if not set(names) <= set(table.columns):
             continue
-        for row in table.rows[:MOST]:
+        for row in table.rows[:MAX_ROWS]:
             value = {name: row[name] for name in fields} if fields else row[parameter]
             expected = {"expected": row[answers[0]]} if answers else {}
             tasks.append({**_task(value), **expected})

@@ -35,7 +35,7 @@ role beside its goal."""
 MIN_NAME: Final = 4
 """Characters of the shortest name."""
 
-Span: TypeAlias = tuple[int, int]
+TextRange: TypeAlias = tuple[int, int]
 
 _NAMED = re.compile(
     r"(?:(?<![+=!<>])=|=>|:|\breturn|\byield)[\s]*(?:(?:[\w.]*[(\[{]|await\b)\s*)*$"
@@ -135,7 +135,7 @@ def owned(text: str, sources: Sequence[SentSource]) -> Owned:
         text: The text.
         sources: What may stand in it, by falling size.
     """
-    spans: dict[SentSource, list[Span]] = {}
+    spans: dict[SentSource, list[TextRange]] = {}
     for source in sources:
         if says_enough(source.forms[0]) or text in source.forms[0]:
             _add(text, source, spans)
@@ -168,7 +168,7 @@ def heads(owners: Sequence[SentSource]) -> Iterator[SentSource]:
         begun.add(source.file.path)
 
 
-def _add(text: str, source: SentSource, spans: dict[SentSource, list[Span]]) -> None:
+def _add(text: str, source: SentSource, spans: dict[SentSource, list[TextRange]]) -> None:
     """Record where a source occurs in the text, unless another one covers it all."""
     for form in source.forms:
         occupied = [
@@ -179,7 +179,7 @@ def _add(text: str, source: SentSource, spans: dict[SentSource, list[Span]]) -> 
             return
 
 
-def _places(text: str, form: Sequence[str], occupied: Sequence[Span]) -> list[Span]:
+def _places(text: str, form: Sequence[str], occupied: Sequence[TextRange]) -> list[TextRange]:
     places = []
     at = 0
     for piece in form:
@@ -195,14 +195,14 @@ def _places(text: str, form: Sequence[str], occupied: Sequence[Span]) -> list[Sp
     return places
 
 
-def _values(spans: Mapping[SentSource, Sequence[Span]]) -> set[SentSource]:
+def _values(spans: Mapping[SentSource, Sequence[TextRange]]) -> set[SentSource]:
     """What fills the slots of others: between the pieces of a literal, or between a file's literals
     that together form a text."""
-    of_files: dict[str, list[Span]] = {}
+    of_files: dict[str, list[TextRange]] = {}
     for source, places in spans.items():
         of_files.setdefault(source.file.path, []).extend(places)
     values: set[SentSource] = set()
-    wholes: list[tuple[str, SentSource | None, list[Span]]] = [
+    wholes: list[tuple[str, SentSource | None, list[TextRange]]] = [
         *((path, None, sorted(places)) for path, places in of_files.items()),
         *((source.file.path, source, list(places)) for source, places in spans.items()),
     ]
@@ -225,7 +225,7 @@ def _values(spans: Mapping[SentSource, Sequence[Span]]) -> set[SentSource]:
     return values
 
 
-def _at_open_ends(text: str, spans: Mapping[SentSource, Sequence[Span]]) -> set[SentSource]:
+def _at_open_ends(text: str, spans: Mapping[SentSource, Sequence[TextRange]]) -> set[SentSource]:
     """The source that alone fills a value at the beginning or the end of a text.
 
     Lines beside that literal continue it, and a long text before it holds what it refers to.
@@ -245,7 +245,7 @@ def _at_open_ends(text: str, spans: Mapping[SentSource, Sequence[Span]]) -> set[
     return values
 
 
-def _records(spans: Mapping[SentSource, Sequence[Span]]) -> set[SentSource]:
+def _records(spans: Mapping[SentSource, Sequence[TextRange]]) -> set[SentSource]:
     """Fields of a data file's records that the program puts into a text of its own."""
     if not spans:
         return set()
@@ -259,7 +259,7 @@ def _records(spans: Mapping[SentSource, Sequence[Span]]) -> set[SentSource]:
     return {source for source, field in fields.items() if counts[field] >= LISTED}
 
 
-def _described(text: str, spans: Mapping[SentSource, Sequence[Span]]) -> set[SentSource]:
+def _described(text: str, spans: Mapping[SentSource, Sequence[TextRange]]) -> set[SentSource]:
     """Descriptions of fields in a schema that the program puts into its text."""
     return {
         source
@@ -268,7 +268,9 @@ def _described(text: str, spans: Mapping[SentSource, Sequence[Span]]) -> set[Sen
     }
 
 
-def _all_in(values: set[SentSource], spans: Mapping[SentSource, Sequence[Span]], path: str) -> bool:
+def _all_in(
+    values: set[SentSource], spans: Mapping[SentSource, Sequence[TextRange]], path: str
+) -> bool:
     """Whether all literals of a file are values."""
     return all(source in values for source in spans if source.file.path == path)
 

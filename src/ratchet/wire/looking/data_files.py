@@ -15,7 +15,7 @@ from ratchet.wire.looking.listing import FileListing
 
 MAX_TABLES = 400
 """Most data files that are opened, outermost first."""
-HEAD = 200_000
+HEAD_BYTES = 200_000
 """Bytes read of a table; a JSON list can only be read whole."""
 
 _FORMS = {"csv": "csv", "tsv": "tsv", "jsonl": "jsonl", "ndjson": "jsonl", "json": "json"}
@@ -27,7 +27,7 @@ def find_data_files(listing: FileListing) -> Iterator[DataTable]:
     paths.sort(key=lambda path: (path.count("/"), path))
     for path in paths[:MAX_TABLES]:
         form = _FORMS[path.rpartition(".")[2].lower()]
-        text, complete = listing.head(path, HEAD)
+        text, complete = listing.head(path, HEAD_BYTES)
         if form == "json" and text.lstrip()[:1] not in ("[", "{"):
             continue
         if form == "json" and not complete:
@@ -52,7 +52,7 @@ def _rows(form: str, text: str, complete: bool) -> list[dict[str, Any]]:
         if form in ("csv", "tsv"):
             lines = list(io.StringIO(text, newline=""))
             usual = "\t" if form == "tsv" else ","
-            table = CsvRows(lines if complete else lines[:-1], usual, HEAD)
+            table = CsvRows(lines if complete else lines[:-1], usual, HEAD_BYTES)
             return [dict(row.cells) for row in table if not row.error]
         if form == "jsonl":
             lines = [line for line in text.splitlines() if line.strip()]

@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from ratchet.wire.changes import Piece
-from ratchet.wire.project_files.requirement import NAMED, excludes_all, poetry_line, requirement
+from ratchet.wire.project_files.requirement import (
+    NAMED_REQUIREMENT,
+    excludes_all,
+    poetry_line,
+    requirement,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,7 +49,7 @@ class PythonManifest(msgspec.Struct, frozen=True):
     def has_sdk(self) -> bool:
         """Whether it already names the SDK."""
         lines = (re.split(r"[\[,]", line.partition("#")[0]) for line in self._lines())
-        return any(NAMED.match(part) for parts in lines for part in parts)
+        return any(NAMED_REQUIREMENT.match(part) for parts in lines for part in parts)
 
     def _lines(self) -> list[str]:
         return self.data.decode(errors="replace").splitlines()

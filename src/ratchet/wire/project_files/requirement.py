@@ -7,7 +7,7 @@ import re
 PACKAGE = "agent-ratchet"
 _LOWEST = (3, 11)
 _BOUND = re.compile(r"(>=|>|\^|~=|~|==)\s*(\d+)\.(\d+)")
-NAMED = re.compile(r"""^[\s"'-]*agent[-_.]ratchet(?![\w-])""", re.IGNORECASE)
+NAMED_REQUIREMENT = re.compile(r"""^[\s"'-]*agent[-_.]ratchet(?![\w-])""", re.IGNORECASE)
 
 
 def requirement(version: str, python: str = "") -> str:

@@ -13,7 +13,7 @@ from typing import Any
 from ratchet.sandbox.acts import Act
 from ratchet.sandbox.containment import AgentContainment, Allowance, contained_level
 
-CLOSE_S = 20.0
+CLOSE_TIMEOUT_S = 20.0
 
 
 class ContainedWatch:
@@ -83,11 +83,11 @@ class ContainedWatch:
         """End the program, and the services that it may reach."""
         self._run(self._contained.close())
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(CLOSE_S)
+        self._thread.join(CLOSE_TIMEOUT_S)
         self._loop.close()
 
     def _run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(CLOSE_S)
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(CLOSE_TIMEOUT_S)
 
 
 def _programs(root: Path, environ: Mapping[str, str]) -> Iterator[str]:

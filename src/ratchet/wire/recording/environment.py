@@ -45,8 +45,8 @@ _NO_SOURCE = frozenset(
         *(".md", ".rst", ".txt", ".json", ".lock", ".yml", ".yaml", ".toml", ".html", ".css"),
     }
 )
-MOST_FILES = 5_000
-MOST_BYTES = 200_000
+MAX_FILES = 5_000
+MAX_BYTES = 200_000
 _SHORTEST = 8
 
 
@@ -144,8 +144,8 @@ class RunEnvironment:
 def _stated_bases(root: Path) -> dict[str, str]:
     """Base URLs that sources without a hook state as defaults of variables, by variable."""
     bases: dict[str, str] = {}
-    for file in own_files(root)[:MOST_FILES]:
-        if file.suffix in _NO_SOURCE or file.stat().st_size > MOST_BYTES:
+    for file in own_files(root)[:MAX_FILES]:
+        if file.suffix in _NO_SOURCE or file.stat().st_size > MAX_BYTES:
             continue
         for name, url in _DEFAULT.findall(file.read_text(errors="replace")):
             bases.setdefault(name, url)

@@ -12,7 +12,7 @@ import msgspec
 
 from ratchet.wire.recording.recording import Argument, Frame, Value
 
-MOST_EVENTS = 500_000
+MAX_EVENTS = 500_000
 
 
 class Journals:
@@ -84,7 +84,7 @@ def frame_of(event: Mapping[str, Any], activation: int) -> Frame:
 
 
 def _read(folder: Path) -> Iterator[dict[str, Any]]:
-    left = MOST_EVENTS
+    left = MAX_EVENTS
     for file in sorted(folder.glob("*.jsonl"), key=lambda path: path.stat().st_mtime_ns):
         pid = int(file.name.partition("-")[0])
         for line in file.read_text(errors="replace").splitlines():

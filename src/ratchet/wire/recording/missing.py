@@ -25,11 +25,11 @@ from ratchet.wire.recording.model_calls import is_loopback
 from ratchet.wire.recording.outside import Outside
 from ratchet.wire.recording.recording import Missing, WatchedCall
 
-ASK_S = 30.0
+ASK_TIMEOUT_S = 30.0
 """Seconds in which an interpreter must say which modules it has."""
 PROBE_S = 1.0
-MOST_HOSTS = 20
-MOST_BYTES = 1_000_000
+MAX_HOSTS = 20
+MAX_BYTES = 1_000_000
 
 _EXAMPLE = re.compile(r"(?=.*env)(?=.*(?:example|sample|template)).*|readme\.(?:md|rst|txt)", re.I)
 """Names of files that list the variables to set."""
@@ -139,7 +139,7 @@ class Sources:
             for file in sorted(self._root.rglob("*"))
             if file.suffix in endings
             and not SKIPPED & set(file.relative_to(self._root).parts)
-            and file.stat().st_size < MOST_BYTES
+            and file.stat().st_size < MAX_BYTES
         ]
 
     @cached_property
@@ -307,7 +307,12 @@ def _absent(
     command = [python, "-c", _WHICH, json.dumps(list(path)), *names]
     try:
         answer = subprocess.run(
-            command, cwd=root, env=dict(environ), capture_output=True, timeout=ASK_S, check=True
+            command,
+            cwd=root,
+            env=dict(environ),
+            capture_output=True,
+            timeout=ASK_TIMEOUT_S,
+            check=True,
         )
         return [str(name) for name in json.loads(answer.stdout)]
     except (OSError, ValueError, subprocess.SubprocessError):
@@ -374,7 +379,7 @@ def _hosts(
     )
     # Of Python the error is known; what was printed before it need not matter.
     output = "" if journals.of("crash") else output
-    for contact in did.contacts[:MOST_HOSTS]:
+    for contact in did.contacts[:MAX_HOSTS]:
         own = is_loopback(contact.host) or about_network or contact.host in output
         if contact.host.startswith("unix:") or contact.host in but or not own:
             continue

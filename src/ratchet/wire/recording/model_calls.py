@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from ratchet.hooks.python.ratchet_recording_hook.shapes import is_model_request
 from ratchet.hooks.python.ratchet_recording_hook.values import is_secret_name
-from ratchet.observe.model_apis import DIALECTS, ModelApi
+from ratchet.observe.model_apis import MODEL_APIS, ModelApi
 from ratchet.observe.model_apis.bounded_json import decoded, mapping
 from ratchet.run.model_relay import Exchange, RelayedRequest
 from ratchet.wire.recording.recording import ModelText
@@ -76,11 +76,11 @@ def api_of(dialect: str) -> ModelApi | None:
     """How a dialect's span attributes are read; None if they are not."""
     provider, _, name = dialect.partition("-")
     if provider == "anthropic":
-        return DIALECTS["anthropic", "messages"]
+        return MODEL_APIS["anthropic", "messages"]
     if provider == "gemini":
-        return DIALECTS["gemini", "models/{model}:generateContent"]
+        return MODEL_APIS["gemini", "models/{model}:generateContent"]
     paths = {"chat": "chat/completions"}
-    return DIALECTS.get(("openai", paths.get(name, name))) if provider == "openai" else None
+    return MODEL_APIS.get(("openai", paths.get(name, name))) if provider == "openai" else None
 
 
 def texts_of_request(request: Any) -> tuple[ModelText, ...]:

@@ -30,7 +30,7 @@ from ratchet.wire.recording.recording import (
 Listing: TypeAlias = Mapping[str, tuple[int, int]]
 """Size and modification time of a project's files, by path."""
 
-MOST_FILES = 50_000
+MAX_FILES = 50_000
 
 _CACHES = re.compile(
     r"(?:^|/)(?:__pycache__|\.pytest_cache|\.mypy_cache|\.ruff_cache|\.git)(?:/|$)|\.pyc(?:\.\d+)?$"
@@ -66,7 +66,7 @@ def listing(root: Path) -> Listing:
             except OSError:
                 continue
             files[path] = (stat.st_size, stat.st_mtime_ns)
-        if len(files) > MOST_FILES:
+        if len(files) > MAX_FILES:
             break
     return files
 

@@ -19,11 +19,11 @@ import msgspec
 from ratchet.sandbox.acts import Act, Watch
 from ratchet.wire.recording.contained import ContainedWatch
 
-KEPT = 1_000_000
+MAX_OUTPUT_BYTES = 1_000_000
 """Bytes that are kept of an output, from its end."""
 TELL_EVERY_S = 15.0
-PAUSE_S = 0.05
-PATIENCE_S = 3.0
+POLL_INTERVAL_S = 0.05
+END_TIMEOUT_S = 3.0
 """Seconds that processes get to end by themselves."""
 
 
@@ -139,13 +139,13 @@ class Process:
             if self._gone():
                 break
         for reader in self._readers:
-            reader.join(PATIENCE_S)
+            reader.join(END_TIMEOUT_S)
         self._acts = self._watch.acts()
         self._failed, self._blind = self._watch.failed, self._watch.blind
         self._watch.close()
 
     def _gone(self) -> bool:
-        until = time.monotonic() + PATIENCE_S
+        until = time.monotonic() + END_TIMEOUT_S
         while time.monotonic() < until:
             ended = self.process.poll() is not None
             if ended and not _marked(self._mark):
@@ -197,7 +197,7 @@ def wait_until(
         if time.monotonic() - reported >= TELL_EVERY_S:
             reported = time.monotonic()
             say(f"Waiting for {what}, {reported - started:.0f} s so far.")
-        time.sleep(PAUSE_S)
+        time.sleep(POLL_INTERVAL_S)
 
 
 def answers(url: str) -> bool:
@@ -222,7 +222,7 @@ class _Tail:
             while part := os.read(stream.fileno(), 65_536):
                 with self._lock:
                     self._parts += part
-                    del self._parts[:-KEPT]
+                    del self._parts[:-MAX_OUTPUT_BYTES]
 
     def text(self) -> str:
         with self._lock:

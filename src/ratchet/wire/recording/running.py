@@ -20,7 +20,7 @@ from ratchet.wire.recording.recording import CommandRun, ServiceRun
 
 OWNER_S = 600.0
 """Seconds in which a service that its owner starts must answer."""
-MOST = 4_000_000
+MAX_ANSWER_BYTES = 4_000_000
 """Bytes of an answer that are kept."""
 
 
@@ -124,7 +124,7 @@ def _asked(run: ServiceRun, url: str, timeout_s: float) -> Ended:
         ):
             status = answer.status_code
             for piece in answer.iter_bytes():
-                body += piece[: MOST - len(body)]
+                body += piece[: MAX_ANSWER_BYTES - len(body)]
                 if time.monotonic() - started > timeout_s:
                     late = True
                     break

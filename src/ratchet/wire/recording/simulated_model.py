@@ -19,7 +19,7 @@ from ratchet.wire.recording.model_calls import (
     texts_of_request,
 )
 
-SAME = 3
+MAX_SAME_REQUESTS = 3
 """Requests with the same texts that are answered with a tool call; later ones get a text."""
 TURNS_OF_LOOP = 5
 """Requests with the same beginning that get an answer; later ones get a phrase that they quote.
@@ -54,7 +54,7 @@ class SimulatedModel:
         mark = hashlib.sha256("\0".join(texts).encode("utf-8", "replace")).hexdigest()[:8]
         self._asked[mark] += 1
         # An agent that hands the conversation on and back again would never end.
-        calls = self._asked[mark] <= SAME
+        calls = self._asked[mark] <= MAX_SAME_REQUESTS
         begins = texts[0][:BEGINNING] if texts else ""
         self._begun[begins] += 1
         turn = simulated.turn_of(

@@ -39,4 +39,4 @@ RULES: dict[str, Find] = {
 FIELD = "field"
 """Name of the rule for values of secret fields; see `fields.py`."""
 
-NAMES = (*RULES, FIELD)
+RULE_NAMES = (*RULES, FIELD)

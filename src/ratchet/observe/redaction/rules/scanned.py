@@ -6,10 +6,10 @@ import string
 from functools import cached_property
 
 ALPHANUMERIC = (string.ascii_letters + string.digits).encode()
-SEPARATORS = b" .-()/_\t\n"
-WORDS = bytes(97 if byte in ALPHANUMERIC else 32 for byte in range(256))
-DIGITS = bytes(48 if byte in b"0123456789" else 32 for byte in range(256))
-KINDS = bytes(
+DIGIT_SEPARATORS = b" .-()/_\t\n"
+WORD_TABLE = bytes(97 if byte in ALPHANUMERIC else 32 for byte in range(256))
+DIGIT_TABLE = bytes(48 if byte in b"0123456789" else 32 for byte in range(256))
+KIND_TABLE = bytes(
     48
     if byte in b"0123456789"
     else 97
@@ -40,16 +40,16 @@ class ScannedText:
 
     @cached_property
     def _words(self) -> bytes:
-        return self.raw.translate(WORDS)
+        return self.raw.translate(WORD_TABLE)
 
     @cached_property
     def _digits(self) -> bytes:
-        return self.raw.translate(DIGITS, SEPARATORS)
+        return self.raw.translate(DIGIT_TABLE, DIGIT_SEPARATORS)
 
     @cached_property
     def may_hold_account(self) -> bool:
         """Whether two letters precede two digits somewhere, as in an IBAN."""
-        kinds = self.raw.translate(KINDS)
+        kinds = self.raw.translate(KIND_TABLE)
         return any(form in kinds for form in (b"aa00", b"aa-00", b"aa0-0", b"aa-0-0", b"aa--00"))
 
     def has_word(self, length: int) -> bool:

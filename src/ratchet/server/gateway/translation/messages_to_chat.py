@@ -10,8 +10,8 @@ from ratchet.server.gateway.translation.content import json_text, listed, parts_
 from ratchet.server.gateway.translation.features import MESSAGES, Findings
 from ratchet.server.gateway.translation.schemas import is_strict
 
-MOST_STOPS = 4
-"""Most stop sequences that OpenAI accepts."""
+MAX_STOPS = 4
+"""Maximum number of stop sequences that OpenAI accepts."""
 
 _THOUGHTS = ("thinking", "redacted_thinking")
 _CHOICES = {"auto": "auto", "any": "required", "none": "none"}
@@ -43,8 +43,8 @@ def chat_request(request: Mapping[str, Any], findings: Findings) -> dict[str, An
     stops = request.get("stop_sequences")
     if stops:
         sent["stop"] = stops
-        if isinstance(stops, list) and len(stops) > MOST_STOPS:
-            findings.refuse(f"{len(stops)} stop sequences", f"name {MOST_STOPS} at most")
+        if isinstance(stops, list) and len(stops) > MAX_STOPS:
+            findings.refuse(f"{len(stops)} stop sequences", f"name {MAX_STOPS} at most")
     _add_tools(sent, request, findings)
     _add_output(sent, request, findings)
     if request.get("stream"):
