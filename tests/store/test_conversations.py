@@ -298,6 +298,17 @@ def test_no_message_is_lost_whatever_is_resent(
     assert talk.said() == turns(*history)
 
 
+def test_a_conversation_has_the_input_of_its_first_trace_as_its_title(store: Store) -> None:
+    talk = Talk()
+    talk.call("a" * 32, [asks("Where is\nmy pan?")], [answers("On its way.")])
+    talk.call("b" * 32, [asks("And my cup?")], [answers("Lost.")])
+    put(store, talk)
+    assert [told.title for told in store.conversations.list()[0]] == [""]
+    store.trace_index.complete()
+    [told], _ = store.conversations.list()
+    assert (told.title, told.turns) == ("Where is my pan?", 2)
+
+
 def test_a_log_a_list_and_operations_from_the_store(store: Store) -> None:
     talk = Talk()
     root = talk.span("t1", "desk", **{"gen_ai.operation.name": "invoke_agent"})

@@ -57,7 +57,8 @@ def conversations(
         )
         return
     now = time.time()
-    rows = table("conversation", "agent", "turns", "began", "last", "feedback", right=("turns",))
+    columns = ("conversation", "agent", "turns", "began", "last", "feedback", "first input")
+    rows = table(*columns, right=("turns",))
     for conversation in recent:
         bad = conversation.worst is not None and conversation.worst < 0.5
         rating = format_feedback(conversation.worst) or (
@@ -70,7 +71,8 @@ def conversations(
             Text(format_recent_time(conversation.start_ns, now)),
             Text(format_recent_time(conversation.last_ns, now)),
             Text(rating, style="red" if bad else ""),
+            Text(one_line(conversation.title, 40), overflow="ellipsis"),
         )
     for column in rows.columns:  # ids must stay whole, to be copied
-        column.no_wrap = column.header != "agent"
+        column.no_wrap = column.header not in ("agent", "first input")
     print_table(rows)

@@ -26,7 +26,7 @@ from ratchet.store.engine import Database, starts_with
 from ratchet.store.long_texts import references_of
 from ratchet.store.span_rows import LIVE_HEAD, MAX_ID, ROLLOUT_HEAD
 from ratchet.store.summaries import NAMES_NO_TRACE, FeedbackFigures, combined_feedback, feedback_of
-from ratchet.store.tables import feedback, spans
+from ratchet.store.tables import feedback, spans, trace_rows
 from ratchet.store.texts import read_texts
 from ratchet.store.traces import cursor_of, position_of
 from ratchet.store.usage import Price, call_of, cost_of
@@ -256,6 +256,13 @@ def _figures(
         .group_by(turns.c.conversation_id)
     )
     by_turns = {row[0]: FeedbackFigures(row[1], row[2]) for row in connection.execute(of_turns)}
+    inputs = (
+        select(turns.c.conversation_id, trace_rows.c.input)
+        .join(trace_rows, trace_rows.c.trace_id == turns.c.trace_id)
+        .where(trace_rows.c.input != "")
+        .order_by(trace_rows.c.place.desc())
+    )
+    titles = {row.conversation_id: row.input for row in connection.execute(inputs)}
     found_conversations = []
     for id, agent in ids_and_agents:
         figures = combined_feedback(of_them.get(id), by_turns.get(id))
@@ -269,6 +276,7 @@ def _figures(
                 last_ns=last_ns,
                 feedback=figures.number,
                 worst=figures.worst,
+                title=titles.get(id, ""),
             )
         )
     return found_conversations

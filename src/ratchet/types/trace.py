@@ -385,6 +385,8 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     """Number of feedback items about the conversation and its traces."""
     worst: float | None = None
     """Lowest feedback value."""
+    title: str = ""
+    """Input of its first live trace, in one line; empty until that trace is indexed."""
 
 
 class ConversationMessage(msgspec.Struct, frozen=True, kw_only=True):

@@ -50,7 +50,8 @@ export function ConversationsPage() {
                     <Time at={each.last_ns / 1e9} />
                   </td>
                   <td className="wrap">
-                    <Link to={pathOf("conversation", each.id)}>{line(each.id, 60)}</Link>
+                    <Link to={pathOf("conversation", each.id)}>{line(each.title || each.id, 120)}</Link>{" "}
+                    {each.title && <span className="muted small">{line(each.id, 60)}</span>}
                   </td>
                   <td className="wrap">{line(each.agent, 60)}</td>
                   <td className="num">{number(each.turns)}</td>

@@ -18,12 +18,13 @@ export function ConversationPage() {
   const data = log.data;
   const inner = data?.messages.filter((message) => message.nested).length ?? 0;
   return (
-    <Page title={`Conversation ${line(id, 40)}`} actions={<Command text={`ratchet conversations show ${line(id, 60)}`} />}>
+    <Page title={line(data?.conversation.title || `Conversation ${id}`, 80)} actions={<Command text={`ratchet conversations show ${line(id, 60)}`} />}>
       {waiting(log)}
       {data && (
         <>
           <Facts
             of={[
+              ["id", <code key="id">{line(id, 80)}</code>],
               ["agent", <Link key="agent" to="/traces" search={{ agent: data.conversation.agent }}>{line(data.conversation.agent)}</Link>],
               ["turns", <Link key="turns" to="/traces" search={{ conversation_id: id }}>{counted(data.conversation.turns, "trace")}</Link>],
               ["began", moment(data.conversation.start_ns / 1e9)],
