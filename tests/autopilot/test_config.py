@@ -166,7 +166,7 @@ def test_a_guardrail_takes_one_of_the_two_margins(tmp_path: Path, margins: str) 
         ("url = 'http://a/b'\nserve = 'npm start'", "serve starts a service on this machine"),
         (
             "url = 'http://[::1]:1/b'\nserve = 'run {input}'",
-            "serve has {input}, which is no placeh",
+            "serve has {input}, which is not a placeh",
         ),
         ("url = 'http://a/b'\nbody = '{input}'", "body should be JSON"),
         (

@@ -241,7 +241,7 @@ def test_one_output_is_tried_and_its_score_is_not_stored(make_project: MakeProje
     listed: Any = project.json("evaluators", "list")["evaluators"]
     assert {row["evaluator"]: row["models"] for row in listed}["taste"] == ["m"]
     for arguments, why in (
-        (("taste", "right1", "--no-model"), "'taste' asks m, which may cost money"),
+        (("taste", "right1", "--no-model"), "'taste' calls m, which may cost money"),
         (("is_right", "waits1"), "has not ended: it is queued"),
         (("is_right", "nothing"), "There is no rollout and no trace 'nothing'"),
         (("is_rihgt", "right1"), "There is no evaluator 'is_rihgt'"),

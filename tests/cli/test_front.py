@@ -95,7 +95,7 @@ def test_a_candidate_that_gains_nothing_is_shipped_once_it_is_proved_no_worse(
             store.scores.add([(f"{rollout.id}/copy", score) for score in scores], time.time())
     done = project.ratchet("ship", level_one.id[:8])
     assert done.returncode == 0, done.stderr
-    assert "it has to be proved not worse" in done.stdout
+    assert "It has to be proved not worse" in done.stdout
     assert "A candidate ships if it is proved to score at most" in done.stdout
     assert "Proved no worse and shipped as a branch" in done.stdout
     done = project.ratchet("ship", "--margin", "0.1")

@@ -285,7 +285,7 @@ def here(place: Place, monkeypatch: pytest.MonkeyPatch) -> Place:
     [
         (("--agent", "a:b", "--command", "c"), "give --agent or --command"),
         (("--command", "c", "--ray", "local"), "--ray is for Python agents"),
-        (("--command", "c", "--path", "src"), "--path is for agents in Python"),
+        (("--command", "c", "--path", "src"), "--path is for Python agents"),
         (("--command", "'"), "cannot be read"),
         (("--path", "src"), "--path needs --agent"),
         (("--agent", "a:b", "--ray", "local", "--executor", "async"), "exclude each other"),

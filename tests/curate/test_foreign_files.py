@@ -53,7 +53,7 @@ def test_every_reader_takes_the_encoding_of_the_file_and_says_which(
         path = lines if text is None else written(tmp_path, name, text, encoding)
         read = read_dataset_file(path)
         assert [task.input for task in read.tasks] == texts, name
-        assert any("It is" in note for note in read.notes), name
+        assert any("The file is" in note for note in read.notes), name
         said: list[str] = []
         values = [unit.value for unit in read_values(path, say=said.append)]
         assert [value["input"] for value in values] == texts, name

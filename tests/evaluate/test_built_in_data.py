@@ -128,7 +128,7 @@ def test_overlap(output: Any, expected: Any, options: Any, score: float) -> None
 
 
 def test_what_is_no_list_or_too_long_is_unscored() -> None:
-    assert "not an object" in verdict(overlap(), ended({"a": 1}, ["a"])).error
+    assert "Only sets and lists" in verdict(overlap(), ended({"a": 1}, ["a"])).error
     long = verdict(overlap(ordered=True), ended(["a"] * 2001, ["a"]))
     assert "more than 2000 items" in long.error
 

@@ -251,7 +251,7 @@ def test_wrong_options_are_named(options: Any, error: Any, words: str) -> None:
         ({"schema": "-- (nothing)"}, "SELECT 1", "declares no table"),
         ({}, "no query", "is not a query in sqlite"),
         ({}, "SELECT x FROM customers", "The expected query cannot be run"),
-        ({}, {"answer": 1}, "is no query"),
+        ({}, {"answer": 1}, "is not a query"),
     ],
 )
 def test_what_makes_a_comparison_impossible_is_named(

@@ -128,7 +128,7 @@ def test_sentences_that_passages_support(output: str, share: float, why: str) ->
 
 
 def test_without_passages_or_claims_there_is_no_score() -> None:
-    assert "hold passages" in verdict(groundedness(), ended("It is so long.")).error
+    assert "There are no passages" in verdict(groundedness(), ended("It is so long.")).error
     assert "makes no claim" in grounded("I don't know.").error
     with pytest.raises(InputError, match="threshold = 0"):
         groundedness(threshold=0)

@@ -58,7 +58,7 @@ def test_noise_is_not_trusted() -> None:
 
 def test_few_pairs_are_too_few_to_trust_however_clear_they_are() -> None:
     model = fit(polite(random.Random(3), 12))
-    assert model.doubt == "12 pairs are too few to trust; 38 are missing."
+    assert model.doubt == "12 pairs are too few to trust; it needs 38 more."
     with pytest.raises(InputError, match="no preferences or corrections"):
         fit([])
 
@@ -159,12 +159,12 @@ def test_the_evaluator_embeds_by_a_function_of_the_project(
 @pytest.mark.parametrize(
     ("vectors", "message"),
     [
-        ([[1.0]], "gave 1 vectors for 2 texts"),
-        ([[1.0], [1.0, 2.0]], "not of one length"),
+        ([[1.0]], "returned 1 vectors for 2 texts"),
+        ([[1.0], [1.0, 2.0]], "differ in length"),
         ([[], []], "are empty"),
         ([[float("nan")], [1.0]], "is not finite"),
-        (["a", "b"], "gave no lists of numbers"),
-        (None, "gave no lists of numbers"),
+        (["a", "b"], "did not return lists of numbers"),
+        (None, "did not return lists of numbers"),
     ],
 )
 def test_malformed_vectors_are_refused(vectors: Any, message: str) -> None:

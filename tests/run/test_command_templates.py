@@ -117,7 +117,7 @@ def test_what_is_missing_is_named_with_its_setting_and_what_there_is() -> None:
     with pytest.raises(InputError) as failed:
         handover.check({"query": 1, "a": [1]})
     assert failed.value.message == (
-        "[agent] command names {input.question}, and the task's input has no field 'question'; it"
+        "[agent] command names {input.question}, but the task's input has no field 'question'; it"
         " has 'query', 'a'."
     )
     with pytest.raises(InputError, match=r"the task's input has no field 'question'; it is a text"):
@@ -180,7 +180,9 @@ def test_an_answer_in_a_file_is_that_of_this_attempt(command: Make, claims: Clai
     )
     assert [outcome.output for outcome in written] == ["one", "one", {"a": 1}]
     assert nothing.status == "failed"
-    assert nothing.error.startswith("The command wrote no report.md, where its answer should be.")
+    assert nothing.error.startswith(
+        "The command wrote no file report.md, where its answer should be."
+    )
     assert (link.status, fifo.status) == ("failed", "failed")
     assert "report.md cannot be read" in link.error
     assert "report.md is no regular file" in fifo.error

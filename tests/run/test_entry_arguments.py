@@ -237,7 +237,7 @@ def test_each_attempt_of_a_method_has_an_object_of_its_own(
             {"arguments": {"q": "{input}"}},
             "it has no parameter 'q'; its parameter 'que",
         ),
-        ("run", {"arguments": {}}, "its parameter 'question' gets nothing"),
+        ("run", {"arguments": {}}, "its parameter 'question' has no value"),
         ("run", {"construct": {"a": 1}}, "[agent.construct] is for a method of a class"),
         (
             "Desk.answer",

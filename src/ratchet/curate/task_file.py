@@ -107,8 +107,8 @@ def _lines(path: Path, notes: list[str]) -> Iterator[tuple[int, bytes]]:
         raise InputError(
             f"There is no task file {path}.",
             hint='Write one JSON object per line: {"input": …, "expected": …}. Or capture tasks'
-            " from traces: ratchet datasets capture. To use another file or a dataset,"
-            ' name it under [tasks] in ratchet.toml. To run without tasks: ratchet run "INPUT".',
+            " from traces: ratchet datasets capture. To use another file or a dataset, name it"
+            ' under [tasks] in ratchet.toml. To run without tasks: ratchet run "INPUT".',
         ) from None
     except OSError as error:
         raise InputError(

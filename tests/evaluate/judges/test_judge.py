@@ -89,7 +89,7 @@ def test_an_undecided_judge_is_asked_again_before_there_is_no_score(sqlite_store
         assert len(endpoint.requests) == 2
         undecided = verdict(judge, ended("Oak"))
         assert undecided.value is None
-        assert "asked 3 times: it is unclear" in undecided.error
+        assert "after 3 requests: it is unclear" in undecided.error
         assert len(endpoint.requests) == 5
         assert judge.judge.spending.calls == 5  # each is paid for
 

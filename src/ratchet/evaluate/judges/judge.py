@@ -414,7 +414,7 @@ def _too_few(question: str, slots: Sequence[Sequence[Reply]], place: str) -> str
     last = undecided[0][-1]
     why = last.problem or f"it is unclear: {last.data[place]['reason']}"
     times = sum(map(len, undecided))
-    return f"No verdict on {question!r}after {times} requests: {why}"
+    return f"No verdict on {question!r} after {times} requests: {why}"
 
 
 def _worth(verdict: str, swapped: bool) -> float:
