@@ -15,6 +15,7 @@ from ratchet.source.files import own_files
 from ratchet.source.literals.literal import Literal, parts_of
 from ratchet.source.literals.placeholders import with_placeholders
 from ratchet.types import InputError, PromptTemplate, Span
+from ratchet.types.wording import counted
 from ratchet.wire.deriving.prompts import sent_sources
 from ratchet.wire.deriving.text_owners import SentSource
 from ratchet.wire.recording.recording import ModelText
@@ -88,14 +89,18 @@ def _prompts_in(text: str, sources: Sequence[SentSource]) -> Iterator[SourceProm
 
 
 def as_written(root: Path, template: PromptTemplate) -> SourcePrompt | None:
-    """A prompt with its slots from the source, if exactly one literal matches.
+    """A prompt with its place in the source, and with the slots of its literal if there is one.
 
-    None too for a folder without git: nothing could be patched there.
+    None if no literal matches, and for a folder without git: nothing could be patched there.
     """
     if not (root / ".git").exists():
         return None
     search = find_literal(root, template)
-    return SourcePrompt(search.template, str(search.places[0])) if search.template else None
+    if not search.places:
+        return None
+    others = len(search.places) - 1
+    more = f" and {counted(others, 'other place')}" if others else ""
+    return SourcePrompt(search.template or template, f"{search.places[0]}{more}")
 
 
 def _template_in(text: str, literal: Literal) -> PromptTemplate | None:
