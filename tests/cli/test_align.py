@@ -101,8 +101,8 @@ def test_preferences_are_learned_from_corrections_and_doubted_when_few(
     found: dict[str, Any] = project.json("align", "polite")
     assert found["pairs"] == 12
     assert found["accuracy"]["value"] == 1.0
-    assert found["doubt"] == "12 pairs are too few to trust; 38 are missing."
-    assert "38 are missing" in project.ratchet("align", "polite").stdout
+    assert found["doubt"] == "12 pairs are too few to trust; it needs 38 more."
+    assert "it needs 38 more" in project.ratchet("align", "polite").stdout
 
 
 def test_rewording_needs_a_coach(make_project: MakeProject) -> None:
@@ -111,4 +111,4 @@ def test_rewording_needs_a_coach(make_project: MakeProject) -> None:
         label_rooms(project)
         refused = project.ratchet("align", "helpful", "--reword")
     assert refused.returncode == 8
-    assert "needs a coach model" in refused.stderr
+    assert "needs a coach LLM" in refused.stderr
