@@ -185,4 +185,4 @@ def test_a_second_improve_at_the_same_time_is_refused(make_project: MakeProject)
     with FileLock(project.root / ".ratchet" / "locks" / "improve.lock", "test"):
         done = project.ratchet("improve")
     assert done.returncode == 7
-    assert "running already" in done.stderr
+    assert "is already running" in done.stderr

@@ -102,5 +102,5 @@ def test_where_an_agent_loads_on_the_cluster_alone_that_is_said(tmp_path: Path) 
     with loaded(tmp_path):
         plan = runner_setup(wanted, "http://127.0.0.1:9", "")
         assert not isinstance(plan.executor, RoutedExecutor)
-        assert "candidates of code are refused" in plan.what
+        assert "candidates with code are refused" in plan.what
         plan.clean()

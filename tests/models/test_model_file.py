@@ -20,7 +20,7 @@ def test_local_names_a_model_of_this_machine_and_other_names_do_not() -> None:
 
 
 def test_a_name_that_is_no_file_is_refused_with_an_example() -> None:
-    with pytest.raises(ModelUnavailable, match="no model 'gpt-2': it is no file") as error:
+    with pytest.raises(ModelUnavailable, match="no model 'gpt-2': it is not a file") as error:
         find_model("gpt-2", print)
     assert f"{', '.join(BOX)}. In those caches: none. Or name a file" in (error.value.hint or "")
 

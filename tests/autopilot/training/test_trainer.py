@@ -191,7 +191,7 @@ def test_what_cannot_be_used_is_named(given: dict[str, Any], said: str) -> None:
     ("options", "said"),
     [
         ({"n_runners": 0}, "n_runners=0"),
-        ({"algorithm": "apo"}, "is no algorithm"),
+        ({"algorithm": "apo"}, "is not an algorithm"),
         ({"initial_resources": {"prompt_template": 5}}, "is int; a text"),
     ],
 )

@@ -75,7 +75,7 @@ def test_an_adapter_that_is_absent_broken_or_of_another_kind_is_named(
 
 
 def test_what_is_no_model_is_refused_with_what_was_expected(tmp_path: Path) -> None:
-    with pytest.raises(ModelUnavailable, match="no model 'nowhere': it is no file"):
+    with pytest.raises(ModelUnavailable, match="no model 'nowhere': it is not a file"):
         load_base("nowhere")
     with pytest.raises(ModelUnavailable, match=r"the folder has no config\.json"):
         load_base(tmp_path)

@@ -69,7 +69,7 @@ def test_settings_take_precedence_over_the_remote() -> None:
 
 
 def test_no_token_is_sent_without_encryption() -> None:
-    with pytest.raises(ConfigError, match="no encryption"):
+    with pytest.raises(ConfigError, match="is not encrypted"):
         place_of("http://github.acme.org/a/b", ForgeSettings())
 
 
