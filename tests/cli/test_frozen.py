@@ -78,7 +78,7 @@ def test_a_correction_that_says_nothing_is_refused_with_what_is_expected(
     frozen(project)
     for given, message in (
         (("--expected", "a text"), "--expected 'a text' is not JSON"),
-        (("--expected", "null"), "--expected null is no answer"),
+        (("--expected", "null"), "--expected null is not an answer"),
         ((), "Give either --expected or --remove"),
         (("--remove", "--expected", "1"), "Give either --expected or --remove"),
     ):

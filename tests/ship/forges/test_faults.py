@@ -165,7 +165,7 @@ def test_reviewers_who_cannot_be_asked_do_not_stop_it(at_github: Any) -> None:
     [
         ([{"resource": "PullRequest", "field": "base", "code": "invalid"}], "has no branch main"),
         ([{"resource": "PullRequest", "field": "head", "code": "invalid"}], "does not find the br"),
-        (["No commits between main and x"], "has this change already"),
+        (["No commits between main and x"], "already has this change"),
     ],
 )
 def test_other_refusals_of_a_new_request_are_told_apart(
