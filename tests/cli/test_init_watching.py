@@ -223,6 +223,19 @@ def test_a_program_in_go_is_run_with_the_input_as_a_word(
     assert git(shop.root, "rev-parse", "HEAD^{tree}") == before
 
 
+def test_a_clock_in_a_prompt_is_no_difference(tmp_path: Path, upstream: StubUpstream) -> None:
+    clock = """
+        import sys
+        from datetime import datetime
+        from support.agent import ask
+        print(ask(f"You answer for the shop, in one word. It is {datetime.now()}.", sys.argv[1]))
+    """
+    shop = repository(tmp_path, upstream, {**SHOP, "clock.py": clock})
+    said = shop.init("--", sys.executable, "clock.py", "Where is my pan?")
+    [prompts] = [finding for finding in said["findings"] if finding["name"] == "prompts"]
+    assert (prompts["holds"], "apart from the current date" in prompts["said"]) == (True, True)
+
+
 def test_a_chat_loop_is_given_the_input_as_a_line(tmp_path: Path, upstream: StubUpstream) -> None:
     loop = """
         import sys

@@ -126,7 +126,9 @@ def test_what_the_users_code_raises_is_told_as_in_one_environment(
     project = project_with(tmp_path / "project", environment)
     project.write("agent.py", AGENT.replace('return output["near"]', 'return output["far"]'))
     done = project.ratchet("eval")
-    assert "KeyError 'far'. The evaluator is broken" in " ".join((done.stdout + done.stderr).split())
+    assert "KeyError 'far'. The evaluator is broken" in " ".join(
+        (done.stdout + done.stderr).split()
+    )
     project.write("agent.py", "import nothing_of_that_name\n")
     done = project.ratchet("eval")
     assert done.returncode != 0

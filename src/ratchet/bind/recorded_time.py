@@ -60,6 +60,11 @@ def free_times(template: PromptTemplate, began: float, ended: float) -> PromptTe
     return template if text == template.text else PromptTemplate(text)
 
 
+def without_times(text: str, began: float, ended: float) -> str:
+    """A text with a mark in place of each date and time between two moments, in Unix seconds."""
+    return _freed(text, began, ended, set())
+
+
 def _pieces(text: str) -> Iterator[tuple[str, str]]:
     """Constant text as written, and the slot after it; the last slot is empty."""
     start = 0

@@ -11,11 +11,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
+from ratchet.bind.recorded_time import without_times
 from ratchet.cli.wiring_probe import CHANGED, DeniedAct, ProbeAnswer, ProbeRequest
 from ratchet.observe.project_paths import FILE_NAME
 from ratchet.run.model_hosts import STAND_IN, operation_of
@@ -77,6 +79,8 @@ NO_CALL = "No model call reached the gateway."
 
 SENT = ("model calls", "prompts")
 """How the wired run's requests compare with the recorded ones."""
+MINUTES_OF_CHECK = 50
+"""Times of so many last minutes are taken for those of the recorded run or of its check."""
 
 
 def _unchanged(request: RelayedRequest) -> RelayedRequest:
@@ -290,6 +294,11 @@ def _same_prompts(recording: Recording, own: Sequence[Exchange]) -> WiringFindin
     different = unlike(recording, sent)
     if not different:
         sentence = "The prompts are the same, byte for byte."
+        return WiringFinding(name="prompts", holds=True, said=sentence)
+    now = time.time()
+    timeless = partial(without_times, began=now - MINUTES_OF_CHECK * 60, ended=now)
+    if not unlike(recording, sent, timeless):
+        sentence = "The prompts are the same, apart from the current date and time in them."
         return WiringFinding(name="prompts", holds=True, said=sentence)
     return WiringFinding(
         name="prompts", holds=None, said=f"Prompts differ: {'; '.join(different[:3])}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ratchet.wire.recording.model_calls import texts_of_request
@@ -16,15 +16,24 @@ def system_texts(recording: Recording) -> tuple[str, ...]:
     return tuple(dict.fromkeys(text for text in texts if text.strip()))
 
 
-def unlike(recording: Recording, other_calls: Sequence[Sequence[ModelText]]) -> list[str]:
+def unlike(
+    recording: Recording,
+    other_calls: Sequence[Sequence[ModelText]],
+    shown: Callable[[str], str] = str,
+) -> list[str]:
     """How the texts of other calls differ from the recorded ones, a clause for each.
 
     Calls may come in another order, since they may be made at once.
+
+    Args:
+        recording: The recorded run.
+        other_calls: Texts of each other call.
+        shown: Returns what of a text is compared.
     """
-    left = [[sent.text for sent in texts] for texts in other_calls]
+    left = [[shown(sent.text) for sent in texts] for texts in other_calls]
     clauses = []
     for call in recording.calls:
-        texts = [sent.text for sent in call.texts]
+        texts = [shown(sent.text) for sent in call.texts]
         if texts in left:
             left.remove(texts)
             continue
