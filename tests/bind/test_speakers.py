@@ -109,9 +109,9 @@ def test_texts_of_several_agents_are_aligned_with_one_another_nowhere() -> None:
     found = discover_by_speaker(some)
     assert texts_of(found) == {TEMPLATES["Flight Status Agent"]}
     assert {one.speaker: one.reason for one in found.refused} == {
-        "Triage Agent": "seen twice, always with the same text: record more calls",
-        "FAQ Agent": "seen twice, always with the same text: record more calls",
-        "Seat Booking Agent": "seen once: record more calls",
+        "Triage Agent": "sent twice, always with the same text; more calls would show what varies",
+        "FAQ Agent": "sent twice, always with the same text; more calls would show what varies",
+        "Seat Booking Agent": "sent only once, so what varies in it is unknown",
     }
 
 
@@ -125,17 +125,20 @@ def test_the_order_of_the_calls_does_not_matter() -> None:
 @pytest.mark.parametrize(
     ("texts", "reason"),
     [
-        (["One prompt, which is always the same."], "seen once: record more calls"),
+        (
+            ["One prompt, which is always the same."],
+            "sent only once, so what varies in it is unknown",
+        ),
         (
             ["One prompt, which is always the same."] * 2,
-            "seen twice, always with the same text: record more calls",
+            "sent twice, always with the same text; more calls would show what varies",
         ),
         (
             [
                 f"{SHARED}You book.",
                 f"{SHARED}You tell jokes about what people like, and no others.",
             ],
-            "seen twice, with different texts: record more calls",
+            "sent twice, with different texts; more calls would show what they share",
         ),
         (
             [

@@ -215,7 +215,10 @@ def test_each_agent_of_a_system_gets_a_proposal_under_its_name(
     assert code == 0
     assert "1. airline.seat_agent.system  44% of them, 4 times, 4 different texts" in out
     assert "2. airline.status_agent.system  33% of them, 3 times, always the same text" in out
-    refusal = "2 of FAQ are refused: seen twice, with different texts: record more calls."
+    refusal = (
+        "2 of FAQ are refused: sent twice, with different texts; more calls would show what they"
+        " share."
+    )
     assert refusal in out
     assert disk.resources.names("prompt") == [
         "airline.seat_agent.system",

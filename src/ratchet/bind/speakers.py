@@ -338,9 +338,9 @@ def _refused(groups: Sequence[_Group], assigned: Mapping[str, Pieces]) -> Iterat
 def _reason(texts: int, count: int) -> str:
     times = _TIMES.get(count, f"{count} times")
     if count == 1:
-        return "seen once: record more calls"
+        return "sent only once, so what varies in it is unknown"
     if texts == 1:
-        return f"seen {times}, always with the same text: record more calls"
+        return f"sent {times}, always with the same text; more calls would show what varies"
     if texts < MANY_TEXTS:
-        return f"seen {times}, with different texts: record more calls"
-    return f"seen {times}, with texts that have too little in common"
+        return f"sent {times}, with different texts; more calls would show what they share"
+    return f"sent {times}, with texts that have too little in common"
