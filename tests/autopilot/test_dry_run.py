@@ -94,5 +94,5 @@ def test_what_is_said_after_something_was_asked_for_is_no_refusal(
 
 @pytest.mark.parametrize("name", sorted(TRAINS_WEIGHTS))
 def test_an_algorithm_that_trains_weights_needs_a_model(store: Store, name: str) -> None:
-    with pytest.raises(InputError, match="none is named"):
+    with pytest.raises(InputError, match="none is configured"):
         asyncio.run(dry_run(make_algorithm(name, {}), lab(store, 5_000, coach=NoRunner())))

@@ -197,4 +197,4 @@ def test_the_report_draws_the_front_with_its_table(sqlite_store: Store) -> None:
     assert 'aria-label="match of 3 candidates over dollars of a rollout"' in html
     assert html.count("<circle") == 3
     assert ">$0.0040<" in html
-    assert html.count("on the front") == 1
+    assert html.count("<td>on the front") == 1

@@ -301,7 +301,7 @@ def test_calls_of_a_command_go_to_the_proxy_that_the_environment_names(
     environ["OPENAI_BASE_URL"] = away
     done = project.ratchet("eval", "--split", "all", "--fresh", env=environ)
     assert done.returncode == 2
-    assert "OPENAI_BASE_URL is no address" in done.stderr
+    assert "OPENAI_BASE_URL is not the address" in done.stderr
 
 
 def settings_of(upstream: StubUpstream) -> Any:
@@ -430,7 +430,7 @@ def test_a_server_with_another_store_at_the_services_gateway_is_refused(
     finally:
         other.stop()
     assert done.returncode != 0
-    assert "runs a server with another store" in done.stderr
+    assert "a server with another store is running there" in done.stderr
 
 
 BAD_AGENTS = {

@@ -449,7 +449,7 @@ def test_a_branch_that_exists_is_refused_before_anything_runs(
     shop = repository(tmp_path, upstream, {"agent.sh": "touch ran\n"})
     git(shop.root, "branch", "ratchet/init")
     done = shop.ratchet("init", "--", "sh", "agent.sh", "Where is my pan?")
-    assert "The branch ratchet/init exists" in done.stderr
+    assert "The branch ratchet/init already exists" in done.stderr
     assert not (shop.root / "ran").exists()
 
 

@@ -109,7 +109,7 @@ def test_a_budget_is_only_lowered_and_an_improvement_is_stopped_and_continued(
         assert "at most 60" in await refused(client, "improve", seconds=61)
         started = await given(client, "improve", wait_s=0)
         assert started["data"]["state"] == "running"
-        assert "An improvement is running" in await refused(client, "improve")
+        assert "An improvement is already running" in await refused(client, "improve")
         stopped = await given(client, "improve_cancel")
         assert stopped["data"]["state"] in ("cancelled", "ended")
 
@@ -173,7 +173,7 @@ def test_an_assistant_wires_by_a_command_and_is_told_what_was_verified(tmp_path:
         assert shop.is_clean, "without commit nothing is written"
         started = await given(client, "wire", command=command, tests=False, commit=True, wait_s=0)
         assert started["data"]["state"] == "running"
-        assert "A wiring is running" in await refused(client, "wire", command=command)
+        assert "A wiring is already running" in await refused(client, "wire", command=command)
         ended = await given(client, "wire_status", wait_s=120)
         outcome = ended["data"]["outcome"]
         assert outcome["mode"] == "entry", ended

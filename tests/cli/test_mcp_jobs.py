@@ -88,7 +88,7 @@ def test_what_one_session_started_is_seen_stopped_and_continued_by_the_next(
         waiting = await given(client, "improve_status", wait_s=0)
         assert waiting["data"]["next"] == "improve_status"
         assert any("Baseline" in line for line in waiting["data"]["progress"])
-        assert "An improvement is running" in await refused(client, "improve")
+        assert "An improvement is already running" in await refused(client, "improve")
         assert is_locked(project, "improve.lock")
         stopped = await given(client, "improve_cancel")
         assert stopped["data"]["state"] == "cancelled"

@@ -153,8 +153,8 @@ def test_checking_a_judge_stops_at_the_budget(make_project: MakeProject, dear: E
     asked = len(dear.requests)
     assert asked == 5
     refused = re.search(
-        r"There is no report card of 'helpful': 5 of (\d+) answers are stored; the other (\d+) take"
-        r" about \$(\d+)\.00, and \$0\.0000 are left",
+        r"There is no report card of 'helpful': 5 of (\d+) answers are stored; the other (\d+) cost"
+        r" about \$(\d+)\.00, but \$0\.0000 is left",
         said,
     )
     assert refused is not None, said

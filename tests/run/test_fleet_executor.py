@@ -289,7 +289,7 @@ def test_without_a_runner_it_is_said_how_to_start_one(
 
     asyncio.run(main())
     (sentence,) = fleet.said
-    assert sentence.startswith(f"No runner at {fleet.server.url} holds {fleet.build.entry}")
+    assert sentence.startswith(f"No runner at {fleet.server.url} has {fleet.build.entry}")
     assert f"ratchet runner --server {fleet.server.url}" in sentence
 
 

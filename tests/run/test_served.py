@@ -355,7 +355,7 @@ def test_a_port_that_another_program_has_is_named(service: MakeService, claims: 
 
         asyncio.run(until_taken())
         with pytest.raises(
-            AgentError, match=f"Another program is already listening on port {port} already"
+            AgentError, match=f"Another program is already listening on port {port}"
         ):
             run(executor, claims("a"))
     finally:

@@ -706,4 +706,4 @@ def test_a_contained_command_answers_in_its_file(
         )
         outcomes += attempts_of(executor, ['{"a": 1}'])
     assert [outcome.output for outcome in outcomes] == [{"a": 1}, None], outcomes
-    assert "wrote no answer.json" in outcomes[1].error
+    assert "wrote no file answer.json" in outcomes[1].error

@@ -48,7 +48,7 @@ def test_a_bubblewrap_that_may_not_make_namespaces_is_not_taken(
 ) -> None:
     bare_machine.setattr(bubblewrap, "program", lambda: "/bin/false")
     bare_machine.setattr(seccomp, "available", lambda: True)
-    assert levels.why_no_bubblewrap() == "bwrap ended with 1"
+    assert levels.why_no_bubblewrap() == "bwrap ended with exit code 1"
 
 
 def test_no_sandbox_has_to_be_asked_for_twice() -> None:

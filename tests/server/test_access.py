@@ -431,7 +431,7 @@ def test_an_attempts_token_opens_its_attempt_on_every_server_of_the_store(
                         check_attempt(caller, *other, "other")
                     assert raised.value.status == 403
                 for scopes in (frozenset[KeyScope](("runner",)), ALL, frozenset[KeyScope]()):
-                    with pytest.raises(HttpProblem, match="nothing else"):
+                    with pytest.raises(HttpProblem, match="gives access only"):
                         two.allow(caller, scopes)
                 check_attempt(Caller(key_id="k", scopes=frozenset(("runner",))), "any", 1, "any@1")
 

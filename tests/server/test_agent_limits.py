@@ -196,7 +196,7 @@ def test_what_names_no_agent_is_not_opened(site: Site) -> None:
         for path in ("traces", "rollouts", "conversations", "recordings", "cycles"):
             answer = http.get(f"/v1/{path}")
             assert answer.status_code == 403
-            assert "names none" in answer.json()["detail"]
+            assert "names no agent" in answer.json()["detail"]
         # The beginning of an id might be that of another's.
         assert http.get(f"/v1/traces/{'a' * 8}").status_code == 403
         assert http.get("/v1/queues").status_code == 403

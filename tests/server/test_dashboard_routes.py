@@ -368,7 +368,7 @@ def test_an_experiment_without_a_decision_is_explained_and_has_no_evidence(
 ) -> None:
     sentences = http.get(f"/v1/experiments/{EXPERIMENT}/explanation").json()["sentences"]
     assert "There is no decision yet" in sentences[-1]
-    assert "not decided" in http.get(f"/v1/experiments/{EXPERIMENT}/evidence").json()["detail"]
+    assert "undecided" in http.get(f"/v1/experiments/{EXPERIMENT}/evidence").json()["detail"]
 
 
 def test_a_release_at_run_time_is_rolled_back_once_with_its_reason(http: httpx2.Client) -> None:

@@ -93,7 +93,7 @@ def test_without_a_project_the_command_is_named(server: RunningServer) -> None:
     ("arguments", "seconds", "status", "why"),
     [
         (["evaluators", "list", "--json"], 0.0, 504, "did not end within 0 s"),
-        (["--version"], 60.0, 422, "gave no answer"),
+        (["--version"], 60.0, 422, "without an answer"),
     ],
 )
 def test_a_command_that_is_too_slow_or_gives_no_answer_is_a_sentence(

@@ -147,7 +147,7 @@ def test_a_merged_release_is_recognised_and_rolled_back(agent: Agent) -> None:
     assert agent.git("show", f"{undone.rollback}:agent.js") == ("'use strict';\n" + AGENT).strip()
     agent.git("merge", "--quiet", undone.rollback)
     assert refresh(merged, agent.root).state == "rolled_back"
-    with pytest.raises(Conflict, match="rolled back already"):
+    with pytest.raises(Conflict, match="already rolled back"):
         rollback(undone, agent.root, NOW)
 
 
@@ -199,7 +199,7 @@ def test_two_prompts_in_one_file_are_patched_together(make_agent: Callable[..., 
 def test_a_declarations_file_decides_between_two_literals(agent: Agent, tmp_path: Path) -> None:
     agent.write("copy.js", AGENT)
     agent.commit("a copy")
-    with pytest.raises(ShipError, match=r"stands in 2 places of the source: agent.js:4, copy.js:4"):
+    with pytest.raises(ShipError, match=r"is in 2 places of the source: agent.js:4, copy.js:4"):
         agent.patch()
     made = agent.made()
     declared = made["declarations"][NAME]

@@ -44,7 +44,7 @@ def start(
     model: Annotated[
         str | None,
         typer.Option(
-            help="The model to start from; by default model under [train] in ratchet.toml."
+            help="The model to start from; by default model under \\[train] in ratchet.toml."
         ),
     ] = None,
     method: Annotated[str, typer.Option(help="sft or dpo.")] = "sft",

@@ -109,7 +109,7 @@ def test_an_added_task_that_is_there_or_straddles_splits_is_refused(
     http: httpx2.Client, version: str
 ) -> None:
     told = change(http, 422, version=version, add=[{"id": "a", "input": "new"}])
-    assert "has a task 'a' already" in told["detail"]
+    assert "already has a task 'a'" in told["detail"]
     told = change(http, 422, version=version, add=[{"id": "n", "input": TASKS[3]["input"]}])
     assert "Another split already has the input" in told["detail"]
     assert latest(http)["dataset"]["version"] == version

@@ -71,4 +71,4 @@ def test_a_coach_is_offered_with_its_model_and_asked_only_with_leave(
         offered = ok(http.get("/v1/synthesis-methods"))["methods"]
         assert (offered[-1]["name"], offered[-1]["models"]) == ("coach", ["writer-1"])
         told = propose(http, 422, methods=["slots", "coach"])
-        assert "asks writer-1, which may cost money" in told["detail"]
+        assert "calls writer-1, which may cost money" in told["detail"]

@@ -201,7 +201,9 @@ def test_weights_whose_content_is_not_what_their_name_says_are_not_loaded(settin
     file.write_bytes(file.read_bytes()[:-1] + b"\1")
     assert setting.call().json()["model"] == "m"
     assert setting.server.asked(LOAD) == []
-    assert "not the one" in setting.site.span().attributes["ratchet.substitution.error"]
+    assert (
+        "does not have the content" in setting.site.span().attributes["ratchet.substitution.error"]
+    )
 
 
 def test_a_path_in_place_of_a_content_hash_is_not_loaded(setting: Setting) -> None:

@@ -244,7 +244,7 @@ def test_a_services_call_belongs_to_the_attempt_that_it_names(
         ("support", "r-1", 400, "does not name an attempt"),
         ("support", "r-1@0x", 400, "does not name an attempt"),
         ("support", "r-2@1", 404, "There is no rollout 'r-2'"),
-        ("r-1@1", "r-2@1", 400, "by its path"),
+        ("r-1@1", "r-2@1", 400, "path names"),
     ],
 )
 def test_a_call_that_names_a_wrong_attempt_is_refused(

@@ -94,7 +94,7 @@ def test_commits_that_are_not_pushed_are_not_brought_along(at_github: Any) -> No
 def test_a_release_that_is_in_the_base_is_not_proposed(at_github: Any) -> None:
     release = at_github.released()
     at_github.project.git("push", "--quiet", "origin", f"{release.commit}:refs/heads/main")
-    with pytest.raises(ShipError, match="main of the remote origin has the release already"):
+    with pytest.raises(ShipError, match="main of the remote origin already has the release"):
         at_github.propose(release)
 
 

@@ -79,7 +79,7 @@ def test_a_closed_request_is_a_no(at_github: Any) -> None:
     for now in (release, with_request(release, request)):
         closed = at_github.propose(now)
         assert closed.state == "closed"
-        assert "means no" in closed.note
+        assert "counts as a refusal" in closed.note
         assert with_request(now, closed).state == "closed"
     assert at_github.forge.writes == done
     assert len(at_github.forge.requests) == 1
