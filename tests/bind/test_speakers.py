@@ -145,7 +145,7 @@ def test_the_order_of_the_calls_does_not_matter() -> None:
                 f"You are kind.\n{' '.join(f'{n}{word}' for word in 'abcdefghij' * 9)}"
                 for n in range(30)
             ],
-            "seen 30 times, with texts that have too little in common",
+            "sent 30 times, with texts that have too little in common",
         ),
     ],
 )

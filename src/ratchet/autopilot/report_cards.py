@@ -280,8 +280,15 @@ def _refusal(
     ways.append("name another under [objective]")
     return ConfigError(
         f"No experiment can decide by the evaluator {name!r}, which {may}: {why}.",
-        hint=f"{remedy} Either {', or '.join(ways)}. See: ratchet evaluators check {name}.".strip(),
+        hint=f"{remedy} {_listed(ways)}. See: ratchet evaluators check {name}.".strip(),
     )
+
+
+def _listed(ways: Sequence[str]) -> str:
+    alternatives = ", or ".join(ways)
+    if len(ways) > 1:
+        return f"Either {alternatives}"
+    return f"{alternatives[:1].upper()}{alternatives[1:]}"
 
 
 def _clause(card: ReportCard) -> str:

@@ -25,6 +25,12 @@ def undo_wiring(root: Path, *, dry_run: bool, json: bool) -> None:
             out.print(f"{would}{word}: {', '.join(paths)}.".capitalize(), markup=False)
     for file in undone.kept:
         out.print(f"Kept: {file.path}, {file.why}.", markup=False)
+    if undone.kept and not (undone.removed or undone.restored or dry_run):
+        out.print(
+            "Nothing was undone: what the wiring wrote was edited since. Delete or restore it by"
+            " hand; or leave its branch: git switch BRANCH.",
+            markup=False,
+        )
     for sentence in left_by_run(root, undone.traces):
         out.print(sentence, markup=False)
     if undone.commit:
