@@ -47,6 +47,7 @@ def test_what_was_edited_is_named_also_as_json(
     undone = json.loads(capsys.readouterr().out)
     assert [kept["path"] for kept in undone["kept"]] == ["ratchet.toml"]
     assert undone["branch"] == "ratchet/init"
+    assert undone["began_at"] == "main"
     assert (root / "ratchet.toml").read_text() == "# mine\n"
     assert (root / "agent.py").read_text() == AGENT
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from ratchet.learn.work import failure_sentence
 from ratchet.observe.system_prompts import is_model_call
 from ratchet.store import Store
-from ratchet.types import AgentError, Rollout
+from ratchet.types import AgentError, Rollout, Span
 
 
 def failure_of(rollout: Rollout, store: Store) -> str:
@@ -15,12 +15,12 @@ def failure_of(rollout: Rollout, store: Store) -> str:
     return failure_sentence(rollout, store.spans.of(rollout.id))
 
 
-def failed_call_of(rollout: Rollout, store: Store) -> str:
-    """The first error of a rollout whose model calls all failed; empty for any other."""
-    spans = [span for span in store.spans.of(rollout.id) if is_model_call(span.attributes)]
-    if not spans or any(span.status != "error" for span in spans):
+def failed_call_in(spans: Iterable[Span]) -> str:
+    """The first error of an attempt whose model calls all failed; empty for any other."""
+    calls = [span for span in spans if is_model_call(span.attributes)]
+    if not calls or any(call.status != "error" for call in calls):
         return ""
-    return spans[0].message or "its error has no text"
+    return calls[0].message or "its error has no text"
 
 
 def require_success(rollouts: Sequence[Rollout], store: Store, noun: str = "task") -> None:
@@ -44,7 +44,7 @@ def require_success(rollouts: Sequence[Rollout], store: Store, noun: str = "task
         )
     errors = []
     for rollout in succeeded:
-        error = failed_call_of(rollout, store)
+        error = failed_call_in(store.spans.of(rollout.id))
         if not error:
             return
         errors.append(error)

@@ -12,7 +12,7 @@ import typer
 from ratchet.autopilot import Project, open_runner
 from ratchet.autopilot.agent_model import agent_model
 from ratchet.autopilot.batch import Batch, evaluate_batch
-from ratchet.autopilot.failed_rollout import failed_call_of, failure_of
+from ratchet.autopilot.failed_rollout import failed_call_in, failure_of
 from ratchet.autopilot.project_evaluators import project_evaluators
 from ratchet.autopilot.project_tasks import project_dataset
 from ratchet.autopilot.prompt_discovery import discover_prompts
@@ -37,6 +37,9 @@ from ratchet.evaluate import broken, is_failure
 from ratchet.run import FileLock
 from ratchet.store import Store
 from ratchet.types import AgentError, Candidate
+
+ROLLOUTS_READ = 50
+"""Rollouts whose spans are in memory at once."""
 
 
 def evaluate(
@@ -83,7 +86,7 @@ def evaluate(
         print_json({"split": split, "candidates": rows})
     else:
         _print(rows, split)
-    if any(row["failed"] + row["without_model"] == row["rollouts"] > 0 for row in rows):
+    if all(row["failed"] + row["without_model"] == row["rollouts"] > 0 for row in rows):
         raise AgentError("The agent or its model calls failed on every task: nothing was measured.")
 
 
@@ -166,7 +169,14 @@ def _summary(batch: Batch, store: Store) -> dict[str, Any]:
     failures = [rollout for _, rollout, _ in batch.rows if rollout.status != "succeeded"]
     first = failures[0] if failures else None
     succeeded = [rollout for _, rollout, _ in batch.rows if rollout.status == "succeeded"]
-    failed_calls = [error for error in (failed_call_of(run, store) for run in succeeded) if error]
+    failed_calls = [
+        error
+        for start in range(0, len(succeeded), ROLLOUTS_READ)
+        for spans in store.spans.of_newest_attempts(
+            [rollout.id for rollout in succeeded[start : start + ROLLOUTS_READ]]
+        ).values()
+        if (error := failed_call_in(spans))
+    ]
     return {
         "candidate": batch.candidate.id,
         "algorithm": batch.candidate.algorithm,

@@ -25,10 +25,10 @@ def undo_wiring(root: Path, *, dry_run: bool, json: bool) -> None:
             out.print(f"{would}{word}: {', '.join(paths)}.".capitalize(), markup=False)
     for file in undone.kept:
         out.print(f"Kept: {file.path}, {file.why}.", markup=False)
-    if undone.kept and not (undone.removed or undone.restored or dry_run):
+    if undone.kept and undone.began_at and not (undone.deleted_branch or dry_run):
         out.print(
-            "Nothing was undone: what the wiring wrote was edited since. Delete or restore it by"
-            " hand; or leave its branch: git switch BRANCH.",
+            f"Your edits stay on {undone.branch}. {undone.began_at} never had the wiring: git"
+            f" switch {undone.began_at}",
             markup=False,
         )
     for sentence in left_by_run(root, undone.traces):

@@ -256,11 +256,14 @@ def _figures(
         .group_by(turns.c.conversation_id)
     )
     by_turns = {row[0]: FeedbackFigures(row[1], row[2]) for row in connection.execute(of_turns)}
-    inputs = (
-        select(turns.c.conversation_id, trace_rows.c.input)
+    first = (
+        select(turns.c.conversation_id, func.min(trace_rows.c.place).label("place"))
         .join(trace_rows, trace_rows.c.trace_id == turns.c.trace_id)
-        .where(trace_rows.c.input != "")
-        .order_by(trace_rows.c.place.desc())
+        .group_by(turns.c.conversation_id)
+        .subquery()
+    )
+    inputs = select(first.c.conversation_id, trace_rows.c.input).join(
+        trace_rows, trace_rows.c.place == first.c.place
     )
     titles = {row.conversation_id: row.input for row in connection.execute(inputs)}
     found_conversations = []

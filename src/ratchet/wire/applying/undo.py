@@ -61,6 +61,8 @@ class Undone(msgspec.Struct, frozen=True):
     """Full hash of the revert; empty if there is none."""
     deleted_branch: str = ""
     """A branch that held only the wiring."""
+    began_at: str = ""
+    """The branch without the wiring at which the one that is checked out began; empty for none."""
     traces: tuple[RunTrace, ...] = ()
     """What the recorded run had done in the project, with absolute paths; undo leaves it."""
 
@@ -125,7 +127,9 @@ def undo(root: Path, *, dry_run: bool = False) -> Undone:
         if not dry_run:
             _delete(repository, unmerged)
         return Undone((), (), (), branch, deleted_branch=unmerged)
-    undone = Undone((), (), (), branch)
+    origin = _setting(repository, origin_key(branch)) if repository and branch else ""
+    began_at = origin.removeprefix("refs/heads/") if origin.startswith("refs/heads/") else ""
+    undone = Undone((), (), (), branch, began_at=began_at)
     traces = _traces(repository, record, place)
     if place is not None:
         undone = _from_store(place, undone, dry_run)

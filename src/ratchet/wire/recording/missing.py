@@ -346,6 +346,7 @@ def _files(sources: Sources, journals: Journals, output: str) -> Iterator[Missin
     for name, place in sources.secret_files().items():
         fix = "Create it, as the project's README says."
         yield Missing(kind="file", name=name, why=f"{place} names it.", fix=fix)
+    fix = "Create it, or run the command in the folder that has it."
     for event in journals.of("crash"):
         for error in event["errors"]:
             lacking = error["type"] == "FileNotFoundError" and error["file"]
@@ -353,11 +354,9 @@ def _files(sources: Sources, journals: Journals, output: str) -> Iterator[Missin
                 started["path"] == error["file"] for started in journals.of("program")
             ):
                 why = "The program ended because this file does not exist."
-                fix = "Create it, or run the command in the folder that has it."
                 yield Missing(kind="file", name=error["file"], why=why, fix=fix)
     for name in map("".join, _NO_FILE.findall(output)):
         why = "The program's error names it."
-        fix = "Put it there, or run the command in the folder where it is."
         yield Missing(kind="file", name=name, why=why, fix=fix)
 
 
