@@ -201,8 +201,10 @@ def _spaced(text: str) -> str:
     return text.replace(" = ", "  =  ")
 
 
-@pytest.mark.parametrize("committed", [True, False])
-@pytest.mark.parametrize("place", ["branch", "merged", "in place"])
+@pytest.mark.parametrize(
+    ("place", "committed"),
+    [("branch", False), ("merged", False), ("merged", True), ("in place", False)],
+)
 @pytest.mark.parametrize("edit", ["white space", "line end", "content", "mode"])
 def test_a_created_file_that_was_edited_stays(
     edit: str, place: str, committed: bool, tmp_path: Path
@@ -275,6 +277,23 @@ def test_more_commits_on_the_branch_are_not_lost(tmp_path: Path) -> None:
     assert (undone.branch, undone.deleted_branch) == (BRANCH, "")
     assert (root / "README.md").read_text() == "# Mine\n"
     assert (root / "agent.py").read_text() == AGENT
+
+
+def test_committed_edits_of_the_wiring_stay_on_its_branch(tmp_path: Path) -> None:
+    root = repository(tmp_path / "made")
+    before = state_of(root)
+    _wired(root)
+    (root / "ratchet.toml").write_text("# Mine\n")
+    (root / "scoring.py").write_text("")
+    git(root, "add", "-A")
+    git(root, "commit", "-qm", "an evaluator")
+    undone = undo(root)
+    assert (undone.branch, undone.edits_on, undone.deleted_branch) == ("main", BRANCH, "")
+    assert not undone.kept
+    assert git(root, "show", f"{BRANCH}:ratchet.toml") == "# Mine\n"
+    after = state_of(root)
+    assert {path for path in before if after[path] != before[path]} == {"(refs)", "(config)"}
+    assert after.keys() == before.keys()
 
 
 def test_a_revert_by_hand_is_seen_and_its_revert_too(tmp_path: Path) -> None:

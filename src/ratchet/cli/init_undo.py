@@ -39,5 +39,11 @@ def undo_wiring(root: Path, *, dry_run: bool, json: bool) -> None:
         out.print("Kept: .ratchet/, which holds the recording. Delete it by hand.", markup=False)
     if undone.deleted_branch:
         out.print(f"Deleted the branch {undone.deleted_branch}.", markup=False)
+    if undone.edits_on:
+        out.print(
+            f"Your edits stay on the branch {undone.edits_on}. To delete them: git"
+            f" branch -D {undone.edits_on}",
+            markup=False,
+        )
     if undone.branch and not dry_run:
         out.print(f"You are on {undone.branch}.", markup=False)

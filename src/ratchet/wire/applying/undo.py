@@ -1,7 +1,8 @@
 """Undoes a wiring: reverts its commit, or restores the stored originals.
 
 A file that was edited is never deleted, and the branch stays the one that undo was called on; only
-from a branch that holds nothing but the wiring does it go back to where that was begun.
+from a branch that holds nothing but the wiring, edits of what that created and new files does it go
+back to where that was begun. The branch is deleted unless there are such edits.
 """
 
 from __future__ import annotations
@@ -61,6 +62,8 @@ class Undone(msgspec.Struct, frozen=True):
     """Full hash of the revert; empty if there is none."""
     deleted_branch: str = ""
     """A branch that held only the wiring."""
+    edits_on: str = ""
+    """A branch that keeps the wiring with the owner's edits of its files, no longer checked out."""
     began_at: str = ""
     """The branch without the wiring at which the one that is checked out began; empty for none."""
     traces: tuple[RunTrace, ...] = ()
@@ -190,13 +193,13 @@ def _from_store(root: Path, undone: Undone, dry_run: bool) -> Undone:
 
 def _from_commit(repository: Repository, record: Record, undone: Undone, dry_run: bool) -> Undone:
     """Return to where the branch began if it holds only the wiring; else revert."""
-    origin = _origin(repository, record)
-    if not origin or not (dry_run or _go_back(repository, origin)):
+    origin, is_edited = _origin(repository, record), repository.head() != record.commit
+    if not origin or not (dry_run or _go_back(repository, origin, delete=not is_edited)):
         return _revert(repository, record, undone, dry_run)
     changes = {file.path: b"" if file.before else None for file in record.files}
     back = origin.removeprefix("refs/heads/") if origin.startswith("refs/") else ""
-    gone = msgspec.structs.replace(undone, branch=back, deleted_branch=undone.branch)
-    return gone.with_changes(changes, ())
+    left = {"edits_on" if is_edited else "deleted_branch": undone.branch}
+    return msgspec.structs.replace(undone, branch=back, **left).with_changes(changes, ())
 
 
 def _revert(repository: Repository, record: Record, undone: Undone, dry_run: bool) -> Undone:
@@ -348,26 +351,35 @@ def _is_there(repository: Repository, record: Record) -> bool:
 
 
 def _origin(repository: Repository, record: Record) -> str:
-    """Where the current branch began, if it holds the wiring and nothing else."""
+    """Where the current branch began, if all that it holds are the wiring, edits of the files that
+    this created, and other new files."""
     branch = repository.head_branch()
-    if branch is None or repository.head() != record.commit:
-        return ""
-    origin = _setting(repository, origin_key(branch))
-    pushed = _setting(repository, f"branch.{branch}.remote")
+    origin = _setting(repository, origin_key(branch)) if branch else ""
     prefix = "" if record.folder == "." else f"{record.folder}/"
-    if not origin or pushed or any(repository.changes([prefix + f.path for f in record.files])):
+    paths = [prefix + file.path for file in record.files]
+    if not origin or _setting(repository, f"branch.{branch}.remote"):
+        return ""
+    head = repository.head()
+    created = {prefix + file.path for file in record.files if not file.before}
+    edited = {*repository.changed_paths(record.commit, head)} - created
+    if (
+        not repository.is_ancestor(record.commit, head)
+        or any(repository.blob(record.commit, path) for path in edited)
+        or any(repository.changes(paths))
+    ):
         return ""
     begun = repository.commit_of(origin)
     parents = repository.parents(record.commit)
     return origin if begun and parents and repository.is_ancestor(parents[0], begun) else ""
 
 
-def _go_back(repository: Repository, origin: str) -> bool:
+def _go_back(repository: Repository, origin: str, *, delete: bool) -> bool:
     """Check out the commit where a branch began, and delete the branch; False if git refuses."""
     branch, name = repository.head_branch() or "", origin.removeprefix("refs/heads/")
     if repository.switch(name, detach=name == origin):
         return False
-    _delete(repository, branch)
+    if delete:
+        _delete(repository, branch)
     return True
 
 
