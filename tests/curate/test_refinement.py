@@ -21,7 +21,7 @@ from ratchet.curate.refinement import (
     results_of,
     select,
 )
-from ratchet.curate.refinement.core_set import core_set, kendall_tau
+from ratchet.curate.refinement.core_set import core_set
 from ratchet.curate.refinement.item_response import fit_item_response
 from ratchet.curate.refinement.label_errors import MIN_CANDIDATES, find_suspects
 from ratchet.curate.refinement.proposals import Refinement, RefinementProposal
@@ -230,6 +230,13 @@ def test_a_split_is_never_emptied() -> None:
     dataset = Dataset(name="sun", tasks=tuple(tasks), splits={"t000": "val", "t001": "train"})
     with pytest.raises(InputError, match="No task would be left in the val split"):
         accept(dataset, [], remove=["t000"])
+
+
+def kendall_tau(left: np.ndarray, right: np.ndarray) -> float:
+    """Kendall's tau-b of two lists: 1 when they rank alike."""
+    first, second = np.triu_indices(len(left), 1)
+    x, y = np.sign(left[first] - left[second]), np.sign(right[first] - right[second])
+    return float((x * y).sum() / np.sqrt((x != 0).sum() * (y != 0).sum()))
 
 
 def test_a_core_set_ranks_other_candidates_better_than_random_tenths() -> None:

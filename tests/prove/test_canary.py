@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.prove.replaying import replay_canary
 
 from ratchet.prove import (
     CanaryPlan,
@@ -19,7 +20,6 @@ from ratchet.prove import (
     load_stage,
     save_stage,
 )
-from ratchet.prove.canary import replay_canary
 from ratchet.types import Arm, InputError, LiveOutcome, TrafficSplit, arm_of
 
 SPLIT = TrafficSplit(agent="a", experiment_id="e", candidate_id="c", enrolled=1.0)

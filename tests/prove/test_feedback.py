@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 import msgspec
 import pytest
+from tests.prove.replaying import replay_canary
 
 from ratchet.prove import CanaryPlan, CanaryTest, FeedbackRule, load_stage, save_stage
-from ratchet.prove.canary import replay_canary
 from ratchet.types import InputError, LiveOutcome
 
 PLAN = CanaryPlan(metric="feedback", feedback=FeedbackRule())

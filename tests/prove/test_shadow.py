@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.prove.replaying import replay_shadow
 
 from ratchet.prove import Guardrail, ShadowPair, ShadowPlan, ShadowTest, load_stage, save_stage
-from ratchet.prove.shadow import replay_shadow
 from ratchet.types import InputError
 
 

@@ -14,6 +14,7 @@ import msgspec
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from tests.prove.replaying import replay_canary, replay_shadow, replay_watch
 
 from ratchet.prove import (
     CanaryPlan,
@@ -28,11 +29,8 @@ from ratchet.prove import (
     verify,
     write_stage_evidence,
 )
-from ratchet.prove.canary import replay_canary
 from ratchet.prove.evidence import digest_of, render
-from ratchet.prove.shadow import replay_shadow
 from ratchet.prove.stage_evidence import StagePlan
-from ratchet.prove.watch import replay_watch
 from ratchet.types import (
     InputError,
     LiveOutcome,

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from tests.prove.replaying import replay_watch
 
 from ratchet.prove import (
     WatchedMetric,
@@ -17,7 +18,6 @@ from ratchet.prove import (
     load_stage,
     save_stage,
 )
-from ratchet.prove.watch import replay_watch
 from ratchet.types import InputError, LiveOutcome
 
 SCORE = WatchedMetric(expected=0.9)

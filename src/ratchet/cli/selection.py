@@ -40,7 +40,13 @@ def select_tasks(
             hint="Run on all of them: --split all. Or add tasks; a task may state its own split:"
             " train, val or test.",
         )
-    return tasks[:limit]
+    tasks = tasks[:limit]
+    if len(tasks) < len(dataset.tasks) and limit is None:
+        say(
+            f"The {split} split is {len(tasks)} of {counted(len(dataset.tasks), 'task')}; --split"
+            " all runs them all."
+        )
+    return tasks
 
 
 def select_candidates(

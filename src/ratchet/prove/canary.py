@@ -11,8 +11,6 @@ missing ones: see `ratchet.prove.feedback`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import msgspec
 
 from ratchet.prove.feedback import CoverageEvidence, FeedbackRule, told_gain, units_needed
@@ -487,12 +485,3 @@ class CanaryTest(msgspec.Struct, kw_only=True):
         if self.coverage is not None:
             return self.coverage.unequal
         return self.missing_ratio.peak >= self.plan.hold_needed
-
-
-def replay_canary(plan: CanaryPlan, outcomes: Iterable[LiveOutcome]) -> CanaryTest:
-    """A test of these outcomes; those after its verdict are ignored."""
-    test = CanaryTest.begin(plan)
-    for outcome in outcomes:
-        if test.add(outcome) is not None:
-            break
-    return test

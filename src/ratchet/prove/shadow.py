@@ -9,8 +9,6 @@ the claim that is tested (`ratchet.prove.missing` gives the rule).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import msgspec
 
 from ratchet.prove.guardrails import Guardrail
@@ -365,12 +363,3 @@ class ShadowTest(msgspec.Struct, kw_only=True):
         ):
             return "pass"
         return "inconclusive" if self.pairs >= self.plan.max_pairs else None
-
-
-def replay_shadow(plan: ShadowPlan, pairs: Iterable[ShadowPair]) -> ShadowTest:
-    """A test of these pairs; those after its verdict are ignored."""
-    test = ShadowTest.begin(plan)
-    for pair in pairs:
-        if test.add(pair) is not None:
-            break
-    return test

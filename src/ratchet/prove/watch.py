@@ -337,12 +337,3 @@ class WatchTest(msgspec.Struct, kw_only=True):
         """How many outcomes had no score; empty if all had one."""
         missing, outcomes = self.release.missing, self.release.outcomes
         return f" {missing} of {outcomes} outcomes had no score." if missing else ""
-
-
-def replay_watch(plan: WatchPlan, outcomes: Iterable[LiveOutcome]) -> WatchTest:
-    """A watch of these outcomes; those after its verdict are ignored."""
-    test = WatchTest.begin(plan)
-    for outcome in outcomes:
-        if test.add(outcome) is not None:
-            break
-    return test

@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 import msgspec
-from sqlalchemy import Connection, delete, func, insert, select
+from sqlalchemy import Connection, func, insert, select
 
 from ratchet.store.agents import Agents
 from ratchet.store.candidates import Candidates
@@ -138,11 +138,6 @@ class Traffic:
             return []
         first = self._database.write(work)
         return [first[unit] == trace_id for unit, trace_id in hashed_units]
-
-    def forget_units(self, experiment_id: str) -> None:
-        """Delete what was recorded of an experiment's units."""
-        mine = traffic_units.c.experiment_id == clean(experiment_id)
-        self._database.write(lambda c: c.execute(delete(traffic_units).where(mine)))
 
     def _replaced(self, candidate_id: str) -> dict[str, Resource]:
         if not candidate_id:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ratchet.curate.refinement.item_response import ItemResponse
 
 if TYPE_CHECKING:
-    from ratchet.curate.refinement.item_response import Floats
+    pass
 
 ABILITY_STEP = 0.25
 """Difference of ability over which a task's slope is measured, in standard deviations."""
@@ -53,13 +53,3 @@ def core_set(response: ItemResponse, size: int, among: Sequence[int] | None = No
         slopes += slope[best]
         variances += variance[best]
     return selected
-
-
-def kendall_tau(left: Floats, right: Floats) -> float:
-    """Kendall's tau-b of two lists: 1 when they rank alike; NaN when one is constant."""
-    import numpy as np
-
-    first, second = np.triu_indices(len(left), 1)
-    x, y = np.sign(left[first] - left[second]), np.sign(right[first] - right[second])
-    size = float(np.sqrt((x != 0).sum() * (y != 0).sum()))
-    return float((x * y).sum()) / size if size else float("nan")
