@@ -14,6 +14,7 @@ import pytest
 
 from ratchet.evaluate import Evaluator, FunctionEvaluator, Scorer
 from ratchet.learn import Budget, Lab, LabSettings, Proposal
+from ratchet.learn.lab import LabListener
 from ratchet.llm import ChatClient
 from ratchet.store import Store
 from ratchet.types import Candidate, Params, Resource, Rollout, Task
@@ -140,6 +141,25 @@ def make_store(sqlite_template: Any, tmp_path: Any) -> Iterator[MakeStore]:
         store.close()
 
 
+class Told(LabListener):
+    """Passes on what a lab tells."""
+
+    def __init__(
+        self,
+        on_proposal: Callable[[Proposal], None] | None = None,
+        on_note: Callable[[str], None] | None = None,
+    ) -> None:
+        self._on_proposal, self._on_note = on_proposal, on_note
+
+    def proposal(self, proposal: Proposal) -> None:
+        if self._on_proposal:
+            self._on_proposal(proposal)
+
+    def message(self, text: str) -> None:
+        if self._on_note:
+            self._on_note(text)
+
+
 def make_lab(
     runner: Any,
     store: Store,
@@ -175,8 +195,7 @@ def make_lab(
         store=store,
         budget=budget or Budget(),
         clock=clock,
-        on_proposal=on_proposal,
-        on_note=on_note,
+        listener=Told(on_proposal, on_note),
         coach=coach,
         checks=checks,
         tests=tests,

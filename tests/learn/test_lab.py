@@ -310,7 +310,7 @@ def test_what_ends_after_the_time_is_up_is_told(make_store: MakeStore) -> None:
         now[0] = 312.0
         # The rollouts of this lab ended twelve seconds after the time was up.
         ended = time.time() - 1.0
-        lab._ended[:] = [("rollout", ended - 60.0), *[("rollout", ended)] * 3]
+        lab._ledger._ended[:] = [("rollout", ended - 60.0), *[("rollout", ended)] * 3]
         assert not lab.may_continue("again")
         assert "Learning took 312 s, with a limit of 300 s" in lab.overtime(time.time())
         assert "but 3 rollouts still ended: they were under way" in lab.overtime(time.time())

@@ -45,7 +45,7 @@ def lab_of(make_store: MakeStore, coach: Any, **options: Any) -> Lab:
 
 def ask(lab: Lab, *steps: str, **options: Any) -> list[Reply]:
     async def work() -> list[Reply]:
-        return await asyncio.gather(*(lab.coach(ASKED, step=step, **options) for step in steps))
+        return await asyncio.gather(*(lab.coach.ask(ASKED, step=step, **options) for step in steps))
 
     return asyncio.run(work())
 
@@ -57,13 +57,13 @@ def test_an_answer_that_nobody_waits_for_any_more_is_kept_and_paid_for(
     lab = lab_of(make_store, coach, store=store)
 
     async def work() -> None:
-        draft = asyncio.create_task(lab.coach(ASKED, step="a"))
+        draft = asyncio.create_task(lab.coach.ask(ASKED, step="a"))
         while not lab.spent.coach_calls:
             await asyncio.sleep(0)
         draft.cancel()
         with pytest.raises(asyncio.CancelledError):
             await draft
-        await lab.settle()
+        await lab.coach.settle()
 
     asyncio.run(work())
     assert (coach.calls, lab.spent.coach_calls, lab.spent.dollars) == (1, 1, 0.25)
@@ -75,7 +75,7 @@ def test_an_answer_that_nobody_waits_for_any_more_is_kept_and_paid_for(
 def test_an_answer_that_does_not_come_is_not_waited_for_for_ever(
     make_store: MakeStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ratchet.learn.coach_calls.LATE_ANSWERS_TIMEOUT_S", 0.01)
+    monkeypatch.setattr("ratchet.learn.lab_coach.LATE_ANSWERS_TIMEOUT_S", 0.01)
 
     class Silent(StandIn):
         async def ask(self, messages: Sequence[Message], **options: Any) -> Reply:
@@ -85,12 +85,12 @@ def test_an_answer_that_does_not_come_is_not_waited_for_for_ever(
     lab = lab_of(make_store, Silent())
 
     async def work() -> None:
-        draft = asyncio.create_task(lab.coach(ASKED, step="a"))
+        draft = asyncio.create_task(lab.coach.ask(ASKED, step="a"))
         while not lab.spent.coach_calls:
             await asyncio.sleep(0)
         draft.cancel()
         await asyncio.wait({draft})
-        await lab.settle()
+        await lab.coach.settle()
 
     asyncio.run(work())
     assert lab.spent.coach_calls == 0
@@ -151,5 +151,5 @@ def test_a_call_that_failed_costs_nothing(make_store: MakeStore) -> None:
 def test_credit_reaches_the_model_that_answered(make_store: MakeStore) -> None:
     coach = StandIn()
     lab = lab_of(make_store, coach)
-    lab.credit(ask(lab, "a")[0], survived=True)
+    lab.coach.credit(ask(lab, "a")[0], survived=True)
     assert coach.credits == [("one", True)]

@@ -71,10 +71,10 @@ def test_the_loop_turns_while_another_process_keeps_the_store_locked(
             with locked(store):
                 lab.note("It begins.")
                 assert lab.may_continue("one")
-                lab.unusable("two", "No.")
+                lab.coach.unusable("two", "No.")
                 lab.judged(PROPOSAL)
                 assert lab.compared("three", BASELINE, BASELINE) == []
-                asked = asyncio.create_task(lab.coach(ASKED, step="a"))
+                asked = asyncio.create_task(lab.coach.ask(ASKED, step="a"))
                 tried = asyncio.create_task(lab.evaluate(BASELINE, lab.val))
                 await turns(ticks)
                 assert not asked.done()
@@ -94,7 +94,7 @@ def test_nothing_is_paid_for_before_what_led_to_it_is_journaled(make_store: Make
         async with lab, ticking() as ticks:
             with locked(store) as other:
                 assert lab.may_continue("one")
-                asked = asyncio.create_task(lab.coach(ASKED, step="a"))
+                asked = asyncio.create_task(lab.coach.ask(ASKED, step="a"))
                 await turns(ticks)
                 assert coach.calls == 0
                 other.execute("ROLLBACK")
@@ -119,7 +119,7 @@ def test_an_answer_is_journaled_before_it_is_used(make_store: MakeStore) -> None
 
     async def work() -> None:
         async with lab, ticking() as ticks:
-            asked = asyncio.create_task(lab.coach(ASKED, step="a"))
+            asked = asyncio.create_task(lab.coach.ask(ASKED, step="a"))
             while not coach.calls:
                 await asyncio.sleep(0)
             await turns(ticks)

@@ -14,6 +14,7 @@ from typing import Any
 
 from ratchet.evaluate import Scorer, make_evaluator
 from ratchet.learn import Algorithm, Budget, Lab, LabSettings, Proposal
+from ratchet.learn.lab import LabListener
 from ratchet.llm.coach import Coach
 from ratchet.run import Runner, WorkerExecutor, workers_for
 from ratchet.store import Store
@@ -68,11 +69,13 @@ async def search(given: dict[str, Any], folder: Path) -> dict[str, Any]:
     baseline = Candidate.of({"system": PromptTemplate(given["prompt"])}, reason="the source's own")
     leads: list[tuple[float, Proposal]] = []
 
-    def proposed(proposal: Proposal) -> None:
-        """Record the new leader: the kept candidate with the highest value."""
-        kept = proposal.accepted and not proposal.pruned
-        if kept and (not leads or proposal.value > leads[-1][1].value):
-            leads.append((time.perf_counter() - began, proposal))
+    class Leads(LabListener):
+        """Records each new leader: the kept candidate with the highest value."""
+
+        def proposal(self, proposal: Proposal) -> None:
+            kept = proposal.accepted and not proposal.pruned
+            if kept and (not leads or proposal.value > leads[-1][1].value):
+                leads.append((time.perf_counter() - began, proposal))
 
     async with coach, Runner(store, "benchmark", executor) as runner:
         lab = Lab(
@@ -92,7 +95,7 @@ async def search(given: dict[str, Any], folder: Path) -> dict[str, Any]:
             store=store,
             budget=Budget(rollouts=given["budget"]),
             coach=coach,
-            on_proposal=proposed,
+            listener=Leads(),
         )
         began = time.perf_counter()
         finding = await algorithm.learn(lab)

@@ -9,10 +9,12 @@ something.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NoReturn
 
 from ratchet.learn import Algorithm, Budget, Evaluation, Lab, Proposal
+from ratchet.learn.lab_coach import LabCoach
+from ratchet.learn.run_journal import PartJournal
 from ratchet.types import Candidate, RatchetError, Span, Task
 
 TIMEOUT_S = 20.0
@@ -23,11 +25,34 @@ class _WouldSpend(RatchetError):
     """The algorithm is about to spend: it refuses nothing."""
 
 
+class _NoJournal(PartJournal):
+    """A journal that stores nothing."""
+
+    def append(self, key: str, body: Any) -> Any:
+        return body
+
+
+class _DryRunCoach(LabCoach):
+    """A coach whose first call ends the dry run."""
+
+    def __init__(self, coach: LabCoach, end: Callable[[], NoReturn]) -> None:
+        self.__dict__.update(coach.__dict__)
+        self._end = end
+
+    async def ask(self, *_: Any, **__: Any) -> NoReturn:
+        self._end()
+
+
 class DryRunLab(Lab):
     """A lab that runs nothing, calls no model and stores nothing."""
 
     touched = False
     """Whether an operation was requested that would cost something."""
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self._journal = _NoJournal(self._journal.run)
+        self.coach = _DryRunCoach(self.coach, self._end)
 
     async def evaluate(
         self,
@@ -37,10 +62,6 @@ class DryRunLab(Lab):
         repetition: int = 0,
         training: str = "",
     ) -> list[Evaluation]:
-        """End the dry run."""
-        self._end()
-
-    async def coach(self, *_: Any, **__: Any) -> NoReturn:
         """End the dry run."""
         self._end()
 
@@ -79,9 +100,6 @@ class DryRunLab(Lab):
     ) -> Lab:
         """End the dry run: algorithms check the budgets of their parts themselves."""
         self._end()
-
-    def _append(self, key: str, body: Any) -> Any:
-        return body
 
     def _end(self) -> NoReturn:
         self.touched = True

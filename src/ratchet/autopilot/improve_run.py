@@ -338,9 +338,7 @@ class ImproveRun:
             coach=coach,
             checks=checks,
             tests=checks.test,
-            on_rollout=self.watcher.rollout,
-            on_proposal=self.watcher.proposal,
-            on_note=self.watcher.message,
+            listener=self.watcher,
             redactor=self.project.redactor(),
             guidelines=self.project.config.coach.guidelines,
         )

@@ -54,14 +54,14 @@ async def learn(work: ImproveRun, runner: RolloutRunner) -> None:
     async with work.lab(runner, dollars) as lab:
         work.watcher.expects(lab.budget.rollouts or 0)
         finding = found = await checked_finding(lab, await work.algorithm.learn(lab))
-        await lab.settle()
+        await lab.coach.settle()
         ranked = await nominees(lab, finding, work.margin)
     if late := lab.overtime(time.time()):
         work.watcher.message(late)
     best = _candidate(lab, finding, ranked[0].candidate_id) if ranked else work.baseline
     finding = _in_one_measure(msgspec.structs.replace(finding, best=best), lab)
-    if lab.coach_gone is not None:
-        _note_coach_gone(work, lab.coach_gone, finding)
+    if (why := lab.coach.why_useless) is not None:
+        _note_coach_gone(work, why, finding)
     work.store.candidates.put(finding.best, time.time())
     work.store.journal.append(
         work.run.id,

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 from ratchet._waiting import LongWait
 from ratchet.learn import Finding, Proposal
+from ratchet.learn.lab import LabListener
 from ratchet.prove import Comparison
 from ratchet.types import Decision, Release, Rollout, Run, Stage
 
 
-class Watcher:
+class Watcher(LabListener):
     """Ignores all events; subclasses override methods. No method may block or raise."""
 
     def message(self, text: str) -> None:

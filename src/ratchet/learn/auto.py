@@ -129,7 +129,7 @@ class Auto:
             targets = tuple(name for name, r in lab.targets.items() if arm.fits(r))
             if not targets or (self._named and arm.name not in self._named):
                 continue
-            if arm.asks and not lab.has_coach:
+            if arm.asks and not lab.coach.is_configured:
                 left_out.append(
                     f"{arm.name} ({arm.what}) needs a coach model, and none is configured"
                 )

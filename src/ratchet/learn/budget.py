@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -120,6 +121,8 @@ class BudgetLedger:
         self._whole = parent
         self._since = now
         self._paid: set[str] = set() if parent is None else parent._paid
+        self._ended: list[tuple[str, float]] = [] if parent is None else parent._ended
+        """Kind and end time, in Unix seconds, of each piece of work."""
 
     @property
     def spent(self) -> Spent:
@@ -181,6 +184,30 @@ class BudgetLedger:
     def elapsed(self, now: float) -> float:
         """Seconds spent up to now."""
         return self._spent.seconds + now - self._since
+
+    def note_end(self, kind: str, ended: float) -> None:
+        """Record that a piece of work ended, such as a rollout, at this Unix time."""
+        self._ended.append((kind, ended))
+
+    def overtime(self, seconds: float, now: float) -> str:
+        """Sentence on how far the time limit was exceeded, and why; empty if it was not.
+
+        Args:
+            seconds: Seconds spent.
+            now: Unix seconds.
+        """
+        limit = self.budget.seconds
+        if limit is None or seconds <= limit:
+            return ""
+        late = Counter(kind for kind, ended in self._ended if ended > now - (seconds - limit))
+        if not late:
+            return ""
+        what = " and ".join(f"{n} {kind}{'' if n == 1 else 's'}" for kind, n in late.items())
+        return (
+            f"Learning took {seconds:.0f} s, with a limit of {limit:g} s. Nothing new was begun "
+            f"after the limit, but {what} still ended: they were under way, or compared what "
+            "had been found."
+        )
 
     def reached(self) -> str:
         """The limit that is reached, time included; empty if none."""

@@ -203,9 +203,9 @@ class _Search:
             problem = self._bridge.call(self._lab.test(proposed)) if self._is_new(proposed) else ""
         if proposed is None:
             step = f"gepa/{self._asked - 1:06d}"
-            self._bridge.do(lambda: self._lab.unusable(step, problem))
+            self._bridge.do(lambda: self._lab.coach.unusable(step, problem))
         elif self._is_new(proposed) and not problem:
-            self._bridge.do(self._lab.usable)
+            self._bridge.do(self._lab.coach.usable)
         if proposed is None or problem:
             self._problem = problem
             # It costs no rollout, and the coach is shown the fault.
@@ -256,10 +256,10 @@ class _Search:
             raise ValueError(self._unusable.pop(question))
         step = f"gepa/{self._asked:06d}"
         self._asked += 1
-        reply = self._bridge.call(self._lab.coach(messages, step=step))
+        reply = self._bridge.call(self._lab.coach.ask(messages, step=step))
         if reply.problem:
-            self._bridge.do(lambda: self._lab.credit(reply, survived=False))
-            self._bridge.do(lambda: self._lab.unusable(step, reply.problem))
+            self._bridge.do(lambda: self._lab.coach.credit(reply, survived=False))
+            self._bridge.do(lambda: self._lab.coach.unusable(step, reply.problem))
             self._unusable[question] = self._problem = reply.problem
             raise ValueError(reply.problem)
         self._replies.append(reply)
@@ -379,7 +379,7 @@ class _Search:
         child, self._child = self._child, None
         replies, self._replies = self._replies, []
         for reply in replies:
-            self._bridge.do(partial(self._lab.credit, reply, better is not None))
+            self._bridge.do(partial(self._lab.coach.credit, reply, better is not None))
         if child is None and better is None:
             return
         best = max(value for value, _ in self._on_val.values())

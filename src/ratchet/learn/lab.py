@@ -13,10 +13,9 @@ import asyncio
 import copy
 import random
 import time
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, TypeAlias
+from typing import Any
 
 import msgspec
 
@@ -24,14 +23,9 @@ from ratchet.evaluate import Scorer, ScoreStream
 from ratchet.learn.attempts import TriedChange, attempt_of
 from ratchet.learn.budget import Budget, BudgetExhausted, BudgetLedger, Spent, unpriced_sentence
 from ratchet.learn.candidate_stats import CandidateStats
-from ratchet.learn.coach_calls import (
-    CoachQuestion,
-    PendingCoachCalls,
-    ask_and_charge,
-    paid_before,
-)
-from ratchet.learn.marks import added_marks, restored
-from ratchet.learn.run_journal import RunJournal
+from ratchet.learn.lab_coach import LabCoach
+from ratchet.learn.marks import added_marks
+from ratchet.learn.run_journal import PartJournal, RunJournal
 from ratchet.learn.verdicts import Judge, Verdicts
 from ratchet.learn.work import (
     Evaluation,
@@ -39,17 +33,26 @@ from ratchet.learn.work import (
     Proposal,
     RolloutTokens,
     objective_value,
-    texts_of,
 )
-from ratchet.llm import Account, ChatClient, CoachUnavailable, Message, Reply, paid_from
+from ratchet.llm import Account, ChatClient, Reply, paid_from
 from ratchet.observe.redaction import MARK_START, Redactor
 from ratchet.run.paid import RolloutRunner, run_paid
 from ratchet.store import Store
 from ratchet.types import Candidate, Cost, RatchetError, Resource, Rollout, Span, Task, content_hash
 from ratchet.types.wording import counted
 
-FailureKey: TypeAlias = frozenset[tuple[str, str, str, str]]
-"""Failures: the resource, the task, the output and the error of each."""
+
+class LabListener:
+    """What a lab tells of its progress; by default, nobody listens."""
+
+    def rollout(self, rollout: Rollout) -> None:
+        """A rollout ended."""
+
+    def proposal(self, proposal: Proposal) -> None:
+        """A candidate was judged."""
+
+    def message(self, text: str) -> None:
+        """A sentence on what is being done and why."""
 
 
 class Lab:
@@ -69,9 +72,7 @@ class Lab:
             empty string.
         tests: Slow check of a candidate, run before it costs many rollouts; returns the fault, or
             an empty string.
-        on_rollout: Called when a rollout ends.
-        on_proposal: Called when a candidate is judged.
-        on_note: Called with each progress note of an algorithm.
+        listener: Told what happens.
         redactor: What the coach's requests are redacted by; the built-in rules by default.
         guidelines: What the owner tells the coach: tone, domain, what must stay.
         clock: Monotonic time in seconds, for the budget.
@@ -97,9 +98,7 @@ class Lab:
         coach: ChatClient | None = None,
         checks: Judge | None = None,
         tests: Judge | None = None,
-        on_rollout: Callable[[Rollout], None] | None = None,
-        on_proposal: Callable[[Proposal], None] | None = None,
-        on_note: Callable[[str], None] | None = None,
+        listener: LabListener | None = None,
         redactor: Redactor | None = None,
         guidelines: str = "",
         clock: Callable[[], float] = time.monotonic,
@@ -130,46 +129,40 @@ class Lab:
         self._runner = runner
         self._scorer = scorer
         self._store = store
-        self._coach = coach
-        self._journal = RunJournal(store.journal, work.run_id)
-        self._verdicts = Verdicts(store, work.run_id, checks, tests)
-        self._calls = PendingCoachCalls()
-        self._on_rollout = on_rollout
-        self._on_proposal = on_proposal
-        self._on_note = on_note
+        self._journal = PartJournal(RunJournal(store.journal, work.run_id))
         self._redactor = redactor or Redactor()
+        self.coach = LabCoach(
+            coach,
+            journal=self._journal,
+            ledger=self._ledger,
+            baseline=baseline,
+            redactor=self._redactor,
+            guidelines=guidelines,
+        )
+        """The coach; it may not be configured."""
+        self._verdicts = Verdicts(store, work.run_id, checks, tests)
+        self._listener = listener or LabListener()
         self._clock = clock
         self._announced: set[str] = set()
         """Models already reported as unpriced, and marks already reported as refused."""
         self._judged = 0
         self._notes = 0
-        self._ended: list[tuple[str, float]] = []
-        """Kind and end time, in Unix seconds, of each piece of work."""
-        self._coach_gone: CoachUnavailable | None = None
-        self._last_unusable = ""
-        """Why the coach's last unusable answer could not be used."""
-        self._is_usable = False
-        """Whether any answer of the coach could be used."""
         self._stats: dict[str, CandidateStats] = {}
-        self.guidelines = guidelines
-        """The owner's instructions for the coach."""
         self.attempts: list[TriedChange] = []
         """What every algorithm of the run has tried so far, oldest first."""
-        self.asked: set[FailureKey] = set()
-        """Sets of failures that the run's coach has been asked about."""
 
     async def __aenter__(self) -> Lab:
         """Load the journal of earlier attempts of the run."""
-        await self._journal.load()
+        await self._journal.run.load()
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: Any) -> None:
         """Wait until the journal is written."""
         if kind is None:
-            await self._journal.flush()
+            await self._journal.run.flush()
         else:
             with suppress(RatchetError):  # the original exception is more useful
-                await self._journal.flush()
+                await self._journal.run.flush()
 
     @property
     def run_id(self) -> str:
@@ -237,7 +230,7 @@ class Lab:
                 f"{counted(len(new), 'more rollout')} would exceed the budget: {reached}."
             )
         self._ledger.take_rollouts(new)
-        await self._journal.flush()
+        await self._journal.run.flush()
         await asyncio.to_thread(self._store.candidates.put, candidate, time.time())
         judges = Account(within=self._ledger.account)
         begun: set[str] = set()
@@ -246,10 +239,9 @@ class Lab:
 
                 def ended_one(rollout: Rollout) -> None:
                     begun.add(rollout.id)
-                    self._note_end("rollout", rollout.ended_at or 0.0)
+                    self._ledger.note_end("rollout", rollout.ended_at or 0.0)
                     stream.add(rollout)
-                    if self._on_rollout:
-                        self._on_rollout(rollout)
+                    self._listener.rollout(rollout)
 
                 try:
                     ended = await run_paid(
@@ -316,35 +308,21 @@ class Lab:
         Args:
             now: Unix seconds.
         """
-        limit, seconds = self.budget.seconds, self._ledger.elapsed(self._clock())
-        if limit is None or seconds <= limit:
-            return ""
-        late = Counter(kind for kind, ended in self._ended if ended > now - (seconds - limit))
-        if not late:
-            return ""
-        what = " and ".join(f"{n} {kind}{'' if n == 1 else 's'}" for kind, n in late.items())
-        return (
-            f"Learning took {seconds:.0f} s, with a limit of {limit:g} s. Nothing new was begun "
-            f"after the limit, but {what} still ended: they were under way, or compared what "
-            "had been found."
-        )
-
-    def _note_end(self, kind: str, ended: float) -> None:
-        self._ended.append((kind, ended))
+        return self._ledger.overtime(self._ledger.elapsed(self._clock()), now)
 
     def _pay_judges(self, rollouts: Sequence[str], live: Cost) -> None:
         """Journal the judges' cost for new rollouts, so that a resumed run counts the same cost."""
         if not rollouts:
             return
-        key = self._key("judged", content_hash(sorted(rollouts)))
-        journaled = self._journal.entries.get(key)
+        key = self._journal.key("judged", content_hash(sorted(rollouts)))
+        journaled = self._journal.run.entries.get(key)
         if journaled is not None:
             first = msgspec.convert(journaled, Cost)
             unpaid = max(0.0, first.known_usd - live.known_usd)
             unpriced = {} if live.unpriced else first.unpriced
             self._ledger.pay([Cost(known_usd=unpaid, unpriced=unpriced)])
         elif live != Cost():
-            self._append(key, msgspec.to_builtins(live))
+            self._journal.append(key, msgspec.to_builtins(live))
             self._announce_unpriced(live)
 
     async def rate(self, task: Task, output: Any) -> float | None:
@@ -355,8 +333,8 @@ class Lab:
         Returns:
             What the objective's evaluator says; None if it cannot tell without a real rollout.
         """
-        key = self._key("rate", f"{task.id}/{content_hash(output)}")
-        journaled = await self._journaled(key)
+        key = self._journal.key("rate", f"{task.id}/{content_hash(output)}")
+        journaled = await self._journal.get(key)
         if journaled is not None:
             return None if journaled["value"] is None else float(journaled["value"])
         rollout = self._work.rollout(task, self.baseline.id, 0)
@@ -366,96 +344,13 @@ class Lab:
         with paid_from(self._ledger.account):
             score = await self._scorer.rate(rollout, self._work.objective)
         value = score.value if score is not None else None
-        self._append(key, {"value": value})
+        self._journal.append(key, {"value": value})
         return value
 
     @property
     def concurrency(self) -> int:
         """Number of rollouts that run at once; an algorithm should have about as many in flight."""
         return int(getattr(self._runner, "slots", 1))
-
-    @property
-    def has_coach(self) -> bool:
-        """Whether a coach is configured."""
-        return self._coach is not None
-
-    async def coach(
-        self,
-        messages: Sequence[Message],
-        *,
-        step: str,
-        temperature: float | None = None,
-        model: str | None = None,
-    ) -> Reply:
-        """Call the coach. A call that was already paid for is answered from the journal.
-
-        Marks of redaction in its text are replaced where they stand for a text of the agent's own.
-
-        Args:
-            messages: The conversation so far. It must contain no data of held-out tasks.
-            step: Name of the call, unique in the run and stable across resumption.
-            temperature: Sampling temperature.
-            model: Model of the ensemble by name; by default the ensemble selects one.
-
-        Raises:
-            BudgetExhausted: The dollars or coach calls are spent; no call was made.
-            CoachUnavailable: No coach is configured, or it cannot be reached.
-        """
-        question = CoachQuestion(tuple(messages), temperature, model)
-        reply = await self._answer(question, step)
-        texts = [message.content for message in messages]
-        own = texts_of(self.baseline.resources).values()
-        return msgspec.structs.replace(reply, text=restored(reply.text, texts, own, self._redactor))
-
-    async def _answer(self, question: CoachQuestion, step: str) -> Reply:
-        """The coach's raw reply: from the journal, or from a new call."""
-        key = f"{self._key('coach', step)}/{question.digest}"
-        journaled = await self._journaled(key)
-        if journaled is not None:
-            return paid_before(journaled, key, self._ledger)
-        await self._journal.flush()
-        try:
-            reply = await self._calls.finish(
-                ask_and_charge(
-                    self._coach,
-                    question,
-                    step=step,
-                    key=key,
-                    ledger=self._ledger,
-                    append=self._append,
-                    flush=self._journal.flush,
-                )
-            )
-        except CoachUnavailable as error:
-            self._root._coach_gone = error
-            raise
-        self._note_end("coach call", time.time())
-        self._root._coach_gone = None
-        return reply
-
-    @property
-    def coach_gone(self) -> CoachUnavailable | None:
-        """Why the coach is of no use: it is lost, or none of its answers could be used."""
-        root = self._root
-        if root._coach_gone is None and root._last_unusable and not root._is_usable:
-            last = root._last_unusable.rstrip(".")
-            return CoachUnavailable(
-                f"The coach answered, but none of its answers could be used (the last: {last}).",
-                hint="Name another model under [coach] in ratchet.toml, and search again: "
-                "ratchet improve --seed 1.",
-            )
-        return root._coach_gone
-
-    async def settle(self) -> None:
-        """Wait for coach calls in flight that are no longer needed: they are charged."""
-        await self._calls.settle()
-        await self._journal.flush()
-
-    def credit(self, reply: Reply, survived: bool) -> None:
-        """Record whether a reply's proposal survived; the ensemble prefers models whose proposals
-        do."""
-        if self._coach is not None and reply.model:
-            self._coach.credit(reply.model, survived)
 
     async def check(self, candidate: Candidate) -> str:
         """The fault that the fast checks find in a candidate; empty if none.
@@ -509,10 +404,6 @@ class Lab:
 
         return await asyncio.to_thread(read)
 
-    def redacted(self, text: str) -> str:
-        """A text as the coach may see it, safe to cut afterwards."""
-        return self._redactor.text(text)
-
     def is_public(self, text: str) -> bool:
         """Whether a text may be put into a prompt: redaction finds nothing in it now, and found
         nothing before."""
@@ -554,9 +445,8 @@ class Lab:
                 self.attempted(
                     attempt_of(tried.candidate, tried.values, parent.candidate, parent.values)
                 )
-        self._append(f"proposal/{proposal.number:06d}", msgspec.to_builtins(proposal))
-        if self._on_proposal:
-            self._on_proposal(proposal)
+        self._journal.append(f"proposal/{proposal.number:06d}", msgspec.to_builtins(proposal))
+        self._listener.proposal(proposal)
 
     def attempted(self, attempt: TriedChange) -> None:
         """Record a change and its result for the next request to the coach."""
@@ -571,39 +461,23 @@ class Lab:
     def doubt(self, task: Task, why: str) -> None:
         """Journal that the coach considers a task's expected answer wrong, and report it once."""
         key = f"label/{task.id}"
-        if key not in self._journal.entries:
-            self._append(key, {"task": task.id, "expected": task.expected, "why": why})
+        if key not in self._journal.run.entries:
+            self._journal.append(key, {"task": task.id, "expected": task.expected, "why": why})
             self.note(f"The coach doubts the expected answer of task {task.id!r}: {why}")
 
     def note(self, text: str) -> None:
         """Journal and report a sentence on what is being done and why."""
-        self._append(f"note/{self._root._notes:06d}", text)
+        self._journal.append(f"note/{self._root._notes:06d}", text)
         self._root._notes += 1
-        if self._on_note:
-            self._on_note(text)
+        self._listener.message(text)
 
     def _announce_unpriced(self, cost: Cost) -> None:
         """Report once per model that its price is unknown; journaled."""
         for model in sorted(cost.unpriced.keys() - self._announced):
             self._announced.add(model)
             sentence = unpriced_sentence(model, self._root.budget)
-            self._append(f"unpriced/{model}", sentence)
-            if self._on_note:
-                self._on_note(sentence)
-
-    def unusable(self, step: str, why: str) -> None:
-        """Journal why a coach's answer could not be made into a candidate.
-
-        Args:
-            step: Name of the answer, unique in the run and stable across resumption.
-            why: The reason, as a sentence.
-        """
-        self._append(self._key("unusable", step), why)
-        self._root._last_unusable = why
-
-    def usable(self) -> None:
-        """Record that an answer of the coach could be used, even if it changes nothing."""
-        self._root._is_usable = True
+            self._journal.append(f"unpriced/{model}", sentence)
+            self._listener.message(sentence)
 
     def may_continue(self, step: str) -> bool:
         """Whether the budget allows another step; journaled, so that the answer for a step never
@@ -614,8 +488,8 @@ class Lab:
         """
         self._ledger.tick(self._clock())
         mine, *above = self._ledger.seconds
-        answer: Any = self._append(
-            self._key("budget", step),
+        answer: Any = self._journal.append(
+            self._journal.key("budget", step),
             {"seconds": mine, "above": above, "reached": self._ledger.reached()},
         )
         self._ledger.recall([answer["seconds"], *answer["above"]])
@@ -647,12 +521,14 @@ class Lab:
         """
         part = copy.copy(self)
         part._work = msgspec.structs.replace(self._work, part=f"{self._work.part}{name}/")
+        part._journal = PartJournal(self._journal.run, part._work.part)
         part.baseline = baseline or self.baseline
         part.targets = _among(part.baseline, self.targets if only is None else only)
         part.train = self.train if train is None else tuple(train)
         part._train_ids = {task.id for task in part.train}
         part.val = self.val if val is None else tuple(val)
         part._ledger = BudgetLedger(budget or Budget(), now=self._clock(), parent=self._ledger)
+        part.coach = self.coach.within(part._journal, part._ledger, part.baseline)
         part.rng = random.Random(f"{self.seed}/{part._work.part}")  # noqa: S311 - as above
         part.is_last = self.is_last and is_last
         return part
@@ -673,7 +549,7 @@ class Lab:
             return order
         # As with comparisons, the journal records which tasks had been run at the first time.
         tried_ids = [task.id for task in order if task.id in tried.values]
-        first = set(self._append(self._key("known", step), tried_ids))
+        first = set(self._journal.append(self._journal.key("known", step), tried_ids))
         return sorted(order, key=lambda task: task.id not in first)
 
     def compared(
@@ -702,23 +578,13 @@ class Lab:
         pairs = [pair for pair in rows if None not in pair]
         # Work that was interrupted in the first run may have ended since: the journal records the
         # pairs seen then.
-        stored: Any = self._append(self._key("compared", step), pairs)
+        stored: Any = self._journal.append(self._journal.key("compared", step), pairs)
         return [(left, right) for left, right in stored]
 
     @property
     def tried(self) -> tuple[Candidate, ...]:
         """Every candidate that has run a task, by id."""
         return tuple(self._stats[id].candidate for id in sorted(self._stats))
-
-    async def _journaled(self, key: str) -> Any:
-        await self._journal.load()
-        return self._journal.entries.get(key)
-
-    def _key(self, kind: str, name: str) -> str:
-        return f"{kind}/{self._work.part}{name}"
-
-    def _append(self, key: str, body: Any) -> Any:
-        return self._journal.append(key, body)
 
 
 def _among(candidate: Candidate, only: Collection[str] | None) -> dict[str, Resource]:

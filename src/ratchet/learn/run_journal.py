@@ -116,3 +116,30 @@ class RunJournal:
                 failure = error
             with self._lock:
                 self._failure = failure
+
+
+class PartJournal:
+    """The journal as one part of a run sees it: keys of its steps begin with the part's path.
+
+    Args:
+        journal: The run's journal.
+        part: `STEP/` for each level; empty for the whole run.
+    """
+
+    def __init__(self, journal: RunJournal, part: str = "") -> None:
+        self.run = journal
+        self.part = part
+
+    def key(self, kind: str, step: str) -> str:
+        """The key of an entry of this part."""
+        return f"{kind}/{self.part}{step}"
+
+    async def get(self, key: str) -> Any:
+        """The entry of this key; None if there is none."""
+        await self.run.load()
+        return self.run.entries.get(key)
+
+    def append(self, key: str, body: Any) -> Any:
+        """Add an entry unless the key exists; returns the stored body. Raises as
+        `RunJournal.append`."""
+        return self.run.append(key, body)

@@ -155,7 +155,7 @@ def learn(
         **options,
     )
     asked = coach or RuleCoach()
-    lab._coach = asked
+    lab.coach._client = asked
     finding = asyncio.run((evolve or Evolve()).learn(lab))
     return Learned(finding, proposals, runner, asked, lab)
 

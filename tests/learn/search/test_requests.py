@@ -18,7 +18,7 @@ from ratchet.learn.evolve import Evolve
 from ratchet.llm import Message, Reply
 from ratchet.store import Store
 from ratchet.types import Candidate, PromptTemplate, Rollout, Span, Task
-from tests.learn.conftest import FakeRunner, MakeStore
+from tests.learn.conftest import FakeRunner, MakeStore, Told
 
 SOURCE = PromptTemplate(
     'Sort the ticket under {rules}. Answer with JSON: {{"team": "…"}}\n{ticket}'
@@ -151,7 +151,7 @@ def search(
         budget=Budget(rollouts=rollouts, coach_calls=coach_calls),
         clock=lambda: 0.0,
         coach=coach,
-        on_note=notes.append,
+        listener=Told(on_note=notes.append),
         guidelines=guidelines,
     )  # fmt: skip
     return Searched(asyncio.run((algorithm or APO()).learn(lab)), lab, notes)

@@ -185,7 +185,7 @@ class FittingTrainer(ABC):
                 work.store.journal.append(work.run_id, key, True, time.time())
                 raise
             finding = await algorithm.learn(lab)
-            await lab.settle()
+            await lab.coach.settle()
         self._progress.found(finding)
         return Trained(
             best=dict(finding.best.resources),
@@ -360,9 +360,7 @@ class FittingTrainer(ABC):
             budget=self._budget,
             coach=coach,
             only=work.targets,
-            on_rollout=self._progress.rollout,
-            on_proposal=self._progress.proposal,
-            on_note=self._progress.message,
+            listener=self._progress,
         )
 
 

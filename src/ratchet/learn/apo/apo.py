@@ -122,7 +122,7 @@ class APO:
                 "The agent has no prompt to improve.",
                 hint='Declare one: SYSTEM = ratchet.prompt("system", "You are ...").',
             )
-        if not lab.has_coach:
+        if not lab.coach.is_configured:
             raise CoachUnavailable(
                 "APO needs a coach model, and none is configured.",
                 hint=f'Name one under [coach] in ratchet.toml: model = "{HOSTED_MODEL}".',

@@ -130,7 +130,7 @@ class Evolve:
         if MUTATION not in self._proposers:
             functions = []
         asks = COACH in self._proposers and bool(texts)
-        if asks and lab.has_coach:
+        if asks and lab.coach.is_configured:
             alone = msgspec.structs.replace(self._coach, required=not functions)
             return Coaching(lab, alone, texts), functions
         if functions:

@@ -13,7 +13,8 @@ from ratchet.learn.algorithm import CALLS_SPENT, SearchEnd
 from ratchet.learn.attempts import Outcome, TriedChange
 from ratchet.learn.attribution import blame
 from ratchet.learn.evidence import LowRollout, kinds_of_failure, low_rollout, spread
-from ratchet.learn.lab import FailureKey, Lab
+from ratchet.learn.lab import Lab
+from ratchet.learn.lab_coach import FailureKey
 from ratchet.learn.race import RaceEntry
 from ratchet.learn.search import numbers
 from ratchet.learn.search.answers import AnswerParts, fault_of, parts_of
@@ -159,7 +160,7 @@ class Coaching:
         left = [low for low in of.low if (of.entry.id, low.task_id) not in self._closed]
         for selection in self._selections(left) if left else ():
             new = msgspec.structs.replace(of, shown=tuple(selection))
-            if new.key not in self._lab.asked:
+            if new.key not in self._lab.coach.asked:
                 return new
         return None
 
@@ -174,7 +175,7 @@ class Coaching:
         resource = failures.entry.candidate.resources[failures.name]
         text = request_text(self._facts(failures))
         try:
-            reply = await lab.coach(
+            reply = await lab.coach.ask(
                 [Message("user", text)],
                 step=step,
                 temperature=settings.temperature,
@@ -189,7 +190,7 @@ class Coaching:
             if self._settings.required:
                 raise
             return None
-        lab.asked.add(failures.key)
+        lab.coach.asked.add(failures.key)
         self._times.update(rollout.task_id for rollout in failures.shown)
         self.calls += 1
         parts = parts_of(reply.text, fence_for(source_of(resource)))
@@ -205,7 +206,7 @@ class Coaching:
         self._quiet = 0 if gained else self._quiet + 1
         self._declined = self._idle = 0
         self.gained += gained
-        self._lab.credit(reply, gained)
+        self._lab.coach.credit(reply, gained)
 
     def refused(self, why: str, reply: Reply, *, declined: bool = False) -> None:
         """Record an answer without a candidate; the next request says why."""
@@ -219,14 +220,14 @@ class Coaching:
         self._quiet += 1
         self._idle += 1
         if not declined:
-            self._lab.credit(reply, False)
+            self._lab.coach.credit(reply, False)
 
     async def _candidate(
         self, failures: FailureSet, parts: AnswerParts, reply: Reply, step: str
     ) -> Candidate | None:
         lab = self._lab
         if parts.declined:
-            lab.usable()
+            lab.coach.usable()
             self._closed.update((failures.entry.id, rollout.task_id) for rollout in failures.shown)
             self.refused(parts.declined, reply, declined=True)
             return None
@@ -248,9 +249,9 @@ class Coaching:
             )
             problem = await lab.check(candidate)
             if not problem:
-                lab.usable()
+                lab.coach.usable()
                 return candidate
-        lab.unusable(step, problem)
+        lab.coach.unusable(step, problem)
         self.refused(f"{problem} {parts.said}".strip(), reply)
         return None
 
@@ -286,9 +287,9 @@ class Coaching:
             train=lab.train,
             attempts=attempts,
             values={id: lab.values(id) for id in (lab.source_id, lab.baseline.id, *ids)},
-            guidelines=lab.guidelines,
+            guidelines=lab.coach.guidelines,
             max_growth=self._settings.max_growth,
-            redact=lab.redacted,
+            redact=lab.coach.redacted,
         )
 
     async def _low_of(self, entry: RaceEntry, top: float) -> list[LowRollout]:
@@ -297,7 +298,7 @@ class Coaching:
         traces = await asyncio.gather(*(self._lab.spans(entry.evaluations[t]) for t in new))
         for task, spans in zip(new, traces, strict=True):
             low = low_rollout(entry.evaluations[task], spans)
-            remark = self._lab.redacted(low.said)  # kinds of failure are cut
+            remark = self._lab.coach.redacted(low.said)  # kinds of failure are cut
             self._low[entry.id, task] = msgspec.structs.replace(low, said=remark)
         return [self._low[entry.id, task] for task in tasks]
 
@@ -317,7 +318,9 @@ class Coaching:
             )
             for rollout in low
         ]
-        tried = Counter(name for key in self._lab.asked for name in {failure[0] for failure in key})
+        tried = Counter(
+            name for key in self._lab.coach.asked for name in {failure[0] for failure in key}
+        )
         totals = {
             name: math.fsum(share[name] for share in shares) / (1 + tried[name])
             for name in self._names

@@ -26,22 +26,23 @@ async def merged(lab: Lab, template: PromptTemplate, step: str) -> PromptTemplat
     """
     fence = fence_for(template.text)
     slots = ", ".join(written(name, template.engine) for name in sorted(template.placeholders))
+    said = lab.coach.guidelines
     text = PROMPTS.fill(
         "merge",
         text=template.text.strip("\n"),
         fence=fence,
         limit=str(len(template.text)),
         placeholders=f" Keep each of these placeholders once: {slots}." if slots else "",
-        guidelines=f"\n\nWhat its owner says of it: {lab.guidelines}" if lab.guidelines else "",
+        guidelines=f"\n\nWhat its owner says of it: {said}" if said else "",
     )
     try:
-        reply = await lab.coach([Message("user", text)], step=f"{step}/{PROMPTS.version}")
+        reply = await lab.coach.ask([Message("user", text)], step=f"{step}/{PROMPTS.version}")
     except (BudgetExhausted, CoachUnavailable) as error:
         lab.note(f"The coach was not asked for a merged version: {error.message}")
         return None
     parts = parts_of(reply.text, fence)
     if parts.declined:
-        lab.usable()
+        lab.coach.usable()
         return None
     problem = reply.problem or parts.problem
     shorter = None
@@ -52,9 +53,9 @@ async def merged(lab: Lab, template: PromptTemplate, step: str) -> PromptTemplat
     if shorter is not None and (language := language_changed(template.text, shorter.text)):
         problem = f"It changed the language of the prompt to {language}."
     if problem:
-        lab.credit(reply, False)
-        lab.unusable(step, problem)
+        lab.coach.credit(reply, False)
+        lab.coach.unusable(step, problem)
         lab.note(f"The coach's merged version cannot be used: {problem}")
         return None
-    lab.usable()
+    lab.coach.usable()
     return shorter

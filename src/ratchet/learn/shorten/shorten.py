@@ -96,7 +96,7 @@ class Shorten:
         await search.run_source_on_val()
         await search.mend([*search.train, *search.val])
         finalists = search.finalists()
-        if lab.has_coach:
+        if lab.coach.is_configured:
             finalists = await search.with_merged(finalists)
         return await search.choose(finalists)
 
