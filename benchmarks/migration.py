@@ -18,8 +18,8 @@ JSON object:
 - margins: number of pairs → the margin
 - runs: simulated runs of each kind and number of pairs
 - tasks: task → old, new_old_prompt, new: mean scores (those of val for new_old_prompt); pairs;
-  margin; verdict; at_worst: lower end of the interval; cheaper: share of the seconds that a rollout
-  takes less; tokens of a rollout, before and after; seconds of the run
+  margin; verdict; at_worst: lower end of the interval; tokens and rollout_s: mean tokens and
+  seconds of a rollout of the proof, before and after; seconds of the run
 
 The exit code is 1 when false_not_worse is above alpha by more than two standard errors.
 """
@@ -42,6 +42,8 @@ from typing import Any
 from ratchet.cli.demo import example_folder
 from ratchet.prove import Comparison, ExperimentPlan, PairedScore
 from ratchet.prove.tasks_needed import provable_margin
+from ratchet.store import Store
+from ratchet.store.usage import INPUT_TOKENS, OUTPUT_TOKENS
 
 ROOT = Path(__file__).resolve().parent.parent
 PARTS = ROOT / "benchmarks" / "parts" / "public_tasks"
@@ -151,6 +153,7 @@ def move(task: str, data: Path | None, old: str, new: str) -> dict[str, Any]:
         said = json.loads(ended.stdout.splitlines()[-1])
         evidence = json.loads(Path(said["evidence"]).read_text()) if said.get("evidence") else {}
         first = next(iter(proposals(root, said["run"])), None)
+        sides = [of_rollouts(root, said[side]) for side in ("baseline_id", "candidate_id")]
     decided = evidence.get("decision", {})
     return {
         "old": said["baseline"] if said["baseline"] is not None else said["baseline_val"],
@@ -162,9 +165,32 @@ def move(task: str, data: Path | None, old: str, new: str) -> dict[str, Any]:
         "verdict": said["verdict"] or said["stage"],
         "sentence": said["message"],
         "guardrails": decided.get("guardrails"),
+        "tokens": [tokens for tokens, _ in sides],
+        "rollout_s": [seconds for _, seconds in sides],
         "seconds": round(time.monotonic() - began),
         "rollouts": said["rollouts"],
     }
+
+
+def of_rollouts(root: Path, candidate_id: str | None) -> tuple[float | None, float | None]:
+    """Mean tokens and mean seconds of the proof's rollouts of a candidate, if there are any."""
+    if candidate_id is None:
+        return None, None
+    with Store.open(f"sqlite:///{root / '.ratchet' / 'ratchet.db'}") as store:
+        rollouts, _ = store.rollouts.list(
+            candidate_id=candidate_id, purpose="prove", status="succeeded", limit=10_000
+        )
+        spans = store.spans.of_newest_attempts([rollout.id for rollout in rollouts])
+    if not rollouts:
+        return None, None
+    tokens = sum(
+        span.attributes.get(name, 0)
+        for of_rollout in spans.values()
+        for span in of_rollout
+        for name in (INPUT_TOKENS, OUTPUT_TOKENS)
+    )
+    seconds = math.fsum(rollout.duration_s or 0.0 for rollout in rollouts)
+    return round(tokens / len(rollouts), 1), round(seconds / len(rollouts), 3)
 
 
 def proposals(root: Path, run: str) -> list[float]:
