@@ -360,7 +360,7 @@ def test_settings_that_rollouts_do_not_see_are_named_with_what_allows_them(
     done = shop.ratchet("init", "--yes", *words)
     assert done.returncode == 3, done.stderr
     said = " ".join(done.stderr.split())
-    assert "The recorded run read ~/.config/support/model, which rollouts do not see." in said
+    assert "The recorded run used ~/.config/support/model, which rollouts do not see." in said
     assert "Allow it: ratchet init --allow ~/.config/support --" in said
     shop.init("--allow", "~/.config/support", *words)
     assert shop.settings["agent"]["allow"]["folders"] == ["~/.config/support"]

@@ -102,7 +102,7 @@ def test_an_empty_list_has_no_last_item() -> None:
 def test_a_host_is_led_by_itself_unless_the_libraries_variables_alone_stand_for_it(
     tmp_path: Path,
 ) -> None:
-    of = {"host": "127.0.0.1:9000", "in_python": True}
+    of = {"host": "127.0.0.1:9000", "by_hook": True}
     alone = recorded(tmp_path, variables=("OPENAI_BASE_URL",), **of)
     both = recorded(tmp_path, variables=("OPENAI_BASE_URL", "BASE_URL"), **of)
     none = recorded(tmp_path, variables=(), **of)

@@ -57,6 +57,7 @@ from ratchet.wire.looking import look
 from ratchet.wire.looking.data_files import rows_of
 from ratchet.wire.looking.inventory import Inventory
 from ratchet.wire.recording import record
+from ratchet.wire.recording.outside import is_hidden_in_home
 from ratchet.wire.recording.recording import CommandRun, Recording, ServiceRun
 
 MAX_PROGRAMS = 8
@@ -288,11 +289,12 @@ def _other_hint(recording: Recording, reasons: Sequence[str], arguments: str) ->
             f"The recorded run changed {paths}, so the same input now finds different files. "
             f"Restore them, and record on copies: ratchet init --simulated {arguments}"
         )
-    if recording.settings_read:
-        folders = dict.fromkeys(map(_settings_folder, recording.settings_read))
+    written = [write.path for write in recording.writes if is_hidden_in_home(write.path)]
+    if used := dict.fromkeys([*recording.settings_read, *written]):
+        folders = dict.fromkeys(map(_settings_folder, used))
         allow = " ".join(f"--allow {folder}" for folder in folders)
         return (
-            f"The recorded run read {', '.join(recording.settings_read[:5])}, which rollouts do not"
+            f"The recorded run used {', '.join([*used][:5])}, which rollouts do not"
             f" see. Allow it: ratchet init {allow} {arguments}"
         )
     return (
@@ -568,8 +570,7 @@ def _next(root: Path, declaring: Declaring, derived: Derived, recording: Recordi
             f" wire it: {recording.python.executable} -m pip install agent-ratchet, then ratchet"
             " init --undo, and ratchet init again"
         )
-    if recording.placeholders:
-        keys = " or ".join(recording.placeholders)
+    if keys := " and ".join(recording.model_keys):
         steps.append(f"set the key of a real model ({keys}), in the environment or in .env")
     tasks = (root / TASKS_FILE).read_text(encoding="utf-8") if (root / TASKS_FILE).exists() else ""
     lines = [line for line in tasks.splitlines() if line.strip()]

@@ -127,7 +127,7 @@ class AttemptRelay:
         return client_variables(urls, NO_TOKEN, base_urls, keys)
 
     def hook_variables(self, environ: Mapping[str, str]) -> dict[str, str]:
-        """Variables that route calls of Python processes to their model hosts through the relay.
+        """Variables that route calls of Python and Node to their model hosts through the relay.
 
         Args:
             environ: Their environment besides.

@@ -21,6 +21,7 @@ from ratchet.observe.model_apis.bounded_json import decoded
 from ratchet.run.model_relay import RelayedRequest, direct_path
 
 PYTHON_HOOK = Path(hooks.__file__).with_name("python")
+NODE_HOOK = Path(hooks.__file__).with_name("node") / "model_hook.cjs"
 
 UPSTREAM_HEADER = "x-ratchet-upstream"
 """Header that tells the gateway the base URL to which a call would go without it."""
@@ -99,8 +100,8 @@ def proxy_of(url: str) -> str:
 
 
 def hook_variables(relay: str, hosts: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
-    """Variables of a Python process, and of those it starts, that route calls to hosts through a
-    relay.
+    """Variables of a process that route calls of Python and Node to hosts through a relay, also in
+    those that it starts.
 
     Args:
         relay: Its URL; calls go below it.
@@ -112,6 +113,7 @@ def hook_variables(relay: str, hosts: Sequence[str], environ: Mapping[str, str])
     paths = [str(PYTHON_HOOK), *filter(None, environ.get("PYTHONPATH", "").split(os.pathsep))]
     return {
         "PYTHONPATH": os.pathsep.join(paths),
+        "NODE_OPTIONS": f'{environ.get("NODE_OPTIONS", "")} --require "{NODE_HOOK}"'.lstrip(),
         MODEL_RELAY: relay,
         "RATCHET_MODEL_HOSTS": ",".join(hosts),
     }

@@ -76,6 +76,8 @@ class AgentContainment:
         python: Its interpreter, which it may start.
         writable: Folders that it really writes to besides, such as one for its outcomes.
         hidden: Further paths that it cannot read.
+        rehearses: It runs as its owner would run it, to see what it does: it can read the owner's
+            settings and keys, and its acts include the programs that it starts.
         level: `auto` for the strongest that this machine has.
         newest: The newest version of Landlock to use, to test the behaviour of older kernels.
 
@@ -91,6 +93,7 @@ class AgentContainment:
         python: str = "",
         writable: Sequence[str | Path] = (),
         hidden: Sequence[str | Path] = (),
+        rehearses: bool = False,
         level: Level | str = "auto",
         newest: int = 99,
     ) -> None:
@@ -100,6 +103,7 @@ class AgentContainment:
         self._python = python or sys.executable
         self._folders = [os.path.realpath(path) for path in (*allowed.folders, *writable)]
         self._hidden = [os.path.realpath(path) for path in hidden]
+        self._rehearses = rehearses
         self._newest = newest
 
     def start(
@@ -156,6 +160,7 @@ class AgentContainment:
             "home": os.path.expanduser("~"),
             "hosts": [*self._allowed.hosts, *hosts],
             "programs": files,
+            "tells_programs": self._rehearses,
             "executable": executable,
             "copies": copies,
             "folders": folders,
@@ -217,6 +222,7 @@ class AgentContainment:
         prefixes = (sys.prefix, sys.base_prefix, os.path.dirname(os.path.dirname(self._python)))
         needed = [*needed, self._root, *map(os.path.realpath, prefixes)]
         secret = [path for path in home_secrets if not _holds(path, [*needed, *self._folders])]
+        secret = [] if self._rehearses else secret
         configured = [path for path in self._hidden if not _holds(path, needed)]
         return sorted(path for path in {*secret, *configured} if os.path.exists(path))
 

@@ -4,9 +4,7 @@
 
 const fs = require("fs");
 const path = require("path");
-const http = require("http");
-const https = require("https");
-const Module = require("module");
+const lead = require("./leading.cjs");
 
 const folder = process.env.RATCHET_RECORDING;
 let settings = null;
@@ -57,7 +55,7 @@ function begin() {
     const calls = [];
     for (const line of text.split("\n").slice(1)) {
       const match = /^\s*at (?:async )?(?:(.+?) \()?(?:file:\/\/)?(.+?):(\d+):\d+\)?$/.exec(line);
-      if (!match || match[2] === __filename) continue;
+      if (!match || path.dirname(match[2]) === __dirname) continue;
       const name = (match[1] || "<anonymous>").replace(/^(?:Object|Module|global)\./, "");
       const asynchronous = line.includes("at async ");
       calls.push({
@@ -118,113 +116,12 @@ function begin() {
     return name;
   }
 
-  // Whether a body may ask a model: the relay reads it, and passes all else on unread.
-  const led = (url, method) =>
-    method === "POST" &&
-    /^https?:$/.test(url.protocol) &&
-    url.host !== relay.host &&
-    fs.existsSync(folder); // else the recording is over, and this process goes on
-
-  const target = (url) =>
-    new URL(`/to/${url.protocol.slice(0, -1)}/${url.host}${url.pathname}${url.search}`, relay);
-
-  // A function like fetch, that leads its requests to the relay.
-  function moving(own, client) {
-    return function (input, init, ...rest) {
-      try {
-        const request = typeof input === "object" && "url" in input;
-        const url = new URL(request ? input.url : String(input));
-        const method = String((init && init.method) || (request && input.method) || "GET");
-        if (led(url, method.toUpperCase())) {
-          const headers = new Headers((init && init.headers) || (request ? input.headers : {}));
-          headers.set("x-ratchet-call", named(client));
-          const plain = client === "fetch" ? headers : Object.fromEntries(headers);
-          const changed = Object.assign(request ? parts(input) : {}, init, { headers: plain });
-          return own.call(this, target(url), changed, ...rest);
-        }
-      } catch {
-        // A relative or odd URL: the function itself says what is wrong with it.
-      }
-      return own.call(this, input, init, ...rest);
-    };
-  }
-  if (globalThis.fetch) globalThis.fetch = moving(globalThis.fetch, "fetch");
-
-  // The package undici has clients of its own.
-  const load = Module._load;
-  Module._load = function (name, ...rest) {
-    const loaded = load.call(this, name, ...rest);
-    if (/(?:^|[\\/])undici(?:[\\/]index\.js)?$/.test(name) && loaded && !loaded[relay.host]) {
-      Object.defineProperty(loaded, relay.host, { value: true });
-      for (const way of ["fetch", "request", "stream"]) {
-        const own = loaded[way];
-        if (typeof own === "function") loaded[way] = moving(own, "undici");
-      }
-    }
-    return loaded;
-  };
-
-  function parts(request) {
-    const { method, body, signal, redirect } = request;
-    return { method, body, signal, redirect, duplex: "half" };
-  }
-
-  for (const [module, protocol] of [[http, "http:"], [https, "https:"]]) {
-    const own = module.request;
-    module.request = function (...args) {
-      const led_args = moved(args, protocol);
-      return led_args ? http_request(...led_args) : own.apply(this, args);
-    };
-    module.get = function (...args) {
-      const request = module.request(...args);
-      request.end();
-      return request;
-    };
-  }
-  const http_request = http.ClientRequest
-    ? (options, callback) => new http.ClientRequest(options, callback)
-    : null;
-
-  // The arguments of http.request for the relay; null for a request that stays as it is.
-  function moved(args, protocol) {
-    const callback = typeof args[args.length - 1] === "function" ? args.pop() : undefined;
-    try {
-      const [first, second] = args;
-      const given = typeof first === "string" || first instanceof URL ? new URL(first) : null;
-      const options = Object.assign({}, given ? second : first);
-      const host = options.hostname || options.host || (given && given.hostname) || "localhost";
-      const port = options.port || (given && given.port) || "";
-      const way = options.path || (given && given.pathname + given.search) || "/";
-      const scheme = options.protocol || (given && given.protocol) || protocol;
-      const bare = String(host).replace(/:\d+$/, "");
-      const url = new URL(`${scheme}//${bare.includes(":") ? `[${bare}]` : bare}:${port}${way}`);
-      const method = String(options.method || "GET").toUpperCase();
-      const plain = !options.socketPath && !options.createConnection;
-      if (plain && led(url, method)) {
-        const headers = Object.assign({}, options.headers);
-        headers["x-ratchet-call"] = named("http");
-        const way_there = target(url);
-        return [
-          {
-            method,
-            headers,
-            auth: options.auth,
-            timeout: options.timeout,
-            signal: options.signal,
-            host: relay.hostname,
-            port: relay.port,
-            path: way_there.pathname + way_there.search,
-            agent: false,
-          },
-          callback,
-        ];
-      }
-    } catch {
-      // Node itself says what is wrong with the arguments.
-    }
-    if (callback) args.push(callback);
-    return null;
-  }
+  lead({
+    relay,
+    folder: "/to",
+    led: () => fs.existsSync(folder), // else the recording is over, and this process goes on
+    named,
+  });
 }
 
 if (settings) begin();

@@ -8,7 +8,7 @@ import socket
 import struct
 
 from . import process_table
-from .act_log import COPIED, DENIED
+from .act_log import ALLOWED, COPIED, DENIED
 from .effects import (
     CONNECT,
     DELETE,
@@ -53,10 +53,11 @@ class Guard:
     such call is let through; the guard connects instead, and passes the connection in.
 
     Args:
-        config: `hosts` (names and ports that may be reached), `programs`, and `writable` (folders
-            that may be changed, because they are copies or allowed).
+        config: `hosts` (names and ports that may be reached), `programs`, `tells_programs` (whether
+            those that are started are reported), and `writable` (folders that may be changed,
+            because they are copies or allowed).
         names: The name service.
-        report: Called with what was denied, or done in a copy.
+        report: Called with what was denied, or done in a copy, and with programs that are told of.
         own_network: The program's network is its own.
         truncation: Without one: Landlock has a rule for truncation.
         original: Whether a path is a copy of one outside.
@@ -80,6 +81,9 @@ class Guard:
     ) -> None:
         self._hosts = [(host.lower(), port) for host, port in config["hosts"]]
         self._programs = frozenset(config["programs"])
+        self._tells_programs = bool(config["tells_programs"])
+        self._began = False
+        """Whether the command itself was executed, which is no act of its own."""
         self._program_folders = tuple(f"{path}/" for path in config["programs"])
         self._writable = tuple(f"{path.rstrip('/')}/" for path in config["writable"])
         self._names = names
@@ -132,9 +136,9 @@ class Guard:
 
     def _refusal(self, notice: Notice, effect: Effect) -> int:
         """The errno that a call gets for an effect; 0 for none."""
-        kind, subject = effect.kind, effect.subject
+        kind = effect.kind
         if kind == PROGRAM:
-            return 0 if self._may_run(subject) else self._deny(effect, errno.EACCES)
+            return self._run(effect)
         if kind in (WRITE, DELETE):
             return self._change(notice, effect)
         if kind == SIGNAL:
@@ -143,9 +147,14 @@ class Guard:
             return self._datagram(effect)
         return self._deny(effect, errno.EACCES if kind == SOCKET else errno.EPERM)
 
-    def _may_run(self, path: str) -> bool:
-        actual = os.path.realpath(path)
-        return actual in self._programs or actual.startswith(self._program_folders)
+    def _run(self, effect: Effect) -> int:
+        path = os.path.realpath(effect.subject)
+        if path not in self._programs and not path.startswith(self._program_folders):
+            return self._deny(effect, errno.EACCES)
+        if self._tells_programs and self._began and os.access(path, os.X_OK):
+            self._report(effect, ALLOWED)
+        self._began = True
+        return 0
 
     def _change(self, notice: Notice, effect: Effect) -> int:
         path = effect.subject

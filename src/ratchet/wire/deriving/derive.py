@@ -120,7 +120,8 @@ def _for_program(inputs: Sequence[OwnerValue]) -> tuple[OwnerValue, ...]:
 
 
 def model_hosts(recording: Recording) -> list[str]:
-    """Hosts of Python's model calls for which no variable is set; every rollout may reach them.
+    """Hosts of model calls of Python and Node for which no variable is set; every rollout may reach
+    them.
 
     Whether a client would take its address from a variable that is not set cannot be seen, nor
     which one it takes where another variable than the libraries' own stands for it as well.
@@ -130,7 +131,7 @@ def model_hosts(recording: Recording) -> list[str]:
             call.host.lower()
             for call in recording.calls
             if call.host
-            and call.in_python
+            and call.by_hook
             and (not call.variables or not set(call.variables) <= PROVIDERS.keys())
         }
     )

@@ -53,7 +53,9 @@ class ContainedWatch:
         """
         # Without a network, and with copies of files, any program is as harmless as this one.
         allowed = Allowance(programs=tuple(_programs(self._root, env)))
-        containment = AgentContainment(allowed, root=self._root, writable=self._writable)
+        containment = AgentContainment(
+            allowed, root=self._root, writable=self._writable, rehearses=True
+        )
         self._contained = containment.start(command, hosts=self._hosts, cwd=cwd, env=env, **options)
         self._thread.start()
         self._run(self._contained.opened())
@@ -76,7 +78,7 @@ class ContainedWatch:
         return self._contained.failed
 
     def acts(self) -> tuple[Act, ...]:
-        """What it tried to do outside of itself."""
+        """What it tried to do outside of itself, and the programs that it started."""
         return self._contained.denied()
 
     def close(self) -> None:

@@ -106,7 +106,6 @@ def outside(
         writes.add(event["path"], event["how"])
     read = dict.fromkeys(Path(event["path"]) for event in journals.of("read"))
     project, own = root.resolve(), home.resolve()
-    unseen = [own / name for name in HOME_NAMES - SECRET_NAMES]
     for path in before.keys() | after.keys():
         if before.get(path) != after.get(path):
             writes.add(path, "deleted" if path not in after else "changed")
@@ -120,9 +119,16 @@ def outside(
         settings_read=tuple(
             f"~/{path.relative_to(own).as_posix()}"
             for path in read
-            if any(path.is_relative_to(place) for place in unseen)
+            if path.is_relative_to(own)
+            and is_hidden_in_home(f"~/{path.relative_to(own).as_posix()}")
         ),
     )
+
+
+def is_hidden_in_home(path: str) -> bool:
+    """Whether a path such as `~/.config/NAME/file` is hidden from rollouts, and may be allowed."""
+    home, _, inner = path.partition("/")
+    return home == "~" and inner.partition("/")[0] in HOME_NAMES - SECRET_NAMES
 
 
 class _Writes:

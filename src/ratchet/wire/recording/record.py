@@ -49,6 +49,7 @@ STDOUT = 200_000
 _WANTS_TERMINAL = re.compile(r"not a (?:tty|terminal)|Inappropriate ioctl|/dev/tty", re.IGNORECASE)
 
 PLACEHOLDER = "sk-simulated"
+"""Beginning of the value of a key that nobody has set; its variable's name follows."""
 
 _OF_HOOK = re.compile(
     r'^ +File "[^"\n]*ratchet_(?:recording|model)_hook[^\n]*\n(?:    [^\n]*\n)*', re.MULTILINE
@@ -161,6 +162,7 @@ def record(
         modules_loaded=tuple(sorted(loaded)),
         python=_python_used(journals),
         placeholders=tuple(name for name in placeholders if name not in PROVIDERS),
+        model_keys=_model_keys(exchanges, placeholders),
         notes=(*_notes(argv, journals, ended, calls, did, placeholders), *uncontained),
     )
 
@@ -218,6 +220,22 @@ def _model_call(
         client=event.get("client", ""),
         variables=around.standing_for(arrived.url, dialect),
         in_python=event.get("process", 0) in journals.python_processes,
+        by_hook=bool(event),
+    )
+
+
+def _model_keys(exchanges: list[Exchange], placeholders: Mapping[str, str]) -> tuple[str, ...]:
+    """The keys, among placeholders, that model calls were made with."""
+    sent = [
+        part.lower()
+        for exchange in exchanges
+        if _asks_model(exchange)
+        for part in (exchange.request.path, *exchange.request.headers.values())
+    ]
+    return tuple(
+        name
+        for name, key in placeholders.items()
+        if key.startswith(PLACEHOLDER) and any(key in part for part in sent)
     )
 
 
@@ -284,7 +302,7 @@ def _placeholders(root: Path, argv: Sequence[str], variables: Mapping[str, str])
     wanted = {"OPENAI_API_KEY"} | providers | sources.keys()
     needed = {name for name, (_, is_needed) in sources.variables().items() if is_needed}
     values = {
-        **dict.fromkeys(sorted(wanted), PLACEHOLDER),
+        **{name: f"{PLACEHOLDER}-{name.lower()}" for name in sorted(wanted)},
         **{name: base for name, base in PROVIDERS.items() if name in needed},
     }
     return {name: value for name, value in values.items() if not environ.get(name)}

@@ -125,6 +125,8 @@ class WatchedCall(msgspec.Struct, frozen=True, kw_only=True):
     """Names of the owner's own base URL variables that hold its address."""
     in_python: bool = False
     """Whether the hook in a Python process redirected it."""
+    by_hook: bool = False
+    """Whether a hook in its process redirected it, in Python or Node."""
 
     @property
     def is_embedding(self) -> bool:
@@ -223,6 +225,8 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
     python: PythonUsed | None
     placeholders: tuple[str, ...]
     """Variables of keys that nobody has set: placeholders, for the simulated model."""
+    model_keys: tuple[str, ...] = ()
+    """Those of them that its model calls were made with."""
     notes: tuple[str, ...]
     """Sentences about what could not be seen."""
 
