@@ -78,6 +78,7 @@ class AgentSection(Section):
     url: Url | None = None
     serve: Annotated[str, Field(min_length=1)] | None = None
     stdin: str | None = None
+    input: Annotated[str, Field(min_length=1)] | None = None
     body: Annotated[str, Field(min_length=1)] | None = None
     query: dict[str, str] | None = None
     method: Literal["GET", "POST", "PUT", "PATCH"] | None = None
@@ -140,6 +141,7 @@ class AgentSection(Section):
             for key, setting, kind in (
                 ("command", handover.words or None, "command"),
                 ("stdin", handover.stdin, "command"),
+                ("input", self.input, "command"),
                 ("body", handover.body, "url"),
                 ("query", self.query, "url"),
                 ("method", self.method, "url"),
@@ -150,6 +152,7 @@ class AgentSection(Section):
                 if setting is not None and getattr(self, kind) is None:
                     raise ConfigError(f"{key} belongs to an agent with {kind}.")
                 check_placeholders(setting, key, "port" if key == "serve" else "input")
+            handover.check_input()
             handover.check_output(self.entry is None, is_command=self.command is not None)
         except ConfigError as error:
             raise ValueError(f"{error.message} {error.hint or ''}".strip(". ")) from None
@@ -195,6 +198,7 @@ class AgentSection(Section):
         return Handover(
             words=() if self.command is None else parse_command(self.command),
             stdin=self.stdin,
+            input=self.input or "",
             body=body,
             query=self.query or {},
             method=self.method or "POST",

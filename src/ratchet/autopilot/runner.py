@@ -262,6 +262,7 @@ def program_executor(
         keys=section.model_key,
         model_hosts=section.model_hosts,
         stdin=handover.stdin,
+        input=handover.input,
         output=handover.output,
         containment=containment,
     )

@@ -30,6 +30,17 @@ def same_for_all(derived: Derived) -> str:
     """What to do for an agent without an input; empty if it has one."""
     if derived.inputs:
         return ""
+    if derived.input_file:
+        return (
+            f"Nothing that you gave reached the model, and the text of {derived.input_file} did: in"
+            " rollouts, that file holds the task's input."
+        )
+    if derived.sent_files:
+        return (
+            "Nothing that you gave reached the model, so every task would run the same. If one of"
+            f" the files that did is the task: ratchet init --input FILE …, with one of"
+            f" {', '.join(derived.sent_files)}"
+        )
     place = derived.written_input
     pointer = f" The request to the model is written at {place}." if place else ""
     if derived.read_word:

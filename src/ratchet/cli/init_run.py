@@ -60,9 +60,6 @@ from ratchet.wire.recording import record
 from ratchet.wire.recording.outside import is_hidden_in_home
 from ratchet.wire.recording.recording import CommandRun, Recording, ServiceRun
 
-MAX_PROGRAMS = 8
-"""Maximum number of checks of a wiring; each may find another program that it starts."""
-
 TIMEOUT_RATIO = 3
 """Time limit of a rollout, as a multiple of the recorded run's time: several run at once."""
 
@@ -98,7 +95,7 @@ def wire_by_watching(
     _check_unwired(root)
     if options.branch is not None and not options.dry_run:
         check_branch(root, options.branch)
-    _check_inputs(run, options.inputs)
+    _check_inputs(root, run, options.inputs)
     arguments = _arguments(run, options)
     say(f"Running: {one_line(_words_of(run).removeprefix('-- '))}")
     recording = record(
@@ -232,17 +229,7 @@ def _first_that_works(
         without = f", and without {', '.join(wiring.absent)}" if wiring.absent else ""
         say(f"\nChecking {one_line(wiring.label)}, contained, with the recorded input{without}…")
         plan = planned(wiring, NOTHING_DECLARED)
-        verification = verified(wiring, plan)
-        # A run that was contained itself could start any program, and nothing saw which.
-        for _ in range(MAX_PROGRAMS if recording.simulated else 0):
-            started = _programs_denied(verification, acts)
-            if not started:
-                break
-            say(f"  it starts {', '.join(act.subject for act in started)}; allowed in rollouts")
-            acts.extend(started)
-            plan = planned(wiring, NOTHING_DECLARED)
-            verification = verified(wiring, plan)
-        return Declaring(wiring, plan, verification)
+        return Declaring(wiring, plan, verified(wiring, plan))
 
     for wiring in wirings:
         attempt = checked(wiring)
@@ -317,19 +304,6 @@ def _aside(places: Sequence[str]) -> str:
         f"The run wrote {', '.join(places)}. If that is a cache, move it away and record again:"
         f" {moves}"
     )
-
-
-def _programs_denied(
-    verification: WiringVerification, acts: Sequence[OutsideAct]
-) -> list[OutsideAct]:
-    """Programs that a check denied and that are not allowed yet, as acts that allow them."""
-    allowed = {act.subject for act in acts if act.key == "programs" and act.allow}
-    denied = dict.fromkeys(act.allow for act in verification.denied if act.key == "programs")
-    return [
-        OutsideAct(key="programs", subject=name, said="started in the check", allow=True)
-        for name in denied
-        if name and name not in allowed
-    ]
 
 
 def _differs(verification: WiringVerification) -> bool:
@@ -450,15 +424,16 @@ def _check_unwired(root: Path) -> None:
         )
 
 
-def _check_inputs(run: CommandRun | ServiceRun, chosen: Sequence[str]) -> None:
-    """Refuse an --input that is none of the run's values."""
+def _check_inputs(root: Path, run: CommandRun | ServiceRun, chosen: Sequence[str]) -> None:
+    """Refuse an --input that is none of the run's values, and no file of the project."""
     values = [as_text(value.value) for value in owner_values(run)]
-    unknown = [text for text in chosen if text not in values]
+    unknown = [text for text in chosen if text not in values and not (root / text).is_file()]
     if unknown:
         listed = ", ".join(repr(one_line(value)) for value in values) or "none"
         raise InputError(
             f"--input {unknown[0]!r} is none of the values given to the run: {listed}.",
-            hint="Name one of them, exactly as it is in the command, in --stdin or in --data.",
+            hint="Name one of them, exactly as it is in the command, in --stdin or in --data; or a "
+            "file of the project that the command reads.",
         )
 
 
@@ -554,7 +529,7 @@ def _recorded(recording: Recording, derived: Derived) -> dict[str, Any]:
 
 def _next(root: Path, declaring: Declaring, derived: Derived, recording: Recording) -> list[str]:
     """The commands that work now, or what they still need."""
-    if not derived.inputs:
+    if not (derived.inputs or derived.input_file):
         return [
             "ratchet run and ratchet eval work, with the agent's single built-in input. Before "
             "ratchet improve, let the command take its input, then run ratchet init --undo and "

@@ -26,9 +26,10 @@ from ratchet.run.program_results import result_of
 from ratchet.source.dotenv import read_dotenv
 from ratchet.types.wording import counted
 from ratchet.wire.deriving.derive import Wiring
+from ratchet.wire.deriving.program import says_answer
 from ratchet.wire.deriving.sent_texts import nearest_call, system_texts, unlike
 from ratchet.wire.recording.model_calls import asks_model, body_of, request_of, texts_of_request
-from ratchet.wire.recording.recording import FileWrite, Recording, is_embedding
+from ratchet.wire.recording.recording import Recording, is_embedding
 from ratchet.worker.environment import address_for, dialect_of
 
 ROLLOUTS_TIMEOUT_S = 180.0
@@ -202,14 +203,15 @@ def verify(
         _calls(recording, own),
         _same_prompts(recording, own),
         _change_arrives(recording, len(answer.names), arrived, changed),
-        _same_shape(wiring, answer.own.output, recording.writes),
+        _same_shape(wiring, answer.own.output, recording),
     )
-    works = findings[0].holds is not False
+    refuted = [finding.said for finding in findings if finding.holds is False]
+    works = not refuted
     return WiringVerification(
         works=works,
         findings=findings,
         denied=answer.own.denied,
-        why="" if works else findings[0].said,
+        why=" ".join(refuted),
         learned=answer.learned,
         not_arrived=tuple(
             name for number, name in enumerate(answer.names) if number not in arrived
@@ -340,17 +342,23 @@ def _foreign_protocols(recording: Recording) -> str:
     return " and ".join(sorted(names))
 
 
-def _same_shape(wiring: Wiring, output: Any, writes: Sequence[FileWrite]) -> WiringFinding:
+def _same_shape(wiring: Wiring, output: Any, recording: Recording) -> WiringFinding:
     before, after = _shape(wiring.output), _shape(output)
+    file = str(wiring.agent.get("output", "")).partition("file:")[2]
+    place = f" in {file}" if file else ""
+    if file and wiring.output == "":
+        holds = says_answer(output, recording)
+        said = "what the model said" if holds else "not what the model said"
+        return WiringFinding(
+            name="answer", holds=holds, said=f"The answer is {after}{place}: {said}."
+        )
     if output in ("", None):
-        files = [write.path for write in writes if write.place == "project"]
+        files = [write.path for write in recording.writes if write.place == "project"]
         pointer = (
             f' If the answer is a file: output = "file:{files[0]}" under [agent].' if files else ""
         )
         sentence = f"The answer is empty, so every task would get the same score.{pointer}"
         return WiringFinding(name="answer", holds=None, said=sentence)
-    file = str(wiring.agent.get("output", "")).partition("file:")[2]
-    place = f" in {file}" if file else ""
     if before == after:
         return WiringFinding(
             name="answer", holds=True, said=f"The answer is {before}{place}, as recorded."

@@ -10,6 +10,7 @@ import subprocess
 from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO, Literal
 
 import msgspec
@@ -71,6 +72,8 @@ class ChildProcess:
         containment: What keeps it from acting outside; None to let it.
         hosts: Hosts that it may reach when it is contained, such as the gateway.
         writable: Folders that it may really write to when it is contained.
+        given: Files that it reads and writes instead of those of its project, by their places, when
+            it is contained.
     """
 
     def __init__(
@@ -83,6 +86,7 @@ class ChildProcess:
         containment: AgentContainment | None = None,
         hosts: Sequence[tuple[str, int]] = (),
         writable: Sequence[Path] = (),
+        given: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self._command = command
         self._cwd = cwd
@@ -91,6 +95,7 @@ class ChildProcess:
         self._containment = containment
         self._hosts = hosts
         self._writable = writable
+        self._given = given
         self._contained: Contained | Led | None = None
 
     async def run(self, timeout_s: float, most_bytes: int) -> ChildEnd:
@@ -169,6 +174,7 @@ class ChildProcess:
             self._command,
             hosts=self._hosts,
             writable=self._writable,
+            given=self._given,
             cwd=self._cwd,
             env=self._environ,
             stdin=subprocess.PIPE,

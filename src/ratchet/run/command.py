@@ -50,10 +50,13 @@ from ratchet.worker.environment import (
     trace_variables,
     without,
 )
+from ratchet.worker.placeholders import filled_text
 
 TASK_FILE = "task.json"
 BINDING_FILE = "binding.json"
 STDIN_FILE = "stdin"
+INPUT_FILE = "input"
+OUTPUT_FILE = "output"
 
 
 class CommandExecutor:
@@ -75,7 +78,8 @@ class CommandExecutor:
             the gateway.
         environ: Environment to start from; that of this process when left out.
         stdin: As in a `Handover`.
-        output: As in a `Handover`. With a file, one attempt runs at a time.
+        input: As in a `Handover`.
+        output: As in a `Handover`. With a file that is not in a copy, one attempt runs at a time.
         containment: What keeps the command from acting outside; None to let it.
     """
 
@@ -94,15 +98,18 @@ class CommandExecutor:
         model_hosts: Sequence[str] = (),
         environ: Mapping[str, str] | None = None,
         stdin: str | None = None,
+        input: str = "",
         output: str = "",
         containment: AgentContainment | None = None,
     ) -> None:
         self._command = tuple(command)
         self._containment = containment
-        self._handover = Handover(words=self._command, stdin=stdin, output=output)
+        self._handover = Handover(words=self._command, stdin=stdin, input=input, output=output)
         self._folder = folder
         self._scratch = state / "tmp"
-        self._slots = 1 if self._handover.file else slots
+        self._copies = containment is not None and containment.level == "bubblewrap"
+        """Whether each rollout has a copy of the project's files."""
+        self._slots = 1 if self._handover.file and not self._copies else slots
         self._timeout_s = timeout_s
         self._server = server
         self._relays = AttemptRelays(server, model_hosts) if server and model_hosts else None
@@ -122,12 +129,29 @@ class CommandExecutor:
         """Check that the command exists.
 
         Raises:
-            AgentError: There is no such program, or no such folder.
+            AgentError: There is no such program, or no such folder; or its rollouts have no copy of
+                the file that holds the input.
         """
         check_program(self._command, self._folder, self._environ)
+        if self._handover.input:
+            self._check_copies()
         await asyncio.to_thread(os.makedirs, self._scratch, exist_ok=True)
         if self._relays is not None:
             await asyncio.to_thread(self._relays.start)
+
+    def _check_copies(self) -> None:
+        file = self._handover.input_file
+        if not self._copies:
+            raise AgentError(
+                f"Each rollout needs a copy of the project, in which {file} holds its input.",
+                hint="Run them contained by bubblewrap (docs/containment.md), or let the command "
+                "take its input as an argument.",
+            )
+        if not (self._folder / file).is_file():
+            raise AgentError(
+                f"{file} does not exist, and input under [agent] names it.",
+                hint="Create it with any content: each rollout finds its own input there.",
+            )
 
     async def execute(self, claim: Claim, resources: Mapping[str, Resource]) -> Outcome:
         """Run the command for one attempt, to its end or its time-out."""
@@ -135,7 +159,7 @@ class CommandExecutor:
         try:
             words, stdin = self._handover.command(claim.rollout.input)
             folder = await asyncio.to_thread(self._prepared, claim, resources, stdin)
-            output_file = await asyncio.to_thread(self._output_file)
+            output_file = await asyncio.to_thread(self._output_file, folder)
         except InputError as error:
             return cut_off(claim, "failed", error.message)
         except OSError as error:
@@ -158,10 +182,13 @@ class CommandExecutor:
                     *self._variables_given.values(),
                 ]
             ),
-            writable=[folder, *([output_file.path] if output_file is not None else [])],
+            given=self._given(folder),
+            writable=[folder, *([output_file.path] if output_file and not self._copies else [])],
         )
         try:
             ended = await child.run(self._timeout_s, MAX_OUTPUT_BYTES)
+            if output_file is not None:
+                await asyncio.to_thread(output_file.read)
         except (OSError, ValueError) as error:
             return cut_off(claim, "failed", _not_started(error))
         except SandboxFailed as error:
@@ -185,16 +212,29 @@ class CommandExecutor:
         (folder / BINDING_FILE).write_bytes(msgspec.json.encode(binding))
         if stdin is not None:
             (folder / STDIN_FILE).write_bytes(stdin)
+        if self._handover.input:
+            text = filled_text("{input}", rollout.input, "[agent] input")
+            (folder / INPUT_FILE).write_text(text, encoding="utf-8")
         return folder
 
-    def _output_file(self) -> OutputFile | None:
+    def _given(self, folder: Path) -> dict[str, str]:
+        """The files of a scratch folder that stand in for the project's, by their places."""
+        files = {INPUT_FILE: self._handover.input_file, OUTPUT_FILE: self._handover.file}
+        return {
+            os.path.realpath(self._folder / file): str(folder / name)
+            for name, file in files.items()
+            if file and self._copies
+        }
+
+    def _output_file(self, folder: Path) -> OutputFile | None:
         file = self._handover.file
         if not file:
             return None
-        path = self._folder / file
+        path = folder / OUTPUT_FILE if self._copies else self._folder / file
         if self._containment is not None:  # which can let it write a file that is there
+            path.parent.mkdir(parents=True, exist_ok=True)
             path.touch()
-        return OutputFile(path)
+        return OutputFile(path, file)
 
     def _variables(self, claim: Claim, folder: Path) -> dict[str, str]:
         """Environment of the command."""

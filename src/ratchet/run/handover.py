@@ -26,6 +26,8 @@ class Handover(msgspec.Struct, frozen=True, kw_only=True):
     """Body of a request to a service, as JSON data; None for the task as JSON."""
     method: str = "POST"
     """HTTP method of a request."""
+    input: str = ""
+    """FILE and a path of a command: the task's input stands there, in the rollout's own copy."""
     query: dict[str, str] = {}
     """Fields of the URL's query; with them, no body is sent unless one is configured."""
     output: str = ""
@@ -50,11 +52,18 @@ class Handover(msgspec.Struct, frozen=True, kw_only=True):
                 )
         if self.stdin is not None:
             return words, filled_text(self.stdin, task_input, "[agent] stdin").encode()
-        return words, b"" if has_placeholders(self.words) else None
+        return words, b"" if self.input or has_placeholders(self.words) else None
+
+    @property
+    def input_file(self) -> str:
+        """Path of the file that holds the task's input, relative to the project; empty for none."""
+        return self.input.removeprefix(FILE)
 
     @property
     def takes_input(self) -> bool:
         """Whether any part of a task is handed over."""
+        if self.input:
+            return True
         given = (self.stdin, self.query) if self.words else (self.body, self.query)
         as_json = given[0] is None and not (self.query or has_placeholders(self.words))
         return as_json or has_placeholders([*self.words, *filter(None, given)])
@@ -90,6 +99,15 @@ class Handover(msgspec.Struct, frozen=True, kw_only=True):
         self.request(task_input)
         self.fields(task_input)
 
+    def check_input(self) -> None:
+        """Check the setting for a file that holds the input.
+
+        Raises:
+            ConfigError: It names none.
+        """
+        if self.input and not (self.input.startswith(FILE) and _is_below(self.input_file)):
+            raise ConfigError(f'input should be "{FILE}PATH", with a path below ratchet.toml.')
+
     def check_output(self, is_program: bool, *, is_command: bool) -> None:
         """Check the setting for where the answer is.
 
@@ -100,8 +118,7 @@ class Handover(msgspec.Struct, frozen=True, kw_only=True):
             raise ConfigError("output belongs to an agent with command or url.")
         if not is_command or self.output in ("", LAST_LINE):
             return
-        path = PurePosixPath(self.file)
-        if not self.file or path.is_absolute() or ".." in path.parts:
+        if not _is_below(self.file):
             raise ConfigError(
                 f'output should be "{LAST_LINE}" or "{FILE}PATH", with a path below ratchet.toml. '
                 "Without it, the answer is everything that the command prints."
@@ -111,6 +128,12 @@ class Handover(msgspec.Struct, frozen=True, kw_only=True):
     def file(self) -> str:
         """Path of the file that holds the answer, relative to the project; empty for none."""
         return self.output[len(FILE) :] if self.output.startswith(FILE) else ""
+
+
+def _is_below(file: str) -> bool:
+    """Whether a path names something in the project."""
+    path = PurePosixPath(file)
+    return bool(file) and not path.is_absolute() and ".." not in path.parts
 
 
 def parse_command(line: str) -> tuple[str, ...]:

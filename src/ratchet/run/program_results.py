@@ -125,30 +125,43 @@ class OutputFile:
 
     Args:
         path: The file, which may be there from before.
+        name: What the command calls it.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = self._path = path
+    def __init__(self, path: Path, name: str) -> None:
+        self.path = path
+        self._name = name
+        self._result: object = None
+        self._missing: InputError | None = None
         self._before = self._mark()
         if self._before is not None and time.time_ns() - self._before[2] < CLOCK_NS:
             time.sleep(CLOCK_NS / 1e9)  # what is written now shall have another time
 
+    def read(self) -> None:
+        """Read what the command has written, which `result` returns from now on."""
+        after = self._mark()
+        try:
+            if after is None or after == self._before:
+                raise InputError(
+                    f"The command wrote no file {self._name}, where its answer should be."
+                )
+            self._result = result_in(self.path)
+        except InputError as error:
+            self._missing = error
+
     def result(self) -> object:
-        """The result in the file.
+        """The result that was in the file.
 
         Raises:
-            InputError: The command has not written it, or it cannot be read.
+            InputError: The command has not written it, or it could not be read.
         """
-        after = self._mark()
-        if after is None or after == self._before:
-            raise InputError(
-                f"The command wrote no file {self._path.name}, where its answer should be."
-            )
-        return result_in(self._path)
+        if self._missing is not None:
+            raise self._missing
+        return self._result
 
     def _mark(self) -> tuple[int, ...] | None:
         try:
-            status = os.lstat(self._path)
+            status = os.lstat(self.path)
         except OSError:
             return None
         return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns

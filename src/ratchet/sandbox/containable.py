@@ -108,6 +108,7 @@ def _tried(level: Level, before: Sequence[str]) -> str:
         "executable": executables(["true"], "/", os.defpath)[1],
         "copies": [folder],
         "folders": [],
+        "given": {},
         "hidden": [],
         "absent": [],
         "writable": [],

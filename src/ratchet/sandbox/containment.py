@@ -15,6 +15,7 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -112,6 +113,7 @@ class AgentContainment:
         *,
         hosts: Sequence[tuple[str, int]] = (),
         writable: Sequence[str | Path] = (),
+        given: Mapping[str, str] = MappingProxyType({}),
         cwd: str | Path | None = None,
         env: Mapping[str, str] | None = None,
         pass_fds: Sequence[int] = (),
@@ -123,6 +125,7 @@ class AgentContainment:
             command: Program and arguments.
             hosts: Further hosts that it may reach, such as the gateway.
             writable: Further folders that it really writes to.
+            given: Files that it reads and writes instead of those in its copies, by their places.
             cwd: Its working folder.
             env: Its whole environment; that of this process when left out.
             pass_fds: Descriptors that it inherits.
@@ -164,6 +167,7 @@ class AgentContainment:
             "executable": executable,
             "copies": copies,
             "folders": folders,
+            "given": dict(given),
             "hidden": hidden,
             "absent": [path for path in self._allowed.absent if _within(path, copies)],
             "writable": [*copies, *folders, base, *([_SHARED_MEMORY] if mounts else [])],

@@ -71,8 +71,8 @@ class Mounts:
 
     Args:
         config: `base` (a folder for this sandbox alone), `copies` (folders that are copied on
-            write), `folders` (those that are really written to), `hidden`, `absent`,
-            `programs`.
+            write), `folders` (those that are really written to), `given` (files that stand in
+            for others in the copies, by their places), `hidden`, `absent`, `programs`.
     """
 
     def __init__(self, config: dict[str, Any]) -> None:
@@ -95,6 +95,9 @@ class Mounts:
         """What is mounted on the copies: place and source."""
         for number, path in enumerate(config["folders"]):
             self._over.append((path, self._staged(f"folder-{number}", path)))
+            _set_recursively(self._over[-1][1], off=_READ_ONLY)
+        for number, (path, source) in enumerate(config["given"].items()):
+            self._over.append((path, self._staged(f"given-{number}", source)))
             _set_recursively(self._over[-1][1], off=_READ_ONLY)
         own = f"{self._stage}/own"
         os.mkdir(own, 0o700)
@@ -155,7 +158,10 @@ class Mounts:
                 self._remove(path)
             elif order == 2:
                 if not os.path.lexists(path):
-                    os.makedirs(path)
+                    is_folder = os.path.isdir(source)
+                    os.makedirs(path if is_folder else os.path.dirname(path), exist_ok=True)
+                    if not is_folder:
+                        os.close(os.open(path, os.O_CREAT | os.O_WRONLY))
                 mount(source, path, flags=_BIND | _RECURSIVE)
             elif os.path.isdir(path):
                 # Empty, and the program's own: many write their settings beside secrets.

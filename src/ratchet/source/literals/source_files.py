@@ -23,6 +23,13 @@ _LOCK_FILES = frozenset(
 _DATA = frozenset(
     ["jsonl", "ndjson", "csv", "tsv", "parquet", "log", "map", "snap", "ipynb", "svg"]
 )
+_CODE = frozenset(
+    {
+        *(".py", ".pyi", ".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".cts", ".tsx", ".vue"),
+        *(".go", ".rs", ".java", ".kt", ".scala", ".rb", ".php", ".cs", ".c", ".h", ".cc", ".cpp"),
+        *(".sh", ".bash", ".zsh", ".fish", ".pl", ".lua", ".swift", ".ex", ".exs", ".r", ".jl"),
+    }
+)
 _MINIFIED = re.compile(r"\.(min|bundle)\.\w+$|-min\.\w+$")
 _TEST = re.compile(
     r"(^|/)(tests?|__tests__|spec|specs|e2e|fixtures?|__fixtures__|__mocks__|testdata|cassettes)/"
@@ -65,6 +72,11 @@ def not_edited(path: str, data: bytes) -> str:
     if not is_searched(path):
         return "the file is not source: installed, built, a lock file, data, or secret"
     return "the file is marked as generated" if is_generated(text) else ""
+
+
+def is_code(path: str) -> bool:
+    """Whether a file is a program in a usual language, by its name."""
+    return PurePosixPath(path).suffix in _CODE
 
 
 def is_test(path: str) -> bool:

@@ -13,7 +13,7 @@ import msgspec
 
 from ratchet.wire.deriving.allowed import OutsideAct, outside_acts
 from ratchet.wire.deriving.entry import EntryPoint, entry_points
-from ratchet.wire.deriving.owner_input import OwnerValue, as_text, owner_values, reached
+from ratchet.wire.deriving.owner_input import OwnerValue, as_text, owner_values, reached, sent_files
 from ratchet.wire.deriving.program import program_template
 from ratchet.wire.deriving.prompts import SentPrompt, sent_prompts
 from ratchet.wire.recording.environment import PROVIDERS
@@ -52,6 +52,10 @@ class Derived(msgspec.Struct, frozen=True, kw_only=True):
     written_input: str
     """Where the source itself has the first user message, as FILE:LINE; empty if nowhere, or if the
     owner gave it."""
+    input_file: str = ""
+    """Without an input: the file whose text is the task's, relative to the project's folder."""
+    sent_files: tuple[str, ...] = ()
+    """Without an input: the files of which each may be that."""
     read_word: str = ""
     """Without an input: a word of the command that names a data file which the run read."""
     function: str = ""
@@ -85,12 +89,20 @@ def derive(
             wirings = entries
         elif entries:
             function = entries[0].label
-    program = _of_program(recording, _for_program(inputs))
+    files = () if inputs or isinstance(recording.run, ServiceRun) else sent_files(recording)
+    named = [file for file in files if file in chosen]
+    input_file = (named or [*files])[0] if named or len(files) == 1 else ""
+    program = _of_program(recording, _for_program(inputs), input_file)
     if (movable := _on_any_port(program)) is not None:
         wirings.append(movable)
     wirings.append(program)
+    if program.output == "" and "output" in program.agent:  # the file may hold something else
+        agent = {key: value for key, value in program.agent.items() if key != "output"}
+        printed = recording.stdout.strip()
+        wirings.append(msgspec.structs.replace(program, agent=agent, output=printed))
     texts = [as_text(value.value) for value in inputs]
-    read = {os.path.normpath(text) for text in texts}  # a file that is the task's input
+    # A file that is the task's input.
+    read = {os.path.normpath(text) for text in (*texts, *filter(None, [input_file]))}
     sources = [path for path in paths if path not in read]
     prompts, question = sent_prompts(root, sources, recording, texts)
     return Derived(
@@ -98,8 +110,10 @@ def derive(
         inputs=inputs,
         prompts=prompts,
         acts=outside_acts(recording, allowed),
-        written_input="" if inputs else question,
-        read_word="" if inputs else _read_word(recording, values),
+        written_input="" if inputs or input_file else question,
+        input_file=input_file,
+        sent_files=() if input_file else files,
+        read_word="" if inputs or input_file else _read_word(recording, values),
         function=function,
     )
 
@@ -177,8 +191,8 @@ def _on_any_port(service: Wiring) -> Wiring | None:
     return msgspec.structs.replace(service, agent={**service.agent, "serve": moved})
 
 
-def _of_program(recording: Recording, inputs: Sequence[OwnerValue]) -> Wiring:
-    template = program_template(recording, inputs)
+def _of_program(recording: Recording, inputs: Sequence[OwnerValue], input_file: str) -> Wiring:
+    template = program_template(recording, inputs, input_file)
     service = isinstance(recording.run, ServiceRun)
     agent = dict(template.settings)
     if "command" in agent or "serve" in agent:

@@ -12,7 +12,9 @@ from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 
+from ratchet.source.literals.source_files import is_code
 from ratchet.wire.deriving.text_owners import plain
+from ratchet.wire.recording.outside import listing
 from ratchet.wire.recording.recording import CommandRun, Recording, ServiceRun
 
 Place = Literal["word", "stdin", "query", "body"]
@@ -23,6 +25,9 @@ MAX_CHANCE_LENGTH = 3
 
 MAX_READ = 65_536
 """Characters read of a file."""
+
+MAX_COMPARED = 2_000
+"""Files that are compared with what reached the model."""
 
 COMPARED = 400
 """Characters at the beginning of a file that are looked for in the model calls."""
@@ -93,6 +98,19 @@ def named_files(recording: Recording, values: Sequence[OwnerValue]) -> tuple[Own
         for value in values
         if value.place == "word" and _content_reached(recording, as_text(value.value))
     )
+
+
+def sent_files(recording: Recording) -> tuple[str, ...]:
+    """The files of the project whose content reached the model, in another text than the system's.
+
+    Python tells which files it read; of other programs, those of a moderate size are compared.
+    """
+    read = recording.data_files_read
+    if not any(call.in_python for call in recording.calls):
+        root = Path(recording.root)
+        sizes = {path: size for path, (size, _) in listing(root).items() if size <= MAX_READ}
+        read = tuple(Path(path).relative_to(root).as_posix() for path in sizes)[:MAX_COMPARED]
+    return tuple(path for path in read if not is_code(path) and _content_reached(recording, path))
 
 
 def _is_looked_up(recording: Recording, value: OwnerValue) -> bool:

@@ -15,9 +15,10 @@ import msgspec
 from ratchet.run.program_results import events_of, result_in
 from ratchet.types import InputError
 from ratchet.wire.deriving.entry import escaped
-from ratchet.wire.deriving.owner_input import OwnerValue, body_of
+from ratchet.wire.deriving.owner_input import OwnerValue, as_text, body_of
 from ratchet.wire.recording.recording import Recording, ServiceRun
 
+_WORD = re.compile(r"\w+")
 _PLACEHOLDER = re.compile(r"\{input(\.\w+)*\}")
 
 
@@ -25,7 +26,7 @@ class ProgramTemplate(msgspec.Struct, frozen=True, kw_only=True):
     """How a task runs the owner's command, or is sent to the owner's service."""
 
     settings: dict[str, Any]
-    """Keys of [agent]: `command` and `stdin`, or `url`, `serve`, `body` and `output`."""
+    """Keys of [agent]: `command`, `stdin` and `input`, or `url`, `serve`, `body` and `output`."""
     task_input: Any
     """The recorded input, as a task has it."""
     output: Any
@@ -34,12 +35,15 @@ class ProgramTemplate(msgspec.Struct, frozen=True, kw_only=True):
     """Names of the task input's fields; empty if it is a single value."""
 
 
-def program_template(recording: Recording, inputs: Sequence[OwnerValue]) -> ProgramTemplate:
+def program_template(
+    recording: Recording, inputs: Sequence[OwnerValue], input_file: str = ""
+) -> ProgramTemplate:
     """The owner's command with placeholders for the inputs.
 
     Args:
         recording: The recorded run.
         inputs: The owner's values that are the task's input.
+        input_file: Without any: the file that holds it; empty for none.
     """
     names = _field_names(inputs)
     slots = {
@@ -74,8 +78,14 @@ def program_template(recording: Recording, inputs: Sequence[OwnerValue]) -> Prog
         settings = {"command": " ".join(map(_quoted, words))}
         if run.stdin is not None or not inputs:  # without a word on it, a task is given as JSON
             settings["stdin"] = _stdin(run.stdin or "", slots)
-        if not output and (file := _answer_file(recording)) is not None:
-            settings["output"], output = file
+        if input_file:
+            settings["input"] = f"file:{input_file}"
+            task_input = Path(recording.root, input_file).read_text(encoding="utf-8")
+        if not says_answer(output, recording):
+            file = _answer_file(recording)
+            stems = [Path(as_text(value.value)).stem for value in inputs]
+            if file is not None and not any(stem in file[0] for stem in stems):
+                settings["output"], output = file
     return ProgramTemplate(
         settings=settings,
         task_input=task_input,
@@ -84,8 +94,20 @@ def program_template(recording: Recording, inputs: Sequence[OwnerValue]) -> Prog
     )
 
 
+def says_answer(output: Any, recording: Recording) -> bool:
+    """Whether an output holds what the model said: most words of one of its answers."""
+    printed = set(_WORD.findall(as_text(output)))
+    if not printed:
+        return False
+    said = [words for call in recording.calls if (words := _WORD.findall(call.response))]
+    return not said or any(2 * len(printed & {*words}) >= len({*words}) for words in said)
+
+
 def _answer_file(recording: Recording) -> tuple[str, Any] | None:
-    """The one file that a run without output wrote, as a setting, and its content."""
+    """The one file that a run wrote which does not print its answer, as a setting, and its content.
+
+    The copies of a contained run are gone by then, so its content is not known: an empty text.
+    """
     written = [
         write.path
         for write in recording.writes
@@ -93,6 +115,8 @@ def _answer_file(recording: Recording) -> tuple[str, Any] | None:
     ]
     if len(written) != 1:
         return None
+    if recording.simulated:
+        return f"file:{written[0]}", ""
     try:
         answer = result_in(Path(recording.root, written[0]))
     except InputError:  # no answer, such as a database

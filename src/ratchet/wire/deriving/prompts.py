@@ -160,7 +160,7 @@ def _sources(
         forms = [form for form in pieces if says_enough(form) or is_few_words(form)] or [
             form for form in pieces if len(form) == 1 and form[0] in texts
         ]
-        if not forms or any(piece in value for value in inputs for piece in forms[0]):
+        if not forms or any(all(piece in value for piece in forms[0]) for value in inputs):
             continue
         begin, end = literal.span
         if any(first <= begin and end <= last for first, last in spans):
