@@ -33,7 +33,7 @@ Use = tuple[Ending, str, bool]
 
 
 class EndingModel(msgspec.Struct, frozen=True, kw_only=True):
-    """A model that a project uses, and that its provider has announced to end."""
+    """A model that a project uses, and whose end its provider has announced."""
 
     model: str
     used: str

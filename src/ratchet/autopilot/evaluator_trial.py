@@ -51,7 +51,7 @@ def trial_subject(store: Store, identity: str) -> tuple[Rollout, bool]:
     recording = recording_of(store, skeleton.trace)
     try:
         if recording is None:
-            raise Unusable("its spans were deleted meanwhile")
+            raise Unusable("its spans have been deleted since")
         return recorded_rollout(recording), True
     except Unusable as error:
         raise InputError(f"The trace {skeleton.trace.trace_id} has no score: {error}.") from None

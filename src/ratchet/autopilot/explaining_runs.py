@@ -12,7 +12,7 @@ from ratchet.types import STAGE_TRANSITIONS
 from ratchet.types.wording import counted
 
 MAX_REASONS_TOLD = 3
-"""Maximum number of reasons of refusals that are told."""
+"""Maximum number of reasons for refusals that are listed."""
 
 
 def explain_run(

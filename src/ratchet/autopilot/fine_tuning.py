@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ratchet.weights.run import TrainingMethod
 
 MAX_LEFT_OUT_REASONS = 3
-"""Reasons for which data was left out that are told."""
+"""Maximum number of listed reasons why data was left out."""
 
 VALIDATIONS = 5
 """How often the weights are compared on val in a training."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from ratchet.autopilot.config import Config
 from ratchet.types import ConfigError, Declaration, PromptTemplate
 
-HINT = "Set import_per_candidate = true under [run] in ratchet.toml; or read it where it is used."
+HINT = "Set import_per_candidate = true under [run] in ratchet.toml, or read it where it is used."
 
 
 def import_bound(declarations: Mapping[str, Declaration]) -> tuple[str, ...]:

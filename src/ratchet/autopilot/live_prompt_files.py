@@ -76,7 +76,7 @@ class LivePromptFiles:
             return []
         sections = tomllib.loads(text).get("prompt_files", [])
         if not isinstance(sections, list):
-            raise ValueError("[[prompt_files]] in ratchet.toml is no list of tables.")
+            raise ValueError("[[prompt_files]] in ratchet.toml is not a list of tables.")
         return [file_of(section) for section in sections]
 
 

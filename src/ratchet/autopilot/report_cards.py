@@ -203,7 +203,7 @@ async def trust_objective(
 
     Returns:
         None while there is no output that could be measured with: no rollout has ended yet, and
-        expected answers are no outputs of this agent.
+        expected answers are not outputs of this agent.
 
     Raises:
         ConfigError: The evaluator may not decide.
