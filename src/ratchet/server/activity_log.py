@@ -122,7 +122,7 @@ class ActivityLog:
                 await self._in_thread(self._store.events.add, events, time.time())
         except RatchetError as error:
             log.warning(
-                "The audit log and events could not be written, and will be retried: %s", error
+                "Writing the audit log and events failed, and will be tried again: %s", error
             )
             self._rows.extendleft(reversed(rows))
             self._events.extendleft(reversed(events))

@@ -37,7 +37,7 @@ MAX_BYTES = 1 << 20
 """Maximum bytes of an answer of the provider."""
 
 PROVIDER_TTL_S = 3600.0
-"""Seconds for which the provider's configuration and keys are kept."""
+"""Seconds for which the provider's configuration and keys are cached."""
 
 UNKNOWN_KEY_INTERVAL_S = 60.0
 """Minimum seconds between rereading the keys because of an unknown key."""

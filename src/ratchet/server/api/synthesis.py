@@ -23,7 +23,7 @@ COACH_S = 600.0
 """Time limit of a synthesis with the coach."""
 
 Way: TypeAlias = Literal["slots", "rewording", "boundary", "coach"]
-"""As `MethodName` of `ratchet.curate.synthesis`, which a server loads when it is needed."""
+"""Same as `MethodName` of `ratchet.curate.synthesis`, which a server loads only when needed."""
 
 METHODS: dict[Way, str] = {
     "slots": "recombines the varying parts of real inputs; knows the answer if one part decides it",
