@@ -106,7 +106,7 @@ ABOUT = {
         "base": "The branch that pull requests are for.",
         "forge": "GitHub or GitLab; by default from the remote's address.",
         "api_url": "Address of the forge's API.",
-        "repository": "The repository at the forge, as OWNER/NAME.",
+        "repository": "The repository on the forge, as OWNER/NAME.",
         "token_env": "Environment variable that holds the forge's token.",
         "app_id": "Id of the GitHub App to use instead of a token.",
         "app_key": "File with that app's private key.",

@@ -357,7 +357,7 @@ code, and itself changes nothing."""
     async def releases(
         self, ctx: Call, path: PathIn = ".", part: Part = "", offset: Offset = 0
     ) -> ToolAnswer:
-        """List releases with their state in the repository and at the forge, which is queried."""
+        """List releases with their state in the repository and on the forge, which is queried."""
         project = await self._project(path, sends=True)
         return await self._commands.ask(ctx, ["releases", "-C", str(project)], part, offset)
 

@@ -65,7 +65,7 @@ def ship(
     folder: Folder = Path("."),
     json: Json = False,
 ) -> None:
-    """Push a release's branch, and open its pull request at GitHub or GitLab.
+    """Push a release's branch, and open its pull request on GitHub or GitLab.
 
     An open request is brought up to date; nothing is written when nothing changed. After a failure
     the same command goes on where it stopped. Nothing is pushed by force.

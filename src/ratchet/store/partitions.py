@@ -89,7 +89,7 @@ class SpanPartitions:
     def ahead(self, period_s: float, now: float | None = None) -> list[str]:
         """Create the missing partitions of the current period and the next ones.
 
-        Spans in the default partition that belong into them are moved. Several servers may call it
+        Spans in the default partition that belong in them are moved. Several servers may call it
         at once.
 
         Args:
