@@ -140,7 +140,7 @@ def test_bad_records_stop_an_import_unless_they_are_skipped(
     code, _, err = ratchet("import", "d", file)
     assert code == 2
     assert "t.jsonl:2: the task has no 'input'" in err
-    assert "(1 more records are bad.) Nothing was imported." in " ".join(err.split())
+    assert "(1 more bad record.) Nothing was imported." in " ".join(err.split())
     assert ratchet_json("list") == {"datasets": []}
     found = ratchet_json("import", "d", file, "--skip-bad")
     assert (found["added"], len(found["bad"])) == (1, 2)

@@ -236,7 +236,7 @@ async def trust_objective(
     if card.verdict != "decides":
         remedy: str = getattr(evaluator, "remedy", "")
         raise _refusal(objective, _clause(card), card.labels_needed, card.verdict, remedy)
-    agreed = f"; {card.labels} outputs are labelled" if card.labels else ""
+    agreed = f"; {counted(card.labels, 'output')} labelled" if card.labels else ""
     sentence = f"The evaluator {objective!r} decides: {_clause(card)}{agreed}."
     return Trust(card.verdict, sentence, card.id)
 

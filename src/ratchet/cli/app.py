@@ -145,7 +145,7 @@ COMMANDS: dict[str, Command] = {
     "train": Command(
         "train",
         "train",
-        "Show trainings, export training data, and train at a hosted service.",
+        "Show training runs, export training data, and train on a hosted service.",
     ),
     "candidates": Command(
         "candidates",

@@ -276,7 +276,9 @@ def print_recorded_prompts(agent: str, recorded: RecordedPrompts, rare: int) -> 
         speaker = f" of {texts.speaker}" if texts.speaker else ""
         out.print(f"  {texts.count}{speaker} are refused: {texts.reason}.", markup=False)
     if len(recorded.discovery.refused) > SHOWN_REFUSED:
-        out.print(f"  … and {len(recorded.discovery.refused) - SHOWN_REFUSED} more agents.")
+        out.print(
+            f"  … and {counted(len(recorded.discovery.refused) - SHOWN_REFUSED, 'more agent')}."
+        )
     if recorded.cut:
         out.print(f"  {recorded.cut} were truncated when recorded.")
     if rare:

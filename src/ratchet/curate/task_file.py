@@ -80,7 +80,7 @@ def read_tasks(
         if split is not None:
             splits[task.id] = split
     if bad and not skip_bad:
-        more = f" ({len(bad) - 1} more lines are bad.)" if len(bad) > 1 else ""
+        more = f" ({counted(len(bad) - 1, 'more bad line')}.)" if len(bad) > 1 else ""
         raise InputError(
             f"{bad[0]}{more}", hint="Correct the file, or skip bad lines with --skip-bad."
         )

@@ -215,7 +215,9 @@ def verdict_of(
             return "insufficient", [f"{doubtful[0]} More outputs are needed.", *doubtful[1:]], None
         return "decides", [how, *(check.detail for check in open_ if check.name == "damage")], None
     if missing:
-        reason = f"{labels} outputs are labelled; agreement with people needs {missing} more."
+        reason = (
+            f"{counted(labels, 'output')} labelled; agreement with people needs {missing} more."
+        )
         return "insufficient", [reason], missing
     kappa = next((check for check in open_ if check.name == "kappa"), None)
     if kappa is not None:

@@ -323,7 +323,7 @@ def labels(measured: Measured) -> list[CardCheck]:
         ("true negative rate", table.true_negative_rate(), "wrong outputs fail"),
     ):
         if rate is None or rate.n < MIN_CASES:
-            detail = f"Only {rate.n if rate else 0} labels are on {what.rpartition(' ')[0]}."
+            detail = f"Labels on {what.rpartition(' ')[0]}: only {rate.n if rate else 0}."
             checks.append(
                 CardCheck(name=name, value=None, n=0, verdict="insufficient", detail=detail)
             )
