@@ -209,7 +209,7 @@ def test_a_dataset_is_split_anew_so_that_a_user_is_in_one_split(
         (["capture", "d", "--score", "<=x"], "'<=x' is not a score."),
         (["capture", "d", "--split", "1,2"], "'1,2' are not three shares."),
         (["import", "d", "missing.jsonl"], "missing.jsonl cannot be read"),
-        (["import", "d", "missing.txt"], "The ending of missing.txt does not tell the format."),
+        (["import", "d", "missing.txt"], "The extension of missing.txt does not name a format."),
     ],
 )
 def test_mistakes_are_one_sentence(ratchet: Ratchet, arguments: list[str], sentence: str) -> None:
