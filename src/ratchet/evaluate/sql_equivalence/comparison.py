@@ -142,7 +142,8 @@ class QueryComparison:
         if telling == 0:
             return Compared("unknown", "the expected query returns nothing on generated databases")
         return Compared(
-            "equal", f"the same on {telling} generated databases, which tell {killed} apart from it"
+            "equal",
+            f"the same on {telling} generated databases, which distinguish {killed} from it",
         )
 
     def _read(self, schema: SqlSchema) -> frozenset[str]:
