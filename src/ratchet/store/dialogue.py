@@ -252,10 +252,10 @@ class _Lane:
 
 
 def _is_news(log: Sequence[_Entry], sent: Sequence[_Entry], at: int) -> bool:
-    """Whether a repeated single message is a new one.
+    """Whether a single message that repeats an earlier one is new.
 
-    A single message is no history: where the server stores that, only new messages are sent. In the
-    same trace it is the same message, sent again or to another agent.
+    A single message is not a history: where the server stores it, only new messages are sent. In
+    the same trace it is the same message, sent again or to another agent.
     """
     return (
         len(sent) == 1

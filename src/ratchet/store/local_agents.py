@@ -57,7 +57,7 @@ class PromptFiles(Protocol):
         ...
 
     def publish(self, versions: LiveVersions, file: Path, /) -> None:
-        """Write them for an agent.
+        """Write the prompt files for an agent.
 
         Args:
             versions: What it should run.

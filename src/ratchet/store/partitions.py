@@ -147,14 +147,14 @@ class SpanPartitions:
 
         def delete(connection: Connection) -> int | None:
             # Reading a large partition takes long, so no other table is locked: whatever is sent
-            # late arrives in the default partition meanwhile.
+            # late arrives in the default partition in the meantime.
             if not connection.scalar(text(f"SELECT pg_try_advisory_xact_lock({DROP_LOCK})")):
                 return None
             name = connection.scalar(_DETACHED)
             if name is None:
                 return None
             before = {"before": before_ns}
-            # One that was sent again meanwhile is in the default partition already.
+            # A span that was sent again since then is in the default partition already.
             connection.execute(
                 text(
                     f"INSERT INTO spans SELECT * FROM {name} WHERE end_ns >= :before"  # noqa: S608

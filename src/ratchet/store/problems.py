@@ -39,10 +39,10 @@ _decode_transition = msgspec.json.Decoder(ProblemTransition).decode
 
 
 class ScanPlace(msgspec.Struct, frozen=True, kw_only=True):
-    """How far the store was searched for problems."""
+    """How far the store has been searched for problems."""
 
     spans: int = 0
-    """Number of the last span."""
+    """Number of the last span searched."""
     feedback: int = 0
     """Number of the last item of feedback."""
     at: float = 0.0

@@ -87,16 +87,16 @@ class IndexedTrace(NamedTuple):
 
 
 class AgentFigures(NamedTuple):
-    """Figures over the traces of an agent that began in one step of time, on one day."""
+    """Figures over the traces of an agent that began in one interval of time, on one day."""
 
     agent: str
     step: int
-    """Number of the step, from 0; -1 for the part of the first day before it."""
+    """Number of the interval, from 0; -1 for the part of the first day before it."""
     day: int
-    """Number of the day in UTC, from 1970 on."""
+    """Days in UTC since the start of 1970."""
     traces: int
     errors: int
-    """Traces with a failed span."""
+    """Number of traces with a failed span."""
     unpriced: int
     """Traces with a call whose price is unknown."""
     rated: int

@@ -59,7 +59,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
 def make_cases(
     rollouts: Iterable[Rollout], labels: Sequence[Label] = (), tasks: Iterable[Task] = ()
 ) -> list[Case]:
-    """Cases of succeeded rollouts; equal outputs for equal tasks are one case, labelled if possible.
+    """Cases of succeeded rollouts; only one of equal outputs for equal tasks, labelled if possible.
 
     Args:
         rollouts: The rollouts; those that did not succeed are left out.
