@@ -75,7 +75,7 @@ def choose_guards(
     draws: int,
     seed: str = "",
 ) -> FrozenGuards:
-    """Choose the first sets, as many as so many draws can hold to a margin that is of use.
+    """Choose the first sets, as many as that number of draws can hold to a useful margin.
 
     Args:
         sets: The frozen sets, in the order in which they are chosen.

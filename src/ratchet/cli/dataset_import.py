@@ -37,7 +37,7 @@ def import_(
     format: Annotated[
         str | None,
         typer.Option(
-            help="jsonl, json, csv, parquet or huggingface; by default from the file's ending."
+            help="jsonl, json, csv, parquet or huggingface; by default from the file's extension."
         ),
     ] = None,
     input: Annotated[

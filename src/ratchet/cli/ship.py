@@ -99,7 +99,7 @@ def ship(
         if dry_run or draft:
             raise InputError(
                 f"Candidate {short(candidate.id)} has no release yet to show or to draft.",
-                hint="Leave --dry-run and --draft out to prove it, or name a release.",
+                hint="Omit --dry-run and --draft to prove it, or name a release.",
             )
         _prove_and_ship(project, ProofWanted(candidate.id, margin), json)
         return
