@@ -61,5 +61,5 @@ def live_refusal(names: Iterable[str], declarations: Mapping[str, Declaration]) 
 
 
 def sentence(names: Iterable[str]) -> str:
-    """That these are read at import."""
+    """The sentence that the agent reads these at import."""
     return f"The agent reads {', '.join(map(repr, names))} while it is imported."

@@ -108,7 +108,7 @@ def ship(
     with project.open_store() as store:
         if draft:
             if release is not None:
-                raise InputError("--draft makes its own release: leave RELEASE out.")
+                raise InputError("--draft makes its own release: omit RELEASE.")
             selected = draft_release(project, store)
         else:
             selected = release_of(store.releases.list(1000), release, "ship")

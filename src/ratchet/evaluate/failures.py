@@ -67,7 +67,7 @@ async def attempted(evaluator: Evaluator, rollout: Rollout, spans_of: SpansOf) -
 
 
 class AnswerFailures:
-    """Tells failures caused by an answer from others; remembers which evaluators work on what."""
+    """Separates failures caused by an answer from others; remembers which evaluators work where."""
 
     def __init__(self) -> None:
         self._works: set[str] = set()

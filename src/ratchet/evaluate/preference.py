@@ -337,7 +337,7 @@ class PreferenceEvaluator(FunctionEvaluator):
 
 
 def _weights(rows: Any) -> Any:
-    """Weights of least penalised logistic loss, by gradient descent with momentum (Nesterov)."""
+    """Weights of the least penalised logistic loss, by gradient descent with Nesterov momentum."""
     import numpy as np
 
     n, width = rows.shape

@@ -23,8 +23,8 @@ FLUSH_INTERVAL_S = 0.2
 REFUSED_S = 60.0
 
 MAX_PENDING = 10_000
-"""Maximum buffered entries of each kind while the store is unavailable; the oldest are dropped
-first."""
+"""Maximum number of buffered entries of each kind while the store is unavailable; the oldest are
+dropped first."""
 
 
 class ActivityLog:

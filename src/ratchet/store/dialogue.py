@@ -12,7 +12,7 @@ from ratchet.store.messages import instructions_in, messages_in, plain, texts_of
 from ratchet.types.trace import ConversationMessage, Instructions
 
 MAX_MESSAGES = 50_000
-"""Maximum messages of all calls together that are processed."""
+"""Maximum number of messages processed, over all calls together."""
 
 _ALIGNED = 200
 """Number of last messages of a log and of a call that are aligned when neither is a prefix of the

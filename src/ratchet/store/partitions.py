@@ -38,7 +38,7 @@ MODEL_SPANS, LIVE_SPANS = "spans_of_rollouts", "spans_live"
 DEFAULT_PARTITION, EARLIER_PARTITION = "spans_elsewhere", "spans_earlier"
 
 MOVED = 50_000
-"""Most spans that are moved from the default partition to new ones; a larger default partition
+"""Maximum number of spans moved from the default partition to new ones; a larger default partition
 becomes a period's partition itself."""
 
 # Arbitrary numbers, the same in every Ratchet: one server at a time changes partitions, and one

@@ -362,7 +362,7 @@ class Problems:
         return self._select(query)
 
     def transitions(self, id: str) -> builtins.list[ProblemTransition]:
-        """Return a problem's changes of state, oldest first."""
+        """Return the changes in a problem's state, oldest first."""
         query = (
             select(problem_transitions.c.body)
             .where(problem_transitions.c.problem_id == id)

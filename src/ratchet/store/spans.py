@@ -40,7 +40,7 @@ _WINDOW = 1_000
 """Spans of an agent that are examined for old ones, those stored first."""
 
 _SEARCH = 200_000
-"""Maximum spans that one search for old ones examines."""
+"""Maximum number of spans that one search for old spans examines."""
 
 UNNAMED = "unknown"
 """Agent name of live spans that name none."""

@@ -18,7 +18,7 @@ ROLLOUTS_PER_QUEUE = 4
 """A claim of many queues gets about this many rollouts of each: each queue costs a statement."""
 
 MAX_QUEUES = 100
-"""Most queues that such a name stands for in one claim; the next claim continues after them."""
+"""Maximum number of queues for such a name in one claim; the next claim continues after them."""
 
 
 def _names(table: str) -> TextClause:

@@ -44,7 +44,7 @@ _MAX_NAME = 200
 _MOST = 2**53
 
 MAX_USD = 1e9
-"""Most dollars of one call, or of one attempt."""
+"""Maximum dollars of one call, or of one attempt."""
 
 
 class _Stored(msgspec.Struct, array_like=True, frozen=True):

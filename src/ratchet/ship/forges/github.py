@@ -56,7 +56,7 @@ class _Branch(msgspec.Struct):
 
 
 class GitHub:
-    """A repository at github.com or at a GitHub Enterprise server.
+    """A repository on github.com or on a GitHub Enterprise server.
 
     Args:
         http: Its API.

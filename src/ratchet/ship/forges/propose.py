@@ -268,7 +268,7 @@ def refresh_request(
 
 
 def with_request(release: Release, request: PullRequest) -> Release:
-    """The release with its request, in the state that follows from it."""
+    """The release with its request, in the state that the request implies."""
     state = _STATES[request.state] if release.state in UNMERGED else release.state
     return msgspec.structs.replace(release, request=request, state=state)
 

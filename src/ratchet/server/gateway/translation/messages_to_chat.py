@@ -33,7 +33,7 @@ def chat_request(request: Mapping[str, Any], findings: Findings) -> dict[str, An
         messages.extend(_messages(message, findings))
     if messages and messages[-1]["role"] == "assistant":
         advice = "end with a user message"
-        findings.refuse("a last message of the assistant, to be continued", advice)
+        findings.refuse("a last message by the assistant, to be continued", advice)
     sent["messages"] = messages
     if request.get("max_tokens") is not None:
         sent["max_completion_tokens"] = request["max_tokens"]
