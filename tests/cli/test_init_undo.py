@@ -82,7 +82,7 @@ BROKEN = {
     '[agent]\nentry = "agent:answer"\npath = ["app"]\n': "The folder app does not exist.",
     '[agent]\nentry = "agent:answer"\n[tasks]\nfile = "no.jsonl"\n': "The task file no.jsonl",
     '[agent]\nentry = "agent:answer"\n[[evaluators]]\nuse = "agent:score"\n': "The evaluator",
-    '[agent]\nentry = "agent:answer"\n[[prompt_files]]\npath = "a.yaml"\n': "The file of prompts",
+    '[agent]\nentry = "agent:answer"\n[[prompt_files]]\npath = "a.yaml"\n': "The prompt file",
     "[agent\n": "ratchet.toml",
     '[agent]\nentry = "agent:answer"\nno_such_key = 1\n': "no_such_key",
 }

@@ -53,7 +53,7 @@ class EndingModel(msgspec.Struct, frozen=True, kw_only=True):
 def ending_models(root: Path, store_url: str, today: datetime.date) -> tuple[EndingModel, ...]:
     """The models that end, of those that a project uses; the first to end first.
 
-    Names in its source count where no call of a model is recorded.
+    Names in its source count where no call to a model is recorded.
 
     Args:
         root: The project's folder, with a `ratchet.toml` that can be read.

@@ -1,4 +1,4 @@
-"""Writes a project's files of prompts with a release's texts, for its live agents to read."""
+"""Writes a project's prompt files with a release's texts, for its live agents to read."""
 
 from __future__ import annotations
 

@@ -204,7 +204,7 @@ class Project:
         """Location of the agent.
 
         Raises:
-            InputError: A file of prompts cannot be used.
+            InputError: A prompt file cannot be used.
         """
         from ratchet.source.prompt_files import declared_prompts
         from ratchet.worker.agent import AgentSpec

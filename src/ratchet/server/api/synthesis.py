@@ -78,7 +78,7 @@ class NewSynthesis(Request, frozen=True, kw_only=True):
     may_ask_models: bool = False
     """Whether the coach may be called, which may cost money."""
     max_calls: Annotated[int, Meta(ge=1, le=1_000)] = 100
-    """Maximum number of calls of the coach."""
+    """Maximum number of calls to the coach."""
 
 
 class ProposedTasks(msgspec.Struct, frozen=True, kw_only=True):
