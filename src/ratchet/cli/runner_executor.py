@@ -186,7 +186,7 @@ def runner_setup(
     if section is not None and options.command is None and section.runs_already:
         raise ConfigError(
             "A runner starts its agent, but [agent] url names an agent that is already running.",
-            hint="Give the command that starts it, serve, or use ratchet improve without a server.",
+            hint="Give the command that starts it (serve), or use ratchet improve with no server.",
         )
     build = None
     if options.command is not None:
