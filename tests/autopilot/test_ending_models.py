@@ -102,7 +102,7 @@ def test_an_announced_end_warns_and_a_past_one_fails(
     printed = capsys.readouterr()
     assert "gpt-4-0613 ended on 23 October 2026. agent.py:1 names it." in printed.out
     assert "ratchet migrate --from gpt-4-0613 --to MODEL" in printed.out
-    assert "The agent uses 1 model that ended." in printed.err
+    assert "The agent uses 1 retired model." in printed.err
     (root / "agent.py").write_text('MODEL = "grok-2-latest"\ndef answer(x): ...\n')
     assert run(["doctor", str(root), "--json"]) == 0
     (model,) = json.loads(capsys.readouterr().out)["ending_models"]

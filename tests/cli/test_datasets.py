@@ -140,7 +140,7 @@ def test_bad_records_stop_an_import_unless_they_are_skipped(
     code, _, err = ratchet("import", "d", file)
     assert code == 2
     assert "t.jsonl:2: the task has no 'input'" in err
-    assert "(1 more records are bad.) Nothing was imported." in " ".join(err.split())
+    assert "(1 more bad record.) Nothing was imported." in " ".join(err.split())
     assert ratchet_json("list") == {"datasets": []}
     found = ratchet_json("import", "d", file, "--skip-bad")
     assert (found["added"], len(found["bad"])) == (1, 2)
@@ -209,7 +209,7 @@ def test_a_dataset_is_split_anew_so_that_a_user_is_in_one_split(
         (["capture", "d", "--score", "<=x"], "'<=x' is not a score."),
         (["capture", "d", "--split", "1,2"], "'1,2' are not three shares."),
         (["import", "d", "missing.jsonl"], "missing.jsonl cannot be read"),
-        (["import", "d", "missing.txt"], "The ending of missing.txt does not tell the format."),
+        (["import", "d", "missing.txt"], "The extension of missing.txt does not name a format."),
     ],
 )
 def test_mistakes_are_one_sentence(ratchet: Ratchet, arguments: list[str], sentence: str) -> None:

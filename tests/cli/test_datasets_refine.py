@@ -104,7 +104,7 @@ def test_the_plot_is_a_png_and_a_page_that_names_tasks(project: Project, tmp_pat
         (["sun", "--relabel", "t001"], "--relabel 't001' is not TASK=JSON."),
         (["sun", "--relabel", "t001=up"], "is not JSON."),
         (["sun", "--remove", "nowhere"], "no task 'nowhere'"),
-        (["sun", "--evaluator", "taste"], "No rollout of 'sun' has a score of 'taste'."),
+        (["sun", "--evaluator", "taste"], "No rollout of 'sun' has a score by 'taste'."),
     ],
 )
 def test_mistakes_are_one_sentence(project: Project, arguments: list[str], message: str) -> None:

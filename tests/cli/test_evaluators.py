@@ -243,7 +243,7 @@ def test_one_output_is_tried_and_its_score_is_not_stored(make_project: MakeProje
     for arguments, why in (
         (("taste", "right1", "--no-model"), "'taste' calls m, which may cost money"),
         (("is_right", "waits1"), "has not ended: it is queued"),
-        (("is_right", "nothing"), "There is no rollout and no trace 'nothing'"),
+        (("is_right", "nothing"), "There is no rollout or trace 'nothing'"),
         (("is_rihgt", "right1"), "There is no evaluator 'is_rihgt'"),
     ):
         refused = project.ratchet("evaluators", "try", *arguments)

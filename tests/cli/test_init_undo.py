@@ -77,12 +77,12 @@ def test_doctor_says_that_all_is_there_and_reads_only(
 
 
 BROKEN = {
-    '[agent]\nentry = "agent:gone"\n': "The entry agent:gone is not there: agent.py has no gone.",
+    '[agent]\nentry = "agent:gone"\n': "The entry agent:gone does not exist: agent.py has no gone.",
     '[agent]\nentry = "gone:answer"\n': "there is no module gone",
-    '[agent]\nentry = "agent:answer"\npath = ["app"]\n': "The folder app is not there.",
+    '[agent]\nentry = "agent:answer"\npath = ["app"]\n': "The folder app does not exist.",
     '[agent]\nentry = "agent:answer"\n[tasks]\nfile = "no.jsonl"\n': "The task file no.jsonl",
     '[agent]\nentry = "agent:answer"\n[[evaluators]]\nuse = "agent:score"\n': "The evaluator",
-    '[agent]\nentry = "agent:answer"\n[[prompt_files]]\npath = "a.yaml"\n': "The file of prompts",
+    '[agent]\nentry = "agent:answer"\n[[prompt_files]]\npath = "a.yaml"\n': "The prompt file",
     "[agent\n": "ratchet.toml",
     '[agent]\nentry = "agent:answer"\nno_such_key = 1\n': "no_such_key",
 }
@@ -107,7 +107,7 @@ def test_a_declaration_that_was_removed_is_said(
     assert run(["doctor", str(root), "--json"]) == 1
     (misfit,) = json.loads(capsys.readouterr().out)["misfits"]
     assert misfit["place"]["path"] == "agent.py"
-    assert misfit["what"] == "What declared the prompt librarian is not there any more."
+    assert misfit["what"] == "The declaration of the prompt librarian is gone."
 
 
 def test_doctor_without_settings_says_what_to_do(

@@ -131,7 +131,7 @@ def test_registered_proposals_are_recognised_from_then_on(
         ("support.system_2", 10),
     }
     _, out, _ = ratchet("discover", "--agent", "support")
-    assert "30 are support.system" in out
+    assert "Registered as support.system" in out
 
 
 def test_the_candidate_holds_what_is_registered_beside_what_is_active(
@@ -216,8 +216,7 @@ def test_each_agent_of_a_system_gets_a_proposal_under_its_name(
     assert "1. airline.seat_agent.system  44% of them, 4 times, 4 different texts" in out
     assert "2. airline.status_agent.system  33% of them, 3 times, always the same text" in out
     refusal = (
-        "2 of FAQ are refused: sent twice, with different texts; more calls would show what they"
-        " share."
+        "Refused 2 of FAQ: sent twice, with different texts; more calls would show what they share."
     )
     assert refusal in out
     assert disk.resources.names("prompt") == [

@@ -193,7 +193,7 @@ def test_checking_a_judge_whose_calls_become_dearer_says_how_many_are_left(
     said = " ".join(done.stderr.split())
     assert done.returncode == 2, said
     told = re.search(
-        r"What was paid for is kept\. Run it again: about (\d+) calls are left\.", said
+        r"What was paid for is kept\. Run it again to make the other calls, about (\d+)\.", said
     )
     assert told is not None, said
     assert int(told[1]) > 100

@@ -191,7 +191,7 @@ def test_a_failed_export_leaves_the_file_that_was_there(tmp_path: Path) -> None:
 
 
 def test_an_unknown_ending_and_an_unknown_format_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="does not tell the format"):
+    with pytest.raises(InputError, match="does not name a format"):
         read_dataset_file(tmp_path / "d.xyz")
     with pytest.raises(InputError, match="no format 'excel'"):
         read_dataset_file(tmp_path / "d.xyz", "excel")

@@ -233,7 +233,7 @@ def test_maps_of_parquet_are_objects_however_deep(tmp_path: Path) -> None:
     (task,) = read.tasks
     assert task.input == {"q": "a", "m": {"k": 1}}
     assert task.metadata == {"listed": [{"k": 1}, {}], "numbered": {"7": {"k": 1}}, "empty": None}
-    assert read.bad == (f"{path}:2: it holds a map with a key twice.",)
+    assert read.bad == (f"{path}:2: it holds a map with a duplicate key.",)
     pyarrow.parquet.write_table(
         pyarrow.Table.from_arrays([columns[0], columns[0]], names=["input", "input"]), path
     )

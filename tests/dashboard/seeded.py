@@ -451,7 +451,7 @@ def _card(store: Store, now: float) -> ReportCard:
 
 
 def _training(store: Store, folder: Path, now: float) -> None:
-    """Two trainings of the run: one from rollouts, one from recorded answers."""
+    """Two training runs of one run: one from rollouts, one from recorded answers."""
     run = store.runs.list(1)[0]
     for name in ("grpo", "sft"):
         (folder / f"{run.id}-{name}").mkdir(parents=True)

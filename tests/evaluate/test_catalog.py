@@ -80,7 +80,7 @@ def test_every_built_in_one_is_made_by_name() -> None:
         ("trajectory", {"order": "sideways"}, "Invalid enum value 'sideways'"),
         ("trajectory", {"forbidden": "pay"}, "Expected `array`, got `str`"),
         ("overlap", {"metric": "f2"}, "Invalid enum value 'f2'"),
-        ("sql", {"dialect": "mysequel"}, "wrong dialect"),
+        ("sql", {"dialect": "mysequel"}, "unknown dialect"),
         (":f", {}, "cannot be loaded"),
         ("no_such_module:f", {}, "No module named 'no_such_module'"),
     ],

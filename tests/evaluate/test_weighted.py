@@ -65,7 +65,7 @@ def test_it_is_the_mean_by_weight_and_names_its_parts(
     ("weights", "says"),
     [
         ("{ exact_match = 1 }", "at least two"),
-        ("{ exact_match = 1, tone = 1 }", "'tone', which is no evaluator here"),
+        ("{ exact_match = 1, tone = 1 }", "'tone', which is not an evaluator here"),
         ("{ exact_match = 1, polite = 0 }", "'polite' is not positive"),
         ("{ exact_match = 1, cost = 1 }", "measured in USD"),
     ],

@@ -44,5 +44,5 @@ def test_partitions_are_made_again_and_again_and_a_failure_ends_nothing(
 
     asyncio.run(main())
     assert asked[:3] == [60.0] * 3
-    assert "could not be made, and will be retried: It is locked." in caplog.text
-    assert "Made partitions of spans: spans_later." in caplog.text
+    assert "could not be created; the server will try again: It is locked." in caplog.text
+    assert "Created span partitions: spans_later." in caplog.text

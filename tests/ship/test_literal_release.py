@@ -236,7 +236,7 @@ def test_a_source_that_changed_since_the_baseline_is_refused(agent: Agent) -> No
     agent.commit("mine")
     with pytest.raises(
         ShipError,
-        match=r"No literal of the source is the prompt; the nearest is in agent.js:4: it has"
+        match=r"No literal in the source is the prompt; the nearest is in agent.js:4: it has"
         r" “\$\{company\}” where the prompt has “ACME”",
     ):
         agent.release()

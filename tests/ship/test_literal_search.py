@@ -145,7 +145,7 @@ def test_only_a_copy_in_tests_is_no_place(repository: Callable[..., Project]) ->
     found = find_literal(project.root, PromptTemplate(FIXED))
     assert not found.patchable
     assert found.sentence() == (
-        "No literal of the source is the prompt, except in tests: tests/fixtures/call.json:1."
+        "No literal in the source is the prompt, except in tests: tests/fixtures/call.json:1."
     )
 
 
@@ -210,7 +210,7 @@ def test_the_nearest_literal_is_named_with_its_first_difference(
     )
     sentence = find_literal(project.root, PromptTemplate(FIXED)).sentence()
     assert sentence == (
-        "No literal of the source is the prompt; the nearest is in a.js:1: it has “${today}” where"
+        "No literal in the source is the prompt; the nearest is in a.js:1: it has “${today}” where"
         " the prompt has “Monday”."
     )
     project.write("agent.rb", f"require 'json'\nP = <<~TEXT\n{TEXT}\nTEXT\n" + "puts ask(P)\n" * 40)
@@ -220,7 +220,7 @@ def test_the_nearest_literal_is_named_with_its_first_difference(
         find_literal(project.root, PromptTemplate(TEXT)).sentence()
     )
     nothing = find_literal(project.root, PromptTemplate("Something else is asked for here."))
-    assert nothing.sentence() == "No literal of the source is the prompt."
+    assert nothing.sentence() == "No literal in the source is the prompt."
 
 
 def test_a_file_that_does_not_parse_does_not_stop_the_search(

@@ -57,7 +57,7 @@ def test_a_change_of_a_version_that_is_no_longer_the_latest_is_refused(store: St
     store.datasets.put(NEW, now=2.0, after=OLD)
     stale = Dataset("d", (Task("t", 3),), {"t": "train"})
     for before in (OLD, Dataset("d", (), {})):
-        with pytest.raises(Conflict, match="'d' was changed by another process meanwhile"):
+        with pytest.raises(Conflict, match="'d' was changed by another process in the meantime"):
             store.datasets.put(stale, now=3.0, after=before)
     assert store.datasets.latest("d") == NEW
     empty = Dataset("e", (), {})

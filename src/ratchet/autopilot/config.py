@@ -77,7 +77,7 @@ class Config(ServerConfig):
 
     @property
     def imports_per_candidate(self) -> bool:
-        """Whether each candidate is imported in its own processes, which prompt files need."""
+        """Whether processes import the agent for a single candidate, as prompt files require."""
         return self.run.import_per_candidate or bool(self.prompt_files)
 
     @property

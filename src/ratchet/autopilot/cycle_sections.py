@@ -1,4 +1,4 @@
-"""Sections of `ratchet.toml` for the autopilot: its policy, the live stages, and who is told."""
+"""Sections of `ratchet.toml` for the autopilot: its policy, the live stages, and notifications."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ def _time_zone(value: str) -> str:
     try:
         ZoneInfo(value)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise ValueError('is no time zone of this machine; one is "Europe/Berlin"') from None
+        raise ValueError(
+            'is not a time zone on this machine; an example is "Europe/Berlin"'
+        ) from None
     return value
 
 
@@ -126,7 +128,7 @@ class WatchSection(Section):
 
 
 class NotifySection(Section):
-    """[notify]: where people are told."""
+    """[notify]: where notifications are sent."""
 
     url_env: EnvironmentVariable | None = None
     format: Literal["json", "slack"] = "json"

@@ -1,4 +1,4 @@
-"""What of a project's settings is not there, and which models that it uses end."""
+"""What a project's settings name that does not exist, and the retired models that it uses."""
 
 from __future__ import annotations
 
@@ -80,23 +80,23 @@ def diagnose(folder: Path, today: datetime.date) -> Diagnosis:
 
 
 def _missing(root: Path, config: Config) -> Iterator[tuple[str, str, str]]:
-    """Values of settings that name what is not there, each with what and a next step."""
+    """Values of settings that name what does not exist, each with a sentence and a next step."""
     for folder in config.agent.path:
         if not (root / folder).is_dir():
-            yield folder, f"The folder {folder} is not there.", "Correct [agent] path."
+            yield folder, f"The folder {folder} does not exist.", "Correct [agent] path."
     entry = config.agent.entry
     if entry and (lack := _lacking(root, config, entry)):
-        yield entry, f"The entry {entry} is not there: {lack}.", "Correct [agent] entry."
+        yield entry, f"The entry {entry} does not exist: {lack}.", "Correct [agent] entry."
     tasks = config.tasks
     if tasks.dataset is None and not (root / tasks.file).is_file():
-        yield tasks.file, f"The task file {tasks.file} is not there.", "Correct [tasks] file."
+        yield tasks.file, f"The task file {tasks.file} does not exist.", "Correct [tasks] file."
     for evaluator in config.evaluators:
         if ":" in evaluator.use and (lack := _lacking(root, config, evaluator.use)):
-            what = f"The evaluator {evaluator.use} is not there: {lack}."
+            what = f"The evaluator {evaluator.use} does not exist: {lack}."
             yield evaluator.use, what, "Correct its use."
     for prompts in config.prompt_files:
         if not (root / prompts.path).is_file():
-            what = f"The file of prompts {prompts.path} is not there."
+            what = f"The prompt file {prompts.path} does not exist."
             yield prompts.path, what, "Correct its path."
 
 
@@ -130,7 +130,7 @@ def _undeclared(root: Path) -> Iterator[Misfit]:
         except (OSError, ShipError):
             continue
         for name in sorted(declared - still):
-            what = f"What declared the prompt {name} is not there any more."
+            what = f"The declaration of the prompt {name} is gone."
             yield Misfit(Place(file.path), what, "Declare it again, or: ratchet init --undo")
 
 

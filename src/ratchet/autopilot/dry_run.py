@@ -70,7 +70,7 @@ class DryRunLab(Lab):
         self._end()
 
     async def test(self, candidate: Candidate) -> str:
-        """End the dry run: tests take time."""
+        """End the dry run: tests would take too long."""
         self._end()
 
     async def spans(self, evaluation: Evaluation) -> list[Span]:

@@ -7,7 +7,7 @@ from ratchet.store import Store
 from ratchet.types import Dataset, Run
 
 MAX_EARLIER_RUNS = 20
-"""Maximum number of earlier runs whose baseline is looked for."""
+"""Maximum number of earlier runs that are searched for a baseline."""
 
 _NEWEST = 1000
 _CONTINUES = "continues"

@@ -33,7 +33,7 @@ Use = tuple[Ending, str, bool]
 
 
 class EndingModel(msgspec.Struct, frozen=True, kw_only=True):
-    """A model that a project uses, and that its provider has announced to end."""
+    """A model that a project uses, and whose end its provider has announced."""
 
     model: str
     used: str
@@ -53,7 +53,7 @@ class EndingModel(msgspec.Struct, frozen=True, kw_only=True):
 def ending_models(root: Path, store_url: str, today: datetime.date) -> tuple[EndingModel, ...]:
     """The models that end, of those that a project uses; the first to end first.
 
-    Names in its source count where no call of a model is recorded.
+    Names in its source count where no call to a model is recorded.
 
     Args:
         root: The project's folder, with a `ratchet.toml` that can be read.

@@ -45,13 +45,13 @@ def trial_subject(store: Store, identity: str) -> tuple[Rollout, bool]:
         return rollouts[0], False
     skeleton = store.traces.skeleton(traces[0], limit=1) if traces else None
     if skeleton is None:
-        raise NotFound(f"There is no rollout and no trace {identity!r}.")
+        raise NotFound(f"There is no rollout or trace {identity!r}.")
     if skeleton.trace.rollout_id:
         return trial_subject(store, skeleton.trace.rollout_id)
     recording = recording_of(store, skeleton.trace)
     try:
         if recording is None:
-            raise Unusable("its spans were deleted meanwhile")
+            raise Unusable("its spans have been deleted since")
         return recorded_rollout(recording), True
     except Unusable as error:
         raise InputError(f"The trace {skeleton.trace.trace_id} has no score: {error}.") from None

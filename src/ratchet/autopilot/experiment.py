@@ -203,7 +203,7 @@ async def run_experiment(
 def reach(setting: ExperimentSettings, store: Store) -> list[str]:
     """Sentences on what the test tasks cannot prove, whatever the candidate; before it is spent.
 
-    It is told for the level of an experiment that is created now.
+    It is stated for the level of an experiment created now.
     """
     alpha = next_level(setting, store)
     tasks = len(setting.dataset.split("test", answered=setting.answered))

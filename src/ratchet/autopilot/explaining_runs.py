@@ -12,7 +12,7 @@ from ratchet.types import STAGE_TRANSITIONS
 from ratchet.types.wording import counted
 
 MAX_REASONS_TOLD = 3
-"""Maximum number of reasons of refusals that are told."""
+"""Maximum number of reasons for refusals that are listed."""
 
 
 def explain_run(
@@ -66,7 +66,7 @@ def _tried(outcome: RunOutcome) -> list[str]:
         return ["No candidate was judged, so nothing could be better than the agent as it is."]
     best = max(judged, key=lambda proposal: proposal.value)
     sentence = (
-        f"{len(judged)} candidates were judged on train tasks; the best of them scored"
+        f"Judged on train tasks: {counted(len(judged), 'candidate')}; the best scored"
         f" {best.value:.3f} there, over {counted(best.tasks, 'task')}."
     )
     if finding.get("baseline_val") is not None:
@@ -82,9 +82,9 @@ def _refused(entries: Sequence[tuple[str, Any]]) -> list[str]:
     if not refusals:
         return []
     most = "; ".join(
-        f"{count} times: {why}" for why, count in refusals.most_common(MAX_REASONS_TOLD)
+        f"{counted(count, 'time')}: {why}" for why, count in refusals.most_common(MAX_REASONS_TOLD)
     )
-    return [f"{refusals.total()} proposals were refused before they were judged. {most}"]
+    return [f"Refused without being judged: {counted(refusals.total(), 'proposal')}. {most}"]
 
 
 def _would_change(outcome: RunOutcome) -> list[str]:

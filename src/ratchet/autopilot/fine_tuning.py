@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from ratchet.weights.run import TrainingMethod
 
 MAX_LEFT_OUT_REASONS = 3
-"""Reasons for which data was left out that are told."""
+"""Maximum number of listed reasons why data was left out."""
 
 VALIDATIONS = 5
-"""How often the weights are compared on val in a training."""
+"""How often the weights are compared on val in a training run."""
 
 
 class FineTuning(WeightsAlgorithm):
@@ -83,7 +83,7 @@ class FineTuning(WeightsAlgorithm):
         self._min_score, self._repetitions, self._gap = min_score, repetitions, gap
 
     def rollouts(self, lab: Lab) -> int:
-        """Rollouts of the training, with both comparisons on val."""
+        """Rollouts of the training run, with both comparisons on val."""
         times = 1 if self.name == "sft" else self._repetitions
         return times * (len(lab.train) + len(lab.val)) + len(lab.val)
 

@@ -75,7 +75,7 @@ def choose_guards(
     draws: int,
     seed: str = "",
 ) -> FrozenGuards:
-    """Choose the first sets, as many as so many draws can hold to a margin that is of use.
+    """Choose the first sets, as many as that number of draws can hold to a useful margin.
 
     Args:
         sets: The frozen sets, in the order in which they are chosen.
@@ -152,7 +152,7 @@ def _chosen(chosen: Sequence[FrozenSet], left_out: Sequence[FrozenSet], plan: Fr
 def _none(left_out: Sequence[FrozenSet], alpha: float, draws: int) -> str:
     return (
         f"No frozen set guards this proof ({_titles(left_out)}): {counted(draws, 'draw')}, as many"
-        " as the proof takes runs of either candidate, cannot tell that half of a set's tasks are"
+        " as the proof takes runs of either candidate, cannot show that half of a set's tasks are"
         f" lost. {fewest_draws(alpha=alpha)} runs are enough for one set: add test tasks or"
         " repetitions."
     )

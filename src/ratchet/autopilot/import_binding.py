@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from ratchet.autopilot.config import Config
 from ratchet.types import ConfigError, Declaration, PromptTemplate
 
-HINT = "Set import_per_candidate = true under [run] in ratchet.toml; or read it where it is used."
+HINT = "Set import_per_candidate = true under [run] in ratchet.toml, or read it where it is used."
 
 
 def import_bound(declarations: Mapping[str, Declaration]) -> tuple[str, ...]:
@@ -61,5 +61,5 @@ def live_refusal(names: Iterable[str], declarations: Mapping[str, Declaration]) 
 
 
 def sentence(names: Iterable[str]) -> str:
-    """That these are read at import."""
+    """The sentence that the agent reads these at import."""
     return f"The agent reads {', '.join(map(repr, names))} while it is imported."

@@ -251,7 +251,7 @@ class ImproveRun:
         return 2 * (pairs + self._frozen_draws(pairs))
 
     def _frozen_draws(self, pairs: int) -> int:
-        """Maximum number of draws of frozen sets in a proof of so many pairs."""
+        """Maximum number of draws of frozen sets in a proof of that many pairs."""
         stream = stream_of(self.identity, self.agent.spec.entry, self.objective)
         return planned_draws(
             self.frozen_sets,

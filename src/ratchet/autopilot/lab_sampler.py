@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ratchet.models.policy import Base
 
 VALIDATION = "val"
-"""Beginning of the names of batches that measure."""
+"""Prefix of the names of batches that only measure."""
 
 
 class LabSampler:

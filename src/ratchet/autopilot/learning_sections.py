@@ -160,7 +160,7 @@ class ObjectiveSection(Section):
     @model_validator(mode="after")
     def _consistent(self) -> ObjectiveSection:
         if self.subject_to and self.minimise is None:
-            raise ValueError("subject_to belongs to minimise: it says what has to stay")
+            raise ValueError("subject_to belongs to minimise: it says what must not get worse")
         metrics = [entry.metric for entry in self.subject_to]
         if len(set(metrics)) < len(metrics):
             raise ValueError("subject_to names a metric twice")

@@ -94,7 +94,7 @@ class LiveOutcomes:
             now: Unix seconds.
             experiment_id: Only outcomes of this canary, and of each unit only that of its first
                 trace. Empty: every trace.
-            timeout_s: A call that has not ended so many seconds after its start has failed: its
+            timeout_s: A call that has not ended this many seconds after its start has failed: its
                 score is 0 and its latency this, whatever comes later.
             prompts: Tells what was run by a call that does not say it; None to leave that open.
 

@@ -1,4 +1,4 @@
-"""Writes a project's files of prompts with a release's texts, for its live agents to read."""
+"""Writes a project's prompt files with a release's texts, for its live agents to read."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class LivePromptFiles:
             return []
         sections = tomllib.loads(text).get("prompt_files", [])
         if not isinstance(sections, list):
-            raise ValueError("[[prompt_files]] in ratchet.toml is no list of tables.")
+            raise ValueError("[[prompt_files]] in ratchet.toml is not a list of tables.")
         return [file_of(section) for section in sections]
 
 

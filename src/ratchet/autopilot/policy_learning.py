@@ -94,7 +94,7 @@ class PolicyLearning(WeightsAlgorithm):
             self.critic_learning_rate = self._settings.critic_learning_rate
 
     def rollouts(self, lab: Lab) -> int:
-        """Rollouts of the training, with both comparisons on val."""
+        """Rollouts of the training run, with both comparisons on val."""
         return self._cost(lab, self._steps or 1)
 
     def _cost(self, lab: Lab, steps: int) -> int:

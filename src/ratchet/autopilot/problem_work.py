@@ -54,7 +54,7 @@ def find_problem(store: Store, prefix: str) -> Problem:
 
 
 def prepare(project: Project, store: Store, problem: Problem, now: float) -> ProblemWork:
-    """Add the problem's traces to the project's tasks, and tell the coach of it.
+    """Add the problem's traces to the project's tasks, and tell the coach about it.
 
     Args:
         project: The project.

@@ -116,7 +116,7 @@ class Project:
         except ShipError as error:
             reason = error.message.rstrip(".")
         raise ConfigError(
-            "This project cannot be told from others on the same store, but experiments are"
+            "This project cannot be told apart from others on the same store, but experiments are"
             f" counted per project: {reason}.",
             hint='Give it a unique name in ratchet.toml:\n\n[project]\nname = "…"\n',
         )
@@ -204,7 +204,7 @@ class Project:
         """Location of the agent.
 
         Raises:
-            InputError: A file of prompts cannot be used.
+            InputError: A prompt file cannot be used.
         """
         from ratchet.source.prompt_files import declared_prompts
         from ratchet.worker.agent import AgentSpec

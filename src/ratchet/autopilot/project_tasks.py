@@ -139,7 +139,7 @@ def _current(
         return own, ()
     latest_name = f"{latest.name}@{latest.version[:8]}"
     changed, kept = _with_captured(own, latest)
-    kept_too = f" but for {counted(kept, 'task')} captured from live traffic" if kept else ""
+    kept_too = f" except for {counted(kept, 'task')} captured from live traffic" if kept else ""
     return without_learned(changed, roles), (
         f"{project.config.tasks.file} was changed since {latest_name} was made from it, so that "
         f"version is not used{kept_too}. To use it: dataset ="

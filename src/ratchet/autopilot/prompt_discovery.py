@@ -83,7 +83,7 @@ async def discover_prompts(
 
     Raises:
         AgentError: The agent fails on all of these tasks, calls no model through the gateway, or
-            has no prompt that can be told apart from the rest.
+            has no prompt that can be distinguished from the rest.
     """
     if recall_prompts(store, agent, dataset):
         return
@@ -196,7 +196,7 @@ def found_in(
         declared: Prompts that the source declares.
 
     Raises:
-        AgentError: All failed, none called a model, or none has a prompt that can be told.
+        AgentError: All failed, none called a model, or none has a recognisable prompt.
     """
     require_success(rollouts, store)
     spans = [span for rollout in rollouts for span in store.spans.of(rollout.id)]
@@ -222,8 +222,8 @@ def found_in(
         raise AgentError(
             f"The agent's {counted(len(calls), 'model call')} sent no text from its source, and "
             f"no repeated system message. {' '.join(recorded.refused)}".rstrip(),
-            hint="Add tasks, so that constant text can be told from the task; or register the "
-            "prompt's template yourself: docs/gateway.md.",
+            hint="Add tasks, so that constant text can be distinguished from the task, or register "
+            "the prompt's template yourself: docs/gateway.md.",
         )
     for sentence in recorded.refused:
         say(f"Left unchanged: {sentence}")

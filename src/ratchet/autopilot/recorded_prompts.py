@@ -20,7 +20,7 @@ class FoundPrompts(msgspec.Struct, frozen=True):
     prompts: dict[str, PromptTemplate]
     """By name, such as `support.triage_agent.system`; most frequent first."""
     refused: tuple[str, ...]
-    """Why other texts are no prompts, as sentences for people."""
+    """Why other texts are not prompts, as sentences for people."""
     calls: int
     """Calls with a system prompt."""
     discovery: Discovery

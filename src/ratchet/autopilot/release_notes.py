@@ -53,16 +53,18 @@ def release_notes(store: Store, run: Run) -> tuple[str, ...]:
 
 
 def _cost(finding: dict[str, Any]) -> str:
-    parts = [f"{finding['rollouts']} rollouts"]
+    parts = [counted(finding["rollouts"], "rollout")]
     if finding["coach_calls"]:
-        parts.append(f"{finding['coach_calls']} coach calls")
+        parts.append(counted(finding["coach_calls"], "coach call"))
     cost = Cost(known_usd=finding["dollars"], unpriced=finding.get("unpriced", {}))
     if cost != Cost():
         parts.append(str(cost))
-    tasks = f" on {finding['val_tasks']} val tasks" if finding["val_tasks"] else " on val"
+    tasks = (
+        f" on {counted(finding['val_tasks'], 'val task')}" if finding["val_tasks"] else " on val"
+    )
     return (
-        f"Learning tried {finding['proposals']} candidates for {', '.join(parts)}; the mean{tasks}"
-        f" went from {finding['baseline_val']:.3f} to {finding['best_val']:.3f}."
+        f"Learning tried {counted(finding['proposals'], 'candidate')} for {', '.join(parts)}; the"
+        f" mean{tasks} went from {finding['baseline_val']:.3f} to {finding['best_val']:.3f}."
     )
 
 

@@ -102,7 +102,7 @@ def _affordable(
 ) -> int:
     """Number of repetitions that the budget covers, from the cost of known rollouts.
 
-    So many others, `ahead`, are paid for first.
+    The `ahead` other rollouts are paid for first.
     """
     limits = [float(MAX_AUTO)]
     if budget.rollouts is not None:

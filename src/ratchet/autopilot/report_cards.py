@@ -203,7 +203,7 @@ async def trust_objective(
 
     Returns:
         None while there is no output that could be measured with: no rollout has ended yet, and
-        expected answers are no outputs of this agent.
+        expected answers are not outputs of this agent.
 
     Raises:
         ConfigError: The evaluator may not decide.
@@ -236,7 +236,7 @@ async def trust_objective(
     if card.verdict != "decides":
         remedy: str = getattr(evaluator, "remedy", "")
         raise _refusal(objective, _clause(card), card.labels_needed, card.verdict, remedy)
-    agreed = f"; {card.labels} outputs are labelled" if card.labels else ""
+    agreed = f"; {counted(card.labels, 'output')} labelled" if card.labels else ""
     sentence = f"The evaluator {objective!r} decides: {_clause(card)}{agreed}."
     return Trust(card.verdict, sentence, card.id)
 

@@ -75,7 +75,7 @@ def rerun_of_trace(store: Store, id: str) -> Rollout:
 def _of_trace(store: Store, trace: Trace) -> Rollout:
     recording = recording_of(store, trace)
     if recording is None:
-        raise Unusable("its spans were deleted meanwhile")
+        raise Unusable("its spans have been deleted since")
     task_input = recorded_input(recording)
     candidate = str(recording.attributes.get("ratchet.candidate_id", ""))
     is_stored = candidate and store.candidates.known({candidate})

@@ -346,7 +346,7 @@ def make_fleet(project: Project, agent: AnyAgent, say: Say) -> Executor:
         raise ConfigError(
             "A fleet's runners start the agent, but [agent] url names an agent that is already "
             "running.",
-            hint="Give the command that starts it, serve, or leave the server out.",
+            hint="Give the command that starts it (serve), or remove server under [run].",
         )
     return FleetExecutor(
         run.server,

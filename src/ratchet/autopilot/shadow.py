@@ -66,7 +66,7 @@ class MirrorBounds(msgspec.Struct, frozen=True, kw_only=True):
     share: float | None = None
     """Share of live calls; None for the calls of agents that allow it with `mirror=True`."""
     per_minute: float = 60.0
-    """Maximum inputs per minute."""
+    """Maximum number of inputs per minute."""
     dollars: float = 5.0
     """Maximum cost of the stage's rollouts, in dollars."""
     rerun: bool = False

@@ -18,7 +18,7 @@ ADAPTERS, RUNS = "adapters", "training"
 """Folders in a project's state folder."""
 
 SMALL_BYTES = 2_000_000_000
-"""A billion parameters of 16 bits."""
+"""Size of a billion parameters of 16 bits each."""
 
 LOAD_TIMEOUT_S = 60.0
 """Seconds in which a server loads an adapter."""

@@ -145,7 +145,7 @@ COMMANDS: dict[str, Command] = {
     "train": Command(
         "train",
         "train",
-        "Show trainings, export training data, and train at a hosted service.",
+        "Show training runs, export training data, and train on a hosted service.",
     ),
     "candidates": Command(
         "candidates",
@@ -178,12 +178,12 @@ COMMANDS: dict[str, Command] = {
     "ship": Command(
         "ship",
         "ship",
-        "Push a release's branch, and open its pull request at GitHub or GitLab.",
+        "Push a release's branch, and open its pull request on GitHub or GitLab.",
     ),
     "releases": Command(
         "releases",
         "releases",
-        "List the releases and their state in the repository and at the forge.",
+        "List the releases and their state in the repository and on the forge.",
     ),
     "rollback": Command(
         "releases",

@@ -1,4 +1,4 @@
-"""`ratchet datasets capture`: make tasks of recorded traces."""
+"""`ratchet datasets capture`: make tasks from recorded traces."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def capture(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Make tasks of recorded traces, the newest first, and add them to a dataset.
+    """Make tasks from recorded traces, the newest first, and add them to a dataset.
 
     Traces are those of the agent, of calls through the gateway, and imported ones. The input is
     that of the root span, or what the user said in the first model call. The expected answer comes

@@ -21,7 +21,7 @@ def export(
     format: Annotated[
         str | None,
         typer.Option(
-            help="jsonl, json, csv, parquet or huggingface; by default from the file's ending."
+            help="jsonl, json, csv, parquet or huggingface; by default from the file's extension."
         ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,

@@ -37,7 +37,7 @@ def import_(
     format: Annotated[
         str | None,
         typer.Option(
-            help="jsonl, json, csv, parquet or huggingface; by default from the file's ending."
+            help="jsonl, json, csv, parquet or huggingface; by default from the file's extension."
         ),
     ] = None,
     input: Annotated[
@@ -78,7 +78,7 @@ def import_(
     fields = {"input": input, "expected": expected, "id": id}
     read = read_dataset_file(file, format, fields=fields, at=now)
     if read.bad and not skip_bad:
-        more = f" ({len(read.bad) - 1} more records are bad.)" if len(read.bad) > 1 else ""
+        more = f" ({counted(len(read.bad) - 1, 'more bad record')}.)" if len(read.bad) > 1 else ""
         raise InputError(
             f"{read.bad[0]}{more} Nothing was imported.",
             hint="Correct the file, or skip bad records with --skip-bad. --input and --expected"
@@ -125,7 +125,7 @@ def import_(
     for sentence in read.bad[:_SHOWN]:
         out.print(f"Skipped: {sentence}", style="yellow", markup=False, soft_wrap=True)
     if len(read.bad) > _SHOWN:
-        out.print(f"and {len(read.bad) - _SHOWN} more records were skipped", style="yellow")
+        out.print(f"Skipped {counted(len(read.bad) - _SHOWN, 'more record')}.", style="yellow")
     out.print(
         f"{display_path(file)}: {counted(len(changes.added), 'task')} added,"
         f" {len(changes.changed)} changed, {len(changes.removed)} removed, {changes.same} the same",

@@ -51,7 +51,7 @@ def check_dataset_name(name: str) -> None:
     if not _NAME.fullmatch(name):
         raise InputError(
             f"{name!r} cannot name a dataset.",
-            hint="Use letters, digits, dots, dashes, underscores and slashes; without @VERSION: "
+            hint="Use letters, digits, dots, dashes, underscores and slashes, without @VERSION: "
             "changes go to the latest version.",
         )
 

@@ -94,7 +94,7 @@ def demo(
     if with_model and example not in (STDLIB_HELPER, LETTER_NAMES):
         raise ConfigError(
             f"--model means --example {LETTER_NAMES}, but --example {example} was given too.",
-            hint="Leave one of them out.",
+            hint="Omit one of them.",
         )
     variant = Variant(example=LETTER_NAMES if with_model else example, shuffled=shuffle_answers)
     model = read_config(example_folder(variant.example) / "ratchet.toml").agent.model

@@ -51,4 +51,4 @@ def doctor(
         problems = counted(len(diagnosis.misfits), "problem")
         raise RatchetError(f"The settings do not fit the project: {problems}.")
     if ended:
-        raise RatchetError(f"The agent uses {counted(len(ended), 'model')} that ended.")
+        raise RatchetError(f"The agent uses {counted(len(ended), 'retired model')}.")

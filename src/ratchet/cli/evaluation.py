@@ -37,6 +37,7 @@ from ratchet.evaluate import broken, is_failure
 from ratchet.run import FileLock
 from ratchet.store import Store
 from ratchet.types import AgentError, Candidate
+from ratchet.types.wording import counted
 
 ROLLOUTS_READ = 50
 """Rollouts whose spans are in memory at once."""
@@ -245,10 +246,11 @@ def _print(rows: Sequence[dict[str, Any]], split: str) -> None:
         for entry in row["evaluators"]:
             if entry["broken"] or entry["errors"]:
                 penalty = "" if entry["unit"] else ", which counts as 0"
+                times = counted(entry["errors"], "time")
                 out.print(
                     entry["broken"]
-                    or f"{entry['evaluator']} gave no score {entry['errors']} times{penalty}; the"
-                    f" first: {entry['first_error']}",
+                    or f"{entry['evaluator']} gave no score {times}{penalty}; the first:"
+                    f" {entry['first_error']}",
                     style="yellow",
                     markup=False,
                 )

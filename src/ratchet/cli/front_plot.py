@@ -45,8 +45,8 @@ def front_plot(front: RunFront, width: int) -> str:
     """
     known = [place for place in front.places if place.is_known]
     if front.over == "cost":
-        return _scatter(front, known, "cost of a rollout", _cost, rollout_dollars, width)
-    return _scatter(front, known, "seconds of a rollout", _latency, format_duration, width)
+        return _scatter(front, known, "cost per rollout", _cost, rollout_dollars, width)
+    return _scatter(front, known, "seconds per rollout", _latency, format_duration, width)
 
 
 def front_table(front: RunFront) -> Table:

@@ -156,7 +156,7 @@ def _folder_of(root: Path, words: Sequence[str] | None) -> Path:
     if len(words) > 1 or not (root / words[0]).is_dir():
         raise InputError(
             f"--look and --undo run no command: {shlex.join(words)}",
-            hint="Leave the command out; to name another folder, use --in FOLDER.",
+            hint="Omit the command; to name another folder, use --in FOLDER.",
         )
     return (root / words[0]).resolve()
 

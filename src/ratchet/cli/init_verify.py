@@ -81,7 +81,7 @@ NO_CALL = "No model call reached the gateway."
 SENT = ("model calls", "prompts")
 """How the wired run's requests compare with the recorded ones."""
 MINUTES_OF_CHECK = 50
-"""Times of so many last minutes are taken for those of the recorded run or of its check."""
+"""Times in this many last minutes count as those of the recorded run or of its check."""
 
 
 def _unchanged(request: RelayedRequest) -> RelayedRequest:

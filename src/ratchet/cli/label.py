@@ -241,9 +241,9 @@ def _of_experiment(store: Store, start: str) -> list[LabelCase]:
     if pairs is None or experiment.decision is not None:
         state = "is decided" if experiment.decision else "needs none yet"
         raise InputError(f"Experiment {short(experiment.id)} takes no labels: it {state}.")
-    ids = [id for pair in pairs for id in sorted(pair)]  # ids are hashes: the order tells nothing
+    ids = [id for pair in pairs for id in sorted(pair)]  # ids are hashes: the order says nothing
     rollouts = store.rollouts.get(ids)
-    # Without scores: they could tell the sides, and sway the label.
+    # Without scores: they could reveal the sides, and sway the label.
     return label_cases([rollouts[id] for id in ids if id in rollouts], {})
 
 

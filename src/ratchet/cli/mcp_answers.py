@@ -115,7 +115,7 @@ def answer(
 
 
 def clipped(text: str, limit: int, *, end: bool = False) -> str:
-    """As much of a text's beginning or end as fits into so many characters of JSON."""
+    """As much of a text's start or end as fits into `limit` characters of JSON."""
     if len(_compact(text)) <= limit:
         return text
     low, high = 0, min(len(text), limit)
@@ -198,7 +198,7 @@ class _Page:
             )
 
     def fitting(self, room: int) -> tuple[Any, list[Cut]]:
-        """As much as fits into so many characters of JSON with its list of cuts, and that list."""
+        """As much as fits into `room` characters of JSON with its list of cuts, and that list."""
         if isinstance(self._paged, str):
             return self._text(room)
         if not isinstance(self._paged, dict | list):
@@ -274,7 +274,7 @@ def _size(content: Any, cuts: list[Cut]) -> int:
 
 
 def _beginning(value: Any, part: str, room: int) -> tuple[Any, list[Cut]]:
-    """As much of a list, an object or a text as fits into so many characters; possibly nothing."""
+    """As much of a list, an object or a text as fits into `room` characters; possibly nothing."""
     if not isinstance(value, dict | list | str):
         return value, []
     content, cuts = _Page(part, _paged(value, part), value, 0).fitting(room)

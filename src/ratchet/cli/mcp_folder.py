@@ -15,7 +15,7 @@ from ratchet.types import InputError
 from ratchet.wire.applying.stored import is_stored
 
 _NOT_PATHS = frozenset({"server", "redaction", "prices", "upstreams", "coach", "notify"})
-"""Sections whose texts are no paths, but addresses, patterns and models."""
+"""Sections whose texts are not paths, but addresses, patterns and models."""
 _LINES = frozenset({"command", "test"})
 """Keys that hold a command line."""
 _KEY_FILE = ("ship", "app_key")
@@ -52,10 +52,10 @@ class OwnFolder:
         return folder
 
     def wired(self, path: str) -> Path:
-        """A folder whose wiring, if any, is inside together with its project.
+        """A folder, if its wiring and its project, where it has them, are inside the root.
 
         Raises:
-            InputError: It does not.
+            InputError: They are not.
         """
         folder = self.inside(path)
         begins = next((above for above in (folder, *folder.parents) if is_stored(above)), folder)
@@ -70,7 +70,7 @@ class OwnFolder:
         return folder
 
     def project(self, path: str, *, sends: bool = False) -> Path:
-        """The folder of the project that a path belongs to, if all of it is inside.
+        """The folder of the project that a path belongs to, if all of it is inside the root.
 
         Args:
             path: A folder.

@@ -306,8 +306,8 @@ its means."""
         part: Part = "",
         offset: Offset = 0,
     ) -> ToolAnswer:
-        """List traces of the agent's live calls; with rollouts, also of what run and improve \
-ran."""
+        """List traces of the agent's live calls; with rollouts, also those of what run and \
+improve ran."""
         arguments = ["traces", "-C", str(await self._project(path))]
         arguments += _options(agent=agent, since=since, sort=sort, limit=limit)
         arguments += _options(errors=errors, feedback=feedback, rollouts=rollouts)
@@ -348,7 +348,7 @@ change it."""
         offset: Offset = 0,
     ) -> ToolAnswer:
         """Compare two candidates; with source, also as a patch of the files. Imports the agent's \
-code, and itself changes nothing."""
+code, and changes nothing itself."""
         project = await self._project(path)
         return await self._commands.ask(
             ctx, ["diff", "--", before, after], part, offset, project=project
@@ -357,7 +357,7 @@ code, and itself changes nothing."""
     async def releases(
         self, ctx: Call, path: PathIn = ".", part: Part = "", offset: Offset = 0
     ) -> ToolAnswer:
-        """List releases with their state in the repository and at the forge, which is queried."""
+        """List releases with their state in the repository and on the forge, which is queried."""
         project = await self._project(path, sends=True)
         return await self._commands.ask(ctx, ["releases", "-C", str(project)], part, offset)
 

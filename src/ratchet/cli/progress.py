@@ -126,7 +126,7 @@ class TerminalWatcher(Watcher):
         self._note = ""
 
     def expects(self, rollouts: int) -> None:
-        """Replace the bar by one of this length; indeterminate for 0."""
+        """Replace the bar with a bar of this length; indeterminate for 0."""
         if self._bar is not None:
             self._progress.remove_task(self._bar)
         self._seen.clear()

@@ -268,19 +268,21 @@ def print_recorded_prompts(agent: str, recorded: RecordedPrompts, rare: int) -> 
     )
     for prompt in recorded.registered:
         out.print(
-            f"  {prompt.count} are {prompt.name} {short(prompt.version)}, registered.", markup=False
+            f"  Registered as {prompt.name} {short(prompt.version)}: {prompt.count}.", markup=False
         )
     for reason, count in recorded.discovery.left_out.items():
-        out.print(f"  {count} are skipped: {reason}.", markup=False)
+        out.print(f"  Skipped {count}: {reason}.", markup=False)
     for texts in recorded.discovery.refused[:SHOWN_REFUSED]:
         speaker = f" of {texts.speaker}" if texts.speaker else ""
-        out.print(f"  {texts.count}{speaker} are refused: {texts.reason}.", markup=False)
+        out.print(f"  Refused {texts.count}{speaker}: {texts.reason}.", markup=False)
     if len(recorded.discovery.refused) > SHOWN_REFUSED:
-        out.print(f"  … and {len(recorded.discovery.refused) - SHOWN_REFUSED} more agents.")
+        out.print(
+            f"  … and {counted(len(recorded.discovery.refused) - SHOWN_REFUSED, 'more agent')}."
+        )
     if recorded.cut:
-        out.print(f"  {recorded.cut} were truncated when recorded.")
+        out.print(f"  Truncated when recorded: {recorded.cut}.")
     if rare:
-        out.print(f"  {rare} rare proposals are not shown; --least 0 shows them.")
+        out.print(f"  Not shown: {counted(rare, 'rare proposal')}; --least 0 shows all.")
     out.print()
 
 

@@ -191,7 +191,7 @@ def show(
 def on(
     agent: AgentName, folder: Folder = Path("."), store: StoreUrl = None, json: Json = False
 ) -> None:
-    """Have the gateway replace an agent's registered prompts by a candidate's.
+    """Have the gateway replace an agent's registered prompts with a candidate's.
 
     In rollouts of the queue AGENT it is the rollout's candidate, in live traffic the active one.
 

@@ -98,7 +98,7 @@ def refine(
             err.print("Reading the results of all candidates…", style="dim")
         results = refinement.read_results(store, dataset, evaluator)
         if evaluator is not None and not results.candidates:
-            raise InputError(f"No rollout of {dataset.name!r} has a score of {evaluator!r}.")
+            raise InputError(f"No rollout of {dataset.name!r} has a score by {evaluator!r}.")
         analysis = refinement.refine(dataset, results, refinement.live_inputs(store))
         chosen = refinement.select(analysis.proposals, accept or [])
         versions = _accepted(dataset, chosen, _answers(relabel or []), remove or [])

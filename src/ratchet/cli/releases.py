@@ -21,7 +21,7 @@ AT_RESTART = "Prompts that are read at import take effect when the agent restart
 
 
 def releases(folder: Folder = Path("."), json: Json = False) -> None:
-    """List the releases and their state in the repository and at the forge."""
+    """List the releases and their state in the repository and on the forge."""
     project = project_in(folder)
     with project.open_store() as store:
         history, problems = refresh_releases(project, store)

@@ -129,7 +129,7 @@ def runner_model(options: RunnerOptions, say: Callable[[str], None]) -> Iterator
             raise ConfigError(
                 f'{option} and model = "{name}" under [agent] in {FILE_NAME} exclude each other:'
                 " only this machine's own processes reach a local model.",
-                hint=f"Leave {option} out; or serve the model separately (ratchet model), and "
+                hint=f"Omit {option}; or serve the model separately (ratchet model), and "
                 "make its address an upstream of the server's gateway.",
             )
     from ratchet.models import shared_model
@@ -186,7 +186,7 @@ def runner_setup(
     if section is not None and options.command is None and section.runs_already:
         raise ConfigError(
             "A runner starts its agent, but [agent] url names an agent that is already running.",
-            hint="Give the command that starts it, serve, or use ratchet improve without a server.",
+            hint="Give the command that starts it (serve), or use ratchet improve with no server.",
         )
     build = None
     if options.command is not None:
@@ -374,7 +374,7 @@ def _check(options: RunnerOptions) -> None:
     if options.path and options.agent is None:
         raise ConfigError("--path needs --agent; ratchet.toml sets its own path.")
     if options.ray is not None and options.executor not in ("auto", "ray"):
-        raise ConfigError("--ray and --executor exclude each other; leave one out.")
+        raise ConfigError("--ray and --executor exclude each other; omit one.")
     if options.gateway and options.executor in ("async", "inline"):
         raise ConfigError(
             "--gateway needs a process for each running attempt: it is set through environment "

@@ -65,7 +65,7 @@ def ship(
     folder: Folder = Path("."),
     json: Json = False,
 ) -> None:
-    """Push a release's branch, and open its pull request at GitHub or GitLab.
+    """Push a release's branch, and open its pull request on GitHub or GitLab.
 
     An open request is brought up to date; nothing is written when nothing changed. After a failure
     the same command goes on where it stopped. Nothing is pushed by force.
@@ -99,7 +99,7 @@ def ship(
         if dry_run or draft:
             raise InputError(
                 f"Candidate {short(candidate.id)} has no release yet to show or to draft.",
-                hint="Leave --dry-run and --draft out to prove it, or name a release.",
+                hint="Omit --dry-run and --draft to prove it, or name a release.",
             )
         _prove_and_ship(project, ProofWanted(candidate.id, margin), json)
         return
@@ -108,7 +108,7 @@ def ship(
     with project.open_store() as store:
         if draft:
             if release is not None:
-                raise InputError("--draft makes its own release: leave RELEASE out.")
+                raise InputError("--draft makes its own release: omit RELEASE.")
             selected = draft_release(project, store)
         else:
             selected = release_of(store.releases.list(1000), release, "ship")

@@ -93,8 +93,8 @@ def _first_step(project: Project) -> str:
     if tasks.dataset is not None or (project.root / tasks.file).exists():
         return "Start with: ratchet improve"
     return (
-        f"There are no tasks: write {tasks.file}, or make a dataset of recorded traces and use it:"
-        " ratchet datasets capture NAME; ratchet improve --dataset NAME"
+        f"There are no tasks: write {tasks.file}, or make a dataset from recorded traces and use"
+        " it: ratchet datasets capture NAME; ratchet improve --dataset NAME"
     )
 
 

@@ -155,7 +155,7 @@ def traces(
         raise InputError("Give either --slow or --sort costliest, not both.")
     order: Sort = "slowest" if slow else sort
     if follow and order != "newest":
-        raise InputError("--follow shows traces as they arrive; leave --sort and --slow out.")
+        raise InputError("--follow shows traces as they arrive; omit --sort and --slow.")
     with open_backend(folder, store, server, make=follow) as backend:
         if follow:
             _follow(backend, filters, json)

@@ -10,7 +10,7 @@ from ratchet.cli.train_hosted import cancel, jobs, start, watch
 from ratchet.cli.train_runs import runs
 
 train = typer.Typer(
-    help="Show trainings, export training data, and train at a hosted service.",
+    help="Show training runs, export training data, and train on a hosted service.",
     no_args_is_help=True,
 )
 

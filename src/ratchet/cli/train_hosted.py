@@ -1,4 +1,4 @@
-"""`ratchet train start`, `watch`, `cancel` and `jobs`: a model trained at a hosted service."""
+"""`ratchet train start`, `watch`, `cancel` and `jobs`: a model trained on a hosted service."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def start(
     folder: Folder = Path("."),
     json: Json = False,
 ) -> None:
-    """Upload training data and train a model at a hosted service.
+    """Upload training data and train a model on a hosted service.
 
     The service is that of the section train of ratchet.toml; OpenAI by default. A command that was
     stopped goes on where it was: nothing is uploaded or started twice.
@@ -229,7 +229,7 @@ def _follow(
         )
     except KeyboardInterrupt:
         err.print(f"Continue later: ratchet train watch {short(job.id)}", markup=False)
-        raise Interrupted("Interrupted. The job continues at the service.") from None
+        raise Interrupted("Interrupted. The job continues on the service.") from None
     _say_end(project, job, json)
 
 

@@ -1,4 +1,4 @@
-"""`ratchet train runs`: the curves of trainings on this machine, during training and after."""
+"""`ratchet train runs`: the curves of training runs on this machine, during and after them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ PANELS = ("val", "reward", "loss", "entropy", "kl", "clip_share", "gap", "gradie
 def runs(
     run: Annotated[
         str | None,
-        typer.Argument(metavar="[RUN]", help="Start of a training's name; by default the newest."),
+        typer.Argument(metavar="[RUN]", help="Start of a run's name; by default the newest."),
     ] = None,
     png: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the curves as a PNG.")
@@ -66,7 +66,7 @@ def runs(
     folder: Folder = Path("."),
     json: Json = False,
 ) -> None:
-    """Show the curves of a training on this machine, even while it runs.
+    """Show the curves of a training run on this machine, even before it ends.
 
     Examples:
 
@@ -154,7 +154,7 @@ def _find(folder: Path, prefix: str | None) -> Path:
         return max(runs, key=lambda path: (path / METRICS).stat().st_mtime)
     matches = [path for path in runs if path.name.startswith(prefix)]
     if len(matches) != 1:
-        many = f"{len(matches)} trainings begin" if matches else "No training begins"
+        many = f"{len(matches)} training runs begin" if matches else "No training run begins"
         names = ", ".join(sorted(path.name for path in matches or runs)[:10])
         raise NotFound(f"{many} with {prefix!r}.", hint=f"There are: {names}.")
     return matches[0]

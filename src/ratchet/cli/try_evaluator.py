@@ -47,7 +47,7 @@ def try_(
     if no_model and models:
         raise InputError(
             f"{name!r} calls {', '.join(models)}, which may cost money.",
-            hint="To allow that, leave --no-model out.",
+            hint="To allow that, omit --no-model.",
         )
     with (
         project.open_store() as store,

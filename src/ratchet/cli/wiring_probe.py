@@ -51,7 +51,7 @@ _WORDS = re.compile(r"\S+|\s+")
 
 PROBE_QUEUE = "probe"
 CHANGE = " (A check of the wiring changed this prompt: ratchet-check-7c1f-{}.)"
-"""What each prompt of the second rollout ends with, with the prompt's number."""
+"""Appended to each prompt of the second rollout, with the prompt's number."""
 CHANGED = re.compile(re.escape(CHANGE.encode()).replace(rb"\{\}", rb"(\d+)"))
 
 

@@ -56,17 +56,17 @@ class CaptureFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Only these."""
     feedback: Literal["any", "good", "bad"] | None = None
     evaluator: str | None = None
-    """Only rollouts, imported trajectories among them, with a score of this evaluator."""
+    """Only rollouts, including imported trajectories, with a score by this evaluator."""
     score_above: float | None = None
     score_below: float | None = None
     novelty: float | None = None
-    """Only inputs of which at least this share of words is in no task's input, in [0, 1]."""
+    """Only inputs with at least this share of words that no task's input has, in [0, 1]."""
     per_cluster: int | None = None
     """Maximum number of tasks from a cluster of similar inputs."""
 
 
 class CapturedTask(msgspec.Struct, frozen=True):
-    """A task made of a trace."""
+    """A task made from a trace."""
 
     task: Task
     trace: Trace
@@ -97,7 +97,7 @@ def capture(
     group_by: str | None = "conversation",
     on_page: Callable[[int, int], None] = lambda examined, captured: None,
 ) -> Capture:
-    """Make tasks of recorded traces and add them to a dataset.
+    """Make tasks from recorded traces and add them to a dataset.
 
     The expected answer is that of a correction; or of a later attempt at the same input that passed
     by feedback or a person's label; or the recorded answer itself where a person labelled it right;

@@ -56,10 +56,10 @@ class JsonReader:
         return self._decoder.raw_decode(text, start)
 
     def check(self, text: str, start: int = 0) -> None:
-        """Refuse the last parsed text if an object in it has a key twice.
+        """Refuse the last parsed text if an object in it has a duplicate key.
 
         Raises:
-            ValueError: One has; the message is a clause with its place.
+            ValueError: An object has; the message is a clause with the place.
         """
         if self.twice:
             at = _repeated_key(text, start) - start

@@ -281,12 +281,12 @@ def _unmatched(first: Sequence[str], second: Sequence[str]) -> tuple[list[str], 
         if partner is not None:
             left.remove(word)
             right.remove(partner)
-    # A word said twice is no other word.
+    # A word that occurs twice is not another word.
     return [w for w in left if w not in theirs], [w for w in right if w not in counts]
 
 
 def _is_variant(first: str, second: str) -> bool:
-    """Whether two words differ by one typo, or by their ending."""
+    """Whether two words differ by one typo, or by their suffix."""
     short, long = sorted((first, second), key=len)
     if len(short) < 4 or len(long) - len(short) > 3:
         return False

@@ -24,7 +24,7 @@ class Incomplete(Exception):
 
 
 def input_of(recording: TraceRecording) -> Any:
-    """The input: of the root span, or the agent's call below it, or the user's text in the first
+    """The input of the root span, or of the agent's call below it, or the user's text in the first
     model call.
 
     A call's arguments are the input, or if there is one argument its value. Of messages it is the

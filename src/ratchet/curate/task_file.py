@@ -80,7 +80,7 @@ def read_tasks(
         if split is not None:
             splits[task.id] = split
     if bad and not skip_bad:
-        more = f" ({len(bad) - 1} more lines are bad.)" if len(bad) > 1 else ""
+        more = f" ({counted(len(bad) - 1, 'more bad line')}.)" if len(bad) > 1 else ""
         raise InputError(
             f"{bad[0]}{more}", hint="Correct the file, or skip bad lines with --skip-bad."
         )
@@ -139,7 +139,7 @@ def take_split(data: Any, names: Mapping[str, str]) -> Split | None:
 
     Args:
         data: The record, which is changed.
-        names: As of `task_of`.
+        names: As for `task_of`.
     """
     if not isinstance(data, dict) or "split" in names.values():
         return None
@@ -160,7 +160,7 @@ def task_of(data: Any, names: Mapping[str, str]) -> Task:
         names: Key in the object by field: `id`, `input` and `expected`.
 
     Raises:
-        ValueError: It is no task; the message is a clause.
+        ValueError: It is not a task; the message is a clause.
     """
     if not isinstance(data, dict):
         raise ValueError(f"the line is {_kind(data)}, but a task is a JSON object")
@@ -196,7 +196,7 @@ def _id(value: Any) -> str:
 
 
 def json_of(line: bytes) -> Any:
-    """Parse JSON strictly: no NaN, no key twice, not nested too deeply.
+    """Parse JSON strictly: no NaN, no duplicate keys, not nested too deeply.
 
     Raises:
         ValueError: It is not JSON; the message is a clause.

@@ -1,7 +1,7 @@
 """Opens a user's text file as UTF-8, and detects and reports any other encoding.
 
-Nothing is replaced: bytes that are no text in the file's encoding come through as bytes that are no
-UTF-8, so that a reader refuses the line that holds them, and only that.
+Nothing is replaced: bytes that are not text in the file's encoding come through as bytes that are
+not UTF-8, so that a reader refuses the line that holds them, and only that.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from typing import BinaryIO, NamedTuple, cast
 _PIECE = 1024 * 1024
 _HEAD = 256 * 1024
 _SAMPLE = 64 * 1024
-"""Bytes of lines with other than ASCII by which an encoding is told."""
+"""Bytes of lines with non-ASCII characters from which an encoding is detected."""
 
 _LINES = 100_000
-"""Lines with other than ASCII by which it is judged whether a file is UTF-8, and broken."""
+"""Lines with non-ASCII characters that decide whether a file is damaged UTF-8."""
 
 _CONTEXT = 1000
-"""Bytes before such a text, in a long line, that tell more of it."""
+"""Bytes of a long line kept before such a character, as context for detection."""
 
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -48,11 +48,11 @@ _KNOWN = [
     *("cp932", "cp949", "gb18030", "big5", "euc_jp", "koi8_r", "mac_roman"),
 ]
 """Encodings that are tried: what Windows, the Mac and older Unix write. Of 62 files of one sentence
-60 are told right among these, and 57 among all that Python has."""
+60 are detected correctly among these, and 57 among all that Python has."""
 
 _USUAL = "cp1252"
 """Taken where several encodings are equally likely: what Windows writes in the languages whose
-texts are too short to tell them."""
+texts are too short to distinguish them."""
 
 
 _UNPACKING = (EOFError, zlib.error, gzip.BadGzipFile)
@@ -102,7 +102,7 @@ def open_text(path: Path) -> Iterator[TextFile]:
     """Open a text file; a `.gz` file is decompressed.
 
     Raises:
-        Broken: Packed data ends too early.
+        Broken: Compressed data ends too early.
         OSError: It cannot be opened or read.
     """
     try:
@@ -121,7 +121,7 @@ def read_text(path: Path) -> tuple[str, Encoding]:
     """The whole text of a small file, with undecoded bytes as lone surrogates.
 
     Raises:
-        OSError: As of `open_text`.
+        OSError: As for `open_text`.
     """
     with open_text(path) as file:
         return file.stream.read().decode("utf-8", "surrogateescape"), file.encoding
@@ -135,9 +135,9 @@ def is_undecoded(text: str) -> bool:
 def encoding_of(file: BinaryIO) -> Encoding:
     """The encoding of a stream that can be read again.
 
-    A mark decides, then zero bytes, then whether it is UTF-8. Else a detector is asked, unless half
-    of the lines with other than ASCII are UTF-8, or nearly all such bytes: that file is UTF-8, and
-    broken in places.
+    A mark decides, then zero bytes, then whether it is UTF-8. Otherwise a detector decides, unless
+    half of the lines with non-ASCII characters are UTF-8, or nearly all such bytes: that file is
+    UTF-8, and damaged in places.
     """
     head = next(_pieces(file), b"")
     for mark, name in _MARKS:
@@ -153,7 +153,7 @@ def encoding_of(file: BinaryIO) -> Encoding:
 
 
 def _pieces(file: BinaryIO) -> Iterator[bytes]:
-    """A stream in pieces, up to where packed data is broken: who reads it next is told."""
+    """A stream in pieces, up to any damage to compressed data; the next reader gets the error."""
     try:
         while piece := file.read(_PIECE):
             yield piece
@@ -200,7 +200,7 @@ def _judged(file: BinaryIO, head: bytes) -> str:
 
 
 def _around(line: bytes) -> bytes:
-    """A line, or of a long one what is around its first byte that is not ASCII."""
+    """A line; of a long line, what surrounds its first byte that is not ASCII."""
     first = _NOT_ASCII.search(line)
     assert first is not None
     begin = max(first.start() - _CONTEXT, 0)
@@ -219,7 +219,7 @@ def _by_zeros(head: bytes) -> str:
     even, odd = zeros[0] + zeros[2], zeros[1] + zeros[3]
     for name, high in (("utf-16-le", odd), ("utf-16-be", even)):
         ends = head.decode(name, "replace").count("\n")
-        # Texts between may have none: what tells is how the file begins, or how its lines end.
+        # Texts between may have none: the start of the file or its line ends decide.
         begins = head[:2].decode(name, "replace").isascii()
         if high and (begins or (ends and 2 * ends >= head.count(b"\n"))):
             return name
@@ -243,7 +243,7 @@ def _detected(sample: bytes) -> str:
 
 
 def _broken(error: UnicodeError) -> tuple[str, int]:
-    """Replace undecodable text by a byte that is not UTF-8."""
+    """Replace undecodable text with a byte that is not UTF-8."""
     assert isinstance(error, UnicodeDecodeError)
     return "\udcff", error.end
 

@@ -44,8 +44,8 @@ def usual_split(
         name: The dataset's name.
         enough: Number of test tasks up to which new tasks are for test.
         roles: Split by task id of the tasks that earlier runs have used.
-        group_by: As of `split_tasks`.
-        near_duplicates: As of `split_tasks`.
+        group_by: As for `split_tasks`.
+        near_duplicates: As for `split_tasks`.
         complete: Whether each split needs a task.
 
     Raises:
@@ -104,7 +104,7 @@ def _with_roles(
     for group, tasks in members.items():
         group_roles = [roles[task.id] for task in tasks if task.id in roles]
         if group_roles:
-            # What resembles a task that learning has used tells as little about a candidate.
+            # What resembles a task that learning has used says as little about a candidate.
             splits[group] = next((role for role in group_roles if role != "test"), "test")
     test = sum(
         (roles.get(task.id) or splits[group]) == "test"

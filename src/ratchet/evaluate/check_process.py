@@ -123,7 +123,7 @@ def _serve() -> None:
     for line in sys.stdin.buffer:
         request = json.loads(line)
         if "mathematics" in request:
-            import math_verify  # noqa: F401 - its import is no part of the time
+            import math_verify  # noqa: F401 - its import is not part of the time
         signal.setitimer(signal.ITIMER_REAL, request["seconds"])
         try:
             answer = {"found": _answer(request)}

@@ -26,7 +26,7 @@ from ratchet.worker.evaluator import (
 )
 
 FAILURE_PREFIX = "evaluator failed: "
-"""Beginning of the rationale of a 0 that an evaluator's exception gave, and of the error where it
+"""Start of the rationale of a 0 that an evaluator's exception gave, and of the error where it
 is not known whose fault that is. Other errors state why there is no score."""
 
 OTHER_OUTPUTS = 3
@@ -67,7 +67,7 @@ async def attempted(evaluator: Evaluator, rollout: Rollout, spans_of: SpansOf) -
 
 
 class AnswerFailures:
-    """Tells failures caused by an answer from others; remembers which evaluators work on what."""
+    """Separates failures caused by an answer from others; remembers which evaluators work where."""
 
     def __init__(self) -> None:
         self._works: set[str] = set()

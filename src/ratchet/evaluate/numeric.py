@@ -22,11 +22,11 @@ def numeric(
 ) -> FunctionEvaluator:
     """1 if the output's number equals the expected one within the tolerance.
 
-    Of a text, the number counts that it marks as its answer, or else that of its last sentence;
-    `answer_in` tells which. Numbers may have separators, units of scale ("3.5 million"), fractions,
-    or be in English words, and what is computed of them is read too, as in "2√3" or "10^5". Nothing
-    is rounded. A tuple, a range, a time, "5 feet 3 inches" and what has a variable are no plain
-    number: 0.
+    In a text, the number that it marks as its answer counts, or else that of its last sentence;
+    `answer_in` decides which. Numbers may have separators, units of scale ("3.5 million"),
+    fractions, or be in English words, and what is computed from them is read too, as in "2√3" or
+    "10^5". Nothing is rounded. A tuple, a range, a time, "5 feet 3 inches" and anything with a
+    variable are not plain numbers: 0.
 
     Args:
         tolerance: Largest accepted difference, inclusive.
@@ -38,7 +38,7 @@ def numeric(
         InputError: The tolerance is negative or not finite.
     """
     if not math.isfinite(tolerance) or tolerance < 0:
-        raise InputError(f"The tolerance {tolerance} is not a number from 0 up.")
+        raise InputError(f"The tolerance {tolerance} is not a number of 0 or more.")
 
     def judge(output: Any, expected: Any) -> Judgement:
         wanted, got = _number(expected, decimal_comma), _number(output, decimal_comma)

@@ -277,7 +277,7 @@ def preference(*, file: str, embed: str = "", folder: str = ".") -> FunctionEval
         folder: Folder that the file is relative to.
 
     Raises:
-        InputError: The file is there and is no model.
+        InputError: The file exists and is not a model.
         ConfigError: The function cannot be imported.
     """
     from ratchet.worker.own_evaluator import import_function
@@ -337,7 +337,7 @@ class PreferenceEvaluator(FunctionEvaluator):
 
 
 def _weights(rows: Any) -> Any:
-    """Weights of least penalised logistic loss, by gradient descent with momentum (Nesterov)."""
+    """Weights of the least penalised logistic loss, by gradient descent with Nesterov momentum."""
     import numpy as np
 
     n, width = rows.shape

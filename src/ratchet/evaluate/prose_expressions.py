@@ -1,7 +1,7 @@
 """Reads the arithmetic expressions in a text, as in "2√3" or "10^5".
 
 An expression whose value is not known here, such as one with a variable, is a number that is not
-plain, and so is one of several that are told together: a tuple, a range, "5 feet 3 inches".
+plain, and so is one of several that are given together: a tuple, a range, "5 feet 3 inches".
 """
 
 from __future__ import annotations

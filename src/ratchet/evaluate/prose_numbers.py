@@ -29,7 +29,7 @@ _WRITTEN_ALIKE = str.maketrans(
 _SPACES = "\u00a0\u2009\u202f"
 
 _DIGITS = re.compile(
-    rf"(?P<sign>(?<!\w)[{_SIGNS}])?"  # a hyphen between two numbers, as in 2024-05, is no sign
+    rf"(?P<sign>(?<!\w)[{_SIGNS}])?"  # a hyphen between two numbers, as in 2024-05, is not a sign
     r"(?:(?:US)?[$€£¥]\s?)?"
     r"(?P<number>"
     rf"\d{{1,3}}(?P<gap>[{_SPACES}'\u2019_])\d{{3}}(?:(?P=gap)\d{{3}})*(?!\d)(?:[.,]\d+)?"

@@ -47,9 +47,9 @@ def trajectory(
         InputError: A number is negative or not finite.
     """
     if max_steps is not None and max_steps < 0:
-        raise InputError(f"max_steps = {max_steps} is not a number from 0 up.")
+        raise InputError(f"max_steps = {max_steps} is not a number of 0 or more.")
     if not math.isfinite(tolerance) or tolerance < 0:
-        raise InputError(f"The tolerance {tolerance} is not a number from 0 up.")
+        raise InputError(f"The tolerance {tolerance} is not a number of 0 or more.")
     match = CallMatch(arguments, tolerance)
     bounded = bool(forbidden) or max_steps is not None
 

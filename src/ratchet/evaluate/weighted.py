@@ -82,8 +82,8 @@ def _checked(
     if unknown:
         raise ConfigError(
             f"The evaluator {name!r} weights {', '.join(map(repr, unknown))}, which"
-            f" {'is no evaluator' if len(unknown) == 1 else 'are no evaluators'} here; there are"
-            f" {', '.join(parts)}.",
+            f" {'is not an evaluator' if len(unknown) == 1 else 'are not evaluators'} here;"
+            f" there are {', '.join(parts)}.",
         )
     for part, weight in weights.items():
         if isinstance(weight, bool) or not isinstance(weight, (int, float)) or not weight > 0:

@@ -162,7 +162,7 @@ class Gatekeeper:
                 error="",
             )
         # No rate limit here: programs of this machine cannot be told apart, and one would be
-        # limited for the requests of another.
+        # limited because of another's requests.
         refuse_foreign(scope["headers"], self._hosts, self._cors)
         return Caller(scopes=ALL_SCOPES, address=address)
 

@@ -23,8 +23,8 @@ FLUSH_INTERVAL_S = 0.2
 REFUSED_S = 60.0
 
 MAX_PENDING = 10_000
-"""Maximum buffered entries of each kind while the store is unavailable; the oldest are dropped
-first."""
+"""Maximum number of buffered entries of each kind while the store is unavailable; the oldest are
+dropped first."""
 
 
 class ActivityLog:
@@ -122,7 +122,7 @@ class ActivityLog:
                 await self._in_thread(self._store.events.add, events, time.time())
         except RatchetError as error:
             log.warning(
-                "The audit log and events could not be written, and will be retried: %s", error
+                "Writing the audit log and events failed, and will be tried again: %s", error
             )
             self._rows.extendleft(reversed(rows))
             self._events.extendleft(reversed(events))

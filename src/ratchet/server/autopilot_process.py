@@ -1,4 +1,4 @@
-"""Runs the autopilot beside a server in its own process, so that learning slows no requests."""
+"""Runs the autopilot beside a server in its own process: learning does not delay requests."""
 
 from __future__ import annotations
 

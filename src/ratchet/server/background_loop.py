@@ -41,7 +41,7 @@ class BackgroundLoop(ABC):
         """The work; it ends once `_pause` returns that the server closed."""
 
     async def _pause(self, seconds: float) -> bool:
-        """Sleep; return whether the server closed meanwhile."""
+        """Sleep; return whether the server closed in the meantime."""
         try:
             async with asyncio.timeout(seconds):
                 await self._closing.wait()

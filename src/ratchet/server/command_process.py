@@ -185,7 +185,7 @@ async def wait_for_end(
     """Wait for the command's end, and pass its progress on.
 
     Args:
-        answer: What it tells.
+        answer: What the command reports.
         running: Whether it has not ended.
         seconds: At most; None for as long as it takes.
         on_line: Told the newest line of progress when it is new, and again after a silence.

@@ -23,7 +23,7 @@ ROOT = b'name="ratchet-root" content=""'
 """Placeholder in the built index.html for the path that the server is under."""
 
 API = ("/v1/", "/gateway/", "/healthz", "/readyz", "/metrics", "/openapi.json")
-"""Beginnings of paths that never belong to the page."""
+"""Prefixes of paths that never belong to the page."""
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src-elem 'self' 'nonce-{nonce}';"
@@ -77,8 +77,8 @@ class Dashboard:
     def find(self, scope: Mapping[str, Any]) -> PageFile | None:
         """The response to a request that matches no route of the API.
 
-        A path that is no file gets the page itself, which knows its own addresses, if the request
-        comes from a browser's address line, and so does "/" from anybody. Files are read once.
+        If a path is not a file, a request from a browser's address bar gets the page itself, which
+        knows its own addresses; so does any request for "/". Files are read once.
 
         Args:
             scope: The request's ASGI scope.

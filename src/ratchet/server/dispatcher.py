@@ -92,7 +92,7 @@ class RolloutDispatcher:
     ) -> list[Claim]:
         """Claim rollouts, waiting up to `wait_s` seconds when the queues are empty.
 
-        When the client disconnects meanwhile, the call is cancelled and its claims are released.
+        When the client disconnects in this time, the call is cancelled and its claims are released.
         """
         deadline = time.monotonic() + wait_s
         unique_queues = tuple(dict.fromkeys(queues))

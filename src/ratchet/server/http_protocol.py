@@ -62,7 +62,7 @@ class BoundedHttp(HttpToolsProtocol):
     _ends = False
     """Whether the client was told that the connection ends with the answer."""
     _unread = 0
-    """Bytes of the body under way that came after its answer."""
+    """Bytes of the current body that arrived after its answer."""
     idle_since = 0.0
     """When the connection last became idle, by the loop's clock."""
 
@@ -147,7 +147,7 @@ class BoundedHttp(HttpToolsProtocol):
             self.loop.call_later(LINGER_S, self.transport.close)
 
     def _is_long(self) -> bool:
-        """Whether more of the body may follow its answer than is read then."""
+        """Whether more of the body may follow its answer than would then be read."""
         for name, value in self.headers:
             if name == b"transfer-encoding":
                 return True

@@ -62,7 +62,7 @@ class KeyCache:
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="ratchet-access")
 
     async def get(self, secret: bytes, address: str) -> Key | None:
-        """The key with that secret, at most a second old; None when there is none.
+        """The key with that secret, as it was at most a second ago; None if there is none.
 
         Args:
             secret: The secret in the request, in ASCII.

@@ -34,10 +34,10 @@ TIMEOUT_S = 10.0
 """Timeout of a whole answer of the provider, in seconds."""
 
 MAX_BYTES = 1 << 20
-"""Maximum bytes of an answer of the provider."""
+"""Maximum bytes of an answer by the provider."""
 
 PROVIDER_TTL_S = 3600.0
-"""Seconds for which the provider's configuration and keys are kept."""
+"""Seconds for which the provider's configuration and keys are cached."""
 
 UNKNOWN_KEY_INTERVAL_S = 60.0
 """Minimum seconds between rereading the keys because of an unknown key."""
@@ -205,7 +205,7 @@ class OidcLogin:
         """
         pending = self._pending(cookie)
         if not hmac.compare_digest(query.get("state", "").encode(), pending.state.encode()):
-            raise LoginRefused("expired", "This login was not begun in this browser.")
+            raise LoginRefused("expired", "This login did not begin in this browser.")
         if query.get("error"):
             raise LoginRefused("denied", f"The provider refused: {query['error'][:200]}.")
         provider = await self._provider()
@@ -356,12 +356,12 @@ class OidcLogin:
     def _pending(self, cookie: str) -> _Pending:
         body, _, signature = cookie.partition(".")
         if not cookie.isascii() or not hmac.compare_digest(signature, self._signature(body)):
-            raise LoginRefused("expired", "This login was not begun in this browser.")
+            raise LoginRefused("expired", "This login did not begin in this browser.")
         try:
             padded = body + "=" * (-len(body) % 4)
             pending = msgspec.json.decode(base64.urlsafe_b64decode(padded), type=_Pending)
         except (binascii.Error, msgspec.MsgspecError):
-            raise LoginRefused("expired", "This login was not begun in this browser.") from None
+            raise LoginRefused("expired", "This login did not begin in this browser.") from None
         if self._clock() > pending.until:
             raise LoginRefused("expired", "This login took too long.")
         return pending

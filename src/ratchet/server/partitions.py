@@ -43,7 +43,9 @@ class PartitionKeeper(BackgroundLoop):
         try:
             created = await asyncio.to_thread(self._store.partitions.ahead, self._period_s)
         except StoreError as error:
-            log.warning("Partitions of spans could not be made, and will be retried: %s", error)
+            log.warning(
+                "Span partitions could not be created; the server will try again: %s", error
+            )
         else:
             if created:
-                log.info("Made partitions of spans: %s.", ", ".join(created))
+                log.info("Created span partitions: %s.", ", ".join(created))

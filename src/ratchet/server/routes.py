@@ -25,13 +25,13 @@ NO_SCOPES: frozenset[KeyScope] = frozenset()
 READ: frozenset[KeyScope] = frozenset({"read", "develop"})
 RUNNER: frozenset[KeyScope] = frozenset({"runner"})
 READ_BY_RUNNERS: frozenset[KeyScope] = READ | RUNNER
-"""For what a runner reads to run the rollouts that it claims."""
+"""Scopes for reading what a runner needs to run the rollouts that it claims."""
 DEVELOP: frozenset[KeyScope] = frozenset({"develop"})
 LIVE: frozenset[KeyScope] = READ | {"ingest"}
-"""For what a live agent reads with the key that it sends spans with."""
+"""Scopes for what a live agent reads, with the same key with which it sends spans."""
 INGEST: frozenset[KeyScope] = frozenset({"ingest"})
 SEND_SPANS: frozenset[KeyScope] = INGEST | RUNNER
-"""A runner says in a span why its agent does not load."""
+"""Includes runners: a runner says in a span why its agent does not load."""
 GIVE_FEEDBACK: frozenset[KeyScope] = frozenset({"feedback", "ingest", "develop"})
 READ_ONLY: frozenset[KeyScope] = frozenset({"read"})
 ADMIN: frozenset[KeyScope] = frozenset({"admin"})

@@ -160,8 +160,8 @@ def make_app(store: Store, settings: ServeSettings, environ: Mapping[str, str]) 
         bodies=bodies,
         spool=_spool(store, settings),
     )
-    metrics.watch("body_bytes", "Bytes of large request bodies.", lambda: bodies.held)
-    metrics.watch("pending_spans", "Spans that wait to be stored.", lambda: spans.pending)
+    metrics.watch("body_bytes", "Bytes held by large request bodies.", lambda: bodies.held)
+    metrics.watch("pending_spans", "Spans waiting to be stored.", lambda: spans.pending)
     metrics.watch("open_streams", "Open streams of all callers.", lambda: gatekeeper.open_streams)
     project = Path(settings.project) if settings.project else None
     commands = None if project is None else ProjectCommands(project, public_environ)
@@ -316,7 +316,7 @@ class UvicornServer(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Handle signals by an orderly shutdown, without raising them again."""
+        """Shut down in an orderly way on a signal, without raising it again."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return

@@ -13,7 +13,7 @@ SECURE_COOKIE, PLAIN_COOKIE = "__Host-ratchet", "ratchet_session"
 """Name of the cookie over HTTPS; over plain HTTP, where browsers refuse the first."""
 
 PERSON = "login:"
-"""Beginning of the name of a key that is a person's session at a provider."""
+"""Prefix of the name of a key that is a person's session with a provider."""
 
 SESSION_LIFETIME_S = 30 * 86_400
 """Seconds after which a browser forgets the cookie."""

@@ -164,8 +164,8 @@ def _text(
     changed = ", ".join(code(change_label(name, baseline, candidate)) for name in names)
     parts = [
         f"# {headline(changed, code(decision.metric), decision)}",
-        f"This release is active at the gateway: calls below {code(f'/gateway/{release.agent}/')}"
-        " get what is shown below instead of the agent's own prompts. The source is unchanged.",
+        f"This release is active at the gateway: calls under {code(f'/gateway/{release.agent}/')}"
+        " get what is shown here instead of the agent's own prompts. The source is unchanged.",
         "## What changes",
     ]
     for name in names:

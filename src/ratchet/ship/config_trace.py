@@ -71,7 +71,7 @@ def trace(source: SourceFile, node: ast.expr, root: Path) -> ReadValue | None:
             searched in the source's folder and in those above it, up to this one.
 
     Returns:
-        None when it cannot be told with certainty.
+        None when it cannot be determined with certainty.
     """
     return _Tracer(source, root).value(node, (source.tree.body,))
 

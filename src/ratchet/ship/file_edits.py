@@ -1,4 +1,4 @@
-"""Edits of the prompts in files of prompts: [[prompt_files]] in ratchet.toml."""
+"""Edits of the prompts in prompt files: [[prompt_files]] in ratchet.toml."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ratchet.types import Declaration, PromptTemplate, Resource, ShipError
 
 
 def file_edit(declaration: Declaration, old: Resource, new: Resource, root: Path) -> SourceEdit:
-    """The edit of a prompt in a file of prompts.
+    """The edit of a prompt in a prompt file.
 
     Args:
         declaration: The prompt's file and keys.

@@ -70,7 +70,7 @@ def check_declared(
             return ""
         raise ShipError(
             f"With this change, {module} does not declare {names} with the candidate's values: "
-            "the program changes what it reads. No branch was made.",
+            "the program changes what it reads. No branch was created.",
             hint="Declare it with a literal, or write the new values by hand.",
         )
     why = _last_line(probe_run.output) or probe_run.sentence()
@@ -80,7 +80,7 @@ def check_declared(
             f"importing it fails even without the change ({why})."
         )
     raise ShipError(
-        f"With this change, {module} cannot be imported: {why}. No branch was made.",
+        f"With this change, {module} cannot be imported: {why}. No branch was created.",
         hint="Declare what changes with a literal, or write the new values by hand.",
     )
 

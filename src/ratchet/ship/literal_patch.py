@@ -86,7 +86,7 @@ class TextPrompt:
     new: TemplateText
     """Of the candidate."""
     refusal: str
-    """Beginning of the message that it cannot be patched."""
+    """Start of the message that it cannot be patched."""
     file: str | None = None
     """Relative to the root; confines the search."""
     expression: tuple[str, TextRange] | None = None

@@ -55,7 +55,7 @@ class LiteralSearch(msgspec.Struct, frozen=True):
         return len(self.places) == 1
 
     def sentence(self, what: str = "the prompt") -> str:
-        """The result, for a person.
+        """The result as a sentence for a person.
 
         Args:
             what: What was looked for.
@@ -73,9 +73,9 @@ class LiteralSearch(msgspec.Struct, frozen=True):
         ):
             if places:
                 listed = ", ".join(map(str, places))
-                return f"No literal of the source is {what}, except in {place_kind}: {listed}."
+                return f"No literal in the source is {what}, except in {place_kind}: {listed}."
         nearest = f"; {self.nearest}" if self.nearest else ""
-        return f"No literal of the source is {what}{nearest}."
+        return f"No literal in the source is {what}{nearest}."
 
 
 def find_literal(root: Path, template: PromptTemplate) -> LiteralSearch:
@@ -101,7 +101,7 @@ def find_literal(root: Path, template: PromptTemplate) -> LiteralSearch:
 
 
 def result_of(matches: Found, text: TemplateText) -> LiteralSearch:
-    """The result of a search for a text, for a person."""
+    """The result of a search for a text, in a form that a person can read."""
     return LiteralSearch(
         tuple(_place(fit, text) for fit in matches.fits),
         tuple(_place(fit, text) for fit in matches.copies),
@@ -191,4 +191,4 @@ def _nearest(matches: Found) -> str:
 
 
 def _article(language: str) -> str:
-    return "a text file" if language == "text" else f"a literal of {language}"
+    return "a text file" if language == "text" else f"a {language} literal"

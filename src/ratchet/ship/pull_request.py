@@ -270,7 +270,7 @@ def _proof(decision: Decision) -> str:
         "needed": f"{1 / decision.alpha:.4g}",
     }
     if decision.repetitions > 1:
-        cells["runs of each task with either"] = f"{decision.repetitions}"
+        cells["runs of each task per candidate"] = f"{decision.repetitions}"
     head, rule = f"| {' | '.join(cells)} |", "|---" * len(cells) + "|"
     return f"{head}\n{rule}\n| {' | '.join(cells.values())} |"
 

@@ -130,7 +130,7 @@ def ship(
     unchecked = _check_declared(repository, prepared, candidate, declarations, agent_entry, tests)
     report = run_tests(repository, prepared.commit, prepared.base, tests)
     if report.outcome not in ("passed", "not_configured"):
-        outcome = f"The branch {branch} is unchanged." if tip else "No branch was made."
+        outcome = f"The branch {branch} is unchanged." if tip else "No branch was created."
         hint = report.hint()
         raise ShipError(
             f"{report.sentence()} {outcome}\n{report.tail()}", hint=f"\n{hint}" if hint else None

@@ -15,7 +15,7 @@ from ratchet.ship.repository import Repository, git_environment
 from ratchet.types import ForgeUnavailable, ShipError
 
 BRANCHES = "ratchet/"
-"""Beginning of the names of all branches that are pushed."""
+"""Prefix of the names of all branches that are pushed."""
 
 TIMEOUT_S = 120.0
 """Seconds for one git command that talks to the remote."""

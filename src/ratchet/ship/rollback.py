@@ -173,7 +173,7 @@ def _rollback_commit(
     if report.base == "passed":
         raise ShipError(
             f"Rolling back release {release.id[:12]} breaks the tests: {report.sentence()}"
-            f" No branch was made.\n{report.tail()}",
+            f" No branch was created.\n{report.tail()}",
         )
     # The tests fail anyway: that must not block the rollback of a bad release.
     return commit_with("The repository's tests fail with and without this rollback.")

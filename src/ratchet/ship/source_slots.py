@@ -94,7 +94,7 @@ def find_slots(
         if (keyword.arg == "name" and not call.args) or keyword.value is value:
             continue
         if kind == "model" and keyword.arg == "choices":
-            continue  # what may take its place is no value of it
+            continue  # what may take its place is not its value
         slots[keyword.arg] = _value_slot(source, keyword.arg, keyword.value)
     return slots
 

@@ -15,7 +15,7 @@ ID_BYTES = 4
 
 
 class KnownPrefix(NamedTuple):
-    """A transition whose prompt and response may be the beginning of another's prompt."""
+    """A transition whose prompt and response may be a prefix of another's prompt."""
 
     id: str
     size: int

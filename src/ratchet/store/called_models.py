@@ -13,7 +13,7 @@ from ratchet.store.usage import used_by
 from ratchet.types.trace import OWN_AGENTS
 
 MAX_CALLS_READ = 2_000
-"""Most calls that are looked at, the newest first; 2,000 are read in 12 ms."""
+"""Maximum number of calls examined, the newest first; 2,000 are read in 12 ms."""
 
 
 class CalledModel(NamedTuple):

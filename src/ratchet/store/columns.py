@@ -24,7 +24,7 @@ _decoder = msgspec.json.Decoder()
 
 
 def clean(words: str) -> str:
-    """Replace NUL and lone surrogates by U+FFFD."""
+    """Replace NUL and lone surrogates with U+FFFD."""
     if words.isascii() and "\x00" not in words:
         return words
     return _UNSTORABLE.sub(_REPLACEMENT, words)

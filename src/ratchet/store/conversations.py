@@ -33,7 +33,7 @@ from ratchet.store.usage import Price, call_of, cost_of
 from ratchet.types.trace import Conversation, ConversationLog, ModelCall, Operation
 
 MAX_SPANS = 20_000
-"""Maximum spans of a conversation that its log is built from, the newest ones."""
+"""Maximum number of a conversation's spans that its log is built from, the newest ones."""
 
 _HEADS = text("spans.head > 0")
 _IN_CONVERSATIONS = text("spans.conversation_id > ''")

@@ -76,7 +76,7 @@ def _rank(call: ModelCall) -> int:
 
 
 def _above(by_id: Mapping[str, Used], parents: Mapping[str, str | None]) -> dict[str, str | None]:
-    """Nearest record above each one, across spans without usage."""
+    """Nearest record above each record, across spans without usage."""
     nearest: dict[str, str | None] = {}
     for record in by_id.values():
         path = [record.span_id]

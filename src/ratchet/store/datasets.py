@@ -87,7 +87,7 @@ class Datasets:
 
         def work(connection: Connection) -> None:
             if not self._database.is_sqlite:
-                # Keeps an older dataset's list with the same tasks from being pruned meanwhile.
+                # Until then, an older dataset's list with the same tasks is not pruned.
                 lock = text("SELECT pg_advisory_xact_lock_shared(:lock)")
                 connection.execute(lock, {"lock": PRUNE_LOCK})
             if after is not None:
@@ -110,7 +110,7 @@ class Datasets:
         is_new = latest is None and not after.tasks
         if latest != after.version and not is_new:
             raise Conflict(
-                f"The dataset {name!r} was changed by another process meanwhile.",
+                f"The dataset {name!r} was changed by another process in the meantime.",
                 hint="Run the command again.",
             )
 

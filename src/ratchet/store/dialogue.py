@@ -12,7 +12,7 @@ from ratchet.store.messages import instructions_in, messages_in, plain, texts_of
 from ratchet.types.trace import ConversationMessage, Instructions
 
 MAX_MESSAGES = 50_000
-"""Maximum messages of all calls together that are processed."""
+"""Maximum number of messages processed, over all calls together."""
 
 _ALIGNED = 200
 """Number of last messages of a log and of a call that are aligned when neither is a prefix of the
@@ -252,10 +252,10 @@ class _Lane:
 
 
 def _is_news(log: Sequence[_Entry], sent: Sequence[_Entry], at: int) -> bool:
-    """Whether a repeated single message is a new one.
+    """Whether a single message that repeats an earlier one is new.
 
-    A single message is no history: where the server stores that, only new messages are sent. In the
-    same trace it is the same message, sent again or to another agent.
+    A single message is not a history: where the server stores it, only new messages are sent. In
+    the same trace it is the same message, sent again or to another agent.
     """
     return (
         len(sent) == 1

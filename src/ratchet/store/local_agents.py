@@ -57,7 +57,7 @@ class PromptFiles(Protocol):
         ...
 
     def publish(self, versions: LiveVersions, file: Path, /) -> None:
-        """Write them for an agent.
+        """Write the prompt files for an agent.
 
         Args:
             versions: What it should run.
@@ -108,7 +108,7 @@ class LocalAgents:
     Args:
         store: The store.
         url: Its URL.
-        prompt_files: The project's files of prompts, if it has any.
+        prompt_files: The project's prompt files, if it has any.
         clock: Monotonic clock in seconds.
     """
 

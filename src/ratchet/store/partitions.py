@@ -38,7 +38,7 @@ MODEL_SPANS, LIVE_SPANS = "spans_of_rollouts", "spans_live"
 DEFAULT_PARTITION, EARLIER_PARTITION = "spans_elsewhere", "spans_earlier"
 
 MOVED = 50_000
-"""Most spans that are moved from the default partition to new ones; a larger default partition
+"""Maximum number of spans moved from the default partition to new ones; a larger default partition
 becomes a period's partition itself."""
 
 # Arbitrary numbers, the same in every Ratchet: one server at a time changes partitions, and one
@@ -89,7 +89,7 @@ class SpanPartitions:
     def ahead(self, period_s: float, now: float | None = None) -> list[str]:
         """Create the missing partitions of the current period and the next ones.
 
-        Spans in the default partition that belong into them are moved. Several servers may call it
+        Spans in the default partition that belong in them are moved. Several servers may call it
         at once.
 
         Args:
@@ -147,14 +147,14 @@ class SpanPartitions:
 
         def delete(connection: Connection) -> int | None:
             # Reading a large partition takes long, so no other table is locked: whatever is sent
-            # late arrives in the default partition meanwhile.
+            # late arrives in the default partition in the meantime.
             if not connection.scalar(text(f"SELECT pg_try_advisory_xact_lock({DROP_LOCK})")):
                 return None
             name = connection.scalar(_DETACHED)
             if name is None:
                 return None
             before = {"before": before_ns}
-            # One that was sent again meanwhile is in the default partition already.
+            # A span that was sent again since then is in the default partition already.
             connection.execute(
                 text(
                     f"INSERT INTO spans SELECT * FROM {name} WHERE end_ns >= :before"  # noqa: S608

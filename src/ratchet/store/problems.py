@@ -39,10 +39,10 @@ _decode_transition = msgspec.json.Decoder(ProblemTransition).decode
 
 
 class ScanPlace(msgspec.Struct, frozen=True, kw_only=True):
-    """How far the store was searched for problems."""
+    """How far the store has been searched for problems."""
 
     spans: int = 0
-    """Number of the last span."""
+    """Number of the last span searched."""
     feedback: int = 0
     """Number of the last item of feedback."""
     at: float = 0.0
@@ -362,7 +362,7 @@ class Problems:
         return self._select(query)
 
     def transitions(self, id: str) -> builtins.list[ProblemTransition]:
-        """Return a problem's changes of state, oldest first."""
+        """Return the changes in a problem's state, oldest first."""
         query = (
             select(problem_transitions.c.body)
             .where(problem_transitions.c.problem_id == id)

@@ -75,7 +75,7 @@ def states_input(span: Span) -> bool:
 def recordings_of(
     connection: Connection, traces: Mapping[SummaryKey, Trace]
 ) -> dict[SummaryKey, TraceRecording]:
-    """Read the recordings of traces; traces deleted meanwhile are omitted.
+    """Read the recordings of traces; traces deleted in the meantime are omitted.
 
     Args:
         connection: An open transaction.

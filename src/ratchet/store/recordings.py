@@ -27,13 +27,13 @@ from ratchet.types.trace import (
 )
 
 PAGE = 200
-"""Most traces per page."""
+"""Maximum number of traces per page."""
 
 CHANGED_SPANS = 2_000
 """Spans, and items of feedback, whose traces `changed` reads at a time."""
 
 TRACE_SPANS = 2_000
-"""Most spans of a trace that `changed` reads, the earliest first."""
+"""Maximum number of spans of a trace that `changed` reads, the earliest first."""
 
 TRACES_AT_ONCE = 200
 
@@ -229,7 +229,7 @@ class Recordings:
 
 
 def _imported(connection: Connection, numbers: set[int]) -> set[int]:
-    """Those of some rollouts that are imported trajectories."""
+    """Which of some rollouts are imported trajectories."""
     found: set[int] = set()
     for chunk in chunks(sorted(numbers)):
         query = select(rollouts.c.seq).where(

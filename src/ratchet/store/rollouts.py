@@ -185,7 +185,7 @@ _UNKNOWN = text("(rollouts.reported_usd IS NULL OR rollouts.unpriced <> '{}')")
 
 
 _FEW = 50
-"""Most purposes with a prefix whose rollouts are looked up one purpose after the other."""
+"""Maximum number of purposes with a prefix whose rollouts are looked up purpose by purpose."""
 
 # One index lookup per purpose, however many rollouts it has.
 _PURPOSES = text(

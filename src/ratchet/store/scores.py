@@ -43,7 +43,7 @@ class MeasuredRollout(NamedTuple):
     candidate_id: str
     task_id: str
     seed: int
-    """One for each repetition; a rollout that was run again keeps its number."""
+    """Differs between repetitions; a rollout that was run again keeps its seed."""
     status: RolloutStatus
     value: float | None
     """The evaluator's newest score; None if there is none."""

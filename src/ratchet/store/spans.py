@@ -40,7 +40,7 @@ _WINDOW = 1_000
 """Spans of an agent that are examined for old ones, those stored first."""
 
 _SEARCH = 200_000
-"""Maximum spans that one search for old ones examines."""
+"""Maximum number of spans that one search for old spans examines."""
 
 UNNAMED = "unknown"
 """Agent name of live spans that name none."""
@@ -57,7 +57,7 @@ class ReceivedSpans(NamedTuple):
     refused: tuple[int, ...]
     """Positions of claimed spans whose attempt is not running."""
     late: int
-    """Number of spans that the server recorded of rollouts that had ended."""
+    """Number of spans that the server recorded for rollouts that had ended."""
 
 
 class Spans:
@@ -110,7 +110,7 @@ class Spans:
         count_costs(connection, billed_in(rows))
 
     def put(self, records: Sequence[SpanRecord], *, patience_s: float = PATIENCE_S) -> int:
-        """Store spans, whatever becomes of their rollouts, as an import does; as `receive`.
+        """Store spans like `receive`, but whatever becomes of their rollouts, as an import does.
 
         Returns:
             Number of new spans.
@@ -140,7 +140,7 @@ class Spans:
     def _receive(
         self, records: Sequence[SpanRecord], patience_s: float, *, settles: bool
     ) -> ReceivedSpans:
-        """As `receive`; rollouts settle at their end if `settles`."""
+        """Like `receive`; rollouts settle at their end if `settles`."""
         if not records:
             return ReceivedSpans(0, (), 0)
 

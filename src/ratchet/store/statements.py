@@ -31,7 +31,7 @@ OLDEST_QUEUED = (
 """Queued rollouts of a queue, oldest first. Arguments: `of_queue`, `how_many`."""
 
 NEXT_OLDEST = OLDEST_QUEUED.where(rollouts.c.seq > bindparam("after_seq", type_=BigInteger))
-"""Those beyond a rollout. Arguments: as for OLDEST_QUEUED, and `after_seq`."""
+"""Those after a rollout. Arguments: as for OLDEST_QUEUED, and `after_seq`."""
 
 HAND_OUT = (
     update(rollouts)
@@ -189,7 +189,7 @@ def ended(rollout: LockedRollout, change: StatusChange, now: float) -> dict[str,
 
 
 def finished(outcome: Outcome, rollout: LockedRollout, change: StatusChange) -> dict[str, Any]:
-    """The end of a rollout, by the report of its last attempt."""
+    """The end of a rollout, as its last attempt reported it."""
     return {
         "at": rollout.seq,
         "new_status": change.status,

@@ -58,7 +58,7 @@ def summaries(
     usage: bool = True,
     failed: bool = False,
 ) -> dict[SummaryKey, Trace]:
-    """Summarise traces, in the order of the keys; traces deleted meanwhile are omitted.
+    """Summarise traces, in the order of the keys; traces deleted in the meantime are omitted.
 
     Args:
         connection: An open transaction.
@@ -67,7 +67,7 @@ def summaries(
         since_ns: Start before which none of the traces has a span, if known. On Postgres, earlier
             partitions are not searched then.
         usage: Sum tokens and costs; without, they are 0.
-        failed: Omit traces without an error, which is told before most is read.
+        failed: Omit traces without an error, which is known before most is read.
     """
     by_key: dict[SummaryKey, Trace] = {}
     # Apart, since Postgres has them in different partitions.

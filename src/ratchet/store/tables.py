@@ -576,7 +576,7 @@ occurrences = Table(
     Index("ix_occurrences_agent", "agent", "at"),
     Index("ix_occurrences_trace", "trace_id"),
 )
-"""`reading` is what a coach says of the trace, as JSON: empty until it is read, null if a
+"""`reading` is what a coach says about the trace, as JSON: empty until it is read, null if a
 program said what failed."""
 
 # Append-only: how each problem came to its state.

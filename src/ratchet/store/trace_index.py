@@ -41,7 +41,7 @@ WINDOW = 2_000
 """Traces that are examined together, for conditions without an index."""
 
 MAX_TRACES_SEARCHED = 20_000
-"""Most traces that are examined for a page; the next page continues."""
+"""Maximum number of traces examined for a page; the next page continues."""
 
 FACETED = 10_000
 """Traces whose facets are counted: the newest that match."""
@@ -68,12 +68,12 @@ _IN_CONVERSATIONS = text("spans.head > 0 AND spans.conversation_id > ''")
 
 
 class IndexState(NamedTuple):
-    """How far the index is."""
+    """How far the index is up to date."""
 
     complete_until: float | None
     """Unix seconds of the first change that it does not show yet; None if it shows all."""
     newest_mark: int
-    """A number that grows as long as traces change."""
+    """A number that grows whenever a trace changes."""
 
 
 COMPLETE = IndexState(None, 0)
@@ -87,16 +87,16 @@ class IndexedTrace(NamedTuple):
 
 
 class AgentFigures(NamedTuple):
-    """Figures over the traces of an agent that began in one step of time, on one day."""
+    """Figures over the traces of an agent that began in one interval of time, on one day."""
 
     agent: str
     step: int
-    """Number of the step, from 0; -1 for the part of the first day before it."""
+    """Number of the interval, from 0; -1 for the part of the first day before it."""
     day: int
-    """Number of the day in UTC, from 1970 on."""
+    """Days in UTC since the start of 1970."""
     traces: int
     errors: int
-    """Traces with a failed span."""
+    """Number of traces with a failed span."""
     unpriced: int
     """Traces with a call whose price is unknown."""
     rated: int
@@ -161,7 +161,7 @@ class TraceIndex:
             pass
 
     def state(self) -> IndexState:
-        """How far the index is."""
+        """How far the index is up to date."""
         return self._database.read(_state)
 
     def reprice(self, price: Price) -> None:
@@ -353,7 +353,7 @@ class TraceIndex:
         return self._database.read(work)
 
     def figures(self, since_h: int, step_h: int) -> builtins.list[AgentFigures]:
-        """Sum up live traces by agent and step of time, without Ratchet's own model calls.
+        """Sum up live traces by agent and interval of time, without Ratchet's own model calls.
 
         Args:
             since_h: Start of the first step, in hours from 1970 on. Its whole day is summed up.

@@ -35,7 +35,7 @@ _READ = 20_000
 
 
 class TraceTexts(NamedTuple):
-    """The text of a trace; of long texts, the beginning."""
+    """The text of a trace; of long texts, the start."""
 
     input: str = ""
     output: str = ""
@@ -63,7 +63,7 @@ class TraceLines(NamedTuple):
 def texts_by_trace(
     connection: Connection, traces: Mapping[SummaryKey, Trace]
 ) -> dict[SummaryKey, TraceTexts]:
-    """Read the texts of traces; those deleted meanwhile are omitted.
+    """Read the texts of traces; those deleted in the meantime are omitted.
 
     Args:
         connection: An open transaction.

@@ -38,11 +38,11 @@ from ratchet.types.trace import (
 )
 
 MAX_TRACES_EXAMINED = 2_000
-"""Maximum traces examined for one page, since conditions without an index are computed. A page may
-thus be short; the next one continues. A page by duration or cost ranks exactly these."""
+"""Maximum number of traces examined for one page, since conditions without an index are computed.
+A page may thus be short; the next continues. A page by duration or cost ranks exactly these."""
 
 MAX_SPANS = 10_000
-"""Default maximum of spans returned for a trace."""
+"""Default maximum number of spans returned for a trace."""
 
 MESSAGE_LIMIT = 500
 """Characters of an error message in a skeleton."""
@@ -57,7 +57,7 @@ _AROUND_NS = 3_600 * 10**9
 """How long before a live call its surrounding spans may have begun."""
 
 _FOLLOWED = 5_000
-"""Maximum spans read by `after`."""
+"""Maximum number of spans read by `after`."""
 
 _HEADS = text("spans.head > 0")
 _OF_ROLLOUTS = text("spans.rollout_seq > 0")
@@ -140,7 +140,7 @@ class Traces:
         after: tuple[int, int] | None,
         price: Price | None,
     ) -> tuple[dict[SummaryKey, Trace], str | None]:
-        """As `page_of`, by the index of live traces."""
+        """Like `page_of`, by the index of live traces."""
         place = None if after is None else after[0]
         found, following = self._index.page(connection, criteria, limit, place)
         keys: Sequence[SummaryKey] = [SummaryKey(NO_ROLLOUT, 0, each.trace_id) for each in found]

@@ -18,7 +18,7 @@ from ratchet.store.tables import activations, traffic_splits, traffic_units
 from ratchet.types import Activation, Candidate, InputError, LiveVersions, Resource, TrafficSplit
 
 STANDING = 20
-"""Most releases that conversations may keep, the newest first."""
+"""Maximum number of releases that conversations may keep, the newest first."""
 
 
 class Traffic:

@@ -166,7 +166,7 @@ class Transitions:
             yield self.of(some)
 
     def kept(self, rollout_ids: Sequence[str]) -> dict[str, KeptTokens]:
-        """Count what is kept of each rollout's newest attempt.
+        """Count the calls and tokens that are kept of each rollout's newest attempt.
 
         Returns:
             For every requested id.

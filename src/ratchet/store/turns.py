@@ -12,13 +12,13 @@ from ratchet.store.statements import NEXT_OLDEST, OLDEST_QUEUED
 from ratchet.store.tables import QUEUED
 
 QUEUE_WILDCARD = "/*"
-"""A name with this ending stands for every queue that begins with what precedes the star."""
+"""A name with this suffix stands for every queue that begins with what precedes the star."""
 
 ROLLOUTS_PER_QUEUE = 4
 """A claim of many queues gets about this many rollouts of each: each queue costs a statement."""
 
 MAX_QUEUES = 100
-"""Most queues that such a name stands for in one claim; the next claim continues after them."""
+"""Maximum number of queues for such a name in one claim; the next claim continues after them."""
 
 
 def _names(table: str) -> TextClause:
@@ -46,7 +46,7 @@ the end of the names with that prefix, and `how_many`."""
 def oldest(
     connection: Connection, queue: str, limit: int, beyond: Sequence[Row[Any]] = ()
 ) -> Sequence[Row[Any]]:
-    """The oldest queued rollouts of a queue, beyond those that were selected before."""
+    """The oldest queued rollouts of a queue, after those that were selected before."""
     parameters = {"of_queue": queue, "how_many": limit}
     if not beyond:
         return connection.execute(OLDEST_QUEUED, parameters).all()

@@ -44,7 +44,7 @@ _MAX_NAME = 200
 _MOST = 2**53
 
 MAX_USD = 1e9
-"""Most dollars of one call, or of one attempt."""
+"""Maximum dollars of one call, or of one attempt."""
 
 
 class _Stored(msgspec.Struct, array_like=True, frozen=True):
@@ -239,7 +239,7 @@ class SpanUsage(NamedTuple):
 
 
 def total_of(attempt: Iterable[SpanUsage]) -> UsageTotal:
-    """Total usage of all spans of an attempt, of several traces, by the prices they recorded."""
+    """Total usage of an attempt's spans, which may be in several traces, at recorded prices."""
     used: list[Used] = []
     parents: dict[str, str | None] = {}
     for span in attempt:
@@ -253,7 +253,7 @@ def total_of(attempt: Iterable[SpanUsage]) -> UsageTotal:
 
 
 def usage_of(spans: Iterable[Span]) -> UsageTotal:
-    """As `total_of`, of spans that are not rows."""
+    """Like `total_of`, for spans that are not rows."""
     return total_of(
         SpanUsage(
             span.trace_id,
@@ -289,7 +289,7 @@ def why_unmeasured(call: ModelCall, attributes: Mapping[str, Any]) -> str:
 
 
 def _tokens(*reported: Any) -> list[int]:
-    """Reported numbers of tokens; if any is not a number, all count as unknown, and as 0."""
+    """The reported numbers of tokens; all 0, for unknown, if any of them is not a number."""
     if all(value is None or _is_count(value) for value in reported):
         return [int(value or 0) for value in reported]
     return [0] * len(reported)

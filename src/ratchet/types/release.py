@@ -26,7 +26,7 @@ PullRequestState: TypeAlias = Literal["open", "merged", "closed"]
 
 
 class PullRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A pull request at GitHub, or a merge request at GitLab, as it was last read."""
+    """A pull request on GitHub, or a merge request on GitLab, as it was last read."""
 
     url: str
     """Address of its page."""

@@ -193,7 +193,7 @@ def _chat_messages(message: Mapping[str, Any]) -> Iterator[ChatMessage]:
     """A message of the conventions as one or, with several tool results, more of the chat API."""
     role = message["role"]
     if role not in _ROLES:
-        raise NotTrainable(f"it has a message of the role {role!r}")
+        raise NotTrainable(f"it has a message with the role {role!r}")
     texts: list[str] = []
     calls: list[dict[str, Any]] = []
     for part in message["parts"]:

@@ -55,8 +55,8 @@ def test_only_the_newest_window_counts() -> None:
 
 def test_a_drift_is_noticed_below_the_limit() -> None:
     found = noticed(POLICY, outcomes(*share(1, 100), *share(18, 100)))
-    assert (
-        found
-        == "Live traces are getting worse: 18% of the newest 100 are bad, and 1% of the 100 before."
+    assert found == (
+        "Live traces are getting worse: 18% of the newest 100 are bad,"
+        " against 1% of the 100 before them."
     )
     assert noticed(POLICY, outcomes(*share(10, 100), *share(15, 100))) == ""

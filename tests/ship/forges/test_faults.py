@@ -45,7 +45,7 @@ def test_a_missing_token_is_named_before_anything_is_pushed(at_github: Any) -> N
         (
             404,
             {"message": "Not Found"},
-            "does not find /repos/acme/helper/pulls, or hides it",
+            "cannot find /repos/acme/helper/pulls, or hides it",
         ),
         (301, {"message": "Moved Permanently"}, "acme/helper has moved.*git remote set-url"),
     ],
@@ -164,7 +164,7 @@ def test_reviewers_who_cannot_be_asked_do_not_stop_it(at_github: Any) -> None:
     ("errors", "says"),
     [
         ([{"resource": "PullRequest", "field": "base", "code": "invalid"}], "has no branch main"),
-        ([{"resource": "PullRequest", "field": "head", "code": "invalid"}], "does not find the br"),
+        ([{"resource": "PullRequest", "field": "head", "code": "invalid"}], "cannot find the br"),
         (["No commits between main and x"], "already has this change"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Merge requests at GitLab: the same steps, and its own ways to refuse."""
+"""Merge requests on GitLab: the same steps, and its own ways to refuse."""
 
 from __future__ import annotations
 

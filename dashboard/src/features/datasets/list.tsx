@@ -12,7 +12,7 @@ export function DatasetsPage() {
   return (
     <Page title="Datasets" actions={<Command text="ratchet datasets list" />}>
       {waiting(list)}
-      {list.data && datasets.length === 0 && <Empty command="ratchet datasets capture NAME">A dataset is a versioned list of tasks. Make one of recorded traces, or import a file:</Empty>}
+      {list.data && datasets.length === 0 && <Empty command="ratchet datasets capture NAME">A dataset is a versioned list of tasks. Make one from recorded traces, or import a file:</Empty>}
       {datasets.length > 0 && (
         <Rows>
           <table aria-label="Datasets">

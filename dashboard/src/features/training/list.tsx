@@ -23,7 +23,7 @@ export function TrainingRuns() {
       {list.data && runs.length === 0 && <Empty command="ratchet train doctor">No model’s weights have been trained in this server’s project. Look first whether everything fits:</Empty>}
       {runs.length > 0 && (
         <div className="scroll" tabIndex={0}>
-          <table aria-label="Trainings">
+          <table aria-label="Training runs">
             <thead>
               <tr>
                 <th>training</th>

@@ -1,4 +1,4 @@
-// What trainings and their metrics are called.
+// What training runs and their metrics are called.
 import { line, short } from "../../lib/format";
 
 /** The name of a training, which begins with the id of its run. */

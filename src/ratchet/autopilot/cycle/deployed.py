@@ -54,7 +54,7 @@ class UncountedCalls(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MergedVersion:
-    """What a merged pull request changed, to tell its calls from earlier ones.
+    """What a merged pull request changed, which distinguishes its calls from earlier ones.
 
     A call counts as the merged version's if a changed resource is not as it was before: a person
     may have edited the pull request, so it need not be the candidate's. If a call does not say what

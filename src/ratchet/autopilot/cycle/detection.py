@@ -46,7 +46,7 @@ def noticed(policy: AutopilotSection, outcomes: Sequence[LiveOutcome]) -> str:
     error = math.sqrt(share * (1 - share) * (1 / len(older) + 1 / len(newer)))
     if after - before > DRIFT_Z * error:
         return (
-            f"Live traces are getting worse: {after:.0%} of the newest {len(newer)} are bad, and"
-            f" {before:.0%} of the {len(older)} before."
+            f"Live traces are getting worse: {after:.0%} of the newest {len(newer)} are bad,"
+            f" against {before:.0%} of the {len(older)} before them."
         )
     return ""

@@ -1,4 +1,4 @@
-"""Leadership: of several processes on a store, only one runs an agent's autopilot."""
+"""Leadership: only one of several processes on a store runs an agent's autopilot."""
 
 from __future__ import annotations
 

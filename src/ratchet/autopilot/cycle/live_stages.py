@@ -149,7 +149,7 @@ class LiveStages:
     async def watch(self, cycle: Cycle) -> StageMeasurement:
         """Read the release's outcomes since the last measurement.
 
-        At run time they are told by their candidate, after a merge by what they ran.
+        At run time they are recognised by their candidate, after a merge by what they ran.
         """
         test = _resumed(WatchTest, cycle) or WatchTest.begin(await self._watch_plan(cycle))
         waiting = msgspec.convert(cycle.progress.get("waiting", {}), UncountedCalls)

@@ -1,4 +1,4 @@
-"""The state machine of a cycle: it begins one, applies the rule of its state, and stores the move.
+"""The state machine of cycles: begins a cycle, applies its state's rule, and stores the move.
 
 A tick looks once, moves at most once, and stores the move with the actions that it asks for in one
 transaction. So a cycle can be killed at any moment: what was not stored did not happen, and what
@@ -94,7 +94,7 @@ class CycleMachine:
         return after
 
     async def _look(self, cycle: Cycle) -> Step:
-        """Apply the state's rule; a failure is a reason to wait, and to tell a person of once."""
+        """Apply the state's rule; after a failure, wait, and tell a person once."""
         try:
             return await self.rules.look(cycle)
         except LeaseLost:

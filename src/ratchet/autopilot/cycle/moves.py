@@ -25,7 +25,7 @@ class Taken(msgspec.Struct, frozen=True):
     purpose: str
     amount: Spending
     at: float
-    """When the budget was taken, Unix seconds: it counts on that day."""
+    """When the budget was taken, in Unix seconds: it counts for that day."""
 
 
 class Move(msgspec.Struct, frozen=True, kw_only=True):

@@ -60,7 +60,7 @@ async def notify(
     The address is a secret: it is read from the environment, and no error repeats it.
 
     Raises:
-        ConfigError: The variable of the address is not set, or is no address.
+        ConfigError: The variable of the address is not set, or is not an address.
         NotificationFailed: The receiver cannot be reached or refuses.
     """
     from ratchet._http import httpx2

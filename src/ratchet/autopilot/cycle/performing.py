@@ -14,10 +14,10 @@ from ratchet.types import ActionKind, Cycle, CycleAction, CycleState, LeaseLost,
 MIN_RETRY_WAIT_S, MAX_RETRY_WAIT_S = 5.0, 3600.0
 
 TOLD_AFTER = 3
-"""Failed tries after which a person is told, once."""
+"""Failed tries after which a person is notified, once."""
 
 NOTIFY_TRIES = 12
-"""Tries after which a notification is given up: hours later, it is no news."""
+"""Tries after which a notification is given up: hours later, it is no longer news."""
 
 WANTED_IN: dict[ActionKind, frozenset[CycleState]] = {
     "propose": frozenset({"pull_request", "held"}),

@@ -48,7 +48,7 @@ CAPTURE_S = 60.0
 """Seconds between two looks for more tasks."""
 
 MEASURES = "It measures."
-"""How the reason begins for which a live stage waits."""
+"""Start of the reason why a live stage waits."""
 
 
 class StateRules:

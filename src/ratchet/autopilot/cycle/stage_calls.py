@@ -52,7 +52,7 @@ class StageCall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def batch_key(stage: LiveStage, number: int) -> str:
-    """Key of the batch that follows so many observations."""
+    """Key of the batch that follows this many observations."""
     return f"{stage}/batch/{number:06}"
 
 

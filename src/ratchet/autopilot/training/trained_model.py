@@ -72,7 +72,7 @@ class ModelToTrain:
 
         require_train()
         self.source = resource.model
-        """As `load_base` takes it."""
+        """In the form that `load_base` takes."""
         self.fingerprint = fingerprint(find_base(self.source))
         """Identifies the weights."""
         served = msgspec.structs.replace(resource, model=base_name(self.source))

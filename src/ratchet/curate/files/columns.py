@@ -13,7 +13,7 @@ from typing import Any
 from ratchet.curate.task_file import json_of
 
 JSON = "_json"
-"""Ending of the name of a column with JSON."""
+"""Suffix of the name of a column that holds JSON."""
 
 _ALWAYS_JSON = ("metadata", "origin")
 

@@ -22,7 +22,7 @@ class FileFormat(NamedTuple):
 
     @staticmethod
     def replace(fresh: Path, path: Path) -> None:
-        """Replace the old file by the new one."""
+        """Replace the old file with the new one."""
         if fresh.is_dir() and path.is_dir():
             old = path.with_name(f".{path.name}.old")
             shutil.rmtree(old, ignore_errors=True)
@@ -52,10 +52,10 @@ FORMATS: dict[str, FileFormat] = {
 
 
 def format_of_file(path: Path, format: str | None = None) -> str:
-    """The format of a file: the requested one, or from its ending; a folder is Hugging Face's.
+    """The format of a file: the requested one, or by its extension; a folder is Hugging Face's.
 
     Raises:
-        InputError: There is no such format, or the ending names none.
+        InputError: There is no such format, or the extension names none.
     """
     hint = f"Known: {', '.join(FORMATS)}."
     if format is not None:
@@ -68,5 +68,5 @@ def format_of_file(path: Path, format: str | None = None) -> str:
     if path.is_dir():
         return "huggingface"
     raise InputError(
-        f"The ending of {path} does not tell the format.", hint=f"Select one with --format. {hint}"
+        f"The extension of {path} does not name a format.", hint=f"Select one with --format. {hint}"
     )

@@ -84,7 +84,7 @@ def _plain(value: Any, kind: Any) -> Any:
             str(_plain(key, kind.key_type)): _plain(item, kind.item_type) for key, item in value
         }
         if len(entries) < len(value):
-            raise ValueError("it holds a map with a key twice")
+            raise ValueError("it holds a map with a duplicate key")
         return entries
     if types.is_struct(kind):
         return {name: _plain(member, kind.field(name).type) for name, member in value.items()}

@@ -53,7 +53,7 @@ _OTHER_USES = frozenset({*_ANSWERS, "expected", "reference", "tools", "functions
 """Keys whose list of messages is not the conversation."""
 
 _LIST = re.compile(r"\s*(?:array\()?\[\s*\{")
-"""Beginning of a text that holds a list of messages, in JSON or Python."""
+"""Start of a text that holds a list of messages, in JSON or Python."""
 
 _IDS = ("conversation_id", "conversationId", "session_id", "thread_id", "id", "uuid")
 _TIMES = ("timestamp", "created_at", "create_time", "created", "time", "date")
@@ -75,7 +75,7 @@ class ImportedConversation:
         self.fields: Mapping[str, Any] = value if isinstance(value, Mapping) else {}
         self.messages = _messages(value)
         if not any(message["role"] == "assistant" for message in self.messages):
-            raise FormatMismatch("it has no answer: there is no message of the role assistant")
+            raise FormatMismatch("it has no answer: there is no message with the role assistant")
         self.digest = digest(source, value)
         self.trace_id = self.digest[:32]
         id = next((self.fields[key] for key in _IDS if self.fields.get(key)), None)

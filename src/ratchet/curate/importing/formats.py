@@ -90,7 +90,7 @@ def format_of(value: Any, formats: Mapping[str, Format] = FORMATS) -> str | None
 
 
 def nearest_format(value: Any, formats: Mapping[str, Format] = FORMATS) -> str | None:
-    """Name of the format that shares the most keys with a value which matches none."""
+    """Name of the format that shares the most keys with a value that matches none."""
     if not isinstance(value, Mapping):
         return None
     shared = {name: len(format.keys & value.keys()) for name, format in formats.items()}

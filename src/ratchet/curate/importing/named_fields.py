@@ -22,7 +22,7 @@ def with_standard_names(value: Any, context: ImportContext) -> Any:
     """The value with the fields that the context names as `messages` and `reward`.
 
     Raises:
-        FormatMismatch: The value lacks one, or the messages are no list.
+        FormatMismatch: The value lacks one, or the messages are not a list.
     """
     if not context.messages and not context.reward:
         return value

@@ -193,7 +193,7 @@ def _reward(name: str, value: Any) -> float:
     """A reward.
 
     Raises:
-        FormatMismatch: It is no finite number.
+        FormatMismatch: It is not a finite number.
     """
     reward = number(value)
     if reward is None:

@@ -25,10 +25,10 @@ from ratchet.curate.problems.titles import title_of
 from ratchet.types import Occurrence, Problem, ProblemKind, content_hash
 
 ALIKE_MESSAGES = 0.6
-"""Minimum cosine of messages of one problem."""
+"""Minimum cosine between messages of the same problem."""
 
 ALIKE_QUESTIONS = 0.35
-"""Minimum cosine of questions of one problem. `benchmarks/problems.py` measured both."""
+"""Minimum cosine between questions of the same problem. `benchmarks/problems.py` measured both."""
 
 GENERAL = 0.05
 """Share of an agent's traces from which failures of one kind that have no words in common are a

@@ -83,7 +83,7 @@ Fewer may be different errors: `benchmarks/problems.py` has messages that differ
 fields, each a problem of its own."""
 
 BLANK_MESSAGE_WORDS = range(3, 13)
-"""Numbers of words of a message that may have a blank: of a longer one a word weighs little."""
+"""Lengths in words of messages that may have a blank: in longer ones, a word weighs little."""
 
 
 def message_terms(words: Sequence[str]) -> frozenset[str]:

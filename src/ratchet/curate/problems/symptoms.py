@@ -62,7 +62,7 @@ CORRECTED = "Corrected to "
 """Prefix of the detail of a correction without a comment."""
 
 _ERROR = re.compile(r"(?:\w*error|\w*exception|traceback)\b", re.IGNORECASE)
-"""Beginning of a result that is an error."""
+"""Start of a result that is an error."""
 
 _LENGTH = frozenset({"length", "max_tokens", "MAX_TOKENS", "max_output_tokens", "model_length"})
 _FILTERED = frozenset({"content_filter", "SAFETY", "safety", "guardrail_intervened", "refusal"})

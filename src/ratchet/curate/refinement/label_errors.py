@@ -189,7 +189,7 @@ class _Mistakes:
 def _alternatives(
     results: Results, row: int, at: int, scores: Floats
 ) -> list[tuple[Alternative, Any, int]]:
-    """The scores under other answers, namely those that several candidates gave.
+    """The scores under each other answer that several candidates gave.
 
     Without any, the opposite of the scores: strong candidates fail only where the label is wrong.
     """
@@ -207,7 +207,7 @@ def _alternatives(
     supporters = Counter(key for key in answers.values() if key)
     usual = [key for key, count in supporters.most_common(MAX_ANSWERS) if count > 1]
     if not usual and np.nanmin(scores) >= RIGHT_SCORE:
-        return []  # all candidates are right, as far as anybody can tell
+        return []  # all candidates are right, as far as anyone can tell
     if not usual:
         return [(Alternative(at, 1.0 - scores), None, 0)]
     kinds = len({*answers.values(), ""})

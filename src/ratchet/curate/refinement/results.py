@@ -163,7 +163,7 @@ def _version(rollout: Rollout) -> str:
 
 
 def _name(candidate: str, version: str, versions: Mapping[str, None]) -> str:
-    """Name of a candidate and version of the agent's source; with one version only the id."""
+    """The candidate's id, with the version of the agent's source if there are several."""
     several = len(versions.keys() - {""}) > 1
     return f"{candidate}@{version}" if version and several else candidate
 

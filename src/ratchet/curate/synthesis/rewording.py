@@ -1,4 +1,4 @@
-"""Metamorphic rules: changes of an input that keep its answer."""
+"""Metamorphic rules: changes to an input that keep its answer."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ DRAWS_PER_SAMPLE = 20
 """Draws for each sample before a template counts as exhausted."""
 
 MIN_TASKS_SHARING_A_VALUE = 4
-"""Minimum number of tasks that share a slot's value with another, to conclude that it decides."""
+"""Minimum number of tasks that share a slot's value, to conclude that it decides the answer."""
 
 _WORD = re.compile(r"\w+|\s+|[^\w\s]")
 

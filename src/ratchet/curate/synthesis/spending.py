@@ -1,4 +1,4 @@
-"""Coach calls of a synthesis: bounded, and journaled so that a killed one repeats none."""
+"""Coach calls of a synthesis: bounded, and journaled so that none is repeated after a kill."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class Synthesis(msgspec.Struct, frozen=True):
 
         Args:
             dataset: The dataset that they were made for.
-            split: Where they go; a proof on synthetic tasks is no proof for real ones.
+            split: Where they go; a proof on synthetic tasks proves nothing for real ones.
         """
         if not self.tasks:
             return dataset

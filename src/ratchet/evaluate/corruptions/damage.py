@@ -57,7 +57,7 @@ REFUSAL_TEXTS = (
 
 
 def numbers(material: Material, rng: random.Random) -> Any:
-    """Replace a number by another."""
+    """Replace a number with another."""
 
     def other(leaf: Any) -> Any:
         if isinstance(leaf, str):
@@ -68,7 +68,7 @@ def numbers(material: Material, rng: random.Random) -> Any:
 
 
 def units(material: Material, rng: random.Random) -> Any:
-    """Replace a unit by another of the same kind."""
+    """Replace a unit with another of the same kind."""
 
     def other(leaf: str) -> str:
         for family in _UNITS:
@@ -140,7 +140,7 @@ def refusal(material: Material, rng: random.Random) -> Any:
 
 
 def entities(material: Material, rng: random.Random) -> Any:
-    """Replace a name or quoted text by one from another task."""
+    """Replace a name or quoted text with that of another task."""
     names = sorted({m for output in material.others for m in _NAME.findall(_plain(output))})
 
     def other(leaf: str) -> str:
@@ -152,7 +152,7 @@ def entities(material: Material, rng: random.Random) -> Any:
 
 
 def other_answer(material: Material, rng: random.Random) -> Any:
-    """The output for another task: well-formed, plausible and wrong; in half of the cases one of
+    """The output for another task: well-formed, plausible and wrong; in half of the cases, of
     about the same length.
     """
     different = [output for output in material.others if not same(output, material.output)]

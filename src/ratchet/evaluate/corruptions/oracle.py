@@ -11,7 +11,7 @@ from ratchet.evaluate.corruptions.corruption import parsed
 from ratchet.types import InputError
 
 QUERY = re.compile(r"^\s*(?:select|with)\b", re.I)
-"""The beginning of a SQL query."""
+"""The start of a SQL query."""
 
 DATABASES = 4
 """Number of generated databases on which a damaged query is compared with the expected one."""
@@ -24,9 +24,10 @@ _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}\b)")
 def is_right(output: Any, expected: Any) -> bool | None:
     """Whether an output is right.
 
-    A list of expected answers for an output that is no list holds alternatives. A text that holds
-    the expected answer among other words may be right or deny it, which only reading tells. Whether
-    the order of a list, of lines or of sentences matters is nothing that the expected answer tells.
+    A list of expected answers for an output that is not a list holds alternatives. A text that
+    holds the expected answer among other words may be right or deny it, which only a reader can
+    decide. The expected answer does not say whether the order of a list, of lines or of sentences
+    matters.
 
     Args:
         output: The output.
@@ -137,7 +138,7 @@ def same_query(output: Any, expected: Any) -> bool | None:
     """Whether an output that differs from the expected query in notation is equivalent to it.
 
     Returns:
-        False, too, where one of them is no query; None when running them tells nothing.
+        False, too, where one of them is not a query; None when running them decides nothing.
     """
     if not (isinstance(output, str) and isinstance(expected, str)):
         return False

@@ -47,7 +47,7 @@ class _Pair(NamedTuple):
 
 class _Relation(NamedTuple):
     word: str
-    """As part of the evaluator's name."""
+    """Its part of the evaluator's name."""
     words: str
     """Words between its two sides in a sentence."""
     code: str

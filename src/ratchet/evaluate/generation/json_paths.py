@@ -26,7 +26,7 @@ def data_of(value: Any) -> Any:
 
 
 def leaves(value: Any, path: JsonPath = ()) -> Iterator[tuple[JsonPath, Any]]:
-    """Scalars below objects by their keys; lists are left out."""
+    """The scalars in nested objects, each with its path of keys; lists are left out."""
     if isinstance(value, dict):
         for key, inner in value.items():
             if len(path) < 4:
@@ -36,7 +36,7 @@ def leaves(value: Any, path: JsonPath = ()) -> Iterator[tuple[JsonPath, Any]]:
 
 
 def lists(value: Any, path: JsonPath = ()) -> Iterator[tuple[JsonPath, list[Any]]]:
-    """Lists below objects by their keys."""
+    """The lists in nested objects, each with its path of keys."""
     if isinstance(value, list):
         yield path, value
     elif isinstance(value, dict) and len(path) < 4:

@@ -24,7 +24,7 @@ AGREE = 0.95
 """Share of the good outputs that an evaluator must accept to be proposed."""
 
 BOUND_RATIO = 1.5
-"""Factor of a bound over the 95th percentile of the observed values."""
+"""Ratio of a proposed bound to the 95th percentile of the observed values."""
 
 
 class KnownOutput(msgspec.Struct, frozen=True, kw_only=True):

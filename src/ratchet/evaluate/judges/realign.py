@@ -172,7 +172,7 @@ async def realign(
 
 
 def _wording(evaluator: JudgeEvaluator, judge: Judge) -> dict[str, str]:
-    """The judge's reworded questions, by the configured ones."""
+    """The judge's reworded questions, by configured question."""
     configured = {new: old for old, new in evaluator.wording.items()}
     pairs = zip(evaluator.judge.spec.criteria, judge.spec.criteria, strict=True)
     wording = {configured.get(old.question, old.question): new.question for old, new in pairs}

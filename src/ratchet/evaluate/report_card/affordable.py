@@ -64,8 +64,8 @@ async def telling_calls_left(
         if account is None or not missing or error.message.startswith("There is no report card"):
             raise
         raise BudgetExhausted(
-            f"There is no report card of {evaluator.name!r}: {error.message} Run it again: about"
-            f" {missing} calls are left.",
+            f"There is no report card of {evaluator.name!r}: {error.message} Run it again to make"
+            f" the other calls, about {missing}.",
             hint=error.hint,
         ) from None
 

@@ -48,7 +48,7 @@ MAX_CASES = 400
 
 
 def may_decide(evaluator: Evaluator, labels: int, *, vouched: bool) -> CardVerdict:
-    """The most that an evaluator may be allowed, before anything is measured.
+    """The best verdict that an evaluator can get, before anything is measured.
 
     Without labels only a comparison with the expected answer, an execution or a measurement
     decides, and what the project vouches for.
@@ -215,7 +215,9 @@ def verdict_of(
             return "insufficient", [f"{doubtful[0]} More outputs are needed.", *doubtful[1:]], None
         return "decides", [how, *(check.detail for check in open_ if check.name == "damage")], None
     if missing:
-        reason = f"{labels} outputs are labelled; agreement with people needs {missing} more."
+        reason = (
+            f"{counted(labels, 'output')} labelled; agreement with people needs {missing} more."
+        )
         return "insufficient", [reason], missing
     kappa = next((check for check in open_ if check.name == "kappa"), None)
     if kappa is not None:
@@ -329,7 +331,7 @@ def _applicable(evaluator: Evaluator, probes: Sequence[Probe]) -> list[Probe]:
         msgspec.structs.replace(
             probe,
             base=places.get(probe.base, -1),
-            # The expected answer tells nothing of the steps.
+            # The expected answer says nothing about the steps.
             right=probe.right if reads_output else None,
         )
         for probe in applicable.values()

@@ -59,10 +59,10 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
 def make_cases(
     rollouts: Iterable[Rollout], labels: Sequence[Label] = (), tasks: Iterable[Task] = ()
 ) -> list[Case]:
-    """Cases of succeeded rollouts; of equal outputs for equal tasks only one, preferably labelled.
+    """Cases of succeeded rollouts; only one of equal outputs for equal tasks, labelled if possible.
 
     Args:
-        rollouts: The rollouts; others than succeeded ones are left out.
+        rollouts: The rollouts; those that did not succeed are left out.
         labels: Labels of outputs as a whole; those of criteria are left out.
         tasks: Tasks whose expected answers may serve as outputs.
     """

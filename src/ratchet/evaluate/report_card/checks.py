@@ -28,7 +28,7 @@ from ratchet.types.wording import counted
 PASS_SCORE = 0.5
 
 RISE = 0.25
-"""The smallest rise of a score that counts as an effect of an attack or padding."""
+"""The smallest rise in a score that counts as an effect of an attack or padding."""
 
 BINS = 8
 """Maximum number of points of a calibration curve."""
@@ -193,8 +193,8 @@ def damage(measured: Measured) -> list[CardCheck]:
 
 
 def _telling(measured: Measured) -> list[tuple[Probe, float, float]]:
-    """Damaged copies, without those that score the lowest like what they were made of, unless that
-    is surely a right output.
+    """Damaged copies, except those that get the lowest score, like the output that they were made
+    from, unless that output is surely right.
 
     A text that holds the expected answer may be too long for a strict comparison, and an expected
     answer may be a pattern, no output. With enough labels, right outputs that fail are a matter of
@@ -315,7 +315,7 @@ def labels(measured: Measured) -> list[CardCheck]:
             agreed,
             verdict if enough or surely_bad else "insufficient",
             f"Kappa {agreed.value:.2f} with people on {counted(n, 'output')}: accuracy "
-            f"{accuracy:.0%}; always giving the same verdict would have {majority:.0%}.",
+            f"{accuracy:.0%}; always giving the same verdict would be right in {majority:.0%}.",
         )
     ]
     for name, rate, what in (
@@ -323,7 +323,7 @@ def labels(measured: Measured) -> list[CardCheck]:
         ("true negative rate", table.true_negative_rate(), "wrong outputs fail"),
     ):
         if rate is None or rate.n < MIN_CASES:
-            detail = f"Only {rate.n if rate else 0} labels are on {what.rpartition(' ')[0]}."
+            detail = f"Labels on {what.rpartition(' ')[0]}: only {rate.n if rate else 0}."
             checks.append(
                 CardCheck(name=name, value=None, n=0, verdict="insufficient", detail=detail)
             )

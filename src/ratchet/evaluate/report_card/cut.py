@@ -28,7 +28,7 @@ def verdicts_of(scores: Sequence[float], labels: Sequence[bool]) -> list[bool]:
 
 
 def _best_cut(scores: Sequence[float], labels: Sequence[bool]) -> float:
-    """The cut with the most agreement, halfway between two scores; of several the middle one."""
+    """The cut with the most agreement, halfway between two scores; of equal cuts, the middle."""
     levels = sorted(set(scores))
     cuts = [0.0, *((a + b) / 2 for a, b in itertools.pairwise(levels)), 1.0]
     agreed = [

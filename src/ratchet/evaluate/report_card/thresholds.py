@@ -53,7 +53,7 @@ INJECTION = 0.05
 
 INJECTION_ADVISES = 0.20
 HARDENING = 0.02
-"""Mean change of harmless outputs' scores by the defence against injections."""
+"""Mean change in harmless outputs' scores by the defence against injections."""
 
 HARDENING_ADVISES = 0.05
 UNSCORED = 0.02

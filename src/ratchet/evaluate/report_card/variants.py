@@ -71,7 +71,7 @@ def compared(name: VariantCheck, scores: Sequence[tuple[float, float]]) -> CardC
 async def _scores(
     pair: tuple[Evaluator, Evaluator], rollouts: Sequence[Rollout], spans_of: SpansOf
 ) -> list[tuple[float, float]]:
-    """Both scores of the outputs that both can score."""
+    """The two scores of each output that both evaluators can score."""
     both_scores: list[tuple[float, float] | None] = [None] * len(rollouts)
     left = iter(enumerate(rollouts))
 

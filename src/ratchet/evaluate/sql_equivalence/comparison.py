@@ -138,11 +138,12 @@ class QueryComparison:
                     return Compared("different", f"on a generated database: {why}")
                 telling += not results.is_empty(expected)
                 alive = list(self._surviving(connection, alive, expected))
-        killed = f"{planted - len(alive)} of {planted} small changes of the expected query"
+        killed = f"{planted - len(alive)} of {planted} small changes to the expected query"
         if telling == 0:
             return Compared("unknown", "the expected query returns nothing on generated databases")
         return Compared(
-            "equal", f"the same on {telling} generated databases, which tell {killed} apart from it"
+            "equal",
+            f"the same on {telling} generated databases, which distinguish {killed} from it",
         )
 
     def _read(self, schema: SqlSchema) -> frozenset[str]:

@@ -56,7 +56,7 @@ def sql(
     if databases == 0 and database is None:
         raise InputError("databases = 0 needs a database.")
     if not (math.isfinite(tolerance) and tolerance >= 0):
-        raise InputError(f"The tolerance {tolerance} is not a number from 0 up.")
+        raise InputError(f"The tolerance {tolerance} is not a number of 0 or more.")
     if not 0 < seconds <= TIMEOUT_S / 4:
         raise InputError(f"seconds = {seconds} is not a number above 0, up to {TIMEOUT_S / 4:g}.")
     _check_dialect(dialect)
@@ -178,7 +178,7 @@ def _check_dialect(dialect: str) -> None:
     try:
         Dialect.get_or_raise(dialect)
     except ValueError as error:
-        raise ConfigError(f"The evaluator 'sql' has a wrong dialect: {error}.") from None
+        raise ConfigError(f"The evaluator 'sql' has an unknown dialect: {error}.") from None
 
 
 def _text_of(schema: str, folder: Path) -> str:

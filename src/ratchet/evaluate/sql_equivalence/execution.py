@@ -79,7 +79,7 @@ def run(connection: sqlite3.Connection, query: str, *, seconds: float) -> list[R
         seconds: Time limit.
 
     Raises:
-        QueryFailed: It is no query, changes something, or fails.
+        QueryFailed: It is not a query, changes something, or fails.
         QueryTooLarge: It took longer, or gives more than MAX_ROWS rows.
     """
     until = time.monotonic() + seconds

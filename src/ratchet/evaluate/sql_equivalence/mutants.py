@@ -1,4 +1,4 @@
-"""Small changes of a query, which a good database reveals by a changed result.
+"""Small changes to a query, which a good database reveals by a changed result.
 
 The kinds follow the mutation operators for SQL of Tuya, Suárez-Cabal and de la Riva (2007).
 """

@@ -229,7 +229,7 @@ def inferred_schema(trees: Sequence[exp.Expr]) -> SqlSchema:
     table `order` or `orders`. Each table has one more column, which no query names.
 
     Raises:
-        InputError: Their tables cannot be told.
+        InputError: Their tables cannot be determined.
     """
     columns: dict[str, dict[str, None]] = {}
     names: dict[str, str] = {}

@@ -45,7 +45,7 @@ class NewAgentSettings(Request, frozen=True, kw_only=True):
     """Settings of an agent."""
 
     substitute: bool
-    """Whether the gateway replaces registered prompts by the candidate's or the release's."""
+    """Whether the gateway replaces registered prompts with the candidate's or the release's."""
     mirror: Annotated[float, Meta(ge=0, le=1)] | msgspec.UnsetType | None = msgspec.UNSET
     """Share of live calls that may be repeated for a candidate; null leaves it to the agent. If
     omitted, it is unchanged."""

@@ -27,7 +27,7 @@ class CursorPage(Request, frozen=True, kw_only=True):
 
 
 class ConversationQuery(CursorPage, frozen=True, kw_only=True):
-    """Filter of conversations."""
+    """Filter for conversations."""
 
     agent: Id | None = None
     """Only conversations with this live agent."""

@@ -1,4 +1,4 @@
-"""Cycles of the autopilot: what it does, and what people tell it."""
+"""Cycles of the autopilot: what it does, and the commands that people give it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ group = RouteGroup("cycles")
 
 
 class CycleQuery(Request, frozen=True, kw_only=True):
-    """Filter of cycles."""
+    """Filter for cycles."""
 
     agent: Name | None = None
     """Only cycles of this agent."""
@@ -41,13 +41,13 @@ class CycleDetail(msgspec.Struct, frozen=True):
     cycle: Cycle
     transitions: list[CycleTransition]
     told: list[OperatorCommand]
-    """What people told the autopilot about it, oldest first."""
+    """Commands that people gave the autopilot for it, oldest first."""
     running: bool
-    """Whether a process runs the agent's autopilot, which does what people told it."""
+    """Whether a process runs the agent's autopilot, which carries out people's commands."""
 
 
 class NewCommand(Request, frozen=True, kw_only=True):
-    """What a person tells the autopilot."""
+    """A command that a person gives the autopilot."""
 
     verb: OperatorVerb
     by: Annotated[str, Meta(min_length=1, max_length=200)]

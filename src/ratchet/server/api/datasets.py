@@ -102,7 +102,7 @@ async def get_dataset(server: Services, version: str) -> DatasetView:
 
 
 class DatasetQuery(Request, frozen=True, kw_only=True):
-    """Filter of datasets."""
+    """Filter for datasets."""
 
     name: Name
 
@@ -123,7 +123,7 @@ class DatasetSummaries(msgspec.Struct, frozen=True):
 
 
 class VersionQuery(Request, frozen=True, kw_only=True):
-    """Filter of versions."""
+    """Filter for versions."""
 
     name: Name | None = None
     """Only versions of this dataset, the latest first; by default the latest of each."""
@@ -152,13 +152,13 @@ class TracesAdded(msgspec.Struct, frozen=True, kw_only=True):
     """The result of adding traces."""
 
     version: str
-    """The dataset's version now."""
+    """The dataset's current version."""
     before: str
     """The previous version; empty if there was none."""
     tasks: list[str]
     """Ids of the tasks that were added, or got an answer."""
     left_out: dict[str, int]
-    """Number of traces that became no task, by reason."""
+    """Number of traces that did not become a task, by reason."""
 
 
 @group.route("POST", "/v1/datasets/{name}/traces", DEVELOP, audited=True)

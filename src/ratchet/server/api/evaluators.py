@@ -17,7 +17,7 @@ group = RouteGroup("evaluators")
 
 
 class CardQuery(Request, frozen=True, kw_only=True):
-    """Filter of report cards."""
+    """Filter for report cards."""
 
     evaluator: Name | None = None
     """Only report cards of this evaluator."""

@@ -77,7 +77,7 @@ def _store(server: Services, items: list[Feedback]) -> int:
 
 
 class FeedbackFilter(Page, frozen=True, kw_only=True):
-    """Filter of feedback."""
+    """Filter for feedback."""
 
     rollout_id: Reference | None = None
     trace_id: Reference | None = None

@@ -22,7 +22,7 @@ MAX_RESULTS = 20
 
 
 class FindQuery(Request, frozen=True, kw_only=True):
-    """The beginning of an id."""
+    """The start of an id."""
 
     q: Annotated[str, Meta(min_length=3, max_length=200)]
 

@@ -66,7 +66,7 @@ async def list_runners(server: Services) -> FleetRunners:
 
 
 class QueueFilter(Request, frozen=True, kw_only=True):
-    """Filter of queues."""
+    """Filter for queues."""
 
     prefix: Annotated[str, Meta(max_length=300)] = ""
     """Only queues whose names have this prefix."""

@@ -58,7 +58,7 @@ async def readyz(server: Services, caller: Caller) -> Health:
 
 @group.route("GET", "/metrics", READ_ONLY, media_type="text/plain")
 async def metrics(server: Services) -> TextResponse:
-    """Get the server's metrics in the format of Prometheus."""
+    """Get the server's metrics in Prometheus format."""
     media_type, content = server.metrics.render()
     return TextResponse(content, media_type)
 

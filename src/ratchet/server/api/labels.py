@@ -72,7 +72,7 @@ def _store(server: Services, items: list[Label]) -> None:
 
 
 class LabelFilter(Request, frozen=True, kw_only=True):
-    """Filter of labels."""
+    """Filter for labels."""
 
     criterion: Annotated[str, Meta(max_length=2_000)] | None = None
     rollout_id: Reference | None = None

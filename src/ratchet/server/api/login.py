@@ -48,7 +48,7 @@ async def begin_login(server: Services, query: LoginQuery) -> Response:
 async def finish_login(server: Services, scope: dict[str, Any]) -> Response:
     """Handle the provider's redirect: the browser gets a session, or a page that says why not.
 
-    A session is a key of its own, which ends by itself.
+    Each session has its own key, which expires.
     """
     oidc = _oidc(server)
     query = dict(parse_qsl(scope["query_string"].decode("latin-1")))

@@ -54,7 +54,7 @@ class OverviewQuery(Request, frozen=True, kw_only=True):
 
 
 class Bucket(msgspec.Struct, kw_only=True):
-    """One step of time."""
+    """One interval of time."""
 
     at: float
     """Its start, in Unix seconds."""

@@ -28,7 +28,7 @@ group = RouteGroup("problems")
 
 
 class ProblemQuery(Request, frozen=True, kw_only=True):
-    """Filter of problems."""
+    """Filter for problems."""
 
     agent: Name | None = None
     """Only problems of this agent."""

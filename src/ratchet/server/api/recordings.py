@@ -19,7 +19,7 @@ Some = Annotated[int, Meta(ge=1, le=200)]
 
 
 class RecordingQuery(Criteria, frozen=True, kw_only=True):
-    """Filter of recordings."""
+    """Filter for recordings."""
 
     limit: Some = 50
     """Traces examined for the page; each has up to three whole spans."""

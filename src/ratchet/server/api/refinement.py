@@ -80,11 +80,11 @@ class ProposedChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 SHOWN_TRACES = 50
-"""Maximum number of traces listed for a kind of live inputs."""
+"""Maximum number of traces listed for a kind of live input."""
 
 
 class LiveCluster(msgspec.Struct, frozen=True, kw_only=True):
-    """One kind of live inputs."""
+    """One kind of live input."""
 
     words: list[str]
     """Words that distinguish it."""
@@ -99,7 +99,7 @@ class LiveCluster(msgspec.Struct, frozen=True, kw_only=True):
     inputs: int = 0
     """Number of the live inputs."""
     traces: list[str] = []
-    """The newest traces with such an input."""
+    """The newest traces with an input of this kind."""
 
 
 class LiveCoverage(msgspec.Struct, frozen=True, kw_only=True):

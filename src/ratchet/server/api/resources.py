@@ -41,7 +41,7 @@ async def publish_resource(server: Services, body: NewResource) -> PublishedReso
 
 
 class ResourceQuery(Request, frozen=True, kw_only=True):
-    """Filter of resources."""
+    """Filter for resources."""
 
     name: Name
 

@@ -135,7 +135,7 @@ async def create_rollouts(server: Services, body: NewRollouts) -> RolloutsCreate
 
 
 class RolloutFilter(Page, frozen=True, kw_only=True):
-    """Filter of rollouts."""
+    """Filter for rollouts."""
 
     queue: QueueName | None = None
     status: RolloutStatus | None = None
@@ -178,7 +178,7 @@ async def lookup_rollouts(server: Services, body: RolloutIds) -> RolloutsById:
 
 
 class CountFilter(Request, frozen=True, kw_only=True):
-    """Filter of the rollouts to count."""
+    """Filter for the rollouts to count."""
 
     queue: QueueName | None = None
     purpose: ShortText | None = None
@@ -436,7 +436,7 @@ async def list_attempts(server: Services, id: str) -> AttemptList:
 
 
 class SpanFilter(Request, frozen=True, kw_only=True):
-    """Filter of spans."""
+    """Filter for spans."""
 
     fence: Fence | None = None
     """Only spans of this attempt."""

@@ -26,7 +26,7 @@ MAX_REFUSAL_REASONS = 50
 
 
 class RunQuery(Request, frozen=True, kw_only=True):
-    """Filter of runs."""
+    """Filter for runs."""
 
     limit: Limit = 100
 

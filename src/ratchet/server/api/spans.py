@@ -65,7 +65,7 @@ def _record(number: int, new: NewSpan) -> SpanRecord:
 
 
 class SpanQuery(Page, frozen=True, kw_only=True):
-    """Filter of spans: those of a trace, or the newest of a live agent."""
+    """Filter for spans: those of a trace, or the newest of a live agent."""
 
     trace_id: TraceId | None = None
     agent: Name | None = None

@@ -23,7 +23,7 @@ COACH_S = 600.0
 """Time limit of a synthesis with the coach."""
 
 Way: TypeAlias = Literal["slots", "rewording", "boundary", "coach"]
-"""As `MethodName` of `ratchet.curate.synthesis`, which a server loads when it is needed."""
+"""Same as `MethodName` of `ratchet.curate.synthesis`, which a server loads only when needed."""
 
 METHODS: dict[Way, str] = {
     "slots": "recombines the varying parts of real inputs; knows the answer if one part decides it",
@@ -78,7 +78,7 @@ class NewSynthesis(Request, frozen=True, kw_only=True):
     may_ask_models: bool = False
     """Whether the coach may be called, which may cost money."""
     max_calls: Annotated[int, Meta(ge=1, le=1_000)] = 100
-    """Maximum number of calls of the coach."""
+    """Maximum number of calls to the coach."""
 
 
 class ProposedTasks(msgspec.Struct, frozen=True, kw_only=True):

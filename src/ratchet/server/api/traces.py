@@ -30,7 +30,7 @@ MIN_PREFIX_LENGTH = 4
 
 
 class Criteria(Request, frozen=True, kw_only=True):
-    """Filter of traces."""
+    """Filter for traces."""
 
     agent: Id | None = None
     """The live agent, or the queue of the rollout."""
@@ -70,7 +70,7 @@ class Criteria(Request, frozen=True, kw_only=True):
 
     @property
     def criteria(self) -> TraceFilter:
-        """As a filter of the store."""
+        """The same criteria as a filter of the store."""
         return TraceFilter(
             agent=self.agent,
             errors=self.errors,
@@ -151,7 +151,7 @@ class DetailQuery(Request, frozen=True, kw_only=True):
     """Number of spans to return."""
 
     spans: Many = 10_000
-    """At most this many, by order of start."""
+    """At most this many, in order of their start."""
 
 
 @group.route("GET", "/v1/traces/{id}", READ, agents=BY_TRACE)

@@ -1,4 +1,4 @@
-"""Trainings of weights on this machine: their curves."""
+"""Training runs on this machine: their curves."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class TrainingSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TrainingRuns(msgspec.Struct, frozen=True):
-    """Trainings of the project on this machine, last changed first."""
+    """Training runs of the project on this machine, last changed first."""
 
     runs: list[TrainingSummary]
 
@@ -58,7 +58,7 @@ class TrainingStep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TrainingCurves(msgspec.Struct, frozen=True, kw_only=True):
-    """The metrics of a training by step."""
+    """The metrics of a training run by step."""
 
     name: str
     run_id: str
@@ -71,13 +71,13 @@ class TrainingCurves(msgspec.Struct, frozen=True, kw_only=True):
 
 @group.route("GET", "/v1/training-runs", READ)
 async def list_training_runs(server: Services) -> TrainingRuns:
-    """List the trainings of the project that the server was started in."""
+    """List the training runs of the project that the server was started in."""
     return TrainingRuns(await server.in_thread(_runs, server))
 
 
 @group.route("GET", "/v1/training-runs/{name}", READ)
 async def get_training_run(server: Services, name: str) -> TrainingCurves:
-    """Get the curves of a training."""
+    """Get the curves of a training run."""
     return await server.in_thread(_curves, server, name)
 
 
@@ -107,7 +107,7 @@ def _curves(server: Services, name: str) -> TrainingCurves:
     folder = next((path for path in _folders(server) if path.name == name), None)
     if folder is None:
         raise HttpProblem(
-            404, f"There is no training {name[:200]!r} on this machine.", field="name"
+            404, f"There is no training run {name[:200]!r} on this machine.", field="name"
         )
     steps = training_steps(read_metrics(folder))
     run = server.store.runs.get(name.partition("-")[0])
@@ -122,7 +122,7 @@ def _curves(server: Services, name: str) -> TrainingCurves:
 
 
 def training_steps(records: Iterable[dict[str, Any]]) -> list[TrainingStep]:
-    """The steps of a training, each from its records: of the step itself, and of a comparison."""
+    """The steps of a training run, each from its records: of the step and of a comparison."""
     steps: dict[int, TrainingStep] = {}
     for record in records:
         number = record.get("step")

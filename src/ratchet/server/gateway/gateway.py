@@ -57,7 +57,7 @@ DRAIN_TIMEOUT_S = 25.0
 """Seconds for which `close` lets calls in flight finish."""
 
 RECORD_S = 10.0
-"""Seconds for which `close` waits until the writer has taken the recordings."""
+"""Seconds that `close` waits for the writer to take the recordings."""
 
 HANG_UP_S = 0.25
 """Seconds for which `flush_attempt` waits for open calls of an agent that has just ended."""

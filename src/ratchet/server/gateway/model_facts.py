@@ -44,7 +44,7 @@ class ModelFacts:
     async def most_tokens(
         self, endpoint: UpstreamEndpoint, model: str, headers: CIMultiDict[str]
     ) -> int | None:
-        """Maximum output tokens of a model; None if the upstream does not say.
+        """Maximum number of output tokens of a model; None if the upstream does not say.
 
         Args:
             endpoint: The upstream.

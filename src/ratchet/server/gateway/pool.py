@@ -32,7 +32,7 @@ WAITING_RATIO = 4
 """Maximum number of calls waiting for an upstream, as a multiple of its concurrency."""
 
 KEEP_ALIVE_S = 4.0
-"""Lifetime of idle connections, in seconds. Many servers, among them vLLM and Node's, close them
+"""Lifetime of idle connections, in seconds. Many servers, including vLLM and Node's, close them
 after five; a request sent at that moment is lost.
 """
 

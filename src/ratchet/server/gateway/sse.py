@@ -6,7 +6,7 @@ EVENT_LIMIT = 16_777_216
 """Maximum bytes of an event; longer ones are skipped."""
 
 _PASSED = b":"
-"""Replaces the beginning of a skipped line; as a comment, the rest of the line is ignored."""
+"""Replaces the start of a skipped line; as a comment, the rest of the line is ignored."""
 
 
 class EventStreamParser:

@@ -69,8 +69,8 @@ def addressed(scope: str, headers: Headers, query: bytes, read_token: ReadToken)
         read_token: Reads the token of an attempt.
 
     Raises:
-        HttpProblem: The path names neither attempt nor agent (404); what is named besides is no
-            attempt, or another one than in the path (400); or it is no token of this store (401).
+        HttpProblem: The path names neither attempt nor agent (404); what is named besides is not an
+            attempt, or not the one in the path (400); or it is not a token of this store (401).
     """
     target, by_token = _attempt_of(scope, read_token)
     if target is None and "@" not in scope and _AGENT.fullmatch(scope):

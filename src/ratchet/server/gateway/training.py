@@ -111,8 +111,8 @@ class CallSeeds:
 def role_of(headers: Sequence[tuple[bytes, bytes]], attributes: Mapping[str, object]) -> str:
     """The role of the agent that makes a call.
 
-    That of the header `x-ratchet-role`, else the first prompt that was recognised in the request,
-    by its name; empty without either.
+    It comes from the header `x-ratchet-role`, or else is the name of the first prompt recognised
+    in the request; empty without either.
     """
     for key, value in headers:
         if key == ROLE_HEADER:

@@ -1,4 +1,4 @@
-"""Unit of a live call at the gateway: what a canary's assignment is constant for."""
+"""Unit of a live call at the gateway: a canary assigns all calls of a unit to the same arm."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from ratchet.server.otlp.records import OtlpRecords, describe, records_of
 from ratchet.server.span_writer import SpanWriter
 
 BODY_LIMIT = 32 * 1024 * 1024
-"""Default limit of a body in bytes, also after decompression."""
+"""Default limit of a body in bytes, before and after decompression."""
 
 INLINE_BODY = 256 * 1024
 """Bodies up to this many bytes are decoded inline; larger ones in a thread, so as not to block

@@ -40,7 +40,7 @@ def too_many(body: Content, limit: int) -> bool:
     """Whether a request holds more messages than `limit`, at any depth.
 
     Raises:
-        Malformed: It is no protobuf.
+        Malformed: It is not protobuf.
     """
     # Each message begins with one of these bytes, and few others are these.
     if len(body) - len(body.translate(None, delete=_TAGS)) <= limit:

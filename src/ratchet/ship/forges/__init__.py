@@ -1,4 +1,4 @@
-"""Pull requests of releases at GitHub and GitLab."""
+"""Pull requests of releases on GitHub and GitLab."""
 
 from ratchet.ship.forges.propose import (
     RequestPreview,

@@ -56,7 +56,7 @@ class _Branch(msgspec.Struct):
 
 
 class GitHub:
-    """A repository at github.com or at a GitHub Enterprise server.
+    """A repository on github.com or on a GitHub Enterprise server.
 
     Args:
         http: Its API.
@@ -69,7 +69,7 @@ class GitHub:
         owner, _, name = repository.partition("/")
         if not owner or not name or "/" in name:
             raise ShipError(
-                f"{repository!r} is not a repository at GitHub.",
+                f"{repository!r} is not a repository on GitHub.",
                 hint="Set repository under [ship] to OWNER/NAME, or forge to the right one.",
             )
         self.repository = repository
@@ -195,7 +195,7 @@ class GitHub:
                 ) from None
             if error.says("head"):
                 raise ShipError(
-                    f"GitHub does not find the branch {draft.branch} in {self.repository}"
+                    f"GitHub cannot find the branch {draft.branch} in {self.repository}"
                     f" ({'; '.join(error.details)}).",
                     hint="Does the remote under [ship] push to this repository?",
                 ) from None

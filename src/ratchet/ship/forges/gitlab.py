@@ -54,7 +54,7 @@ class _Branch(msgspec.Struct):
 
 
 class GitLab:
-    """A project at gitlab.com or at a GitLab server.
+    """A project on gitlab.com or on a GitLab server.
 
     Args:
         http: Its API.

@@ -49,7 +49,7 @@ class Credentials(Protocol):
 
 
 class ForgeRefused(ShipError):
-    """The forge refused a request; sending it again does not help.
+    """The forge refused a request; sending it again would not help.
 
     Args:
         message: As for `RatchetError`.
@@ -207,7 +207,7 @@ class ForgeHttp:
             hint = f"The token needs {self.needs}: grant that, {again}."
         elif status == 404:
             message = (
-                f"{self.forge} does not find {path.partition('?')[0]}, or hides it from the token"
+                f"{self.forge} cannot find {path.partition('?')[0]}, or hides it from the token"
                 f" of {origin}{detail}."
             )
             hint = f"Check the remote's address, and that the token has {self.needs}."
@@ -245,7 +245,7 @@ class ForgeHttp:
 
 
 class _Outage(ForgeUnavailable):
-    """No usable response was received; it may be repeated after a short pause."""
+    """No usable response was received; the request may be repeated after a short pause."""
 
 
 def details_of(body: bytes) -> tuple[str, ...]:

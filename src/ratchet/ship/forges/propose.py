@@ -57,7 +57,7 @@ class RequestPreview:
     text: str
     diff: str
     obstacle: str = ""
-    """Why it could not be sent with the current settings; then there is no URL and no body."""
+    """Why it cannot be sent with the current settings, in which case URL and body are empty."""
 
 
 def propose(
@@ -268,7 +268,7 @@ def refresh_request(
 
 
 def with_request(release: Release, request: PullRequest) -> Release:
-    """The release with its request, in the state that follows from it."""
+    """The release with its request, in the state that the request implies."""
     state = _STATES[request.state] if release.state in UNMERGED else release.state
     return msgspec.structs.replace(release, request=request, state=state)
 
@@ -391,7 +391,7 @@ def _text(
 def _evidence_files(
     release: Release, settings: ForgeSettings, live: Sequence[LiveProof]
 ) -> dict[str, Path]:
-    """The evidence files that belong into the branch, by their paths in the repository."""
+    """The evidence files that belong in the branch, by their paths in the repository."""
     if not settings.evidence:
         return {}
     files = {evidence_file(release.experiment_id): Path(release.evidence)}

@@ -35,7 +35,7 @@ class ForgeSettings:
     forge: ForgeName | None = None
     api_url: str = ""
     repository: str = ""
-    """OWNER/NAME at the forge."""
+    """OWNER/NAME on the forge."""
     token_env: str = ""
     """Variable with the token; by default GITHUB_TOKEN or GITLAB_TOKEN."""
     app_id: str = ""

@@ -1,4 +1,4 @@
-"""Trackers: programs and services that show the curves of trainings.
+"""Trackers: programs and services that show the curves of training runs.
 
 A tracker is a function of `RunCurves` and of a place, such as the name of a project there. It
 writes or sends the curves, and returns what it did as a line to print. Packages add trackers as
@@ -15,7 +15,7 @@ import msgspec
 
 
 class RunCurves(msgspec.Struct, frozen=True, kw_only=True):
-    """The curves of a training that may still be running."""
+    """The curves of a training run that may still be running."""
 
     name: str
     points: list[tuple[int, dict[str, float]]]

@@ -61,7 +61,7 @@ class Translation(Protocol):
         """The answer for the client.
 
         Raises:
-            ValueError: It is no answer of the upstream's API.
+            ValueError: It is not an answer of the upstream's API.
         """
 
     def error(self, body: Any, status: int) -> Json:

@@ -112,10 +112,10 @@ def _add_messages(sent: dict[str, Any], messages: list[dict[str, Any]], findings
         elif role == "tool":
             add("user", [_result(message, findings)])
         else:
-            findings.refuse(f"messages of the role {str(role)[:40]}", "use the role tool")
+            findings.refuse(f"messages with the role {str(role)[:40]}", "use the role tool")
     if turns and turns[-1]["role"] == "assistant":
-        advice = "end with a message of the user"
-        findings.refuse("a last message of the assistant, which the model would continue", advice)
+        advice = "end with a user message"
+        findings.refuse("a last message by the assistant, which the model would continue", advice)
     if system and not turns:  # there must be a turn
         findings.leave_out("role of the only message")
         add("user", system)
@@ -163,12 +163,12 @@ def _input(arguments: str, findings: Findings) -> Any:
     except (ValueError, RecursionError):
         pass
     # The model wrote them, and the agent cannot take them back.
-    findings.leave_out("form of arguments that are no JSON object")
+    findings.leave_out("form of arguments that are not a JSON object")
     return {"arguments": arguments}
 
 
 def _no_json(constant: str) -> None:
-    """Python reads more than JSON: infinity, and what is no number."""
+    """Refuse what Python reads beyond JSON: infinity and NaN."""
     raise ValueError(constant)
 
 

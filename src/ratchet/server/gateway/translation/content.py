@@ -89,7 +89,7 @@ def _document(file: Mapping[str, Any], findings: Findings) -> dict[str, Any] | N
 
 
 def parts_of(content: Any, findings: Findings) -> list[dict[str, Any]]:
-    """Parts of a chat message from the content of a message; results of tools are not among it."""
+    """Parts of a chat message from the content of a message, without the results of tools."""
     if isinstance(content, str):
         content = [{"type": "text", "text": content}]
     return [part for block in listed(content) for part in _parts(block, findings)]

@@ -9,7 +9,7 @@ import msgspec
 
 _ADVICE = "leave it out, or name a model of the API that the client uses"
 _CHAT_ADVICE = {
-    "tools": "declare the functions under `tools`, and answer calls with messages of the role tool",
+    "tools": "declare functions under `tools`, and answer calls in messages with the role tool",
     "stateless": "send the earlier turns in `input`",
 }
 

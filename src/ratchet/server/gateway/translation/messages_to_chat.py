@@ -32,8 +32,8 @@ def chat_request(request: Mapping[str, Any], findings: Findings) -> dict[str, An
     for message in listed(request.get("messages")):
         messages.extend(_messages(message, findings))
     if messages and messages[-1]["role"] == "assistant":
-        advice = "end with a message of the user"
-        findings.refuse("a last message of the assistant, to be continued", advice)
+        advice = "end with a user message"
+        findings.refuse("a last message by the assistant, to be continued", advice)
     sent["messages"] = messages
     if request.get("max_tokens") is not None:
         sent["max_completion_tokens"] = request["max_tokens"]
@@ -86,7 +86,7 @@ def _messages(message: Mapping[str, Any], findings: Findings) -> list[dict[str, 
     if role == "assistant":
         return _said(content, findings)
     if role not in ("user", "system"):
-        findings.refuse(f"messages of the role {str(role)[:40]}", "use user, assistant or system")
+        findings.refuse(f"messages with the role {str(role)[:40]}", "use user, assistant or system")
         return []
     results = [block for block in listed(content) if block.get("type") == "tool_result"]
     messages: list[dict[str, Any]] = []

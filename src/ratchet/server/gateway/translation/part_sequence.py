@@ -34,14 +34,14 @@ class AnswerPart:
         """The block of Anthropic's that the reasoning is, with its signature."""
         self.begun = False
         self.sent = 0
-        """Characters of the text that were told."""
+        """Number of characters of the text that were passed on."""
 
 
 Step: TypeAlias = tuple[Literal["start", "more", "stop"], AnswerPart, str]
 
 
 class PartSequence:
-    """Takes deltas of one choice, and tells where parts start, go on and stop.
+    """Takes deltas of one choice, and says where parts start, continue and stop.
 
     Servers may write parallel calls in turns. The other APIs have one after the other, so a call
     that begins before the arguments of the one before it are whole JSON waits.

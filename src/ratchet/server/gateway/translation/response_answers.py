@@ -147,7 +147,7 @@ class ResponseEvents:
             extra: dict[str, Any] = {"logprobs": []} if part.kind == "text" else {}
             return [self._event(more, delta=text, **extra, **within)]
         item = _item(part, item_id, "completed")
-        # The events before keep the output that they were told with.
+        # Earlier events keep the output that they were sent with.
         self._response["output"] = [*self._response["output"], item]
         whole: dict[str, Any] = {key: _text(part)}
         if part.kind == "text":

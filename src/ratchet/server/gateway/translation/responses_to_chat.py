@@ -11,7 +11,7 @@ from ratchet.server.gateway.translation.features import RESPONSES, Findings
 
 THOUGHT = "ratchet.thinking:"
 REDACTED = "ratchet.redacted_thinking:"
-"""Beginnings of the encrypted content of reasoning that came from Anthropic, with a signature or
+"""Prefixes of the encrypted content of reasoning that came from Anthropic, with a signature or
 all of it encrypted. Another model's reasoning would be refused there.
 """
 
@@ -112,7 +112,7 @@ def _add(messages: list[dict[str, Any]], item: dict[str, Any], findings: Finding
 
 
 def _turn(messages: list[dict[str, Any]], but: str = "") -> dict[str, Any]:
-    """The assistant's turn that is being told: a new one if the last one has the key `but`."""
+    """The assistant's turn to add to: a new turn if the last one already has the key `but`."""
     last = messages[-1] if messages else {}
     # What follows calls belongs to the next turn.
     if last.get("role") != "assistant" or (but and (but in last or "tool_calls" in last)):

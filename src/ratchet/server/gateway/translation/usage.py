@@ -25,7 +25,7 @@ STOP_REASONS = {
     "function_call": "tool_use",
     "content_filter": "refusal",
 }
-"""Reasons of messages, by those of chat completions."""
+"""Stop reason in the messages API, by finish reason of chat completions."""
 
 
 def chat_usage(usage: Mapping[str, Any]) -> dict[str, Any]:
