@@ -404,3 +404,37 @@ def test_settings_say_what_a_model_host_is_and_who_has_none(tmp_path: Path) -> N
         '[agent]\ncommand = "a"\nmodel_hosts = ["[::1]:11434"]\n'
     )
     assert read_config(tmp_path / "ratchet.toml").agent.model_hosts == ("[::1]:11434",)
+
+
+IN_NODE = {
+    "agent.js": """
+        const body = { model: "llama", messages: [
+          { role: "system", content: "You answer for the shop." },
+          { role: "user", content: process.argv[2] }] };
+        const headers = { authorization: `Bearer ${process.env.SHOP_KEY}`,
+          "content-type": "application/json" };
+        FETCHED.then((answered) => console.log(answered.choices[0].message.content));
+    """,
+}
+CLIENTS = {
+    "fetch": """fetch("GROQ/openai/v1/chat/completions",
+          { method: "POST", headers, body: JSON.stringify(body) }).then((got) => got.json())""",
+    "http": """new Promise((resolve) => require("http").request("GROQ/openai/v1/chat/completions",
+          { method: "POST", headers }, (got) => {
+            let text = "";
+            got.on("data", (part) => (text += part)).on("end", () => resolve(JSON.parse(text)));
+          }).end(JSON.stringify(body)))""",
+}
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_program_in_node_with_an_address_in_code_is_led_in_rollouts(
+    client: str, tmp_path: Path, provider: StubUpstream
+) -> None:
+    source = IN_NODE["agent.js"].replace("FETCHED", CLIENTS[client])
+    shop = wired(tmp_path, {"agent.js": source}, GROQ=provider)
+    said = shop.init("--", "node", "agent.js", "Sell cup")
+    assert (said["mode"], said["agent"]["model_hosts"]) == ("command", [host(provider)])
+    assert holds(said) == ALL_VERIFIED
+    assert output_of(shop, "Sell mug") == "mug"
+    assert provider.seen[-1].header("authorization") == f"Bearer {OWN_KEY}"

@@ -16,6 +16,8 @@ from typing import Any
 
 import pytest
 
+from ratchet.wire.deriving.prompts import sent_sources
+from ratchet.wire.recording.recording import ModelText
 from tests import interpreters
 from tests.cli.simulated_model import simulated_model
 from tests.free_ports import free_port
@@ -364,6 +366,40 @@ def test_settings_that_rollouts_do_not_see_are_named_with_what_allows_them(
     assert "Allow it: ratchet init --allow ~/.config/support --" in said
     shop.init("--allow", "~/.config/support", *words)
     assert shop.settings["agent"]["allow"]["folders"] == ["~/.config/support"]
+
+
+def test_what_a_program_reads_and_writes_as_files_is_its_input_and_its_answer(
+    tmp_path: Path, upstream: StubUpstream
+) -> None:
+    mail = "Dear shop, the pan that I ordered in May has not come. Where is it?"
+    shop = repository(
+        tmp_path, upstream, {**SHOP, "data/mail.md": mail, "sort.py": """
+            import pathlib
+            from support.agent import ask
+            mail = pathlib.Path("data/mail.md").read_text()
+            pathlib.Path("out").mkdir(exist_ok=True)
+            pathlib.Path("out/reply.txt").write_text(ask("You reply to a mail.", mail))
+            print("Sorted 1 mail.")
+        """},
+    )  # fmt: skip
+    del shop.environ["OPENAI_API_KEY"]
+    said = shop.init("--simulated", "--", sys.executable, "sort.py")
+    agent = shop.settings["agent"]
+    assert (agent["input"], agent["output"]) == ("file:data/mail.md", "file:out/reply.txt")
+    assert json.loads((shop.root / "tasks.jsonl").read_text())["input"] == mail
+    assert {finding["name"]: finding["holds"] for finding in said["findings"]}["answer"]
+    assert said["next"][0].startswith("set the key of a real model (OPENAI_API_KEY)")
+    assert shop.is_clean
+    assert not (shop.root / "out").exists()
+
+
+def test_a_long_input_hides_no_prompt(tmp_path: Path) -> None:
+    """Pieces of a prompt may occur in the input by chance."""
+    (tmp_path / "agent.py").write_text('PROMPT = f"Sort the mail: {mail}, and say why."\n')
+    long_input = "Dear shop, the pan, and say why. " * 9
+    texts = [ModelText(role="user", text=f"Sort the mail: {long_input}, and say why.")]
+    found = sent_sources(tmp_path, ["agent.py"], [texts], inputs=[long_input])
+    assert [source.line for source in found.prompts] == [1]
 
 
 def test_an_agent_without_an_input_is_told_where_its_question_is_written(

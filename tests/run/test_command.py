@@ -397,3 +397,16 @@ def test_telemetry_of_the_program_joins_the_attempts_trace() -> None:
 def test_telemetry_that_goes_elsewhere_is_left_to(variable: str) -> None:
     given = trace_variables({variable: "http://mine"}, "http://s", _claim(token="ra_1"))
     assert given.keys() == {"TRACEPARENT"}
+
+
+def test_a_command_whose_input_is_a_file_needs_copies_of_the_project(tmp_path: Path) -> None:
+    executor = CommandExecutor(
+        [sys.executable, "-c", ""],
+        folder=tmp_path,
+        state=tmp_path,
+        slots=1,
+        timeout_s=1,
+        input="file:question.txt",
+    )
+    with pytest.raises(AgentError, match=r"in which question\.txt holds its input"):
+        asyncio.run(executor.start())

@@ -707,3 +707,26 @@ def test_a_contained_command_answers_in_its_file(
         outcomes += attempts_of(executor, ['{"a": 1}'])
     assert [outcome.output for outcome in outcomes] == [{"a": 1}, None], outcomes
     assert "wrote no file answer.json" in outcomes[1].error
+
+
+def test_a_contained_command_reads_its_input_from_a_file_of_its_copy(
+    stateful: Path, tmp_path: Path
+) -> None:
+    contained = AgentContainment(Allowance(), root=stateful, level="bubblewrap")
+    (stateful / "question.txt").write_text("What is written here?")
+    program = "text = open('question.txt').read(); open('out/answer.txt', 'w').write(text.upper())"
+    executor = CommandExecutor(
+        [sys.executable, "-c", program],
+        folder=stateful,
+        state=tmp_path / "state",
+        slots=2,
+        timeout_s=60,
+        input="file:question.txt",
+        output="file:out/answer.txt",
+        containment=contained,
+    )
+    outcomes = attempts_of(executor, ["Where is the pan?", {"pan": "red"}])
+    assert [outcome.output for outcome in outcomes] == ["WHERE IS THE PAN?", {"PAN": "RED"}]
+    assert executor.slots == 2
+    assert (stateful / "question.txt").read_text() == "What is written here?"
+    assert not (stateful / "out").exists()

@@ -457,13 +457,13 @@ def _check_recorded(recording: Recording) -> None:
         else f"It answered with status {recording.response_status}."
     )
     notes = " ".join(recording.notes)
+    tail = "\n".join(part for part in (recording.stdout, recording.stderr_tail) if part.strip())
+    last_output = f"\nIts last output:\n{tail.strip()[-1_500:]}" if tail else ""
     if recording.failed:
-        tail = recording.stderr_tail.strip()[-1_500:]
-        excerpt = f"\nIts last output:\n{tail}" if tail else ""
         raise AgentError(
             f"The agent's own run failed, so there is nothing to wire. {ended} {notes}".rstrip()
             + (f"\nMissing:{lacking}" if lacking else "")
-            + excerpt,
+            + last_output,
             hint="The service wants another method: give --method POST, or a body with --data."
             if recording.response_status == HTTPStatus.METHOD_NOT_ALLOWED
             else "It may wait for words that a simulated model never says: set a key, and leave out"
@@ -471,11 +471,10 @@ def _check_recorded(recording: Recording) -> None:
             if recording.timed_out and recording.simulated and recording.calls
             else "Run it by hand until it works, then run ratchet init again.",
         )
-    tail = "\n".join(part for part in (recording.stdout, recording.stderr_tail) if part.strip())
     raise AgentError(
         f"There is nothing to wire. {notes}".rstrip()
         + (f"\nMissing:{lacking}" if lacking else "")
-        + (f"\nIts last output:\n{tail.strip()[-1_500:]}" if tail else ""),
+        + last_output,
         hint=(f"{_aside(outside)}\n" if (outside := _written_outside(recording)) else "")
         + "Give a command whose input makes the agent call its model; clear any cached answers; "
         "let a variable such as OPENAI_BASE_URL set its client's base URL.",

@@ -33,7 +33,7 @@ MAX_BYTES = 1_000_000
 
 _EXAMPLE = re.compile(r"(?=.*env)(?=.*(?:example|sample|template)).*|readme\.(?:md|rst|txt)", re.I)
 """Names of files that list the variables to set."""
-_NAME = re.compile(r"^\s*(?:export\s+)?([A-Z][A-Z0-9_]+)\s*=", re.MULTILINE)
+_NAME = re.compile(r"(?:^\s*|\bexport\s+)([A-Z][A-Z0-9_]+)\s*=", re.MULTILINE)
 _MENTIONED = re.compile(r"\b[A-Z][A-Z0-9]*_[A-Z0-9_]+\b")
 _FILE = re.compile(r"(?!.*\.env)[\w./-]+\.\w+")
 _REQUIRED = re.compile(r"^(\w+)\n\s+Field required", re.MULTILINE)

@@ -15,6 +15,8 @@ from ratchet.run.model_relay import Exchange, ModelRelay
 from ratchet.sandbox.acts import Watch
 from ratchet.sandbox.limits import SandboxUnavailable
 from ratchet.source.dotenv import read_dotenv
+from ratchet.source.files import own_files
+from ratchet.source.literals.source_files import is_code, read_text
 from ratchet.types.wording import counted
 from ratchet.wire.recording.contained import ContainedWatch
 from ratchet.wire.recording.environment import PROVIDERS, PYTHON_HOOK, RunEnvironment
@@ -163,7 +165,11 @@ def record(
         python=_python_used(journals),
         placeholders=tuple(name for name in placeholders if name not in PROVIDERS),
         model_keys=_model_keys(exchanges, placeholders),
-        notes=(*_notes(argv, journals, ended, calls, did, placeholders), *uncontained),
+        notes=(
+            *_notes(argv, journals, ended, calls, placeholders),
+            *([] if calls else [_no_call(root, did, lacking)]),
+            *uncontained,
+        ),
     )
 
 
@@ -254,7 +260,6 @@ def _notes(
     journals: Journals,
     ended: Ended,
     calls: Sequence[WatchedCall],
-    did: Outside,
     placeholders: Mapping[str, str],
 ) -> Iterator[str]:
     """What could not be seen, in words."""
@@ -283,13 +288,30 @@ def _notes(
     if placeholders:
         names = ", ".join(placeholders)
         yield f"Unset keys were given placeholders, for the simulated model: {names}."
-    if not calls:
-        hosts = ", ".join(f"{contact.host}:{contact.port}" for contact in did.contacts)
-        note = (
-            f" It contacted {hosts}. Calls are seen where the client takes its address from a"
-            " variable: set the one that it reads to the address of the model, and run this again."
-        )
-        yield f"No model call was seen.{note if hosts else ''}"
+
+
+def _no_call(root: Path, did: Outside, lacking: Sequence[Missing]) -> str:
+    """That no model call was seen, and why if its address stands in a program without a hook."""
+    hosts = [
+        f"{contact.host}:{contact.port}{_written_at(root, contact.host)}"
+        for contact in did.contacts
+    ]
+    if lacking or not hosts:
+        return "No model call was seen."
+    return (
+        f"No model call was seen. It contacted {', '.join(hosts)}. If one is the model, let the "
+        "program read its address from a variable, such as OPENAI_BASE_URL, and run this again."
+    )
+
+
+def _written_at(root: Path, host: str) -> str:
+    """Where a host stands in the project, as ` (FILE:LINE)`; empty if nowhere."""
+    for file in own_files(root):
+        text = read_text(file, root) if is_code(file.name) else None
+        for number, line in enumerate((text or "").splitlines(), 1):
+            if host in line:
+                return f" ({file.relative_to(root).as_posix()}:{number})"
+    return ""
 
 
 def _placeholders(root: Path, argv: Sequence[str], variables: Mapping[str, str]) -> dict[str, str]:
