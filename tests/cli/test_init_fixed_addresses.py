@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -179,6 +180,16 @@ def test_a_client_that_is_made_at_import_with_an_address_in_code_is_led_and_lear
     improve(shop)
     sent = [seen.json["messages"][0]["content"] for seen in provider.seen]
     assert any(LEARNED.search(text) for text in sent)
+
+
+def test_the_key_that_model_calls_are_made_with_is_named(
+    tmp_path: Path, provider: StubUpstream
+) -> None:
+    source = 'import os\nos.environ["MAIL_KEY"]\n' + textwrap.dedent(AT_IMPORT["shop.py"])
+    shop = wired(tmp_path, {**AT_IMPORT, "shop.py": source}, GROQ=provider)
+    del shop.environ["SHOP_KEY"]
+    said = shop.init("--simulated", "--", sys.executable, "main.py", "Sell cup")
+    assert "set the key of a real model (SHOP_KEY), in the environment or in .env" in said["next"]
 
 
 def test_each_of_two_hosts_gets_its_own_calls(

@@ -382,13 +382,11 @@ def test_what_a_program_reads_and_writes_as_files_is_its_input_and_its_answer(
             print("Sorted 1 mail.")
         """},
     )  # fmt: skip
-    del shop.environ["OPENAI_API_KEY"]
     said = shop.init("--simulated", "--", sys.executable, "sort.py")
     agent = shop.settings["agent"]
     assert (agent["input"], agent["output"]) == ("file:data/mail.md", "file:out/reply.txt")
     assert json.loads((shop.root / "tasks.jsonl").read_text())["input"] == mail
     assert {finding["name"]: finding["holds"] for finding in said["findings"]}["answer"]
-    assert said["next"][0].startswith("set the key of a real model (OPENAI_API_KEY)")
     assert shop.is_clean
     assert not (shop.root / "out").exists()
 

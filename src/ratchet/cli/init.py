@@ -48,7 +48,7 @@ def init(
         typer.Option(
             "--input",
             metavar="TEXT",
-            help="Which value is the task's input, if several could be.",
+            help="Which value is the task's input, if several could be; or the file that holds it.",
         ),
     ] = None,
     allow: Annotated[
