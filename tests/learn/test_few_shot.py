@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given as given_
 from hypothesis import strategies as st
 
+from ratchet.evaluate import FunctionEvaluator
 from ratchet.learn import Budget, Finding, Proposal
 from ratchet.learn.demonstrations import (
     Demonstration,
@@ -162,6 +163,29 @@ def test_where_the_agent_fails_expected_answers_with_full_marks_are_shown(
     assert (found.finding.baseline_val, found.finding.best_val) == (0.0, 1.0)
     assert "with their expected answers" in found.finding.best.reason
     assert "Output: 1.0" in text_of(found.finding)
+
+
+@pytest.mark.parametrize(("whole", "shown"), [(True, True), (False, False)])
+def test_what_a_longer_answer_must_only_contain_is_no_example(
+    whole: bool, shown: bool, make_store: MakeStore
+) -> None:
+    def judge(output: str, expected: str) -> float:
+        return float(output == expected if whole else expected in output)
+
+    def answer(resources: Any, _: Any) -> str:
+        long_answer = "It depends on where you ask, and on whom, for both matter a lot."
+        return "red" if "# Examples" in resources["system"].text else long_answer
+
+    store = make_store()
+    runner = FakeRunner(store, answer)  # type: ignore[arg-type]
+    evaluator = FunctionEvaluator(judge, name="objective", trusted=True)
+    lab = make_lab(runner, store, SOURCE, budget=Budget(rollouts=300), val=20, evaluator=evaluator)
+    lab.train, lab.val = (
+        tuple(msgspec.structs.replace(task, expected="red") for task in split)
+        for split in (lab.train, lab.val)
+    )
+    finding = asyncio.run(FewShot().learn(lab))
+    assert ("Output: red" in text_of(finding)) == shown
 
 
 def test_what_an_expected_answer_was_rated_holds_when_the_run_is_resumed(

@@ -33,6 +33,7 @@ from ratchet.cli.init_tests import tests_as_before
 from ratchet.cli.init_verify import NO_CALL, SENT, RecordedAnswers, WiringVerification, verify
 from ratchet.observe.project_paths import FILE_NAME
 from ratchet.source.files import own_files
+from ratchet.source.secret_files import is_hidden_in_home
 from ratchet.types import AgentError, InputError
 from ratchet.types.wording import counted
 from ratchet.wire.applying import (
@@ -57,7 +58,6 @@ from ratchet.wire.looking import look
 from ratchet.wire.looking.data_files import rows_of
 from ratchet.wire.looking.inventory import Inventory
 from ratchet.wire.recording import record
-from ratchet.wire.recording.outside import is_hidden_in_home
 from ratchet.wire.recording.recording import CommandRun, Recording, ServiceRun
 
 TIMEOUT_RATIO = 3

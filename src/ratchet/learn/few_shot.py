@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from statistics import fmean
+from typing import Any
 
 from ratchet.bind.recognise import shape_of
 from ratchet.learn.algorithm import SPENT, Finding, SearchEnd, require_tasks
@@ -52,6 +53,10 @@ MIN_TASKS = 4
 
 FIRST_PART = 8
 """Train tasks that each set runs first."""
+
+FRAGMENT_RATIO = 4
+"""How many times longer than the expected answer an output is before the former may be a fragment.
+"""
 
 GOOD = 0.999
 """Minimum score of a demonstration; if fewer than two reach it, the better half is shown."""
@@ -153,12 +158,24 @@ class FewShot:
         failed = [
             e for e in source.evaluations.values() if e.task.expected is not None and e.worth < GOOD
         ]
-        values = [await lab.rate(e.task, e.task.expected) for e in failed]
         return [
             labelled(e.task)
-            for e, value in zip(failed, values, strict=True)
-            if value is not None and value >= GOOD
+            for e in failed
+            if await self._is_good(lab, e.task, e.task.expected)
+            and not await self._is_fragment(lab, e)
         ]
+
+    async def _is_fragment(self, lab: Lab, evaluation: Evaluation) -> bool:
+        """Whether an expected answer is only what a much longer answer must contain: the agent's
+        own gets full marks once that is added to it."""
+        expected, output = text_of(evaluation.task.expected), evaluation.rollout.output
+        if not isinstance(output, str) or len(output) < FRAGMENT_RATIO * len(expected):
+            return False
+        return await self._is_good(lab, evaluation.task, f"{output}\n{expected}")
+
+    async def _is_good(self, lab: Lab, task: Task, output: Any) -> bool:
+        value = await lab.rate(task, output)
+        return value is not None and value >= GOOD
 
     def _choose_sets(
         self,

@@ -36,6 +36,12 @@ _EXAMPLE = re.compile(
 )
 
 
+def is_hidden_in_home(path: str) -> bool:
+    """Whether a path such as `~/.config/NAME/file` is hidden from rollouts, and may be allowed."""
+    home, _, inner = path.partition("/")
+    return home == "~" and inner.partition("/")[0] in HOME_NAMES - SECRET_NAMES
+
+
 def is_secret(name: str) -> bool:
     """Whether a file or folder with that name holds secrets: `.env.test` but not `.env.example`."""
     if name in SECRET_NAMES:

@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from ratchet.observe.project_paths import FILE_NAME
-from ratchet.source.files import SKIPPED
+from ratchet.source.files import SKIPPED, own_files
 from ratchet.source.generated_files import generated_notice
 from ratchet.source.secret_files import in_secret_place
 
@@ -77,6 +77,16 @@ def not_edited(path: str, data: bytes) -> str:
 def is_code(path: str) -> bool:
     """Whether a file is a program in a usual language, by its name."""
     return PurePosixPath(path).suffix in _CODE
+
+
+def place_in_code(root: Path, text: str) -> str:
+    """Where a text first stands in a project's code, as FILE:LINE; empty if nowhere."""
+    for file in own_files(root):
+        source = read_text(file, root) if is_code(file.name) else None
+        for number, line in enumerate((source or "").splitlines(), 1):
+            if text in line:
+                return f"{file.relative_to(root).as_posix()}:{number}"
+    return ""
 
 
 def is_test(path: str) -> bool:

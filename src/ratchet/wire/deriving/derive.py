@@ -176,8 +176,8 @@ def _of_entry(entry: EntryPoint, hosts: Sequence[str]) -> Wiring:
 
 
 def _leading(recording: Recording) -> list[str]:
-    """The owner's own variables that route programs in languages other than Python."""
-    led = {name for call in recording.calls if not call.in_python for name in call.variables}
+    """The owner's own variables that route programs in languages without a hook."""
+    led = {name for call in recording.calls if not call.by_hook for name in call.variables}
     return [name for name in recording.base_url_variables if name in led]
 
 

@@ -106,7 +106,7 @@ def sent_files(recording: Recording) -> tuple[str, ...]:
     Python tells which files it read; of other programs, those of a moderate size are compared.
     """
     read = recording.data_files_read
-    if not any(call.in_python for call in recording.calls):
+    if recording.python is None:
         root = Path(recording.root)
         sizes = {path: size for path, (size, _) in listing(root).items() if size <= MAX_READ}
         read = tuple(Path(path).relative_to(root).as_posix() for path in sizes)[:MAX_COMPARED]

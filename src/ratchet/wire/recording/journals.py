@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -43,11 +42,6 @@ class Journals:
     def of(self, kind: str) -> list[dict[str, Any]]:
         """Events of a kind, in order."""
         return [event for event in self.events if event["kind"] == kind]
-
-    @cached_property
-    def python_processes(self) -> set[int]:
-        """Ids of the processes that ran Python."""
-        return {event["process"] for event in self.of("start")}
 
     def stack(self, call: str) -> tuple[Frame, ...]:
         """Frames of a call, outermost first."""

@@ -16,7 +16,7 @@ import msgspec
 from ratchet.run.model_relay import Exchange
 from ratchet.sandbox.acts import Act
 from ratchet.source.files import SKIPPED
-from ratchet.source.secret_files import HOME_NAMES, SECRET_NAMES
+from ratchet.source.secret_files import is_hidden_in_home
 from ratchet.wire.recording.journals import Journals
 from ratchet.wire.recording.model_calls import is_loopback
 from ratchet.wire.recording.recording import (
@@ -123,12 +123,6 @@ def outside(
             and is_hidden_in_home(f"~/{path.relative_to(own).as_posix()}")
         ),
     )
-
-
-def is_hidden_in_home(path: str) -> bool:
-    """Whether a path such as `~/.config/NAME/file` is hidden from rollouts, and may be allowed."""
-    home, _, inner = path.partition("/")
-    return home == "~" and inner.partition("/")[0] in HOME_NAMES - SECRET_NAMES
 
 
 class _Writes:

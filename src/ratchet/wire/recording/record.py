@@ -15,8 +15,7 @@ from ratchet.run.model_relay import Exchange, ModelRelay
 from ratchet.sandbox.acts import Watch
 from ratchet.sandbox.limits import SandboxUnavailable
 from ratchet.source.dotenv import read_dotenv
-from ratchet.source.files import own_files
-from ratchet.source.literals.source_files import is_code, read_text
+from ratchet.source.literals.source_files import place_in_code
 from ratchet.types.wording import counted
 from ratchet.wire.recording.contained import ContainedWatch
 from ratchet.wire.recording.environment import PROVIDERS, PYTHON_HOOK, RunEnvironment
@@ -225,7 +224,6 @@ def _model_call(
         pid=event.get("process", 0),
         client=event.get("client", ""),
         variables=around.standing_for(arrived.url, dialect),
-        in_python=event.get("process", 0) in journals.python_processes,
         by_hook=bool(event),
     )
 
@@ -293,7 +291,8 @@ def _notes(
 def _no_call(root: Path, did: Outside, lacking: Sequence[Missing]) -> str:
     """That no model call was seen, and why if its address stands in a program without a hook."""
     hosts = [
-        f"{contact.host}:{contact.port}{_written_at(root, contact.host)}"
+        f"{contact.host}:{contact.port}"
+        + (f" ({place})" if (place := place_in_code(root, contact.host)) else "")
         for contact in did.contacts
     ]
     if lacking or not hosts:
@@ -302,16 +301,6 @@ def _no_call(root: Path, did: Outside, lacking: Sequence[Missing]) -> str:
         f"No model call was seen. It contacted {', '.join(hosts)}. If one is the model, let the "
         "program read its address from a variable, such as OPENAI_BASE_URL, and run this again."
     )
-
-
-def _written_at(root: Path, host: str) -> str:
-    """Where a host stands in the project, as ` (FILE:LINE)`; empty if nowhere."""
-    for file in own_files(root):
-        text = read_text(file, root) if is_code(file.name) else None
-        for number, line in enumerate((text or "").splitlines(), 1):
-            if host in line:
-                return f" ({file.relative_to(root).as_posix()}:{number})"
-    return ""
 
 
 def _placeholders(root: Path, argv: Sequence[str], variables: Mapping[str, str]) -> dict[str, str]:

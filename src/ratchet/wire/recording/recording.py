@@ -123,8 +123,6 @@ class WatchedCall(msgspec.Struct, frozen=True, kw_only=True):
     """The library that called, such as `httpx`; empty if unknown."""
     variables: tuple[str, ...] = ()
     """Names of the owner's own base URL variables that hold its address."""
-    in_python: bool = False
-    """Whether the hook in a Python process redirected it."""
     by_hook: bool = False
     """Whether a hook in its process redirected it, in Python or Node."""
 
