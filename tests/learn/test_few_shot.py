@@ -297,6 +297,54 @@ class TracedRunner(FakeRunner):
         return ended
 
 
+class TwoStepRunner(FakeRunner):
+    """Its rollouts plan first, and then answer."""
+
+    async def run(self, rollouts: Any, candidates: Any, on_finish: Any = None) -> Any:
+        ended = await super().run(rollouts, candidates, on_finish)
+        for rollout in ended.values():
+            nr = rollout.input["nr"]
+            steps = [("You plan.", f"Plan {nr}", f"Step for {nr}"), ("You answer.", "Go", "1.0")]
+            spans = []
+            for number, (system, asked, said) in enumerate(steps):
+                texts = [("system", system), ("user", asked)]
+                messages = [
+                    {"role": role, "parts": [{"type": "text", "content": text}]}
+                    for role, text in texts
+                ]
+                answered = [{"role": "assistant", "parts": [{"type": "text", "content": said}]}]
+                attributes = {
+                    "gen_ai.input.messages": json.dumps(messages),
+                    "gen_ai.output.messages": json.dumps(answered),
+                }
+                spans.append(Span(
+                    trace_id="a" * 32, span_id=f"{number}" * 16, parent_id=None, name="chat",
+                    start_ns=number, end_ns=number + 1, attributes=attributes,
+                ))  # fmt: skip
+            self.store.spans.add(rollout.id, rollout.fence, spans)
+        return ended
+
+
+def test_a_prompt_that_is_one_of_several_gets_the_calls_that_sent_it(
+    make_store: MakeStore,
+) -> None:
+    store = make_store()
+    prompts = {"plan": PromptTemplate("You plan."), "system": PromptTemplate("You answer.")}
+    lab = make_lab(
+        TwoStepRunner(
+            store, lambda r, given: float("# Examples" in r["plan"].text or given["nr"] % 2)
+        ),
+        store,
+        Candidate.of(prompts),
+        budget=Budget(rollouts=300),
+        val=20,
+    )
+    best = asyncio.run(FewShot().learn(lab.part("plan", only=["plan"]))).best
+    plan = best.resources["plan"]
+    assert isinstance(plan, PromptTemplate)
+    assert re.search(r"Input: Plan (\d+)\nOutput: Step for \1\n", plan.text), plan.text
+
+
 @pytest.mark.parametrize(
     ("before", "after"),
     [

@@ -302,8 +302,8 @@ def _widened(setting: ExperimentSettings, plan: ExperimentPlan) -> list[str]:
             relative = guardrail.aggregate == "relative"
             most = f"{100 * guardrail.margin:.0f} %" if relative else f"{guardrail.margin:g}"
             sentences.append(
-                f"Guardrail {guardrail.metric}: it may rise by at most {most};"
-                f" {counted(pairs, 'test task')} cannot prove a tighter limit."
+                f"Guardrail {guardrail.metric}: it may rise by at most {most}; a tighter limit"
+                f" takes more than {counted(pairs, 'test task')}."
             )
     return sentences
 

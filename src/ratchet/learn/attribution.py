@@ -207,6 +207,21 @@ def sent_prompt(template: PromptTemplate, spans: Iterable[Span]) -> PromptPlace 
     return None
 
 
+def step_of(name: str, template: PromptTemplate, spans: Iterable[Span]) -> Span | None:
+    """The last model call that sent a prompt, in a rollout whose other calls sent other prompts;
+    None where all calls sent it, or none did."""
+    calls = [span for span in spans if is_model_call(span.attributes)]
+    mine = [call for call in calls if _shows(name, template, call, sent_texts(call))]
+    return mine[-1] if 0 < len(mine) < len(calls) else None
+
+
+def said_in(call: Span) -> str:
+    """The text that a model call answered."""
+    messages = entries_in(call.attributes.get("gen_ai.output.messages"))
+    parts = [part for message in messages for part in entries_in(message.get("parts"))]
+    return "\n".join(str(part["content"]) for part in parts if part.get("content"))
+
+
 def _failing(spans: Sequence[Span]) -> set[str]:
     """Ids of the spans that failed first, of their descendants, and of the model calls before them.
 

@@ -17,9 +17,10 @@ from typing import Any
 
 import msgspec
 
+from ratchet.learn.attribution import said_in, sent_prompt, sent_texts
 from ratchet.learn.work import Evaluation
 from ratchet.observe.step_text import text_of
-from ratchet.types import InputError, PromptTemplate, Task
+from ratchet.types import InputError, PromptTemplate, Span, Task
 from ratchet.types.template import Engine
 
 CHARACTERS_A_TOKEN = 4
@@ -49,6 +50,22 @@ class Demonstration(msgspec.Struct, frozen=True):
 def demonstration(evaluation: Evaluation) -> Demonstration:
     """The demonstration of a rollout: the task's input and the agent's output."""
     return _made(evaluation.task.id, evaluation.rollout.input, evaluation.rollout.output)
+
+
+def step_demonstration(
+    task_id: str, template: PromptTemplate, call: Span, task_slot: str
+) -> Demonstration:
+    """The demonstration of one model call of a rollout: what was asked with a prompt, and said.
+
+    Args:
+        task_id: The rollout's task.
+        template: The prompt that the call sent.
+        call: Its span.
+        task_slot: The placeholder that holds what was asked; empty where the user's message does.
+    """
+    sent = sent_prompt(template, [call]) if task_slot else None
+    asked = sent.slots[task_slot] if sent is not None else sent_texts(call)[-1]
+    return _made(task_id, asked, said_in(call))
 
 
 def labelled(task: Task) -> Demonstration:

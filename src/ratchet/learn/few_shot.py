@@ -1,11 +1,12 @@
 """FewShot: adds examples of train tasks to a prompt, validated on val.
 
 Demonstrations come from successful rollouts, as in DSPy's bootstrapping (Khattab et al. 2023), so
-they show the agent's own behaviour at its best. Where the agent failed, the task's expected answer
-is shown instead, if the objective gives it full marks: a weak model may answer no task in the right
-form before it has seen one. A race finds the best set: sets of several sizes run the same
-tasks, and the better half of those that may still be the best continues to as many tasks again
-(sequential halving: Karnin et al. 2013). A set is never evaluated on a task that it contains.
+they show the agent's own behaviour at its best. A prompt that is one of several in a rollout gets
+the model calls that sent it. Where the agent failed, the task's expected answer is shown instead,
+if the objective gives it full marks: a weak model may answer no task in the right form before it
+has seen one. A race finds the best set: sets of several sizes run the same tasks, and the better
+half of those that may still be the best continues to as many tasks again (sequential halving:
+Karnin et al. 2013). A set is never evaluated on a task that it contains.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 
 from ratchet.bind.recognise import shape_of
 from ratchet.learn.algorithm import SPENT, Finding, SearchEnd, require_tasks
-from ratchet.learn.attribution import sent_prompt, uses
+from ratchet.learn.attribution import sent_prompt, step_of, uses
 from ratchet.learn.budget import BudgetExhausted
 from ratchet.learn.demonstrations import (
     Demonstration,
@@ -25,6 +26,7 @@ from ratchet.learn.demonstrations import (
     demonstration,
     labelled,
     likeness,
+    step_demonstration,
     vectors,
     with_section,
 )
@@ -124,7 +126,9 @@ class FewShot:
         target = await self._target(lab, prompts, source)
         task_slot = await _task_slot(lab, target, source)
         race = _Race(lab, source, train[:size], target, task_slot, reserve=val_count * 3)
-        sets = self._choose_sets(lab, source, train, await self._labelled(lab, source))
+        steps = await self._steps(lab, target, source, task_slot)
+        expected = [] if steps else await self._labelled(lab, source)
+        sets = self._choose_sets(lab, source, train, expected, steps)
         if not sets:
             race.ended = SearchEnd(
                 "idle",
@@ -152,6 +156,20 @@ class FewShot:
         usages = [uses(lab.baseline.resources, spans) for spans in traces]
         counts = {name: sum(usage[name].used for usage in usages) for name in prompts}
         return max(prompts, key=lambda name: (counts[name], -prompts.index(name)))
+
+    async def _steps(
+        self, lab: Lab, target: str, source: RaceEntry, task_slot: str
+    ) -> dict[str, Demonstration]:
+        """What was asked and said with the target, by task, if rollouts also send other prompts."""
+        template = lab.baseline.resources[target]
+        assert isinstance(template, PromptTemplate)
+        succeeded = [e for e in source.evaluations.values() if e.rollout.status == "succeeded"]
+        traces = await asyncio.gather(*(lab.spans(e) for e in succeeded))
+        return {
+            e.task.id: step_demonstration(e.task.id, template, call, task_slot)
+            for e, spans in zip(succeeded, traces, strict=True)
+            if (call := step_of(target, template, spans)) is not None
+        }
 
     async def _labelled(self, lab: Lab, source: RaceEntry) -> list[Demonstration]:
         """Failed tasks with their expected answers, if the objective gives those full marks."""
@@ -183,10 +201,11 @@ class FewShot:
         source: RaceEntry,
         train: Sequence[Task],
         expected: Sequence[Demonstration],
+        steps: Mapping[str, Demonstration],
     ) -> list[list[Demonstration]]:
-        """Sets of several sizes, from successful rollouts and expected answers."""
+        """Sets of several sizes, from successful rollouts or their steps, and expected answers."""
         pool = self._pool(source, len(expected))
-        every = [*map(demonstration, pool), *expected]
+        every = [*(steps.get(e.task.id) or demonstration(e) for e in pool), *expected]
         public = [d for d in every if lab.is_public(d.input) and lab.is_public(d.output)]
         if len(public) < len(every):
             lab.note(
