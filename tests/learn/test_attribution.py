@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ratchet.learn.attribution import blame, uses
+from ratchet.learn.attribution import blame, step_of, uses
 from ratchet.types import Code, Int, Model, Params, PromptTemplate, Resource, Span, SpanEvent
 
 PLAN = PromptTemplate("You plan the work of a team. Write down the steps for {goal}.")
@@ -69,6 +69,20 @@ def test_prompts_are_found_in_messages_and_instructions() -> None:
     assert not shown["writer"].used
     assert not shown["search"].used
     assert not shown["search"].traceable
+
+
+def test_a_call_is_a_step_of_its_own_beside_others_and_where_the_input_is_not_sent() -> None:
+    template = PromptTemplate("You summarise bills.")
+    call = chat(1, "Bill 12: breakfast for schools", system=template.text)
+    other = chat(2, "Is that right?", system="You check summaries of bills.")
+
+    def step(task_input: str, *calls: Span) -> Span | None:
+        return step_of("system", template, [root(), *calls], task_input)
+
+    assert step("Bill 12: breakfast for schools", call) is None
+    assert step("bills/12.pdf", call) is call
+    assert step("Bill 12: breakfast for schools", call, other) is call
+    assert step("bills/12.pdf", other) is None
 
 
 def test_the_gateways_mark_and_a_models_name_count() -> None:

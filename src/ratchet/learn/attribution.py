@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -207,12 +208,22 @@ def sent_prompt(template: PromptTemplate, spans: Iterable[Span]) -> PromptPlace 
     return None
 
 
-def step_of(name: str, template: PromptTemplate, spans: Iterable[Span]) -> Span | None:
-    """The last model call that sent a prompt, in a rollout whose other calls sent other prompts;
-    None where all calls sent it, or none did."""
+def step_of(
+    name: str, template: PromptTemplate, spans: Iterable[Span], task_input: Any
+) -> Span | None:
+    """The last model call that sent a prompt, if it is another step than the whole rollout.
+
+    It is where other calls sent other prompts, and where no call sent the task's input, such as the
+    name of a file. None otherwise.
+    """
     calls = [span for span in spans if is_model_call(span.attributes)]
     mine = [call for call in calls if _shows(name, template, call, sent_texts(call))]
-    return mine[-1] if 0 < len(mine) < len(calls) else None
+    if not mine:
+        return None
+    is_sent = not isinstance(task_input, str) or any(
+        task_input.strip() in text for call in mine for text in sent_texts(call)
+    )
+    return mine[-1] if len(mine) < len(calls) or not is_sent else None
 
 
 def said_in(call: Span) -> str:

@@ -17,9 +17,10 @@ from typing import Any
 
 import msgspec
 
-from ratchet.learn.attribution import said_in, sent_prompt, sent_texts
+from ratchet.learn.attribution import said_in, sent_prompt
 from ratchet.learn.work import Evaluation
 from ratchet.observe.step_text import text_of
+from ratchet.observe.system_prompts import sent_texts
 from ratchet.types import InputError, PromptTemplate, Span, Task
 from ratchet.types.template import Engine
 
@@ -64,7 +65,8 @@ def step_demonstration(
         task_slot: The placeholder that holds what was asked; empty where the user's message does.
     """
     sent = sent_prompt(template, [call]) if task_slot else None
-    asked = sent.slots[task_slot] if sent is not None else sent_texts(call)[-1]
+    users = [text for role, text in sent_texts(call.attributes) if role == "user"]
+    asked = sent.slots[task_slot] if sent is not None else "".join(users[-1:])
     return _made(task_id, asked, said_in(call))
 
 

@@ -168,7 +168,7 @@ class FewShot:
         return {
             e.task.id: step_demonstration(e.task.id, template, call, task_slot)
             for e, spans in zip(succeeded, traces, strict=True)
-            if (call := step_of(target, template, spans)) is not None
+            if (call := step_of(target, template, spans, e.task.input))
         }
 
     async def _labelled(self, lab: Lab, source: RaceEntry) -> list[Demonstration]:
@@ -213,7 +213,7 @@ class FewShot:
                 "redaction finds secrets or personal data in them. List values that are allowed "
                 "there in allow under [redaction]."
             )
-        demos = [d for d in public if d.output and d.tokens <= self._tokens]
+        demos = [d for d in public if d.input and d.output and d.tokens <= self._tokens]
         if len(demos) < MIN_POOL:
             return []
         space = vectors([*(d.input for d in demos), *(text_of(t.input) for t in train)])

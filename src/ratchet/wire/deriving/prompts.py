@@ -38,7 +38,7 @@ class SentPrompt(msgspec.Struct, frozen=True, kw_only=True):
     """File, relative to the root, with forward slashes."""
     line: int
     beginning: str
-    """Its first words."""
+    """Its first words, with … for each value."""
     calls: int
     """Number of model calls that sent it."""
     start: int
@@ -242,7 +242,7 @@ def _prompt(source: SentSource, calls: int) -> SentPrompt:
     return SentPrompt(
         path=source.file.path,
         line=source.line,
-        beginning=" ".join(source.forms[0])[:60],
+        beginning=" … ".join(source.forms[0])[:60],
         calls=calls,
         start=start,
         end=end,
