@@ -469,6 +469,8 @@ def _check_recorded(recording: Recording) -> None:
             else "It may wait for words that a simulated model never says: set a key, and leave out"
             " --simulated."
             if recording.timed_out and recording.simulated and recording.calls
+            else "Or run it by hand until it works, then run ratchet init again."
+            if recording.contacts and not (recording.calls or recording.missing)
             else "Run it by hand until it works, then run ratchet init again.",
         )
     raise AgentError(
