@@ -97,8 +97,6 @@ def test_the_first_trace_of_a_unit_counts_however_often_it_is_asked(store: Store
     assert counts("e", [("ann", "t1"), ("ann", "t4"), ("cem", "t5")]) == [True, False, True]
     assert counts("f", [("ann", "t4")]) == [True], "another experiment counts anew"
     assert counts("e", []) == []
-    store.traffic.forget_units("e")
-    assert counts("e", [("ann", "t4")]) == [True]
 
 
 def test_a_candidate_of_a_canary_is_not_pruned(filled: Store) -> None:

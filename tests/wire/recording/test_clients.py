@@ -123,7 +123,7 @@ def test_the_environment_is_the_owners_own_for_the_program_and_leads_other_progr
         tmp_path,
         main="""
         import os, subprocess
-        print(os.environ.get("OPENAI_BASE_URL"), os.environ["LLM_BASE_URL"])
+        print(os.environ.get("OPENAI_BASE_URL"), os.environ["LLM_BASE_URL"], flush=True)
         subprocess.run(["sh", "ask.sh"], check=True)
         """,
     )
