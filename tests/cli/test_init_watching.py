@@ -391,6 +391,28 @@ def test_what_a_program_reads_and_writes_as_files_is_its_input_and_its_answer(
     assert not (shop.root / "out").exists()
 
 
+def test_a_log_is_no_answer_and_a_file_that_was_not_sent_no_input(
+    tmp_path: Path, upstream: StubUpstream
+) -> None:
+    shop = repository(
+        tmp_path, upstream, {**SHOP, "count.py": """
+            import pathlib, sys
+            from support.agent import ask
+            pathlib.Path("agent.log").write_text("began, and ended")
+            print(len(ask("You answer for the shop.", sys.argv[1])))
+        """, "notes.md": "Nobody sends these notes to any model."},
+    )  # fmt: skip
+    words = ("--", sys.executable, "count.py", "Where is my pan?")
+    done = shop.ratchet("init", "--input", "notes.md", *words)
+    assert done.returncode != 0
+    assert "The text of notes.md did not reach the model" in done.stderr
+    for simulated in ((), ("--simulated",)):
+        shop.init(*simulated, *words)
+        assert "output" not in shop.settings["agent"]
+        (shop.root / "agent.log").unlink(missing_ok=True)
+        assert shop.ratchet("init", "--undo").returncode == 0
+
+
 def test_a_long_input_hides_no_prompt(tmp_path: Path) -> None:
     """Pieces of a prompt may occur in the input by chance."""
     (tmp_path / "agent.py").write_text('PROMPT = f"Sort the mail: {mail}, and say why."\n')

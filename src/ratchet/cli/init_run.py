@@ -104,6 +104,7 @@ def wire_by_watching(
     _check_recorded(recording)
     inventory = look(root)
     derived = derive(recording, root, _paths(root), chosen=options.inputs, allowed=options.allowed)
+    _check_sent(options.inputs, run, derived)
     if not json:
         print_recorded(recording, derived)
     acts = list(_asked(derived.acts) if options.asks else derived.acts)
@@ -435,6 +436,18 @@ def _check_inputs(root: Path, run: CommandRun | ServiceRun, chosen: Sequence[str
             hint="Name one of them, exactly as it is in the command, in --stdin or in --data; or a "
             "file of the project that the command reads.",
         )
+
+
+def _check_sent(chosen: Sequence[str], run: CommandRun | ServiceRun, derived: Derived) -> None:
+    """Refuse an --input that names a file which is not the task's input."""
+    values = [as_text(value.value) for value in owner_values(run)]
+    for text in chosen:
+        if text not in values and os.path.normpath(text) != derived.input_file:
+            raise InputError(
+                f"The text of {text} did not reach the model, or a value that you gave did, so it"
+                " is not the task's input.",
+                hint="Leave out --input to see what reached the model.",
+            )
 
 
 def _check_recorded(recording: Recording) -> None:

@@ -38,7 +38,7 @@ class AttemptRelays:
 
     Args:
         server: URL of the server whose gateway serves model calls.
-        hosts: Hosts that model calls of Python processes go to by themselves.
+        hosts: Hosts that model calls of Python and Node go to by themselves.
     """
 
     def __init__(self, server: str, hosts: Sequence[str] = ()) -> None:

@@ -74,7 +74,7 @@ class CommandExecutor:
         variables: Further variables of the command; they take precedence over the gateway's.
         base_urls: Further variables for the gateway's base URL, besides the providers' own.
         keys: Further variables for the gateway's API key.
-        model_hosts: Hosts that model calls of Python processes go to by themselves; they are led to
+        model_hosts: Hosts that model calls of Python and Node go to by themselves; they are led to
             the gateway.
         environ: Environment to start from; that of this process when left out.
         stdin: As in a `Handover`.

@@ -90,7 +90,7 @@ def derive(
         elif entries:
             function = entries[0].label
     files = () if inputs or isinstance(recording.run, ServiceRun) else sent_files(recording)
-    named = [file for file in files if file in chosen]
+    named = [file for file in files if file in map(os.path.normpath, chosen)]
     input_file = (named or [*files])[0] if named or len(files) == 1 else ""
     program = _of_program(recording, _for_program(inputs), input_file)
     if (movable := _on_any_port(program)) is not None:
@@ -98,11 +98,11 @@ def derive(
     wirings.append(program)
     if program.output == "" and "output" in program.agent:  # the file may hold something else
         agent = {key: value for key, value in program.agent.items() if key != "output"}
-        printed = recording.stdout.strip()
-        wirings.append(msgspec.structs.replace(program, agent=agent, output=printed))
+        wirings.append(
+            msgspec.structs.replace(program, agent=agent, output=recording.stdout.strip())
+        )
     texts = [as_text(value.value) for value in inputs]
-    # A file that is the task's input.
-    read = {os.path.normpath(text) for text in (*texts, *filter(None, [input_file]))}
+    read = {os.path.normpath(text) for text in (*texts, input_file)}  # the task's file
     sources = [path for path in paths if path not in read]
     prompts, question = sent_prompts(root, sources, recording, texts)
     return Derived(

@@ -24,7 +24,7 @@ MAX_CHANCE_LENGTH = 3
 
 
 MAX_READ = 65_536
-"""Characters read of a file."""
+"""Characters read of a file, and bytes of one that is a task's input."""
 
 MAX_COMPARED = 2_000
 """Files that are compared with what reached the model."""
@@ -101,16 +101,23 @@ def named_files(recording: Recording, values: Sequence[OwnerValue]) -> tuple[Own
 
 
 def sent_files(recording: Recording) -> tuple[str, ...]:
-    """The files of the project whose content reached the model, in another text than the system's.
+    """The files of the project, of a moderate size, whose content reached the model in another text
+    than the system's.
 
-    Python tells which files it read; of other programs, those of a moderate size are compared.
+    Python tells which files it read; of other programs, all are compared.
     """
+    root = Path(recording.root)
     read = recording.data_files_read
     if recording.python is None:
-        root = Path(recording.root)
-        sizes = {path: size for path, (size, _) in listing(root).items() if size <= MAX_READ}
-        read = tuple(Path(path).relative_to(root).as_posix() for path in sizes)[:MAX_COMPARED]
-    return tuple(path for path in read if not is_code(path) and _content_reached(recording, path))
+        read = tuple(Path(path).relative_to(root).as_posix() for path in listing(root))
+    return tuple(
+        path
+        for path in read[:MAX_COMPARED]
+        if not is_code(path)
+        and os.path.isfile(root / path)
+        and os.path.getsize(root / path) <= MAX_READ
+        and _content_reached(recording, path)
+    )
 
 
 def _is_looked_up(recording: Recording, value: OwnerValue) -> bool:

@@ -96,23 +96,20 @@ def program_template(
 
 def says_answer(output: Any, recording: Recording) -> bool:
     """Whether an output holds what the model said: most words of one of its answers."""
-    printed = set(_WORD.findall(as_text(output)))
-    if not printed:
-        return False
-    said = [words for call in recording.calls if (words := _WORD.findall(call.response))]
-    return not said or any(2 * len(printed & {*words}) >= len({*words}) for words in said)
+    printed = {*_WORD.findall(as_text(output))}
+    said = [words for call in recording.calls if (words := {*_WORD.findall(call.response)})]
+    is_said = not said or any(2 * len(printed & words) >= len(words) for words in said)
+    return bool(printed) and is_said
 
 
 def _answer_file(recording: Recording) -> tuple[str, Any] | None:
     """The one file that a run wrote which does not print its answer, as a setting, and its content.
 
-    The copies of a contained run are gone by then, so its content is not known: an empty text.
+    The copies of a contained run are gone by then, so its content is not known: an empty text. Of
+    another run that prints something, the file must hold what the model said.
     """
-    written = [
-        write.path
-        for write in recording.writes
-        if write.place == "project" and write.how != "deleted"
-    ]
+    writes = [write for write in recording.writes if write.place == "project"]
+    written = [write.path for write in writes if write.how != "deleted"]
     if len(written) != 1:
         return None
     if recording.simulated:
@@ -121,7 +118,8 @@ def _answer_file(recording: Recording) -> tuple[str, Any] | None:
         answer = result_in(Path(recording.root, written[0]))
     except InputError:  # no answer, such as a database
         return None
-    return (f"file:{written[0]}", answer) if answer else None
+    holds = not recording.stdout.strip() or says_answer(answer, recording)
+    return (f"file:{written[0]}", answer) if answer and holds else None
 
 
 def _request_settings(run: ServiceRun, slots: Mapping[OwnerValue, str]) -> dict[str, Any]:
