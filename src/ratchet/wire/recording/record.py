@@ -230,16 +230,10 @@ def _model_call(
 
 def _model_keys(exchanges: list[Exchange], placeholders: Mapping[str, str]) -> tuple[str, ...]:
     """The keys, among placeholders, that model calls were made with."""
-    sent = [
-        part.lower()
-        for exchange in exchanges
-        if _asks_model(exchange)
-        for part in (exchange.request.path, *exchange.request.headers.values())
-    ]
+    requests = [exchange.request for exchange in exchanges if _asks_model(exchange)]
+    sent = " ".join(part for r in requests for part in (r.path, *r.headers.values())).lower()
     return tuple(
-        name
-        for name, key in placeholders.items()
-        if key.startswith(PLACEHOLDER) and any(key in part for part in sent)
+        name for name, key in placeholders.items() if key.startswith(PLACEHOLDER) and key in sent
     )
 
 
