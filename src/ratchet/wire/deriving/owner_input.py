@@ -101,8 +101,8 @@ def named_files(recording: Recording, values: Sequence[OwnerValue]) -> tuple[Own
 
 
 def sent_files(recording: Recording) -> tuple[str, ...]:
-    """The files of the project, of a moderate size, whose content reached the model in another text
-    than the system's.
+    """The files of the project, neither hidden nor large, whose content reached the model in another
+    text than the system's.
 
     Python tells which files it read; of other programs, all are compared.
     """
@@ -114,6 +114,7 @@ def sent_files(recording: Recording) -> tuple[str, ...]:
         path
         for path in read[:MAX_COMPARED]
         if not is_code(path)
+        and not any(part.startswith(".") for part in path.split("/"))
         and os.path.isfile(root / path)
         and os.path.getsize(root / path) <= MAX_READ
         and _content_reached(recording, path)
