@@ -101,8 +101,8 @@ def named_files(recording: Recording, values: Sequence[OwnerValue]) -> tuple[Own
 
 
 def sent_files(recording: Recording) -> tuple[str, ...]:
-    """The files of the project, neither hidden nor large, whose content reached the model in another
-    text than the system's.
+    """The files of the project, neither hidden nor large, whose content reached the model in a text
+    other than the system's.
 
     Python tells which files it read; of other programs, all are compared.
     """
