@@ -309,6 +309,15 @@ def test_the_overview_counts_traces_and_says_what_waits(http: httpx2.Client) -> 
     assert http.get("/v1/overview?hours=0").status_code == 422
 
 
+def test_the_last_hour_reaches_back_a_whole_hour_when_a_new_one_has_just_begun(
+    store: Store,
+) -> None:
+    fill(store)
+    begun = (NOW // 3600 + 1) * 3600 + 1
+    (agent,) = overview._overview(store, 1.0, begun).agents
+    assert (agent.traces, [bucket.traces for bucket in agent.series]) == (3, [3, 0])
+
+
 def test_a_run_that_waits_is_shown_with_what_it_waits_for(store: Store) -> None:
     store.candidates.put(SOURCE, NOW)
     store.runs.put(IMPROVING)

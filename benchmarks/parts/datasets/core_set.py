@@ -25,7 +25,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parent))
 from simulated_tasks import World, answers_of
 
-from ratchet.curate.refinement.core_set import core_set, kendall_tau
+from ratchet.curate.refinement.core_set import core_set
 from ratchet.curate.refinement.item_response import fit_item_response
 
 MEASURED, HELD_OUT, DRAWS = 20, 16, 20
@@ -44,6 +44,13 @@ class Trial(NamedTuple):
 
     core: float
     random: float
+
+
+def kendall_tau(left: np.ndarray, right: np.ndarray) -> float:
+    """Kendall's tau-b of two lists: 1 when they rank alike."""
+    first, second = np.triu_indices(len(left), 1)
+    x, y = np.sign(left[first] - left[second]), np.sign(right[first] - right[second])
+    return float((x * y).sum() / np.sqrt((x != 0).sum() * (y != 0).sum()))
 
 
 def trial(seed: int, tasks: int, world: World) -> Trial:

@@ -29,7 +29,7 @@ MIN_HOURS = 0.01
 """Shortest period, in hours: much shorter periods would have steps of no length."""
 
 BUCKETS = 31
-"""Maximum number of steps of the series."""
+"""Maximum number of steps in a period; the series has one more, as the period begins within one."""
 
 STEPS_H = (1, 2, 3, 6, 12)
 """Possible hours of a step shorter than a day; longer steps are whole days."""
@@ -150,8 +150,9 @@ class _Kept(msgspec.Struct):
 async def get_overview(server: Services, query: OverviewQuery) -> Overview:
     """Get the state of the loop.
 
-    The time begins with a whole hour, or with a day where it is longer than two weeks. Every figure
-    is exact as long as `complete_until` is null. An answer may be five seconds old.
+    The first step is the whole hour, or the whole day where the period is longer than two weeks,
+    in which the period begins. Every figure is exact as long as `complete_until` is null. An answer
+    may be five seconds old.
     """
     if query.hours < MIN_HOURS:
         raise HttpProblem(
@@ -169,9 +170,10 @@ async def get_overview(server: Services, query: OverviewQuery) -> Overview:
 def _overview(store: Store, hours: float, now: float) -> Overview:
     # Steps begin at multiples of their length, so that a reload shows the same ones.
     step_h = _step_h(hours)
-    buckets = math.ceil(hours / step_h)
     bucket_s = step_h * 3600.0
-    since_h = (int(now // bucket_s) - buckets + 1) * step_h
+    first = int((now - hours * 3600.0) // bucket_s)
+    buckets = int(now // bucket_s) - first + 1
+    since_h = first * step_h
     since = since_h * 3600.0
     state = store.trace_index.catch_up(price)
     figures = store.trace_index.figures(since_h, step_h)
