@@ -18,10 +18,12 @@ journal has for these calls and models:
 - calls, coach_calls, seconds, cpu_s: task → system → of the model, of the coach, of the run, and of
   the system's own processes
 - promoted: task → system of ours → whether it was shipped
+- found: task → system of ours → the score of its best candidate, proved or not, as peers return
+  theirs
 - wrong_promotions: shipped ones whose interval of gain lies below 0
 - wholly_below: pairs of task and peer where the interval of ours minus the peer lies below 0
-- mean_ours, mean_best_peer: means over all tasks, of auto and of the peer whose mean is highest;
-  null while one has not run on all
+- mean_ours, mean_found, mean_best_peer: means over all tasks, of what auto shipped, of what it
+  found, and of the peer whose mean is highest; null while one has not run on all
 - at_once, machine: calls at once, and the machine's cores
 """
 
@@ -199,7 +201,7 @@ def answers_of(root: Path, test: Sequence[PublicTask], environ: dict[str, str]) 
 def run_ours(
     root: Path, system: str, dataset: str, split: Splits, models: Models, calls: int, seed: int
 ) -> dict[str, Any]:
-    """One run of `ratchet improve`, and the answers of what it ships."""
+    """One run of `ratchet improve`, and the answers of what it ships, and of its best candidate."""
     project(
         root, dataset, system, [*split.train, *split.val], calls=calls, coach=models.url("coach")
     )
@@ -228,11 +230,23 @@ def run_ours(
         result["promoted"] = said["verdict"] == "promote"
         if result["promoted"]:
             git(root, "checkout", "-q", said["branch"])
-        result["found"] = (root / "agent.py").read_text().partition("MAX_TOKENS")[0][-3000:]
+        result["found"] = instruction_of(root, said["candidate_id"] or said["baseline_id"])
     before = dict(models.counts)
     result["answers"] = answers_of(root, split.test, environ)
+    if not result["promoted"] and result["found"] != DATASETS[dataset].prompt:
+        agent = root / "agent.py"
+        first = json.dumps(DATASETS[dataset].prompt)
+        agent.write_text(agent.read_text().replace(first, repr(result["found"])))
+        result["found_answers"] = answers_of(root, split.test, environ)
     result["test_calls"] = models.counts["task"] - before["task"]
     return result
+
+
+def instruction_of(root: Path, candidate: str) -> str:
+    """The text of a candidate's prompt."""
+    command = [sys.executable, "-m", "ratchet", "show", candidate, "--json"]
+    shown = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True)
+    return str(json.loads(shown.stdout)["resources"]["instruction"]["text"])
 
 
 def run_peer(
@@ -278,6 +292,7 @@ def scores(dataset: str, test: Sequence[PublicTask], answers: Sequence[str]) -> 
 def report(runs: list[dict[str, Any]], data: Path) -> dict[str, Any]:
     """The figures of the runs; several seeds of a system are averaged task by task."""
     by_task: dict[str, dict[str, list[float]]] = {}
+    found: dict[str, dict[str, list[float]]] = {}
     figures: dict[str, dict[str, dict[str, Any]]] = {
         key: {} for key in ("calls", "coach_calls", "seconds", "cpu_s", "promoted")
     }
@@ -285,15 +300,22 @@ def report(runs: list[dict[str, Any]], data: Path) -> dict[str, Any]:
     for dataset in dict.fromkeys(run["dataset"] for run in runs):
         test = splits(DATASETS[dataset].load(data)).test
         of_system: dict[str, list[list[float]]] = {}
+        found_by: dict[str, list[list[float]]] = {}
         for run in (run for run in runs if run["dataset"] == dataset):
             of_system.setdefault(run["system"], []).append(scores(dataset, test, run["answers"]))
+            if run["system"] in OURS:
+                best = run.get("found_answers", run["answers"])
+                found_by.setdefault(run["system"], []).append(scores(dataset, test, best))
             for key, values in figures.items():
                 if key in run:
                     values.setdefault(dataset, {})[run["system"]] = run[key]
-        by_task[dataset] = {
-            system: [statistics.fmean(values) for values in zip(*seeds, strict=True)]
-            for system, seeds in of_system.items()
-        }
+        by_task[dataset], found[dataset] = (
+            {
+                system: [statistics.fmean(values) for values in zip(*seeds, strict=True)]
+                for system, seeds in by_system.items()
+            }
+            for by_system in (of_system, found_by)
+        )
     gains: dict[str, dict[str, list[float]]] = {}
     below = []
     for dataset, of in by_task.items():
@@ -310,6 +332,7 @@ def report(runs: list[dict[str, Any]], data: Path) -> dict[str, Any]:
         for system in SYSTEMS
         if by_task and all(system in of for of in by_task.values())
     }
+    found_means = [statistics.fmean(of["auto"]) for of in found.values() if "auto" in of]
     peers = [mean[system] for system in PEERS if system in mean]
     return {
         "source": {name: interval(of["source"]) for name, of in by_task.items() if "source" in of},
@@ -319,9 +342,14 @@ def report(runs: list[dict[str, Any]], data: Path) -> dict[str, Any]:
         },
         "gain": gains,
         **figures,
+        "found": {
+            name: {system: interval(values) for system, values in of.items()}
+            for name, of in found.items()
+        },
         "wrong_promotions": wrong,
         "wholly_below": below,
         "mean_ours": round(mean["auto"], 4) if "auto" in mean else None,
+        "mean_found": round(statistics.fmean(found_means), 4) if "auto" in mean else None,
         "mean_best_peer": round(max(peers), 4) if peers else None,
     }
 
@@ -336,7 +364,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=0.0, help="start no run after these")
     parser.add_argument("--journal", type=Path, default=ROOT / ".bench" / "public_tasks.jsonl")
     parser.add_argument("--model", default="qwen2.5-coder-1.5b", help="answers, and coaches all")
-    parser.add_argument("--small", default="qwen2.5-coder-0.5b", help="answers the long tasks")
+    parser.add_argument("--small", default="qwen2.5-coder-0.5b", help="answers where `data.py` says so")
     parser.add_argument("--quick", action="store_true", help="without --data: nothing to run")
     given = parser.parse_args()
     if given.data is None:
@@ -353,8 +381,8 @@ def main() -> None:
     began = time.monotonic()
     same = {
         "calls_allowed": given.calls,
-        "model": Path(given.model).stem,
-        "small": Path(given.small).stem,
+        "model": Path(given.model).name.removesuffix(".gguf"),
+        "small": Path(given.small).name.removesuffix(".gguf"),
     }
 
     def journal() -> list[dict[str, Any]]:

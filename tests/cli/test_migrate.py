@@ -5,6 +5,7 @@ The models are a simulator; the gateway, the commands and the git repositories a
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import Iterator
@@ -13,6 +14,12 @@ from typing import Any
 
 import pytest
 
+from ratchet.autopilot.cycle.live_stages import LiveStages
+from ratchet.autopilot.cycle.live_traffic import ProjectTraffic
+from ratchet.autopilot.project import Project as AutopilotProject
+from ratchet.cli.project_server import project_server
+from ratchet.types import Activation, Candidate, Cycle, Model, short_version
+from tests.autopilot.live_traces import START_S, record
 from tests.cli.conftest import Project
 from tests.cli.simulated_model import completion
 from tests.server.gateway.upstreams import Seen, StubUpstream, Wire, reply
@@ -209,6 +216,67 @@ def test_of_two_models_the_one_that_is_named_is_moved_and_then_the_other(
     kept["large"] = 'MODEL = "small" if len(sys.argv[1]) % 2 else "medium"'
     for old, line in kept.items():
         assert line in project.git("show", f"{moves[old]['branch']}:agent.py")
+
+
+SUMS = """
+import ratchet
+
+
+@ratchet.evaluator
+def is_a_number(output):
+    return float(str(output).isdigit())
+"""
+
+
+@pytest.mark.parametrize("merged", [False, True], ids=["at the gateway", "merged"])
+def test_after_a_move_live_inputs_are_answered_by_the_old_model_again(
+    tmp_path: Path, models: StubUpstream, merged: bool
+) -> None:
+    project = adder(tmp_path / "adder", models, "mute")
+    project.write("agent.py", AGENT.replace('"large"', '"mute"' if merged else '"large"'))
+    project.write("sums.py", SUMS)
+    project.write(
+        "ratchet.toml",
+        (project.root / "ratchet.toml").read_text()
+        + '[[evaluators]]\nuse = "sums:is_a_number"\nvouched = true\n'
+        + '[autopilot]\nevaluator = "is_a_number"\n[live]\nmirror = true\n',
+    )
+    large = Candidate.of({"model": Model("large", in_calls="large")})
+    mute = large.derive({"model": Model("mute", in_calls="large")}, algorithm="migrate")
+    found = AutopilotProject.find(project.root, project_server)
+    with found.open_store() as store:
+        for candidate in (large, mute):
+            store.candidates.put(candidate)
+        if not merged:
+            store.agents.activate(Activation(agent="adder", candidate_id=mute.id, activated_at=1.0))
+        ran = f"model@{short_version(mute.resources['model'])}"
+        for number in range(40):
+            record(
+                store,
+                number,
+                f"{number}+{number}",
+                "I cannot say.",
+                agent="adder",
+                **({"ratchet.resources": [ran]} if merged else {"ratchet.candidate_id": mute.id}),
+            )
+        now = START_S + 1_000.0
+        cycle = Cycle(
+            id="cycle",
+            agent="adder",
+            state="watch",
+            trigger="",
+            started_at=float(START_S),
+            entered_at=float(START_S),
+            updated_at=float(START_S),
+            request="https://forge/1" if merged else "",
+            baseline_id=large.id,
+            candidate_id=mute.id,
+        )
+        traffic = ProjectTraffic(found, store, "adder", lambda: now, print)
+        stages = LiveStages(found, store, traffic, lambda: now)
+        measured = asyncio.run(stages.watch(cycle))
+    assert measured.decision.verdict == "alarm", measured.decision.sentence
+    assert "the old model scores 1.000 and the new one 0.000" in measured.decision.sentence
 
 
 DECLARED = '''"""Adds two numbers by asking a model, the small one first."""

@@ -51,7 +51,7 @@ class Dataset(NamedTuple):
     """Ratchet's evaluator of the same kind, as lines of `ratchet.toml`."""
     max_tokens: int
     small: bool = False
-    """Whether the smaller model answers: the tasks are long."""
+    """Whether the smaller model answers, as the larger one would take hours."""
 
 
 class Splits(NamedTuple):
@@ -200,6 +200,7 @@ DATASETS = {
         _numeric,
         'use = "numeric"\ntolerance = 0.005',
         60,
+        small=True,
     ),
     "gsm8k": Dataset(
         "Solve the problem. End with the number.",

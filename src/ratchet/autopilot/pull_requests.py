@@ -17,7 +17,8 @@ from ratchet.ship.forges import ForgeSettings
 from ratchet.ship.forges.branch import evidence_file
 from ratchet.ship.live_proof import LiveProof
 from ratchet.store import Store
-from ratchet.types import Cycle, Dataset, LiveStage, RatchetError, Release, Run
+from ratchet.types import Cycle, Dataset, RatchetError, Release, Run
+from ratchet.types.stage import Observed
 
 
 class TextOptions(TypedDict):
@@ -104,7 +105,7 @@ def live_proofs(project: Project, store: Store, release: Release) -> list[LivePr
     ]
 
 
-def stage_evidence(project: Project, cycle: Cycle, stage: LiveStage) -> Path:
+def stage_evidence(project: Project, cycle: Cycle, stage: Observed) -> Path:
     """Path of the evidence file of a cycle's stage."""
     return project.state / "evidence" / f"{cycle.id[:12]}-{stage}.json"
 

@@ -10,6 +10,9 @@ from ratchet.types.experiment import GuardrailResult
 
 LiveStage: TypeAlias = Literal["shadow", "canary", "watch"]
 
+Observed: TypeAlias = LiveStage | Literal["old_model"]
+"""Whose observations: a stage's, or those of a watch that asks the old model."""
+
 StageVerdict: TypeAlias = Literal["pass", "harm", "hold", "inconclusive", "alarm", "drift"]
 """pass: proved not to be worse than the plan allows; for a watch: it ended without an alarm.
 harm: proved worse. hold: the traffic cannot be trusted, because the arms do not have the planned

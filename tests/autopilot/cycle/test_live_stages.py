@@ -16,6 +16,7 @@ from tests.autopilot.live_traces import START_S, record
 from ratchet.autopilot.config import Config
 from ratchet.autopilot.cycle.live_stages import LiveStages, canary_plan
 from ratchet.autopilot.cycle.live_traffic import ProjectTraffic
+from ratchet.autopilot.cycle.old_model import old_model
 from ratchet.autopilot.cycle.parts import StageMeasurement
 from ratchet.autopilot.cycle.stage_calls import stage_calls
 from ratchet.autopilot.project import Project
@@ -29,9 +30,11 @@ from ratchet.types import (
     CycleTransition,
     Experiment,
     LiveOutcome,
+    Model,
     PromptTemplate,
     Release,
     ReleaseState,
+    Rollout,
     short_version,
 )
 
@@ -45,6 +48,7 @@ class Recorded:
         self, outcomes: Sequence[LiveOutcome] = (), pairs: Sequence[ShadowPair] = ()
     ) -> None:
         self.all, self.pairs = list(outcomes), list(pairs)
+        self.mirrored_to: set[str] = set()
         self.page = 20
 
     def _from(self, items: list[Any], cursor: str | None) -> tuple[list[Any], str]:
@@ -79,6 +83,7 @@ class Recorded:
     async def mirror(
         self, stage_id: str, candidate_id: str, cursor: str | None, *, since: float
     ) -> tuple[Sequence[ShadowPair], str | None]:
+        self.mirrored_to.add(candidate_id)
         return self._from(self.pairs, cursor)
 
 
@@ -310,7 +315,8 @@ def test_a_watch_expects_what_came_before_the_release(store: Store, tmp_path: Pa
     worse = outcomes(400, 0.4, at=BEGAN, candidate_id="better")
     elsewhere = outcomes(400, 0.0, at=BEGAN)  # conversations that keep what they began with
     traffic = Recorded(sorted([*before, *worse, *elsewhere], key=lambda o: o.at))
-    measured, _ = to_the_end(stages(store, tmp_path, traffic), begun(store, "watch"))
+    cycle = msgspec.structs.replace(begun(store, "watch"), baseline_id="")  # of other hands
+    measured, _ = to_the_end(stages(store, tmp_path, traffic), cycle)
     assert measured.decision.verdict == "alarm"
     assert measured.decision.metric == "score"
     assert measured.decision.candidate == pytest.approx(0.4)
@@ -322,6 +328,80 @@ def test_a_watch_expects_what_came_before_the_release(store: Store, tmp_path: Pa
     assert [call.trace_id for call in calls if call.part == "before"] == [
         outcome.trace_id for outcome in before
     ]
+
+
+LARGE = Candidate.of({"answers": Model("large", in_calls="large")})
+SMALL = LARGE.derive({"answers": Model("small", in_calls="large")}, algorithm="migrate")
+
+
+def moved(store: Store, **fields: Any) -> Cycle:
+    """A watch of a release that moved the agent to a small model."""
+    for candidate in (LARGE, SMALL):
+        store.candidates.put(candidate)
+    cycle = begun(store, "watch", **fields)
+    return msgspec.structs.replace(cycle, baseline_id=LARGE.id, candidate_id=SMALL.id)
+
+
+def test_after_a_move_the_old_model_gets_the_same_inputs_and_an_alarm_says_it_is_better(
+    store: Store, tmp_path: Path
+) -> None:
+    mine = outcomes(400, 0.5, at=BEGAN, candidate_id=SMALL.id)
+    traffic = Recorded([*outcomes(400, 0.5, at=BEGAN - 10), *mine], pairs(0.3))
+    found = stages(store, tmp_path, traffic)
+    measured, _ = to_the_end(found, moved(store))
+    assert measured.decision.verdict == "alarm"
+    assert "the old model scores 0.800 and the new one 0.500" in measured.decision.sentence
+    assert traffic.mirrored_to == {LARGE.id}
+    verify(tmp_path / ".ratchet" / "evidence" / "cycle-old_model.json").require()
+
+
+def test_a_move_that_is_proved_no_worse_is_asked_of_the_old_model_no_more(
+    store: Store, tmp_path: Path
+) -> None:
+    traffic = Recorded(outcomes(400, 0.5, at=BEGAN - 10), pairs(-0.3))
+    found, cycle = stages(store, tmp_path, traffic), moved(store)
+    sentences = []
+    for _ in range(5):
+        measured = measure(found, cycle)
+        assert measured.decision.verdict is None
+        sentences.append(measured.decision.sentence)
+        cycle = msgspec.structs.replace(cycle, progress=measured.progress)
+    assert "whether the new one is worse is not decided yet" in sentences[0]
+    assert "the new one is proved no worse by the margin" in sentences[-1]
+    traffic.mirrored_to.clear()
+    assert measure(found, cycle).decision.sentence == sentences[-1]
+    assert traffic.mirrored_to == set()
+
+
+def test_an_old_model_that_was_retired_is_asked_no_more_and_says_nothing_about_the_new_one(
+    store: Store, tmp_path: Path
+) -> None:
+    ended = [
+        Rollout(
+            id=str(n), queue="q", candidate_id=LARGE.id, task_id=str(n), input=n, purpose="shadow",
+            status="failed", error="404: model large was not found",
+        )
+        for n in range(100)
+    ]  # fmt: skip
+    store.rollouts.create(ended, BEGAN)
+    traffic = Recorded(outcomes(400, 0.5, at=BEGAN - 10), pairs(-0.5, 100))
+    found, cycle = stages(store, tmp_path, traffic), moved(store)
+    measured = measure(found, cycle)
+    assert "The old model no longer answers" in measured.decision.sentence
+    assert "404: model large was not found" in measured.decision.sentence
+    traffic.mirrored_to.clear()
+    again = measure(found, msgspec.structs.replace(cycle, progress=measured.progress))
+    assert again.decision.sentence == measured.decision.sentence
+    assert traffic.mirrored_to == set()
+
+
+def test_after_the_merge_of_a_move_the_old_model_takes_the_place_of_the_new_one_in_the_calls(
+    store: Store, tmp_path: Path
+) -> None:
+    old = old_model(LARGE, SMALL, merged=True)
+    assert old is not None
+    assert old.resources == {"answers": Model("large", in_calls="small")}
+    assert old_model(OLD, NEW, merged=True) is None
 
 
 OLD = Candidate.of({"system": PromptTemplate("Answer."), "tone": PromptTemplate("Be kind.")})

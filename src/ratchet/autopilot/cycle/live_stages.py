@@ -13,6 +13,13 @@ import msgspec
 
 from ratchet.autopilot.config import Config
 from ratchet.autopilot.cycle.deployed import MergedVersion, UncountedCalls, changed_prompts
+from ratchet.autopilot.cycle.old_model import (
+    OldModelProgress,
+    as_alarm,
+    compared,
+    old_model,
+    seen_from_the_release,
+)
 from ratchet.autopilot.cycle.parts import StageMeasurement
 from ratchet.autopilot.cycle.stage_calls import (
     BEFORE,
@@ -41,7 +48,8 @@ from ratchet.prove.live_metrics import SCORE, LiveGuardrail, live_value
 from ratchet.prove.live_state import load_stage, save_stage
 from ratchet.prove.stage_evidence import StagePlan, write_stage_evidence
 from ratchet.store import Store
-from ratchet.types import Candidate, Cycle, Experiment, LiveOutcome, LiveStage
+from ratchet.types import Candidate, Cycle, Experiment, LiveOutcome, StageDecision
+from ratchet.types.stage import Observed
 
 StageTest = TypeVar("StageTest", bound=msgspec.Struct)
 
@@ -147,9 +155,10 @@ class LiveStages:
         return self._measured(cycle, "canary", test, batch, LiveOutcome)
 
     async def watch(self, cycle: Cycle) -> StageMeasurement:
-        """Read the release's outcomes since the last measurement.
+        """Read the release's outcomes since the last measurement, and ask the old model again.
 
-        At run time they are recognised by their candidate, after a merge by what they ran.
+        At run time they are recognised by their candidate, after a merge by what they ran. If the
+        release changed a model, the old one gets the same live inputs, where mirroring is allowed.
         """
         test = _resumed(WatchTest, cycle) or WatchTest.begin(await self._watch_plan(cycle))
         waiting = msgspec.convert(cycle.progress.get("waiting", {}), UncountedCalls)
@@ -174,12 +183,86 @@ class LiveStages:
                 ]
             batch = self._journaled(cycle, "watch", mine, cursor)
         measured = self._measured(cycle, "watch", test, batch, LiveOutcome)
-        return _deployed(measured, batch, cycle, waiting) if cycle.request else measured
+        if cycle.request:
+            measured = _deployed(measured, batch, cycle, waiting)
+        if measured.decision.verdict is None:
+            return await self._beside_old_model(cycle, measured)
+        return measured
+
+    async def _beside_old_model(self, cycle: Cycle, watch: StageMeasurement) -> StageMeasurement:
+        """The watch's measurement, with what the old model answers on the same live inputs."""
+        baseline_id = self._baseline_id(cycle)
+        since = watch.progress["seen_at"] if cycle.request else cycle.entered_at
+        if not baseline_id or since is None:
+            return watch
+        candidates = self.store.candidates
+        baseline, candidate = candidates.get(baseline_id), candidates.get(cycle.candidate_id)
+        old = old_model(baseline, candidate, merged=bool(cycle.request))
+        if old is None:
+            return watch
+        progress = msgspec.convert(cycle.progress.get("old_model", {}), OldModelProgress)
+        if refusal := self.traffic.why_no_mirroring():
+            sentence = f"The old model is not asked any more: {refusal}"
+            progress = OldModelProgress(sentence=sentence, ended=True)
+        verdict = None
+        if not progress.ended:
+            candidates.put(old, self.clock())
+            progress, decision = await self._ask_old_model(cycle, progress, old.id, since)
+            verdict = decision.verdict
+        sentence = f"{watch.decision.sentence} {progress.sentence}"
+        shown = msgspec.structs.replace(watch.decision, sentence=sentence)
+        return msgspec.structs.replace(
+            watch,
+            decision=as_alarm(decision) if verdict == "harm" else shown,
+            progress={**watch.progress, "old_model": msgspec.to_builtins(progress)},
+        )
+
+    async def _ask_old_model(
+        self, cycle: Cycle, progress: OldModelProgress, old_id: str, since: float
+    ) -> tuple[OldModelProgress, StageDecision]:
+        """Mirror more live inputs to the old model; where that stands."""
+        view = msgspec.structs.replace(cycle, progress=progress.stage)
+        test = _resumed(ShadowTest, view)
+        if test is None:
+            test = ShadowTest.begin(
+                shadow_plan(self.project.config, self.project.config.watch.alpha)
+            )
+        batch = self._known(view, "old_model")
+        if batch is None:
+            mirrored, cursor = await self.traffic.mirror(
+                f"{cycle.id}-old", old_id, view.progress.get("cursor"), since=since
+            )
+            rollouts = self.store.rollouts.get([pair.rollout_id for pair in mirrored])
+            progress = progress.after(mirrored, rollouts)
+            pairs = seen_from_the_release(mirrored, rollouts)
+            batch = self._journaled(view, "old_model", pairs, cursor)
+        measured = self._measured(view, "old_model", test, batch, ShadowPair)
+        progress = msgspec.structs.replace(progress, stage=measured.progress)
+        if not progress.ended:
+            progress = msgspec.structs.replace(
+                progress,
+                sentence=compared(measured.decision),
+                ended=measured.decision.verdict is not None,
+            )
+        return progress, measured.decision
+
+    def _baseline_id(self, cycle: Cycle) -> str:
+        """What was released before the cycle's candidate; empty if that is not known."""
+        if cycle.baseline_id:
+            return cycle.baseline_id
+        return next(
+            (
+                release.baseline_id
+                for release in self.store.releases.list(limit=MAX_RELEASES)
+                if release.candidate_id == cycle.candidate_id
+            ),
+            "",
+        )
 
     def _measured(
         self,
         cycle: Cycle,
-        stage: LiveStage,
+        stage: Observed,
         test: ShadowTest | CanaryTest | WatchTest,
         batch: ObservationBatch,
         kind: type[Any],
@@ -283,7 +366,7 @@ class LiveStages:
         assert experiment is not None
         return experiment
 
-    def _known(self, cycle: Cycle, stage: LiveStage) -> ObservationBatch | None:
+    def _known(self, cycle: Cycle, stage: Observed) -> ObservationBatch | None:
         """The batch that was read before a crash and not yet fed to the test."""
         body = self.store.journal.get(cycle.id, batch_key(stage, _taken(cycle)))
         return None if body is None else msgspec.convert(body, ObservationBatch)
@@ -291,7 +374,7 @@ class LiveStages:
     def _journaled(
         self,
         cycle: Cycle,
-        stage: LiveStage,
+        stage: Observed,
         observations: Sequence[msgspec.Struct],
         cursor: str | None,
     ) -> ObservationBatch:
@@ -304,7 +387,7 @@ class LiveStages:
     def _evidence(
         self,
         cycle: Cycle,
-        stage: LiveStage,
+        stage: Observed,
         plan: StagePlan,
         kind: type[Any],
     ) -> None:
@@ -312,7 +395,7 @@ class LiveStages:
         bodies = observations_in(dict(self.store.journal.read(cycle.id)), stage)
         observations = [msgspec.convert(body, kind) for body in bodies]
         alpha = self.project.config.prove.alpha
-        history = () if stage == "watch" else self._history(cycle)
+        history = () if stage in ("watch", "old_model") else self._history(cycle)
         write_stage_evidence(
             stage_evidence(self.project, cycle, stage),
             plan,

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 
+from ratchet.autopilot.models_in_calls import adopt_models
 from ratchet.autopilot.project import Project
 from ratchet.autopilot.runner import open_runner
 from ratchet.autopilot.shadow import NICENESS, SWITCHED_OFF, Mirror, MirrorBounds, ShadowStage
@@ -82,6 +83,8 @@ class CandidateMirror:
         """
         assert self._evaluator is not None
         agent = self._project.load_agent()
+        candidate = self._store.candidates.get(candidate_id)
+        adopt_models(self._store, agent, candidate)
         active = self._store.agents.active(self._agent)
         release: Candidate = (
             self._store.candidates.get(active.candidate_id)
@@ -92,7 +95,7 @@ class CandidateMirror:
         stage = ShadowStage(
             experiment_id=stage_id,
             agent=self._agent,
-            candidate=self._store.candidates.get(candidate_id),
+            candidate=candidate,
             release=release,
             release_id=active.candidate_id if active else "",
             queue=f"shadow-{stage_id[:24]}",

@@ -14,6 +14,7 @@ from ratchet.prove import ShadowPair
 from ratchet.prove.live_metrics import SCORE, live_value
 from ratchet.store import Store
 from ratchet.types import LiveOutcome, LiveStage
+from ratchet.types.stage import Observed
 
 BEFORE = "watch/before"
 """Key of the outcomes by which a watch knows what to expect."""
@@ -51,17 +52,17 @@ class StageCall(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the candidate was stopped at a side effect, or left what was recorded."""
 
 
-def batch_key(stage: LiveStage, number: int) -> str:
+def batch_key(stage: Observed, number: int) -> str:
     """Key of the batch that follows this many observations."""
     return f"{stage}/batch/{number:06}"
 
 
-def taken_key(stage: LiveStage) -> str:
+def taken_key(stage: Observed) -> str:
     """Key of the number of observations that the stage's test saw."""
     return f"{stage}/taken"
 
 
-def observations_in(journal: dict[str, Any], stage: LiveStage) -> list[Any]:
+def observations_in(journal: dict[str, Any], stage: Observed) -> list[Any]:
     """What a stage's test saw, in order, as JSON values.
 
     Args:
