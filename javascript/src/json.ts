@@ -4,10 +4,10 @@ import { shorten } from "./capture";
 
 export type Json = Record<string, unknown>;
 
-/** Most characters of one text. */
+/** Maximum length of a text, in characters. */
 export const TEXT_LIMIT = 65_536;
 
-/** Most entries of a list that grows. */
+/** Maximum number of entries of a list that grows. */
 export const MAX_ITEMS = 1_000;
 
 /** The value if it is an object, else an empty one. */

@@ -157,7 +157,7 @@ async def generate_evaluators(
         agent: Its agent.
         rollouts: Outputs to learn from.
         ask: Whether to ask the coach too; by default if [coach] names a model.
-        count: Most evaluators to ask it for.
+        count: Maximum number of evaluators to ask it for.
         say: Called with sentences for the user.
         seed: Seed of what is drawn.
 

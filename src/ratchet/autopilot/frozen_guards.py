@@ -81,7 +81,7 @@ def choose_guards(
         sets: The frozen sets, in the order in which they are chosen.
         alpha: Level of the experiment.
         answered: Whether the objective needs an expected answer.
-        draws: Most draws of all sets together.
+        draws: Maximum number of draws of all sets together.
         seed: Determines the draws.
     """
     tasks = {frozen.id: _usable(frozen, answered) for frozen in sets}

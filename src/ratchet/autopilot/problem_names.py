@@ -18,7 +18,7 @@ TEXT_LIMIT = 400
 """Characters shown of each input, output and detail."""
 
 TITLE = 100
-"""Maximum characters of a title."""
+"""Maximum length of a title, in characters."""
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

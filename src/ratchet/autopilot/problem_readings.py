@@ -40,7 +40,7 @@ RESULT_LIMIT, STEP_LIMIT, TRACE_LIMIT, INSTRUCTIONS_LIMIT = 240, 700, 6_000, 8_0
 that a request shows."""
 
 MISTAKE_LIMIT = 120
-"""Maximum characters of a mistake, which becomes the title of a problem."""
+"""Maximum length of a mistake, which becomes the title of a problem, in characters."""
 
 _SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -125,7 +125,7 @@ async def read_failures(
         store: Keeps what it says of each trace, with what that cost.
         say: Called with sentences for the user: what will be read, and how far it is.
         agent: Only traces of this agent.
-        limit: Most traces.
+        limit: Maximum number of traces.
 
     Raises:
         CoachUnavailable: It does not answer.
@@ -178,7 +178,7 @@ async def ask_coach(
         store: Its store, whose new traces were looked through.
         say: Called with sentences for the user.
         agent: Only traces of this agent.
-        limit: Most traces.
+        limit: Maximum number of traces.
 
     Raises:
         CoachUnavailable: No coach is configured, or none answers.

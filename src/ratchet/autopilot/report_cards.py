@@ -19,7 +19,7 @@ from ratchet.types import ConfigError, Dataset, ReportCard, Task
 from ratchet.types.wording import counted
 
 ROLLOUTS = 400
-"""Number of newest succeeded rollouts that a card uses besides the labelled rollouts."""
+"""How many of the newest succeeded rollouts a card uses besides the labelled ones."""
 
 
 class Trust(msgspec.Struct, frozen=True):

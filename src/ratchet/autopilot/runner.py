@@ -304,14 +304,14 @@ def make_executor(
     if run.executor == "ray" and project.config.agent.model is not None:
         raise ConfigError(
             f'executor = "ray" under [run] and model = "{project.config.agent.model}" under [agent]'
-            " exclude each other: only this machine's own processes reach a local model.",
+            " cannot be combined: only processes on this machine reach a local model.",
             hint="Remove one of them, or serve the model separately (ratchet model).",
         )
     if run.executor == "ray" and project.config.agent.model_hosts:
         raise ConfigError(
-            'executor = "ray" under [run] and model_hosts under [agent] exclude each other: calls'
-            " are led to the gateway in this machine's own processes.",
-            hint="Remove one of them; or let a variable name the base URL of the agent's client.",
+            'executor = "ray" under [run] and model_hosts under [agent] cannot be combined: only'
+            " processes on this machine send their calls to the gateway.",
+            hint="Remove one of them, or set the base URL of the agent's client by a variable.",
         )
     usual = executor_for(
         run.executor,

@@ -39,7 +39,7 @@ ABOUT = {
         "poll_s": "Seconds between checks of live traffic.",
         "evaluator": "Evaluator of live answers; by default, feedback scores them.",
         "wait_s": "Seconds after its start at which a live trace is read.",
-        "window": "Number of newest live traces of the last day to check.",
+        "window": "Check at most this many of the last day's newest live traces.",
         "min_traces": "Minimum number of scored or failed traces before a cycle begins.",
         "max_bad": "Share of bad traces above which a cycle begins.",
         "low_score": "Scores up to this are bad.",

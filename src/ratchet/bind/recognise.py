@@ -22,7 +22,7 @@ MIN_PIECE = 8
 """Minimum characters of its longest constant piece: many short pieces occur in any long text."""
 
 MAX_TEXT = 200_000
-"""Maximum characters of a text to match."""
+"""Maximum length of a text to match, in characters."""
 
 MAX_STEPS = 500
 """Maximum backtracking steps, needed only when a slot occurs in a template more than once."""

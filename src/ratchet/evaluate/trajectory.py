@@ -40,7 +40,7 @@ def trajectory(
             and no others; `subset`: the expected ones in any order, and others.
         arguments: As for `tool_calls`.
         forbidden: Names of tools that must not be called.
-        max_steps: Most tool calls.
+        max_steps: Maximum number of tool calls.
         tolerance: Largest difference of equal numbers in arguments.
 
     Raises:

@@ -211,7 +211,7 @@ def sent_prompt(template: PromptTemplate, spans: Iterable[Span]) -> PromptPlace 
 def step_of(
     name: str, template: PromptTemplate, spans: Iterable[Span], task_input: Any
 ) -> Span | None:
-    """The last model call that sent a prompt, if it is another step than the whole rollout.
+    """The last model call that sent a prompt, if that is not the same as the whole rollout.
 
     It is where other calls sent other prompts, and where no call sent the task's input, such as the
     name of a file. None otherwise.

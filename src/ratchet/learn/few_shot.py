@@ -51,7 +51,7 @@ ROLLOUTS_EXAMINED = 8
 """Rollouts whose traces show which prompt is used most, and which placeholder holds the task."""
 
 MIN_TASKS = 4
-"""Fewest train tasks, and val tasks, that a set runs."""
+"""Minimum number of train tasks, and val tasks, that a set runs."""
 
 FIRST_PART = 8
 """Train tasks that each set runs first."""

@@ -28,7 +28,7 @@ from ratchet.types import Cost, total_cost
 from ratchet.types.wording import counted
 
 MAX_REPEATED = 6_000
-"""Maximum characters of a malformed answer that are repeated in the repair request."""
+"""How much of a malformed answer the repair request repeats, in characters."""
 
 
 EMPTY = "The model's answer was empty."

@@ -40,7 +40,7 @@ OTHERS_S = 5.0
 their starts: almost all of these calls end before."""
 
 MAX_CALLS_UNDER_WAY = 10_000
-"""Most calls under way; starts of further calls are not recorded."""
+"""Maximum number of calls under way; starts of further calls are not recorded."""
 
 RETRY_PAUSE_S = 1.0
 """Seconds before another try, when starts could not be handed over."""

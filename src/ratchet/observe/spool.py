@@ -76,8 +76,8 @@ class Backlog(Protocol):
         """The oldest batches, without removing them.
 
         Args:
-            records: Most records of all but the first.
-            size: Most bytes of all but the first.
+            records: Maximum number of records, which the first batch alone may exceed.
+            size: Maximum number of bytes, with the same exception.
         """
         ...
 

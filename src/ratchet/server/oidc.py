@@ -207,7 +207,9 @@ class OidcLogin:
         if not hmac.compare_digest(query.get("state", "").encode(), pending.state.encode()):
             raise LoginRefused("expired", "This login did not begin in this browser.")
         if query.get("error"):
-            raise LoginRefused("denied", f"The provider refused: {query['error'][:200]}.")
+            raise LoginRefused(
+                "denied", f"The identity provider refused the login: {query['error'][:200]}."
+            )
         provider = await self._provider()
         async with self._client() as http:
             tokens = await self._exchanged(http, provider, query.get("code", ""), pending.verifier)

@@ -253,7 +253,7 @@ class Queue:
 
         Args:
             prefix: Only names that begin so.
-            limit: Most names.
+            limit: Maximum number of names.
         """
         return self._database.read(lambda c: queued_queues(c, prefix, limit=limit))
 

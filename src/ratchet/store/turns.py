@@ -62,7 +62,7 @@ def queued_queues(
         connection: The transaction.
         prefix: Only names that begin so.
         after: Only names after this one; empty for all.
-        limit: Most names.
+        limit: Maximum number of names.
     """
     parameters = {"prefix": prefix, "after": after, "before": prefix + "\U0010ffff"}
     return list(
@@ -85,7 +85,7 @@ class Turns:
         Args:
             connection: The transaction.
             queues: Names of queues; one that ends with /* stands for all that begin so.
-            limit: Most rollouts.
+            limit: Maximum number of rollouts.
         """
         if len(queues) == 1 and not queues[0].endswith(QUEUE_WILDCARD):
             return oldest(connection, queues[0], limit)

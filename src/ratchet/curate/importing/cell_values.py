@@ -10,7 +10,8 @@ from typing import Any
 from ratchet.observe.dialects import messages as form
 
 MAX_LITERAL = 1_000_000
-"""Maximum characters of a text read as Python: its syntax tree takes a hundred times the memory."""
+"""Maximum length of a text read as Python, in characters: its syntax tree takes a hundred times the
+memory."""
 
 MAX_DEPTH = 100
 

@@ -81,7 +81,7 @@ async def propose_by_llm(
         examples: Outputs with what is known about them.
         agent: The agent's source, prompts and tools, as text.
         existing: What evaluators there are already, in words.
-        count: Most evaluators to ask for.
+        count: Maximum number of evaluators to ask for.
 
     Returns:
         The proposals that can be tried, and a sentence for each that cannot.

@@ -22,10 +22,10 @@ TITLES: dict[Part, str] = {
 }
 
 MAX_FIELD = 12_000
-"""Maximum characters of each of input, output and reference."""
+"""Maximum length of the input, the output and the reference, in characters each."""
 
 MAX_TRACE = 16_000
-"""Maximum characters of the trace."""
+"""Maximum length of the trace, in characters."""
 
 AROUND = 2
 """Steps before and after a failing one that are kept with it."""

@@ -97,7 +97,7 @@ async def make_card(
         evaluator: The evaluator; its scores have no unit.
         cases: Real outputs.
         spans_of: Reads the steps of a rollout.
-        copies: Most copies made of each kind.
+        copies: Maximum number of copies made of each kind.
         seed: Selects outputs and places of damage.
         vouched: Whether the project vouches for the evaluator.
         now: Unix seconds, the time of the card.

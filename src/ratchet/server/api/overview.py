@@ -38,7 +38,7 @@ LATEST = 5
 """Experiments, releases and runs in an answer."""
 
 OPEN_RELEASES = 200
-"""Number of newest releases searched for those that wait for a person."""
+"""How many of the newest releases are searched for pull requests that await review."""
 
 SILENT_COACH_S = 600.0
 """Seconds after which an unanswered call to the coach needs a person."""

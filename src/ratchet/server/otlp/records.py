@@ -72,7 +72,7 @@ def records_of(request: Message, attempt: tuple[str, int] | None) -> OtlpRecords
     """Convert the spans of a request.
 
     A span is rejected when it has no usable ids or times, claims a cost that is none, or names
-    another attempt than the caller's. A span that ends before it starts is accepted unchanged.
+    an attempt other than the caller's. A span that ends before it starts is accepted unchanged.
 
     Args:
         request: An ExportTraceServiceRequest, decoded by `messages.py`.

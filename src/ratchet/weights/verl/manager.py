@@ -59,7 +59,7 @@ class TaskSampler(Protocol):
         Args:
             task: The task.
             repetitions: Rollouts.
-            step: verl's global step: other weights than at the step before.
+            step: verl's global step; the weights differ from the step before.
             validate: Whether they are for a validation.
         """
         ...

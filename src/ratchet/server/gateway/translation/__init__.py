@@ -68,7 +68,7 @@ class Translation(Protocol):
         """The error for the client, from a decoded body or a text."""
 
     def events(self, created: int) -> EventTranslator:
-        """What translates a streamed answer."""
+        """A translator for the events of one streamed answer."""
 
 
 Translate: TypeAlias = Callable[[Json], Translation]

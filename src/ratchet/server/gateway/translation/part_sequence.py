@@ -27,7 +27,7 @@ class AnswerPart:
         self.position = position
         """Number of parts before it."""
         self.text = ""
-        """So far: a text, or the arguments of a call."""
+        """Its text, or a call's arguments, as received so far."""
         self.id = ""
         self.name = ""
         self.thinking: dict[str, Any] = {}
