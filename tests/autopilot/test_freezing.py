@@ -129,7 +129,7 @@ def test_frozen_tasks_are_train_tasks_whatever_split_they_had(frozen: Freeze, lo
     assert guarded.splits == {"a": "train", "b": "train", "c": "test"}
     assert (
         guarded.reason
-        == "2 tasks of val and test are moved to train, because a frozen set has them."
+        == "2 tasks of val and test are moved to train, because a frozen set contains them."
     )
     assert roles.of(tasks) == {"a": "train", "b": "train"}
     assert without_learned(dataset, TaskRoles(local, lambda: "another")) == dataset

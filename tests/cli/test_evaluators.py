@@ -128,8 +128,9 @@ def test_improve_refuses_an_opinion_before_anything_runs_and_says_what_to_do(
     project = build(make_project, "looks_right")
     done = project.ratchet("improve")
     assert done.returncode != 0
-    assert "No experiment can decide by the evaluator 'looks_right', which may only advise" in (
-        " ".join(done.stderr.split())
+    assert (
+        "The evaluator 'looks_right' cannot decide an experiment, because it may only advise"
+        in (" ".join(done.stderr.split()))
     )
     assert "label 50 rollouts" in done.stderr
     assert "vouched = true" in done.stderr

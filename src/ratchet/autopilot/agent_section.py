@@ -127,8 +127,8 @@ class AgentSection(Section):
         led = started or (self.entry is not None and self.prompts == "calls")
         if self.model_hosts and not led:
             raise ValueError(
-                "model_hosts are for a command, a service that serve starts, or an entry with"
-                ' prompts = "calls": their model calls come through the gateway'
+                "model_hosts needs a command, a service that serve starts, or an entry with"
+                ' prompts = "calls": only their model calls go through the gateway'
             )
         return self
 

@@ -113,7 +113,7 @@ def _take(
         title = titles.get(problem.id, "")
         if not 0 < len(title) <= TITLE:
             say(
-                f"Problem {problem.id} keeps its title: the coach gave none within {TITLE} "
+                f"Problem {problem.id} keeps its title: the coach gave none of at most {TITLE} "
                 "characters."
             )
             continue

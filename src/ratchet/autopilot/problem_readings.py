@@ -159,7 +159,7 @@ async def read_failures(
             continue
         store.problems.read(_readings(batch, reply), COACH_READER, ScanPlace(at=time.time()))
         read = ReadTraces(read.traces + len(batch), read.calls + 1, cost)
-        say(f"{read.traces} of {counted(len(unread), 'failing trace')} are read.")
+        say(f"The coach has read {read.traces} of {counted(len(unread), 'failing trace')}.")
     return read
 
 

@@ -279,7 +279,7 @@ def _refusal(
         ways.append("vouch for it (vouched = true under its [[evaluators]])")
     ways.append("name another under [objective]")
     return ConfigError(
-        f"No experiment can decide by the evaluator {name!r}, which {may}: {why}.",
+        f"The evaluator {name!r} cannot decide an experiment, because it {may}: {why}.",
         hint=f"{remedy} {_listed(ways)}. See: ratchet evaluators check {name}.".strip(),
     )
 

@@ -110,7 +110,7 @@ class Spans:
         count_costs(connection, billed_in(rows))
 
     def put(self, records: Sequence[SpanRecord], *, patience_s: float = PATIENCE_S) -> int:
-        """Store spans like `receive`, but whatever becomes of their rollouts, as an import does.
+        """Store imported spans: like `receive`, but none is late, even if its rollout has ended.
 
         Returns:
             Number of new spans.
@@ -140,7 +140,7 @@ class Spans:
     def _receive(
         self, records: Sequence[SpanRecord], patience_s: float, *, settles: bool
     ) -> ReceivedSpans:
-        """Like `receive`; rollouts settle at their end if `settles`."""
+        """Like `receive`; spans of rollouts that have ended are late if `settles`."""
         if not records:
             return ReceivedSpans(0, (), 0)
 

@@ -57,7 +57,7 @@ class StageMeasurement(msgspec.Struct, frozen=True, kw_only=True):
     decision: StageDecision
     """Its verdict is None while the stage runs."""
     progress: dict[str, Any]
-    """The stage's whole state, as plain data: what the next measurement goes on from."""
+    """The stage's whole state as plain data, from which the next measurement continues."""
     units: int = 0
     """Observations so far."""
 
@@ -70,7 +70,7 @@ class Parts(Protocol):
         ...
 
     def active(self) -> Activation | None:
-        """The release at run time that is in effect."""
+        """The activation of the release now in effect at run time; None if there is none."""
         ...
 
     def why_no_shadow(self, cycle: Cycle) -> str:

@@ -58,7 +58,7 @@ def may_learn(policy: AutopilotSection, spent: Spending, now: float) -> Wait | N
         )
     if spent.dollars >= policy.dollars_per_day:
         return Wait(
-            f"Today's ${policy.dollars_per_day:.2f} are used up (dollars_per_day).", midnight
+            f"Today's ${policy.dollars_per_day:.2f} is used up (dollars_per_day).", midnight
         )
     return None
 

@@ -237,7 +237,7 @@ class StateRules:
         return move
 
     def _next_share(self, cycle: Cycle, measured: StageMeasurement) -> Step:
-        """The canary's next step, once this one had its time and its units without harm."""
+        """The canary's next step, once the current one has run its hours and units without harm."""
         canary, now = self.config.canary, self.clock()
         progress = {"progress": measured.progress}
         units = measured.units - cycle.units_before_step

@@ -65,7 +65,7 @@ ATTEMPTS = 2
 DEV_TASKS = 5
 
 _IDENTITY_TYPES = (str, int, float, bool, tuple, list, dict, type(None), msgspec.Struct)
-"""Option types whose text identifies their value; other objects' text may contain an address."""
+"""Types of options whose `repr` identifies the value; that of others may hold a memory address."""
 
 
 class Trained(msgspec.Struct, frozen=True, kw_only=True):
