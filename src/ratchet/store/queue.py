@@ -80,11 +80,11 @@ class Queue:
         lease_s: float,
         now: float,
     ) -> list[list[Claim]]:
-        """Claim for several workers in one transaction, in their order.
+        """Claim rollouts for several workers in one transaction, in the order given.
 
         Args:
             queue: As for `claim`.
-            requests: Worker and maximum number of claims, each.
+            requests: Each worker with its maximum number of claims.
             lease_s: As for `claim`.
             now: Unix seconds.
 

@@ -37,7 +37,7 @@ UNKNOWN_ROLLOUT, UNKNOWN_ATTEMPT = "ratchet.rollout.id", "ratchet.attempt"
 """Attributes of a live span whose rollout is not in the store: rollout id and attempt."""
 
 _WINDOW = 1_000
-"""Spans of an agent that are examined for old ones, those stored first."""
+"""How many spans of an agent a search for old spans examines, beginning with those stored first."""
 
 _SEARCH = 200_000
 """Maximum number of spans that one search for old spans examines."""

@@ -15,10 +15,10 @@ QUEUE_WILDCARD = "/*"
 """A name with this suffix stands for every queue that begins with what precedes the star."""
 
 ROLLOUTS_PER_QUEUE = 4
-"""A claim of many queues gets about this many rollouts of each: each queue costs a statement."""
+"""A claim from many queues gets about this many rollouts from each: each costs a statement."""
 
 MAX_QUEUES = 100
-"""Maximum number of queues for such a name in one claim; the next claim continues after them."""
+"""Maximum number of queues that a name with a wildcard covers in one claim; the next continues."""
 
 
 def _names(table: str) -> TextClause:
