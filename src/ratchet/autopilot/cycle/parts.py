@@ -1,4 +1,4 @@
-"""What the state machine needs of the house: the parts that measure and act for a cycle."""
+"""What the state machine needs of the rest of Ratchet, to measure and act for a cycle."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class StageMeasurement(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Parts(Protocol):
-    """The house, as a cycle sees it. Everything here may be called again after a crash."""
+    """All that a cycle calls. Everything here may be called again after a crash."""
 
     async def noticed(self, since: float) -> Noticed | None:
         """What calls for an improvement among live traces since a time; None if nothing does."""

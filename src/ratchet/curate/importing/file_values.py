@@ -58,7 +58,7 @@ class FileValue(NamedTuple):
 
 
 def _say_nothing(_: str) -> None:
-    """Ignore a sentence."""
+    """Report nothing."""
 
 
 def read_values(
