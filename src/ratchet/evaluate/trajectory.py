@@ -47,9 +47,9 @@ def trajectory(
         InputError: A number is negative or not finite.
     """
     if max_steps is not None and max_steps < 0:
-        raise InputError(f"max_steps = {max_steps} is not a number of 0 or more.")
+        raise InputError(f"max_steps is {max_steps}; it must be 0 or more.")
     if not math.isfinite(tolerance) or tolerance < 0:
-        raise InputError(f"The tolerance {tolerance} is not a number of 0 or more.")
+        raise InputError(f"The tolerance is {tolerance}; it must be a finite number, 0 or more.")
     match = CallMatch(arguments, tolerance)
     bounded = bool(forbidden) or max_steps is not None
 

@@ -469,11 +469,11 @@ class SharedSpool(Spool):
             )
 
     def first(self) -> SpoolFrame | None:
-        """None: another process reads them."""
+        """None: another process reads the batches."""
         return None
 
     def records(self) -> int:
-        """None that this process must send."""
+        """0: this process sends nothing itself."""
         return 0
 
     def _fits(self, segment: _Segment, frame: SpoolFrame) -> bool:

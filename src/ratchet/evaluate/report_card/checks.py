@@ -53,7 +53,7 @@ class Measured(msgspec.Struct, frozen=True):
     """Scores; None where the evaluator gave none."""
     cases: Sequence[Case]
     strict: bool
-    """Whether it compares with the expected answer: form may then matter."""
+    """Whether the evaluator compares outputs with expected answers: form may then matter."""
     known: bool
     """Whether labels or expected answers show which outputs are right; otherwise it is presumed."""
     faults: Sequence[str]
@@ -118,7 +118,7 @@ def unscored(measured: Measured) -> list[CardCheck]:
 
 
 def unusable(measured: Measured) -> list[CardCheck]:
-    """Useless outputs that pass, and the number without a score."""
+    """Unusable outputs that pass, and how many have no score."""
     probed = [
         (probe, value)
         for probe, value in zip(measured.probes, measured.values, strict=True)
