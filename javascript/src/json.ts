@@ -35,7 +35,7 @@ export class GrowingText {
   #text = "";
   #size = 0;
 
-  /** Appends a piece; anything but a text is ignored. */
+  /** Appends a piece; anything but a string is ignored. */
   add(piece: unknown): void {
     if (typeof piece !== "string") return;
     if (this.#text.length < TEXT_LIMIT) this.#text += piece.slice(0, TEXT_LIMIT - this.#text.length);

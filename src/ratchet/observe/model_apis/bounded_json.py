@@ -165,7 +165,7 @@ class GrowingText:
         self._unmerged = 0
 
     def add(self, piece: Any) -> None:
-        """Append a piece; anything but a text is ignored."""
+        """Append a piece; anything but a string is ignored."""
         if not isinstance(piece, str) or not piece:
             return
         left = TEXT_LIMIT - self._size
