@@ -231,10 +231,10 @@ def reach(setting: ExperimentSettings, store: Store) -> list[str]:
         elif takes > min_pairs:
             least_margin = smallest_margin(guardrail, alpha=alpha, pairs=min_pairs).margin
             sentences.append(
-                f"Guardrail {guardrail.metric}: its margin of {guardrail.margin:g} takes about"
-                f" {counted(takes, 'test task')} to prove; {min_pairs} can prove {least_margin:g}."
-                " Until then nothing can be promoted: add test tasks, or widen the margin under"
-                " [[guardrails]]."
+                f"Guardrail {guardrail.metric}: a margin of {guardrail.margin:g} takes about"
+                f" {counted(takes, 'test task')} to prove, and {min_pairs} can prove only"
+                f" {least_margin:g}. Nothing can be promoted until you add test tasks or widen the"
+                " margin under [[guardrails]]."
             )
     return sentences
 

@@ -144,7 +144,7 @@ async def read_failures(
     if not batches:
         return ReadTraces()
     say(
-        f"The coach is reading {counted(len(unread), 'failing trace')}, "
+        f"The coach is reading {counted(len(unread), 'failing trace')} in "
         f"{counted(len(batches), 'call')}."
     )
     read = ReadTraces()

@@ -68,7 +68,7 @@ ABOUT = {
     "shadow": {
         "enabled": "Whether candidates are proved on mirrored live traffic.",
         "margin": "Smallest unacceptable drop in the mean score.",
-        "harm_alpha": "How often a harmless candidate may be stopped.",
+        "harm_alpha": "Maximum probability that a harmless candidate is stopped.",
         "min_pairs": "Minimum number of scored pairs before the stage can pass.",
         "max_pairs": "Pairs after which the stage ends.",
     },
@@ -77,7 +77,7 @@ ABOUT = {
         "step_units": "Minimum number of units before the next step.",
         "step_hours": "Minimum hours before the next step.",
         "margin": "Smallest unacceptable drop in the mean score.",
-        "harm_alpha": "How often a harmless candidate may be stopped.",
+        "harm_alpha": "Maximum probability that a harmless candidate is stopped.",
         "min_units": "Minimum number of units with a score or feedback before the stage can pass.",
         "max_units": "Units after which the stage ends.",
         "guardrails": "Metrics that must be proved not to get worse.",
@@ -87,7 +87,7 @@ ABOUT = {
     },
     "watch": {
         "metrics": "Metrics watched after a release.",
-        "alpha": "How often a harmless release may raise an alarm.",
+        "alpha": "Maximum probability that a harmless release raises an alarm.",
         "outcomes": "Outcomes after which the watch ends.",
         "days": "Days after which the watch ends even with fewer outcomes.",
         "tolerance": "Drop in a share, or relative rise in latency and cost, that raises no alarm.",

@@ -43,7 +43,7 @@ _ALIGNED_CHARACTERS = 300_000
 _REFINEMENTS = 8
 
 _EFFORT = 3_000_000
-"""Maximum characters aligned in total, which takes seconds at worst."""
+"""How many characters are aligned in total, which takes seconds at worst."""
 
 _SHOWN_DRAFTS = 64
 """Earlier templates compared with new ones; those that match the most texts."""

@@ -126,7 +126,7 @@ class CsvRows:
 
 
 class _Remembered:
-    """The lines, and those of the current row."""
+    """Iterates over lines, and remembers those of the current row."""
 
     def __init__(self, lines: Iterator[str]) -> None:
         self._lines = lines

@@ -45,7 +45,7 @@ _CONTRASTS = _words(
     why
     """
 )
-"""Words that say what is asked; held by all texts of a group."""
+"""Words that say what is asked; all texts of a group must share them."""
 
 OPPOSITES = _words(
     """

@@ -51,7 +51,7 @@ class CoachSettings(msgspec.Struct, frozen=True, kw_only=True):
     temperature: float | None = None
     """Sampling temperature; None for the model's own."""
     max_tokens: int | None = 16_000
-    """Maximum tokens of an answer, including reasoning; None for no limit."""
+    """Maximum number of tokens in an answer, including reasoning; None for no limit."""
     patient: bool = False
     """Whether later calls still try an endpoint that failed every try of a call."""
 

@@ -63,7 +63,9 @@ def redirect_prompt_files(destination: Destination, versions: LiveVersions | Non
             contents = _rendered(root, path, versions.release_id)
         redirect_live(contents)
     except Exception as error:
-        _log.warning("Prompt files are read as they are: %s", error)
+        _log.warning(
+            "The release's prompt files cannot be used, so the project's own are read: %s", error
+        )
 
 
 def rendered_files_path(root: Path, live: Path) -> Path:

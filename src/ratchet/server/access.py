@@ -212,7 +212,7 @@ class Gatekeeper:
         raise HttpProblem(
             403,
             f"This needs a key with the scope {' or '.join(needs)}; yours has"
-            f" {has or f'none that there is ({OLD_SCOPE})'}.",
+            f" {has or f'only scopes that no longer exist ({OLD_SCOPE})'}.",
             hint=f"Create a key: ratchet keys create NAME --scope {needs[-1]}",
             headers={"www-authenticate": f'{_CHALLENGE}, error="insufficient_scope"'},
         )

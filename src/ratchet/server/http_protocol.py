@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 HEAD_BYTES = 64 * 1024
-"""Maximum bytes of a request that are not its body: its line, headers and trailers. A request may
+"""Maximum number of bytes of a request besides its body: of its line, headers and trailers. It may
 have more by what arrives together with its end.
 """
 

@@ -34,7 +34,7 @@ TIMEOUT_S = 10.0
 """Timeout of a whole answer of the provider, in seconds."""
 
 MAX_BYTES = 1 << 20
-"""Maximum bytes of an answer by the provider."""
+"""Maximum size of a response of the identity provider, in bytes."""
 
 PROVIDER_TTL_S = 3600.0
 """Seconds for which the provider's configuration and keys are cached."""

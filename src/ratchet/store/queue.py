@@ -61,7 +61,7 @@ class Queue:
     def claim(
         self, queue: str | Sequence[str], worker: str, limit: int, lease_s: float, now: float
     ) -> list[Claim]:
-        """Claim the oldest queued rollouts of a queue; first expires its overdue leases.
+        """Expire the overdue leases of a queue, then claim its oldest queued rollouts.
 
         Args:
             queue: The queue; or several, which take turns. A name that ends with /* stands for

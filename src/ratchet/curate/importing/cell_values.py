@@ -105,7 +105,7 @@ def _key(node: ast.expr | None, depth: int) -> str:
 
 
 def _moment(node: ast.Call) -> str:
-    """The moment of `datetime.datetime(…)` in ISO 8601; without a zone, of UTC."""
+    """The moment of `datetime.datetime(…)` in ISO 8601; in UTC if it states no zone."""
     if not all(ast.unparse(keyword.value).lower().endswith("utc") for keyword in node.keywords):
         raise ValueError("its zone is not UTC")
     parts = [argument.value for argument in node.args if isinstance(argument, ast.Constant)]

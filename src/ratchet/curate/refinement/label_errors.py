@@ -38,8 +38,8 @@ RIGHT_SCORE = 0.5
 
 
 FEW_WRONG = 0.1
-"""Of the tasks on which candidates agree on an answer, the share whose labels may be wrong
-alike."""
+"""Maximum share, among tasks on which candidates agree on one answer, of labels that are wrong in
+the same way; a larger share is the candidates' mistake."""
 
 
 class Suspect(msgspec.Struct, frozen=True):

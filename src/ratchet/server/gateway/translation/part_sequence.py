@@ -31,7 +31,7 @@ class AnswerPart:
         self.id = ""
         self.name = ""
         self.thinking: dict[str, Any] = {}
-        """The block of Anthropic's that the reasoning is, with its signature."""
+        """Of reasoning: Anthropic's block, with its signature."""
         self.begun = False
         self.sent = 0
         """Number of characters of the text that were passed on."""
