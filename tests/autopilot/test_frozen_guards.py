@@ -307,7 +307,7 @@ def test_the_worst_sets_that_the_draws_can_hold_are_chosen_and_the_others_are_na
     assert [planned.title for planned in guards.plan.sets] == ["0", "1", "2"]
     assert guards.plan.draws <= 72
     assert guards.plan.sets[0].margin <= 0.4
-    assert "; 7 are left out, since 72 draws hold no more: '3', '4'" in guards.sentences[0]
+    assert "; 7 are left out, since 72 draws are too few for them: '3', '4'" in guards.sentences[0]
 
 
 def test_a_proof_too_small_for_any_set_says_so_and_what_is_enough() -> None:

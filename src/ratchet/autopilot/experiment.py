@@ -163,7 +163,7 @@ async def run_experiment(
             watcher.message(
                 f"The proof ends after {len(comparison.pairs)} of"
                 f" {counted(len(tasks), 'test task')}:"
-                f" {'being no worse' if plan.margin else 'a gain'} will hardly be proved any more."
+                f" proving {'it no worse' if plan.margin else 'a gain'} has become unlikely."
             )
             break
     await _run_frozen(setting, experiment, comparison, guards, runner, scorer, watcher)

@@ -157,7 +157,7 @@ def corrected(
         )
     if not by.strip() or not reason.strip():
         raise InputError(
-            "A correction of a frozen set needs who makes it and why, so that it can be traced."
+            "A correction of a frozen set must say who makes it and why, so that it can be traced."
         )
     if expected is not None and expected == task.expected:
         raise InputError(f"Task {task_id!r} expects that answer already.")

@@ -26,10 +26,10 @@ ABOUT = {
     "prove": {
         "alpha": "Accepted share of false promotions among all promotions.",
         "min_gain": "Smallest gain that matters; a proof of less ends as futile.",
-        "harm_alpha": "How often a harmless change may be called harmful.",
-        "futility_alpha": "How often a change with a sufficient gain may be given up.",
-        "min_pairs": "Pairs before any verdict other than harm.",
-        "repetitions": "How often each test task is run with each candidate.",
+        "harm_alpha": "Maximum probability that a harmless change is called harmful.",
+        "futility_alpha": "Maximum probability that a change with a sufficient gain is given up.",
+        "min_pairs": "Minimum number of pairs before any verdict other than harm.",
+        "repetitions": "How many times each test task is run with each candidate.",
         "labels": "Test pairs that people label if a judge's score decides.",
     },
     "autopilot": {
@@ -104,7 +104,7 @@ ABOUT = {
         "pull_request": "Whether ratchet improve opens a pull request.",
         "remote": "The git remote to push to.",
         "base": "The branch that pull requests are for.",
-        "forge": "GitHub or GitLab; by default from the remote's address.",
+        "forge": "GitHub or GitLab; by default taken from the remote's address.",
         "api_url": "Address of the forge's API.",
         "repository": "The repository on the forge, as OWNER/NAME.",
         "token_env": "Environment variable that holds the forge's token.",

@@ -295,7 +295,7 @@ def preference(*, file: str, embed: str = "", folder: str = ".") -> FunctionEval
     except msgspec.DecodeError as error:
         raise InputError(
             f"{path} is not a model of preferences: {error}.",
-            hint="Make it anew: ratchet align NAME.",
+            hint="Create it again: ratchet align NAME.",
         ) from None
     return PreferenceEvaluator(path, model, function, embed)
 

@@ -286,7 +286,8 @@ def check_attempt(caller: Caller, rollout_id: str, fence: int, attempt_text: str
         own, own_fence = caller.attempt
         raise HttpProblem(
             403,
-            f"The token of attempt {own_fence} of rollout {own!r} does not open {attempt_text!r}.",
+            f"The token of attempt {own_fence} of rollout {own!r} gives no access to"
+            f" {attempt_text!r}.",
             hint="Use the base URL that the attempt was given.",
         )
 

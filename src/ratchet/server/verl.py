@@ -198,7 +198,7 @@ class LabRollouts:
                 evaluation.rollout.error for evaluation in measured if evaluation.rollout.error
             ]
             raise AgentError(
-                f"The tokens of no model call were kept in {counted(len(measured), 'rollout')} of"
+                f"No tokens of model calls were kept in {counted(len(measured), 'rollout')} of"
                 f" the task {task.id}. {errors[0] if errors else ''}".rstrip(),
                 hint="The agent must call the model at the base_url of the Model that it is given,"
                 " and by its name.",

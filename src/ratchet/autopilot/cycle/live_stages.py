@@ -202,7 +202,7 @@ class LiveStages:
             return watch
         progress = msgspec.convert(cycle.progress.get("old_model", {}), OldModelProgress)
         if refusal := self.traffic.why_no_mirroring():
-            sentence = f"The old model is not asked any more: {refusal}"
+            sentence = f"The old model is no longer asked: {refusal}"
             progress = OldModelProgress(sentence=sentence, ended=True)
         verdict = None
         if not progress.ended:

@@ -34,7 +34,7 @@ class OldModelProgress(msgspec.Struct, frozen=True, kw_only=True):
         if failed < GONE_AFTER:
             return msgspec.structs.replace(self, failed=failed)
         error = _error(pairs[-1], rollouts)
-        sentence = f"The old model no longer answers, so it is compared no further: {error}"
+        sentence = f"The old model no longer answers, so the comparison with it has ended: {error}"
         return msgspec.structs.replace(self, failed=failed, sentence=sentence, ended=True)
 
 

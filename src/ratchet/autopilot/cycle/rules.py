@@ -399,7 +399,7 @@ class StateRules:
         if command is None:
             return None
         why = f" {command.reason}" if command.reason else ""
-        return Wait(f"{command.by} paused it.{why} It goes on after: ratchet autopilot resume.")
+        return Wait(f"{command.by} paused it.{why} To continue: ratchet autopilot resume.")
 
     def spent(self) -> Spending:
         """What was taken of today's budget."""
