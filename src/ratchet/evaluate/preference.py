@@ -311,7 +311,7 @@ class PreferenceEvaluator(FunctionEvaluator):
     """
 
     is_judge = True
-    """An experiment may decide by its scores only with people's labels."""
+    """An experiment may be decided by its scores only with people's labels."""
 
     def __init__(
         self,
