@@ -233,7 +233,7 @@ LATENCY = GuardrailResult(
 def test_each_verdict_says_what_would_change_it(fields: dict[str, Any], expected: str) -> None:
     told = explain_experiment(experiment(**fields))
     assert expected in told[-1]
-    assert any("100 are needed: this is experiment 3" in sentence for sentence in told)
+    assert any("100 is needed: this is experiment 3" in sentence for sentence in told)
 
 
 def test_guardrails_and_labels_are_part_of_the_explanation() -> None:
