@@ -257,7 +257,7 @@ def test_a_stage_says_why_it_is_undecided() -> None:
     )
     assert explain_stage(found) == [
         "Shadow: It runs.",
-        "It is undecided: the evidence is at 3, and 100 are needed.",
+        "It is undecided: the evidence is at 3, and 100 is needed.",
     ]
     held = msgspec.structs.replace(found, verdict="inconclusive")
     assert explain_stage(held)[-1].endswith("A candidate that is not proved is not shipped.")
