@@ -77,7 +77,10 @@ def status_of(store: Store, config: Config, agent: str, now: float) -> Autopilot
         waits = "No process runs it: ratchet autopilot run, or ratchet serve --autopilot."
     elif cycle is None and agent not in (names := store.spans.agents()):
         live_agents = f" Agents with live traces: {', '.join(names)}." if names else ""
-        waits = f"There are no live traces of {agent!r}.{live_agents} Set agent under [autopilot] to the right name."
+        waits = (
+            f"There are no live traces of {agent!r}.{live_agents}"
+            " Set agent under [autopilot] to the right name."
+        )
     return AutopilotStatus(
         agent=agent,
         mode=policy.mode,
