@@ -1,4 +1,4 @@
-"""Runs an agent as it is on a few train tasks, before it is known what of it may change."""
+"""Runs an unchanged agent on a few train tasks, before it is known what may change in it."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ from ratchet.types import (
 from ratchet.types.wording import counted
 
 PlanRepetitions: TypeAlias = Callable[[ExperimentPlan], Awaitable[RepetitionPlan]]
-"""How often each task of an experiment is run; the same whenever it is asked again."""
+"""How many times each task of an experiment is run; a later call gives the same answer."""
 
 
 class ExperimentSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,8 +74,8 @@ class ExperimentSettings(msgspec.Struct, frozen=True, kw_only=True):
     min_pairs: int
     guardrails: tuple[Guardrail, ...]
     widened: frozenset[str] = frozenset()
-    """Guardrails whose margin nobody has chosen: at least their own, and otherwise the smallest
-    that the planned pairs can prove."""
+    """Guardrails whose margin nobody has chosen: it is widened to the smallest that the planned
+    pairs can prove, if that is larger."""
     minimised: str = ""
     """The guardrail whose metric has to fall; empty for none."""
     max_attempts: int
@@ -201,7 +201,7 @@ async def run_experiment(
 
 
 def reach(setting: ExperimentSettings, store: Store) -> list[str]:
-    """Sentences on what the test tasks cannot prove, whatever the candidate; before it is spent.
+    """Sentences on what the test tasks cannot prove, whatever the candidate, before it is learned.
 
     It is stated for the level of an experiment created now.
     """
@@ -283,7 +283,7 @@ def _plan(setting: ExperimentSettings, alpha: float, totals: Sequence[int]) -> E
 
 
 def _pairs_that_prove(plan: ExperimentPlan) -> int:
-    """The fewest pairs, not below those planned, of which some prove a perfect candidate better."""
+    """The planned number of pairs, or the next larger one that can promote a perfect candidate."""
     bare = msgspec.structs.replace(plan, guardrails=())
     pairs = plan.max_pairs
     while fewest_pairs_to_promote(msgspec.structs.replace(bare, max_pairs=pairs)) is None:

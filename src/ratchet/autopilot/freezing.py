@@ -38,10 +38,10 @@ def freeze(
     loss: float,
     now: float,
 ) -> FrozenSet:
-    """Store the frozen set of a problem that was fixed; one that it has already stays.
+    """Store the frozen set of a problem that was fixed; if it already has one, that stays.
 
-    Failures come first, neighbours fill what is left, and a quarter is theirs where there are as
-    many. Of tasks with the same input or id, the first is taken.
+    Failures come first, and neighbours fill the rest: at least a quarter of the set, if there are
+    enough. Of tasks with the same input or id, the first is taken.
 
     Args:
         problem: The problem.

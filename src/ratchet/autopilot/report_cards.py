@@ -257,7 +257,7 @@ def announced_card(evaluator: Evaluator, cases: Sequence[Case], scores: int) -> 
 
 
 def _is_judge(evaluator: Evaluator) -> bool:
-    """Whether experiments by it are decided by people's labels of its pairs."""
+    """Whether people's labels of random pairs decide an experiment on this evaluator's score."""
     return bool(getattr(evaluator, "is_judge", False))
 
 

@@ -50,7 +50,7 @@ MAX_EXAMINED = 2_000
 """Maximum number of traces that one call examines."""
 
 HALT_CHECK_S = 0.25
-"""Seconds between looks at the switch while rollouts run."""
+"""Seconds between checks of the switch while rollouts run."""
 
 STALE_S = 3_600.0
 """Older traces are not mirrored, in seconds: where there is more traffic than `per_minute`, the

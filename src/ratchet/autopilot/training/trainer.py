@@ -413,7 +413,7 @@ def _resources(initial: Mapping[str, Resource | str] | None) -> dict[str, Resour
             resources[name] = resource
         else:
             raise InputError(
-                f"initial_resources[{name!r}] is {type(resource).__name__}; expected a text, "
+                f"initial_resources[{name!r}] is {type(resource).__name__}; expected a string, "
                 "PromptTemplate, Params, Code or Model."
             )
     return resources
