@@ -29,7 +29,7 @@ def trajectory(
     max_steps: int | None = None,
     tolerance: float = 0.0,
 ) -> FunctionEvaluator:
-    """1 if the rollout's tool calls are as expected, none is forbidden, and they are few enough.
+    """1 if the rollout's tool calls are as expected, none is forbidden, and not too many are made.
 
     Expected calls are given as for `tool_calls`. A task may have none where `forbidden` or
     `max_steps` is set.

@@ -18,8 +18,8 @@ from ratchet.observe.system_prompts import is_model_call
 from ratchet.types import Code, InputError, Model, Params, PromptTemplate, Resource, Span
 
 MIN_PIECE = 20
-"""Minimum characters of a template's longest constant piece to recognise it inside a longer
-message."""
+"""Minimum length of a template's longest constant piece, in characters, to recognise it inside a
+longer message."""
 
 MAX_SPANS = 2_000
 """Maximum number of spans of a rollout to inspect."""
