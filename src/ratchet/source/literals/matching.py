@@ -12,7 +12,8 @@ from ratchet.source.literals.literal import Literal, is_mark
 from ratchet.source.literals.placeholders import BRACES, with_placeholders
 
 MIN_CONSTANT: Final = 16
-"""Minimum length of a literal's constant text if it has slots, in characters but white space."""
+"""Minimum length of the constant text of a literal with slots, in characters without white
+space."""
 
 MIN_PIECE: Final = 8
 """Minimum length of its longest constant piece, in characters."""
