@@ -34,7 +34,8 @@ MAX_REPEATED = 6_000
 EMPTY = "The model's answer was empty."
 
 MAX_SILENT = 2
-"""Number of time-outs in a row after which an endpoint that never answered is given up."""
+"""Number of time-outs in a row after which an endpoint is given up, if it answered no other call
+meanwhile."""
 
 
 class CoachSettings(msgspec.Struct, frozen=True, kw_only=True):

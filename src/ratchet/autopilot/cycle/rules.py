@@ -45,7 +45,7 @@ from ratchet.types.cycle import DAY_S
 from ratchet.types.wording import counted
 
 CAPTURE_S = 60.0
-"""Seconds between two looks for more tasks."""
+"""Seconds between searches for more tasks."""
 
 MEASURES = "It measures."
 """Start of the reason why a live stage waits."""
