@@ -149,7 +149,7 @@ def test_improve_refuses_a_flawed_comparison_before_it_learns(make_project: Make
     project = build(make_project, "generous")
     done = project.ratchet("improve")
     assert done.returncode != 0
-    assert "'generous', which is rejected" in " ".join(done.stderr.split())
+    assert "because it is rejected by its report card" in " ".join(done.stderr.split())
     with Store.open(f"sqlite:///{project.root}/.ratchet/ratchet.db") as store:
         (card,) = store.report_cards.list()
         assert store.rollouts.counts() == {}, "nothing was run"
