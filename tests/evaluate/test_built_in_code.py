@@ -97,5 +97,5 @@ def test_tests_that_cannot_be_run_are_named(expected: Any, words: str) -> None:
 def test_options_out_of_range_are_refused() -> None:
     with pytest.raises(InputError, match="seconds = 0"):
         code_tests(seconds=0)
-    with pytest.raises(InputError, match="The tolerance -1"):
+    with pytest.raises(InputError, match="The tolerance is -1"):
         code_tests(tolerance=-1)

@@ -159,7 +159,7 @@ def test_trajectory_arguments_prohibitions_and_limits() -> None:
     assert judged(trajectory(forbidden=["pay"]), BOOKED, "Booked!").value == 1
     assert judged(trajectory(max_steps=1), BOOKED, ["search", "book"]).value == 0
     assert judged(trajectory(max_steps=2), BOOKED, ["search", "book"]).value == 1
-    with pytest.raises(InputError, match="max_steps = -1"):
+    with pytest.raises(InputError, match="max_steps is -1"):
         trajectory(max_steps=-1)
 
 

@@ -68,7 +68,7 @@ def test_every_built_in_one_is_made_by_name() -> None:
         ("numeric", {"zzz": 1}, "It has decimal_comma, percent, relative, tolerance."),
         ("numeric", {"tolerance": "0.1"}, "Expected `float`, got `str`"),
         ("numeric", {"tolerance": True}, "Expected `float`, got `bool`"),
-        ("numeric", {"tolerance": -1}, "Evaluator 'numeric': The tolerance -1"),
+        ("numeric", {"tolerance": -1}, "Evaluator 'numeric': The tolerance is -1"),
         ("reciprocal_rank", {"k": 2.5}, "Expected `int`, got `float`"),
         ("reciprocal_rank", {"k": 0}, "k >= 1"),
         ("exact_match", {"ignore_case": "yes"}, "Expected `bool`, got `str`"),
