@@ -232,7 +232,7 @@ def test_other_dialects_are_translated() -> None:
         ({"dialect": "mysequel"}, ConfigError, "mysequel"),
         ({"databases": 0}, InputError, "databases = 0 needs a database"),
         ({"databases": -1}, InputError, "not a number from 0 to 100"),
-        ({"tolerance": float("nan")}, InputError, "The tolerance nan"),
+        ({"tolerance": float("nan")}, InputError, "The tolerance is nan"),
         ({"seconds": 0}, InputError, "seconds = 0"),
         ({"schema": "no/such/file.sql"}, ConfigError, "no/such/file.sql cannot be read"),
     ],
