@@ -232,4 +232,4 @@ def test_a_coach_whose_answers_cannot_be_tried_is_not_asked_for_ever(
     found = learn(make_store(), coach=coach)
     assert found.finding.best == SOURCE
     assert len(coach.asked) <= FRUITLESS + 1
-    assert "answers of the coach in a row could not be used (the last: " in found.finding.sentence
+    assert "answers from the coach in a row could not be used (the last: " in found.finding.sentence

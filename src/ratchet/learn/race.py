@@ -99,7 +99,7 @@ AnyEntry = TypeVar("AnyEntry", bound=RaceEntry)
 
 
 class RaceResult(msgspec.Struct, Generic[AnyEntry], frozen=True):
-    """The selected entry, with the first entry's mean and its own on the same val tasks."""
+    """The selected entry, with its mean and the first entry's on the same val tasks."""
 
     entry: AnyEntry
     first_val: float

@@ -126,7 +126,7 @@ class TypeChecks:
                 else "could not run."
             )
             if not self._reported:
-                self._say(f"mypy {how} Types are not checked in this case.{ended.tail()}")
+                self._say(f"mypy {how} The types were not checked.{ended.tail()}")
             self._reported = True
             return None
         text = ended.stdout.decode("utf-8", "replace")

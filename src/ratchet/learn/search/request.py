@@ -1,5 +1,4 @@
-"""The request to the coach: a single message with all that a strong model needs to write the next
-version."""
+"""The request to the coach: a single message with all that it needs to write the next version."""
 
 from __future__ import annotations
 
@@ -28,10 +27,10 @@ MIN_FENCE = 4
 """Backticks of a fence, unless the text contains as many."""
 
 MAX_KINDS = 6
-"""Most kinds of failure that are listed with their number."""
+"""Maximum number of kinds of failure that are listed with their counts."""
 
 MAX_VERSIONS = 4
-"""Most versions whose scores are listed for each task."""
+"""Maximum number of versions whose scores are listed for each task."""
 
 
 class RequestFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -119,7 +118,7 @@ def source_of(resource: Resource) -> str:
 
 
 def placeholder_rule(template: PromptTemplate) -> str:
-    """What the coach must know about a template's placeholders and braces."""
+    """The rules for a template's placeholders and braces."""
     names = sorted(template.placeholders)
     if not names:
         return "The prompt has no placeholders; add none."
@@ -166,7 +165,7 @@ def _values(facts: RequestFacts, common: Mapping[str, str]) -> str:
 
 
 def _place(facts: RequestFacts) -> str:
-    """The text around the prompt in what one rollout sent."""
+    """The text that one rollout sent around the prompt."""
     for rollout in facts.shown:
         sent = _sent(facts, rollout.spans)
         if sent.before.strip() or sent.after.strip():
