@@ -173,7 +173,7 @@ def test_a_guardrail_takes_one_of_the_two_margins(tmp_path: Path, margins: str) 
             "url = 'http://a/b'\nbody = '[\"{input} {x}\"]'",
             "body has {x}, which is not a placeholder",
         ),
-        ("entry = 'a:b'\noutput = 'x'", "output belongs to an agent with command or url"),
+        ("entry = 'a:b'\noutput = 'x'", "output is only for an agent with command or url"),
         (
             "entry = 'a:b'\n[agent.arguments]\nq = ['{inputs}']",
             "arguments has {inputs}, which is no",

@@ -470,11 +470,11 @@ def test_what_an_agent_reports_to_others_need_not_be_allowed(
     page = shop.ratchet("init", "--yes", "--", "sh", "agent.sh", "Where is my pan?").stdout
     metrics.close()
     said = " ".join(page.split())
-    assert f"It tried localhost:{metrics.port}; denied." in said
+    assert f"It tried localhost:{metrics.port}; this was denied." in said
     assert "Without it, the agent sent its model the same, so rollouts do not need it." in said
     assert shop.settings["agent"]["allow"]["hosts"] == []
     ended = " ".join(shop.ratchet("run", "Where is my cup?").stdout.split())
-    assert "It answered without it; if its answer lacks it, allow it with hosts" in ended
+    assert "It answered without it; if the answer is incomplete, allow it with hosts" in ended
 
 
 def test_a_websocket_is_refused_with_what_can_be_wired_instead(

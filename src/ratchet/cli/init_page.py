@@ -106,7 +106,7 @@ def print_verified(
             word = "verified" if finding.holds else "FAILED"
             _say(f"  {word}: {finding.name}. {finding.said}")
     for act in verification.denied:
-        _say(f"  It tried {act.said}; denied.")
+        _say(f"  It tried {act.said}; this was denied.")
     same = all(finding.holds for finding in verification.findings if finding.name in SENT)
     if verification.denied and same:
         _say("  Without it, the agent sent its model the same, so rollouts do not need it.")

@@ -243,7 +243,7 @@ def _first_that_works(
         if verification.works:
             return attempt
         denied |= dict.fromkeys(act.allow for act in verification.denied if act.allow)
-        tried = "".join(f" It tried {act.said}; denied." for act in verification.denied)
+        tried = "".join(f" It tried {act.said}; this was denied." for act in verification.denied)
         reasons.append(f"{one_line(wiring.label)}: {verification.why.strip()}{tried}")
         if len(wirings) > 1:
             say(f"This wiring does not work: {reasons[-1]}")

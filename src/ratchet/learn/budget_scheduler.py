@@ -109,7 +109,8 @@ class BudgetScheduler:
         self._at_floor = at_floor
         """Whether the candidate that the next slice starts from has next to no score."""
         self._tied: Candidate | None = None
-        """The candidate that the arms continue from while all scores are near 0 and none has gained."""
+        """The candidate that the arms continue from while all scores are near 0 and none has
+        gained."""
         self._plan = plan
         self._baseline_val = baseline_val
         self._improvements: list[tuple[Candidate, float, float]] = []
@@ -266,7 +267,8 @@ class BudgetScheduler:
             f"{record.arm.name} raised the mean from {finding.baseline_val:.3f} to"
             f" {finding.best_val:.3f}{on} ({cost}): {summary}"
             if gain > 0
-            else f"{record.arm.name} used {cost}. Its best candidate scores higher on train but not on val; the next algorithm starts from it. {summary}"
+            else f"{record.arm.name} used {cost}. Its best candidate scores higher on train but "
+            f"not on val; the next algorithm starts from it. {summary}"
         )
         for rival in self._records:
             if rival is not record and self._may_return(rival):
@@ -314,7 +316,8 @@ class BudgetScheduler:
             return
         before, after = mean(with_it), mean(without)
         lab.note(
-            f"On {counted(len(tasks), 'val task')} the best candidate scores {before:.3f}, and {after:.3f} without"
+            f"On {counted(len(tasks), 'val task')} the best candidate scores {before:.3f}, and "
+            f"{after:.3f} without"
             f" what was added to {_names(names)}."
         )
         if after >= before:

@@ -1,4 +1,4 @@
-"""What a program gets of a task, and where its answer is."""
+"""How a program is given a task, and where its answer is found."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ class Handover(msgspec.Struct, frozen=True, kw_only=True):
     method: str = "POST"
     """HTTP method of a request."""
     input: str = ""
-    """FILE and a path of a command: the task's input stands there, in the rollout's own copy."""
+    """For a command: FILE and a path. The file holds the task's input, in the rollout's own
+    copy."""
     query: dict[str, str] = {}
     """Fields of the URL's query; with them, no body is sent unless one is configured."""
     output: str = ""
@@ -61,7 +62,7 @@ class Handover(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def takes_input(self) -> bool:
-        """Whether any part of a task is handed over."""
+        """Whether any part of a task is passed to the program."""
         if self.input:
             return True
         given = (self.stdin, self.query) if self.words else (self.body, self.query)
@@ -115,7 +116,7 @@ class Handover(msgspec.Struct, frozen=True, kw_only=True):
             ConfigError: An agent of this kind has none there.
         """
         if self.output and not is_program:
-            raise ConfigError("output belongs to an agent with command or url.")
+            raise ConfigError("output is only for an agent with command or url.")
         if not is_command or self.output in ("", LAST_LINE):
             return
         if not _is_below(self.file):
@@ -145,7 +146,7 @@ def parse_command(line: str) -> tuple[str, ...]:
     try:
         parts = tuple(shlex.split(line))
     except ValueError as error:
-        raise ConfigError(f"The command {line!r} cannot be read: {error}.") from None
+        raise ConfigError(f"The command {line!r} cannot be parsed: {error}.") from None
     if not parts:
         raise ConfigError("The command is empty.", hint='Give one: --command "node agent.js"')
     return parts

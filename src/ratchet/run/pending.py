@@ -29,7 +29,7 @@ class PendingRollouts:
         return self._futures.setdefault(rollout_id, new)
 
     def except_for(self, excluded: Collection[str]) -> list[str]:
-        """Ids of pending rollouts that are not among the others."""
+        """Ids of pending rollouts that are not among these."""
         return [rollout_id for rollout_id in self._futures if rollout_id not in excluded]
 
     def settle(self, rollout: Rollout) -> None:

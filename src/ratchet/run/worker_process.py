@@ -33,7 +33,7 @@ from ratchet.worker.messages import (
 )
 
 LOG_BYTES = 64 * 1024 * 1024
-"""Size at which a log is truncated while an attempt runs."""
+"""Size in bytes at which a log is truncated while an attempt runs."""
 
 TAIL_BYTES = 2_500
 """How much of a crashed worker's output an error message shows."""
@@ -144,7 +144,8 @@ class WorkerProcess:
         return self._contained is None or await self._contained.settled()
 
     def denied(self) -> tuple[Act, ...]:
-        """What the worker tried to do outside of itself and was denied, since the last call."""
+        """What the worker tried to do beyond its own process and was denied, since the last
+        call."""
         return () if self._contained is None else self._contained.denied()
 
     async def send(self, message: ToWorker) -> None:

@@ -1,4 +1,4 @@
-"""What a program does outside of itself, seen in its system calls: hosts, programs, files."""
+"""What a program does beyond its own process, seen in its system calls: hosts, programs, files."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ BOOT = Path(__file__).parent / "inside" / "boot.py"
 
 
 class Act(msgspec.Struct, frozen=True):
-    """Something that a program did outside of itself, or tried to."""
+    """Something that a program did beyond its own process, or tried to."""
 
     kind: ActKind
     subject: str

@@ -55,7 +55,7 @@ _PROXIES = frozenset({"http_proxy", "https_proxy", "all_proxy"})
 
 
 class Allowance(msgspec.Struct, frozen=True, kw_only=True):
-    """What an agent may do outside of itself."""
+    """What an agent may do beyond its own process."""
 
     hosts: tuple[tuple[str, int], ...] = ()
     """Names or addresses with ports; `*.example.com` for all names below it. A path with port 0 is
@@ -72,7 +72,7 @@ class AgentContainment:
     """The containment of one agent's processes.
 
     Args:
-        allowed: What it may do outside of itself.
+        allowed: What it may do beyond its own process.
         root: The project's folder.
         python: Its interpreter, which it may start.
         writable: Folders that it really writes to besides, such as one for its outcomes.

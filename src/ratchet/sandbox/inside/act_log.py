@@ -1,4 +1,5 @@
-"""The list of what a program did outside of itself, written by its supervisor for its parent."""
+"""The list of what a program did beyond its own process, written by its supervisor for its
+parent."""
 
 from __future__ import annotations
 

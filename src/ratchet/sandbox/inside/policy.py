@@ -129,7 +129,7 @@ _OPENS = (("open", 1), ("openat", 2))
 
 
 def acts(*, every_send: bool) -> tuple[Rule, ...]:
-    """Rules that submit what a process does outside of itself to a supervisor.
+    """Rules that submit what a process does beyond its own process to a supervisor.
 
     Args:
         every_send: Also what is sent on a connected socket, where a query for a name may be.

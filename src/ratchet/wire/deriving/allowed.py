@@ -1,4 +1,4 @@
-"""What the recorded run did outside of itself, each with a proposal."""
+"""What the recorded run did beyond its own process, each with a proposal."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ class ContainedWatch:
         return self._contained.failed
 
     def acts(self) -> tuple[Act, ...]:
-        """What it tried to do outside of itself, and the programs that it started."""
+        """What it tried to do beyond its own process, and the programs that it started."""
         return self._contained.denied()
 
     def close(self) -> None:

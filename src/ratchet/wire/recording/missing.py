@@ -208,7 +208,7 @@ def missing(
         sources: What the repository's files say.
         argv: The command.
         journals: What the hooks wrote.
-        did: What the run did outside of itself.
+        did: What the run did beyond its own process.
         calls: The model calls.
         root: The repository's folder.
         environ: The owner's environment.

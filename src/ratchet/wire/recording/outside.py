@@ -1,4 +1,4 @@
-"""What a recorded run did outside of itself: hosts, files, programs."""
+"""What a recorded run did beyond its own process: hosts, files, programs."""
 
 from __future__ import annotations
 
