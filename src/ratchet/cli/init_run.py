@@ -463,7 +463,7 @@ def _check_recorded(recording: Recording) -> None:
         for missing in recording.missing
     )
     ended = (
-        f"It did not end in time; it had made {counted(len(recording.calls), 'model call')}."
+        f"It did not finish in time; it had made {counted(len(recording.calls), 'model call')}."
         if recording.timed_out
         else f"It ended with exit code {recording.exit_code}."
         if isinstance(recording.run, CommandRun)

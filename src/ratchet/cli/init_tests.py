@@ -139,7 +139,7 @@ def _run(
         raise _NotRun(ended.problem)
     if ended.code is None:
         raise _NotRun(
-            f"The tests did not end within {TESTS_TIMEOUT_S:.0f} s; run them yourself:"
+            f"The tests did not finish within {TESTS_TIMEOUT_S:.0f} s; run them yourself:"
             f" {_typed(tests)}"
         )
     lines = [line for line in (ended.stdout + ended.stderr).splitlines() if line.strip()]

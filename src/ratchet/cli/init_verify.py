@@ -247,7 +247,7 @@ def _probed(
         finally:
             _end(process)
     if output is None:
-        return ProbeAnswer(error=f"It did not end within {seconds:.0f} s.")
+        return ProbeAnswer(error=f"It did not finish within {seconds:.0f} s.")
     try:
         return msgspec.json.decode(output[0], type=ProbeAnswer)
     except msgspec.DecodeError:

@@ -210,7 +210,8 @@ class ContainedExecutor:
             raise AgentError(
                 f"The agent {spec.entry!r} does not load in the sandbox. {reason}\n",
                 hint=error.hint
-                or "Under [sandbox], list the files that it reads outside its project as read = […], and the addresses that it calls as connect = […].",
+                or "Under [sandbox], list the files that it reads outside its project as "
+                "read = […], and the addresses that it calls as connect = […].",
             ) from None
         for _ in range(PINGS):
             await self._ping()

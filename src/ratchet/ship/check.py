@@ -137,7 +137,7 @@ def run_once(repository: Repository, commit: str, tests: TestCommand) -> TestRep
 
 def _outcome_text(outcome: TestOutcome | None, exit_code: int | None, timeout_s: float) -> str:
     if outcome == "timed_out":
-        return f"did not end within {timeout_s:g} s"
+        return f"did not finish within {timeout_s:g} s"
     if outcome == "failed":
         return "fail" if exit_code is None else f"fail (exit code {exit_code})"
     return "pass"

@@ -44,7 +44,7 @@ def test_what_mypy_finds_beside_a_candidate_alone_is_a_fault(repository: MakeRep
 @pytest.mark.parametrize(
     ("seconds", "config", "said"),
     [
-        (0.01, "[mypy]\n", "did not end within 0.01 s"),
+        (0.01, "[mypy]\n", "did not finish within 0.01 s"),
         (60.0, "[mypy]\nplugins = no.such\n", "no.such"),
     ],
 )

@@ -121,7 +121,7 @@ class TypeChecks:
             ended = await child.run(MYPY_TIMEOUT_S, OUTPUT_BYTES)
         if ended.why != "exit" or ended.code not in (0, 1):
             how = (
-                f"did not end within {MYPY_TIMEOUT_S:g} s."
+                f"did not finish within {MYPY_TIMEOUT_S:g} s."
                 if ended.why == "late"
                 else "could not run."
             )

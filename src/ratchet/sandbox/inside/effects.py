@@ -1,4 +1,4 @@
-"""What a held system call is about to do outside of its process, read from its arguments."""
+"""What a held system call would do beyond its own process, read from its arguments."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Effect:
 
 
 def effects(notice: Notice) -> list[Effect]:
-    """What a call would do outside; nothing for a call that is not of interest.
+    """The effects of a call beyond its process; none for a call that is not of interest.
 
     Raises:
         OSError: Its arguments cannot be read.
@@ -158,7 +158,8 @@ def question(query: bytes) -> tuple[str, int, int]:
 
 
 def real(path: str, *, follow: bool) -> str:
-    """A path without symbolic links; its last part is only followed if the call follows it."""
+    """A path with symbolic links resolved; in its last part only if the call follows links
+    there."""
     if follow:
         return os.path.realpath(path)
     folder, name = os.path.split(path.rstrip("/") or "/")
