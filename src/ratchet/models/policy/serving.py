@@ -26,22 +26,22 @@ class PolicySettings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of a policy's process."""
 
     source: str
-    """As `load_base` takes it."""
+    """The path or name of the base model, for `load_base`."""
     adapters: dict[str, str] = {}
     """Folders of adapters by name."""
     port: int = 0
     """0 for any free port."""
     slots: int = DEFAULT_SLOTS
-    """Concurrent answers; further requests wait."""
+    """Maximum number of concurrent answers; further requests wait."""
     context: int | None = None
-    """Most tokens of a conversation; None for as many as the model was trained for."""
+    """Maximum number of tokens in a conversation; None for as many as the model was trained for."""
     threads: int
     """Threads that compute."""
     device: str = "cpu"
     dtype: str = "float32"
     deterministic: bool = False
     queue: int = 256
-    """Most requests that may wait."""
+    """Maximum number of waiting requests."""
     own_distribution: bool = False
     linger_s: float = 10.0
     """How long it continues to serve after its parent was killed: workers finish what they are

@@ -1,4 +1,4 @@
-"""The files of a contained program: all readable, some copied on write, none changed outside.
+"""The files of a contained program: all readable, some copied on write, no original changed.
 
 Folders that are copied on write are overlays (overlayfs) with their changes in memory. They can be
 laid anew, without a trace of what was changed. Source: `overlayfs.rst` of the kernel, and

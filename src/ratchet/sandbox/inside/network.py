@@ -73,8 +73,7 @@ def unshare(namespaces: int) -> None:
 
 
 def lead_all_here() -> None:
-    """In a network of its own: make every address one of this machine, so that nothing leads
-    out.
+    """In a separate network: make every address a local one, so that no connection leaves it.
 
     A connection meets a listener here or is refused at once (`ip route add local default dev lo`).
 
