@@ -9,7 +9,7 @@ from ratchet.types import ConfigError
 from ratchet.weights.hosted.service import HostedProvider, HostedService, HostedSettings
 
 PROVIDERS = "ratchet.hosted_training"
-"""Group of the entry points by which packages add providers."""
+"""Entry-point group through which packages add providers."""
 
 
 def provider_of(settings: HostedSettings) -> HostedProvider:
