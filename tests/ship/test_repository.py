@@ -56,7 +56,7 @@ def test_no_git_is_said(project: Any, monkeypatch: pytest.MonkeyPatch, tmp_path:
     empty = tmp_path / "bin"
     empty.mkdir()
     monkeypatch.setenv("PATH", str(empty))
-    with pytest.raises(ShipError, match="git is not installed, or not on PATH"):
+    with pytest.raises(ShipError, match="git is not installed, or is not on PATH"):
         check_clean(project.root)
 
 

@@ -85,7 +85,7 @@ async def preferences(
                 tools=own.tools,
             )
         elif high - low < gap:
-            left_out[f"its task's rollouts score within {gap:g}"] += 1
+            left_out[f"its task's rollouts score within {gap:g} of one another"] += 1
             continue
         else:
             pair = first_difference(

@@ -99,7 +99,7 @@ class TestReport:
         """What to do when the tests fail without the patch as well; None when they pass."""
         if self.base in (None, "passed"):
             return None
-        return f"The tests fail even without the change: fix them first. {self.advice}".strip()
+        return f"The tests fail even without the change. Fix them first. {self.advice}".strip()
 
     def tail(self) -> str:
         """The last lines of the output, with long lines cut."""
@@ -219,7 +219,7 @@ def _take_out(tree: Path, root: Path, tests: TestCommand) -> list[str]:
 
 
 _NO_SOCKETS = (
-    "This machine's sandbox may have refused the tests a socket. A sandbox with bubblewrap "
+    "This machine's sandbox may have denied the tests a socket. A sandbox with bubblewrap "
     "(package `bubblewrap`) has its own loopback network; `network = true` under [ship] lets the "
     "tests use yours."
 )

@@ -83,7 +83,7 @@ class RequestBranch:
         report = run_tests(self.repository, commit, base, tests)
         if report.outcome not in ("passed", "not_configured"):
             raise ShipError(
-                f"The pull request's base moved. On its new commit {base[:12]}:"
+                f"The pull request's base has moved on. On its new commit {base[:12]}:"
                 f" {report.sentence()} Nothing was pushed.\n{report.tail()}",
                 hint=report.hint() or "Measure again with `ratchet improve`.",
             )

@@ -48,7 +48,7 @@ def taken_out(current: bytes | None, before: bytes | None, after: bytes) -> byte
             )
         except FileNotFoundError:
             raise ShipError(
-                "git is not installed, or not on PATH.", hint="Install git and run this again."
+                "git is not installed, or is not on PATH.", hint="Install git and run this again."
             ) from None
         except subprocess.TimeoutExpired:
             raise EditedSince("separating its edits from the wiring took too long") from None
