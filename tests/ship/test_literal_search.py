@@ -216,7 +216,7 @@ def test_the_nearest_literal_is_named_with_its_first_difference(
     project.write("agent.rb", f"require 'json'\nP = <<~TEXT\n{TEXT}\nTEXT\n" + "puts ask(P)\n" * 40)
     project.write("a.js", "")
     project.commit("in Ruby")
-    assert "agent.rb:3: that file is read as one text" in (
+    assert "agent.rb:3: that file is treated as one text" in (
         find_literal(project.root, PromptTemplate(TEXT)).sentence()
     )
     nothing = find_literal(project.root, PromptTemplate("Something else is asked for here."))

@@ -57,7 +57,7 @@ R = TypeVar("R")
 
 
 class CodeRefused(RatchetError):
-    """A candidate's code differs from the source, and this process is not a sandbox."""
+    """A candidate's code differs from the source, but this process is not a sandbox."""
 
 
 @overload
@@ -96,7 +96,7 @@ def evolve(function: Any = None, /, *, name: str | None = None) -> Any:
     if hasattr(function, "__wrapped__"):
         raise InputError(
             f"@ratchet.evolve must be the innermost decorator, but {function.__qualname__} is "
-            "already decorated: a candidate would lose the decorators below.",
+            "already decorated: a candidate would lose the decorators below it.",
             hint="Put it directly above the def, below the other decorators.",
         )
     target = EvolvableFunction(name or function.__name__, function)
@@ -117,7 +117,7 @@ class EvolvableFunction:
         self.function = function
 
     def declare(self) -> None:
-        """Register it.
+        """Register the function.
 
         Raises:
             InputError: The name is taken.
@@ -204,9 +204,9 @@ class EvolvableFunction:
             return self.function
         if not binding.sandboxed:
             raise CodeRefused(
-                f"The candidate's code for {self.name!r} differs from the source, and this"
-                " process is not a sandbox.",
-                hint="Evaluate code candidates in a sandboxed worker.",
+                f"The candidate's code for {self.name!r} differs from the source, but this "
+                "process is not a sandbox.",
+                hint="Evaluate candidates with code in a sandboxed worker.",
             )
         return _candidate(resource, self.function, binding.check_returns)
 

@@ -83,7 +83,7 @@ def resolve(name: str) -> Resource | None:
 
 @contextlib.contextmanager
 def importing() -> Iterator[None]:
-    """Record in this block, in which an agent is imported, which resources are read."""
+    """Record which resources are read in this block, which imports an agent."""
     global _importing
     before, _importing = _importing, True
     try:
@@ -132,7 +132,7 @@ def activate(candidate: Candidate | None) -> None:
 
 
 def serve(resources: Mapping[str, Resource]) -> None:
-    """Resolve to these resources outside of rollouts and of live calls with versions of their own.
+    """Resolve to these resources outside rollouts and live calls that have their own versions.
 
     Args:
         resources: Those of the active release, by name.

@@ -48,12 +48,13 @@ def blocks(text: str, where: str = "The source") -> list[tuple[int, int]]:
         if BLOCK_START in comment:
             if begun:
                 raise InputError(
-                    f"{where}, line {line}: the block of line {begun} has not ended yet."
+                    f"{where}, line {line}: a block begins, but the one of line {begun} has not "
+                    "ended."
                 )
             begun = line
         elif BLOCK_END in comment:
             if not begun:
-                raise InputError(f"{where}, line {line}: a block ends that was never begun.")
+                raise InputError(f"{where}, line {line}: a block ends, but none has begun.")
             ranges.append((begun, line))
             begun = 0
     if begun:

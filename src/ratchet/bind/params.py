@@ -42,7 +42,7 @@ class Knobs(Mapping[str, Any]):
 
     def __setattr__(self, knob: str, value: Any) -> None:
         raise AttributeError(
-            f"params {self._name!r} cannot be assigned to; change the default in the source"
+            f"params {self._name!r} is read-only; change the default in the source"
         )
 
     def __getitem__(self, knob: str) -> Any:

@@ -13,7 +13,7 @@ from ratchet.source.tree import Module
 
 MAX_BYTES = 16 * 1024 * 1024
 MAX_FILES = 200
-"""Most files of a named folder that are staged."""
+"""Maximum number of files staged from a named folder."""
 
 _LONGEST = 200
 _SUFFIX = 12
@@ -62,7 +62,7 @@ def _refusal(file: Path, root: Path, hidden: set[Path]) -> str:
 
 
 def _names(statement: ast.stmt) -> Iterator[tuple[str, bool]]:
-    """Literals that may name a file, and whether they are part of a path expression."""
+    """Literals that may name a file, each with whether it is part of a path expression."""
     within: set[int] = set()
     for node in ast.walk(statement):  # outer expressions come first
         parts: list[str] = []

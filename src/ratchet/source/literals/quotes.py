@@ -142,7 +142,7 @@ class Element:
     """Text with marks."""
     source: str
     gap: str
-    """Source between it and the next: a comma, a plus sign, comments."""
+    """The source between this element and the next: a comma, a plus sign, comments."""
     quote: Quote | None
     """Quotes of its first string."""
 
@@ -152,7 +152,7 @@ class ConcatenationStyle:
     """Strings and expressions joined by an operator, by nothing, or by a call of `join`."""
 
     quote: Quote
-    """Quotes of the first string."""
+    """The quotes of the first string."""
     glue: str
     """Source between two strings: ` + `, with the line ending and indentation found there."""
     separator: str
@@ -187,7 +187,8 @@ class ConcatenationStyle:
                 continue
 
     def _by_ends(self, value: str) -> str:
-        """The operands of a concatenation; unchanged ones at both ends keep their source."""
+        """The new operands of a concatenation; unchanged operands at both ends keep their
+        source."""
         old = self.elements
         first, last = 0, len(old)
         while first < last - 1 and value.startswith(old[first].value):
@@ -250,7 +251,7 @@ class ConcatenationStyle:
         inside = [self.slots[number][1] for _, number in parts_of(value) if number >= 0]
         quote = next((quote for quote in inside if quote is not None), default)
         if any(slot_quote != quote for slot_quote in inside):
-            raise Inexpressible("its slots are in quotes of different kinds")
+            raise Inexpressible("its slots are in strings with different quotes")
         sources = [source for source, _ in self.slots]
         return [write_token(piece, quote, sources) for piece in _lines(value, plus)]
 
