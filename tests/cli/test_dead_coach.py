@@ -92,7 +92,7 @@ def test_auto_promotes_without_a_coach_that_hangs_and_names_it(make_project: Mak
         done = project.ratchet("improve")
         said = text_of(done)
         assert done.returncode == 0, said
-        assert "gave no answer in 0 s" in said
+        assert "did not answer within 0 s" in said
         assert "auto continues without the coach" in said
         assert "few_shot works on 'system'" in said
         assert "Found without the coach: The coach is unavailable" in said

@@ -1,7 +1,5 @@
 """`ratchet extract`: a function staged with what it needs, that runs alone."""
 
-# ruff: noqa: E501 - sources of small repositories, in strings
-
 from __future__ import annotations
 
 import json

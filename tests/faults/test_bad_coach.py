@@ -191,7 +191,7 @@ CUT_SHORT = f"```python\n{HEAD}    return 7\n"
 
 WIRE: dict[str, tuple[Reaction, int, str]] = {
     "a key that is revoked": (error(401, f"Incorrect API key: {KEY}"), 8, "OPENAI_API_KEY is ref"),
-    "no answer": (Reaction(how=HANG), 8, "gave no answer in 1 s"),
+    "no answer": (Reaction(how=HANG), 8, "did not answer within 1 s"),
     "half an answer": (
         msgspec.structs.replace(answer("x" * 999), how=CUT),
         8,

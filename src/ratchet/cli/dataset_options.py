@@ -136,7 +136,7 @@ def require_dataset(store: Store, name: str) -> Dataset:
     """The latest version of a dataset.
 
     Raises:
-        NotFound: There is none of this name.
+        NotFound: There is no dataset of this name.
     """
     dataset = store.datasets.latest(name)
     if dataset is None:

@@ -426,13 +426,13 @@ def _check_unwired(root: Path) -> None:
 
 
 def _check_inputs(root: Path, run: CommandRun | ServiceRun, chosen: Sequence[str]) -> None:
-    """Refuse an --input that is none of the run's values, and no file of the project."""
+    """Refuse an --input that is neither one of the run's values nor a file of the project."""
     values = [as_text(value.value) for value in owner_values(run)]
     unknown = [text for text in chosen if text not in values and not (root / text).is_file()]
     if unknown:
         listed = ", ".join(repr(one_line(value)) for value in values) or "none"
         raise InputError(
-            f"--input {unknown[0]!r} is none of the values given to the run: {listed}.",
+            f"--input {unknown[0]!r} is not one of the values given to the run: {listed}.",
             hint="Name one of them, exactly as it is in the command, in --stdin or in --data; or a "
             "file of the project that the command reads.",
         )

@@ -14,10 +14,10 @@ from ratchet.llm.endpoint import Endpoint
 from ratchet.llm.failures import RequestFailed, of_status, quote, without_key
 
 MAX_BYTES = 16 * 1024 * 1024
-"""Maximum bytes of one response."""
+"""Maximum number of bytes in a response."""
 
 MAX_PACKED_BYTES = 512 * 1024
-"""Maximum bytes of a compressed response, which may expand a thousandfold."""
+"""Maximum number of bytes in a compressed response, which may expand a thousandfold."""
 
 
 class ChatTransport(Protocol):
@@ -108,7 +108,7 @@ class AnswerTooLong(Exception):
 def timed_out(endpoint: Endpoint, seconds: float) -> RequestFailed:
     """Failure: no answer within the timeout."""
     return RequestFailed(
-        f"{endpoint.model!r} at {endpoint.shown} gave no answer in {seconds:.0f} s.",
+        f"{endpoint.model!r} at {endpoint.shown} did not answer within {seconds:.0f} s.",
         "again",
         hint="Raise timeout_s under [coach], or use a faster model.",
         kind="timeout",

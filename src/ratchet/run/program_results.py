@@ -77,7 +77,7 @@ def events_of(body: bytes, *, streamed: bool) -> list[bytes]:
         streamed: Whether its content type says that it has server-sent events.
 
     Returns:
-        The data; empty if the response is none of both.
+        The data; empty if the response is neither.
     """
     body = body.replace(b"\r\n", b"\n")
     if streamed:

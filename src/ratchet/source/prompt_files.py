@@ -48,7 +48,7 @@ def declared_prompts(root: Path, files: Iterable[PromptFile]) -> dict[str, Decla
                 raise InputError(
                     f"Two prompts of [[prompt_files]] are named {declaration.name!r}: one in"
                     f" {earlier.file}, one in {path}.",
-                    hint='Set another first part of the name for one of the files: name = "…".',
+                    hint='Give the prompts of one of the files another prefix: name = "…".',
                 )
     return declarations
 

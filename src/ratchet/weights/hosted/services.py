@@ -16,7 +16,7 @@ def provider_of(settings: HostedSettings) -> HostedProvider:
     """The provider that the settings name.
 
     Raises:
-        ConfigError: There is none of that name, or it cannot be loaded.
+        ConfigError: There is no provider of that name, or it cannot be loaded.
     """
     provider: HostedProvider = load_plugin(
         PROVIDERS,

@@ -21,7 +21,7 @@ def toml_text(tables: Mapping[str, Any], comments: Mapping[str, str]) -> str:
             One as `table.` stands alone at the table's top.
 
     Raises:
-        TypeError: A value is none of TOML's.
+        TypeError: A value has no form in TOML.
     """
     own, inner = _paragraphs("", tables, comments)
     return "\n".join([*([own] if own else []), *inner])
