@@ -173,7 +173,7 @@ def _read_schema(path: Path) -> dict[str, Any]:
 
 def _one_of(choice: str, choices: Sequence[str], option: str) -> None:
     if choice not in choices:
-        raise InputError(f"{option} {choice!r} is not one of {',  '.join(choices)}.")
+        raise InputError(f"{option} {choice!r} is not one of {', '.join(choices)}.")
 
 
 class _Bar:

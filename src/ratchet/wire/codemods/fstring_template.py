@@ -48,7 +48,7 @@ def template_of(node: ast.JoinedStr) -> tuple[str, dict[str, str]]:
 
 
 def text_without_slots(node: ast.JoinedStr) -> str | None:
-    """The value of an f-string that has no slots; None if it has some."""
+    """The value of an f-string without slots; None if it has slots."""
     texts = [part.value for part in node.values if isinstance(part, ast.Constant)]
     return "".join(map(str, texts)) if len(texts) == len(node.values) else None
 
@@ -57,7 +57,7 @@ def _source(value: ast.FormattedValue, *, at_once: bool) -> str:
     """The source of a slot's value, formatted first if it has a conversion or a format."""
     if isinstance(value.value, ast.NamedExpr | ast.Yield | ast.YieldFrom):
         raise Refused(
-            "One of its slots assigns or yields: assign that value to a variable before the text."
+            "One slot contains an assignment or yield: assign that value to a variable first."
         )
     formatted = value.conversion != -1 or value.format_spec is not None
     if not (at_once or formatted):
@@ -67,7 +67,7 @@ def _source(value: ast.FormattedValue, *, at_once: bool) -> str:
         ast.parse(source)
     except (ValueError, SyntaxError):
         raise Refused(
-            "One of its slots is hard to quote: assign that value to a variable before the text."
+            "One slot cannot be quoted safely: assign its value to a variable first."
         ) from None
     return source
 

@@ -29,18 +29,18 @@ LISTED: Final = 3
 """Literals in one slot from which on they are a list, as of agents, tools or columns."""
 
 BESIDE_LINES: Final = 4
-"""Most lines between a prompt and a few words that reached the model with it, such as an agent's
+"""Maximum lines between a prompt and a few words that reached the model with it, such as an agent's
 role beside its goal."""
 
 MIN_NAME: Final = 4
-"""Characters of the shortest name."""
+"""Length of the shortest name, in characters."""
 
 TextRange: TypeAlias = tuple[int, int]
 
 _NAMED = re.compile(
     r"(?:(?<![+=!<>])=|=>|:|\breturn|\byield)[\s]*(?:(?:[\w.]*[(\[{]|await\b)\s*)*$"
 )
-"""What precedes a literal that has a name of its own, or that a function returns."""
+"""The source before a literal that has its own name, or that a function returns."""
 
 _DATA = (".yaml", ".yml", ".json", ".toml")
 _KEY = re.compile(r"^[\s-]*[\"']?([\w.-]+)[\"']?\s*[:=]")
@@ -120,12 +120,12 @@ class SentSource:
 
 
 class Owned(NamedTuple):
-    """What a sent text consists of."""
+    """The literals that make up a sent text."""
 
     owners: tuple[SentSource, ...]
     """The literals that it consists of, without the values in them."""
     values: frozenset[SentSource]
-    """Literals that fill the slots of these, or an end that they leave open."""
+    """Literals that fill the slots of these, or the open beginning or end of the text."""
 
 
 def owned(text: str, sources: Sequence[SentSource]) -> Owned:
@@ -311,7 +311,7 @@ def in_order(pieces: Sequence[str], text: str) -> bool:
 
 
 def _whole_words(piece: str, text: str, begin: int) -> int:
-    """Where a piece occurs at word boundaries; -1 if nowhere."""
+    """Position at which a piece occurs at word boundaries; -1 if it does not occur."""
     at = text.find(piece, begin)
     while at >= 0:
         before, after = text[at - 1 : at], text[at + len(piece) : at + len(piece) + 1]

@@ -14,7 +14,7 @@ from ratchet.wire.looking.inventory import DataTable
 from ratchet.wire.looking.listing import FileListing
 
 MAX_TABLES = 400
-"""Most data files that are opened, outermost first."""
+"""Maximum number of data files to open, outermost first."""
 HEAD_BYTES = 200_000
 """Bytes read of a table; a JSON list can only be read whole."""
 
@@ -38,7 +38,7 @@ def find_data_files(listing: FileListing) -> Iterator[DataTable]:
 
 
 def rows_of(root: Path, table: DataTable) -> list[dict[str, Any]]:
-    """All rows of a table; none if it can no longer be read."""
+    """All rows of a table; none if it is no longer readable."""
     try:
         text = (root / table.path).read_text(encoding="utf-8-sig", errors="replace")
     except OSError:
