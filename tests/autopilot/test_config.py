@@ -161,8 +161,8 @@ def test_a_guardrail_takes_one_of_the_two_margins(tmp_path: Path, margins: str) 
         ("command = 'ask'\nstdin = '{input} {'", "stdin has a single brace beside a placeholder"),
         ("command = 'ask'\noutput = 'first_line'", 'output should be "last_line" or "file:PATH"'),
         ("command = 'ask'\noutput = 'file:../a'", "a path below ratchet.toml"),
-        ("command = 'ask'\nbody = '{}'", "body belongs to an agent with url"),
-        ("url = 'http://a/b'\nstdin = 'x'", "stdin belongs to an agent with command"),
+        ("command = 'ask'\nbody = '{}'", "body is only for an agent with url"),
+        ("url = 'http://a/b'\nstdin = 'x'", "stdin is only for an agent with command"),
         ("url = 'http://a/b'\nserve = 'npm start'", "serve starts a service on this machine"),
         (
             "url = 'http://[::1]:1/b'\nserve = 'run {input}'",
@@ -180,7 +180,7 @@ def test_a_guardrail_takes_one_of_the_two_margins(tmp_path: Path, margins: str) 
         ),
         (
             "url = 'http://a/b'\n[agent.construct]\nq = 1",
-            "construct belongs to an agent with entry",
+            "construct is only for an agent with entry",
         ),
     ],
 )

@@ -1,4 +1,4 @@
-"""What a name means: the source outside of rollouts, or the release; the candidate inside."""
+"""What a name means: the source outside rollouts, or the release; the candidate inside."""
 
 from __future__ import annotations
 

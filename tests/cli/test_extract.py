@@ -1,5 +1,7 @@
 """`ratchet extract`: a function staged with what it needs, that runs alone."""
 
+# ruff: noqa: E501 - sources of small repositories, in strings
+
 from __future__ import annotations
 
 import json
@@ -63,8 +65,7 @@ class Till:
     async def given(self, x: float) -> float:
         return self.start + x
 ''',
-    "src/shop/taxes.py": "RATE = 0.5\n\ndef factor():\n    return 1 + RATE\n\ndef spare():\n    "
-    "return 0\n",
+    "src/shop/taxes.py": "RATE = 0.5\n\ndef factor():\n    return 1 + RATE\n\ndef spare():\n    return 0\n",
     "src/shop/data/prices.csv": "what,price\nbread,2\n",
     "src/shop/data/.env": "KEY=secret\n",
     "tasks.jsonl": '{"input": "bread", "expected": "secret"}\n',

@@ -189,7 +189,9 @@ def test_a_source_that_solves_val_by_chance_still_learns_what_train_shows(
 
 def test_without_text_it_says_how_to_declare_some(make_store: MakeStore) -> None:
     knobs = Candidate.of({"k": Params({"k": Int(1, 0, 5)})})
-    with pytest.raises(InputError, match=r"no text for gepa to improve.*ratchet\.prompt"):
+    with pytest.raises(
+        InputError, match=r"no prompt or function for gepa to improve.*ratchet\.prompt"
+    ):
         learn(make_store(), baseline=knobs)
     with pytest.raises(InputError, match="There are no val tasks"):
         learn(make_store(), val=0)

@@ -318,7 +318,7 @@ def test_candidates_that_are_no_patch_are_refused(project: Any) -> None:
             make_patch(baseline, candidate, project.declarations, project.root)
         return str(caught.value)
 
-    assert "equals the baseline" in refused(baseline)
+    assert "is the same as the baseline" in refused(baseline)
     wider = Params(
         {"k": Int(7, 1, 99), "threshold": baseline.resources["retrieval"].space["threshold"]}
     )

@@ -78,8 +78,7 @@ def _forget() -> Any:
 CASES = {
     "a constant": 'TEXT = "Sort the shelves."\ndef result():\n    return TEXT\n',
     "lines in triple quotes": (
-        'TEXT = """\nSort the shelves.\n  {book} and {{json}}\n"""\ndef result():\n    return '
-        'TEXT\n'
+        'TEXT = """\nSort the shelves.\n  {book} and {{json}}\n"""\ndef result():\n    return TEXT\n'
     ),
     "braces that are no template": (
         "TEXT = 'Sort the shelves as {\"a\": [1]}'\ndef result():\n    return TEXT\n"
@@ -112,8 +111,7 @@ CASES = {
         "    return f'Sort the {n:03d} shelves of {town!r} {{x}} {town.upper()} {town}'\n"
     ),
     "an f-string of several lines": (
-        'def result(town="Rome"):\n    return f"""Sort the shelves\n    of {town}.\n    "Quotes" '
-        '\\\\ """\n'
+        'def result(town="Rome"):\n    return f"""Sort the shelves\n    of {town}.\n    "Quotes" \\\\ """\n'
     ),
     "an f-string beside a plain piece": (
         "def result(town='Rome'):\n    return ('Sort the {shelves} '\n        f'of {town}')\n"
@@ -134,8 +132,7 @@ CASES = {
         "    '''Help.'''\n    return 'Sort the shelves.'\n"
     ),
     "a method": (
-        "class Agent:\n    def system(self):\n        return f'Sort the shelves {self.x}'\n    x "
-        "= 1\n"
+        "class Agent:\n    def system(self):\n        return f'Sort the shelves {self.x}'\n    x = 1\n"
         "def result():\n    return Agent().system()\n"
     ),
     "a lambda": "result = lambda: 'Sort the shelves.'\n",
@@ -176,22 +173,18 @@ CASES = {
         "async def h():\n    return f'Sort the {await g()} shelves'\n"
         "def result():\n    return asyncio.run(h())\n"
     ),
-    "a slot that names itself": "def result(x='é'):\n    return f'Sort the {x=} shelves {x = "
-    "!s:>5}'\n",
+    "a slot that names itself": "def result(x='é'):\n    return f'Sort the {x=} shelves {x = !s:>5}'\n",
     "a literal right behind a word": "def result():\n    return'Sort the shelves'\n",
     "a text before it that ends like a comment": (
         "X = '''\n# heading'''\ndef result():\n    return 'Sort the shelves' + X\n"
     ),
-    "a script without imports": "#!/usr/bin/env python\ndef result():\n    return 'Sort the "
-    "shelves'\n",
+    "a script without imports": "#!/usr/bin/env python\ndef result():\n    return 'Sort the shelves'\n",
     "a parameter named str": "def result(str=1):\n    return 'Sort the shelves'\n",
     "a parameter named ratchet": (
-        "import ratchet\ndef f(ratchet):\n    return 1\ndef result():\n    return 'Sort the "
-        "shelves'\n"
+        "import ratchet\ndef f(ratchet):\n    return 1\ndef result():\n    return 'Sort the shelves'\n"
     ),
     "a module that uses both names": (
-        "ratchet = 1; _ratchet = 2\nTEXT = 'Sort the shelves'\ndef result():\n    return TEXT * "
-        "_ratchet\n"
+        "ratchet = 1; _ratchet = 2\nTEXT = 'Sort the shelves'\ndef result():\n    return TEXT * _ratchet\n"
     ),
     "a docstring of a class in a function": (
         "def result():\n    class A:\n        'Sort the shelves'\n    return A.__doc__\n"
@@ -201,12 +194,10 @@ CASES = {
         "        return f'Sort the {self.__x} shelves'\ndef result():\n    return A().text()\n"
     ),
     "a comprehension": (
-        "TEXT = ' '.join(f'Sort the {i} shelves' for i in range(3))\ndef result():\n    return "
-        "TEXT\n"
+        "TEXT = ' '.join(f'Sort the {i} shelves' for i in range(3))\ndef result():\n    return TEXT\n"
     ),
     "no line end at the end": "result = lambda: TEXT\nTEXT = 'Sort the shelves.'",
-    "a character beyond the plane": "TEXT = 'Sort the shelves 📚 ñ'\ndef result():\n    return "
-    "TEXT\n",
+    "a character beyond the plane": "TEXT = 'Sort the shelves 📚 ñ'\ndef result():\n    return TEXT\n",
 }
 
 
@@ -312,8 +303,7 @@ REFUSED = {
     "def f(x):\n    match x:\n        case 'Sort the shelves.':\n            return 1\n": "pattern",
     "def f(a):\n    return f'Sort the shelves {(b := a)} {b}'\n": "assigns or yields",
     "import ratchet as r\nTEXT = r.prompt('x', 'Sort the shelves.')\n": "already declared",
-    "from ratchet import prompt as p\nTEXT = str(p('x', 'Sort the shelves.'))\n": "already "
-    "declared",
+    "from ratchet import prompt as p\nTEXT = str(p('x', 'Sort the shelves.'))\n": "already declared",
     "def f():\n    'Sort the shelves.'\n": "docstring of a function",
     "'Sort the shelves.'\n": "docstring of a function or module",
     "import os; TEXT = 'Sort the shelves.'\n": "above the imports",
@@ -506,12 +496,10 @@ _PLACES = {
     "lambda": "GOT.append((lambda x=2: {literal})())\n",
     "branch": "if x:\n    GOT.append({literal})\n",
     "async": "async def y{n}():\n    return {literal}\nGOT.append(asyncio.run(y{n}()))\n",
-    "dataclass": "@dataclasses.dataclass\nclass E{n}:\n    a: str = "
-    "{literal}\nGOT.append(E{n}().a)\n",
+    "dataclass": "@dataclasses.dataclass\nclass E{n}:\n    a: str = {literal}\nGOT.append(E{n}().a)\n",
     "enum": "class F{n}(enum.Enum):\n    A = {literal}\nGOT.append(F{n}.A.value)\n",
 }
-_HEAD = '"""About."""\nfrom __future__ import annotations\nimport asyncio, dataclasses, enum\nx =
-"q"\nGOT = []\n'
+_HEAD = '"""About."""\nfrom __future__ import annotations\nimport asyncio, dataclasses, enum\nx = "q"\nGOT = []\n'
 
 
 @given(
@@ -608,7 +596,7 @@ def test_what_cannot_be_declared_is_left_with_its_place(tmp_path: Path) -> None:
     hidden = declare(tmp_path, _literals(data))
     assert hidden.changes.files == ()
     assert [str(left.place) for left in hidden.changes.left_alone] == ["app.py:6", "app.py:15"]
-    assert {"rename it first" in left.why for left in hidden.changes.left_alone} == {True}
+    assert {"rename that first" in left.why for left in hidden.changes.left_alone} == {True}
 
 
 def test_what_is_inserted_never_lands_in_a_text() -> None:

@@ -150,7 +150,7 @@ class AgentSection(Section):
                 ("construct", self.constructing, "entry"),
             ):
                 if setting is not None and getattr(self, kind) is None:
-                    raise ConfigError(f"{key} belongs to an agent with {kind}.")
+                    raise ConfigError(f"{key} is only for an agent with {kind}.")
                 check_placeholders(setting, key, "port" if key == "serve" else "input")
             handover.check_input()
             handover.check_output(self.entry is None, is_command=self.command is not None)

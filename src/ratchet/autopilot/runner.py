@@ -304,7 +304,7 @@ def make_executor(
     if run.executor == "ray" and project.config.agent.model is not None:
         raise ConfigError(
             f'executor = "ray" under [run] and model = "{project.config.agent.model}" under [agent]'
-            " exclude each other: only this machine's own processes reach a local model.",
+            " exclude each other: only processes on this machine can reach a local model.",
             hint="Remove one of them, or serve the model separately (ratchet model).",
         )
     if run.executor == "ray" and project.config.agent.model_hosts:

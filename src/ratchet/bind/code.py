@@ -71,7 +71,7 @@ def evolve(function: Any = None, /, *, name: str | None = None) -> Any:
 
     Calls run the source's own function, or inside a rollout the candidate's. Code that behaves
     differently from the source runs only in a sandboxed worker: in other rollouts the call raises
-    CodeRefused, and outside of rollouts it warns and runs the source's function. A candidate that
+    CodeRefused, and outside rollouts it warns and runs the source's function. A candidate that
     changes only the docstring runs everywhere; `ratchet.tool_schema` shows the docstring to a
     model.
 

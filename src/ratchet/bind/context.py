@@ -61,7 +61,7 @@ _read_at_import: set[str] = set()
 
 
 def current() -> Binding | None:
-    """The binding of the current rollout, or None outside of rollouts."""
+    """The binding of the current rollout, or None outside rollouts."""
     scope = _current.get()
     # A thread that serves several rollouts carries the context of the one that started it. Where
     # one rollout runs at a time, the running one takes precedence.
@@ -126,7 +126,7 @@ def bind_process(binding: Binding | None) -> None:
 def activate(candidate: Candidate | None) -> None:
     """Make a candidate the active release of this process; None restores the source's defaults.
 
-    It applies to code outside of rollouts, until `ratchet.init` finds another release.
+    It applies to code outside rollouts, until `ratchet.init` finds another release.
     """
     serve(candidate.resources if candidate else {})
 

@@ -89,7 +89,7 @@ def marked_functions(text: str, where: str = "The source") -> list[MarkedFunctio
 
 
 def outside(text: str) -> str | None:
-    """The part of a function's source that must not change: all lines outside of blocks.
+    """The part of a function's source that must not change: all lines outside blocks.
 
     Returns:
         The fixed lines, with the markers; None if there is no block and everything may change.

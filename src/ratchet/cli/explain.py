@@ -55,7 +55,7 @@ def explain(
 def _explained(
     store: Store, decision: Experiment | Cycle | Run, now: float
 ) -> tuple[str, list[str]]:
-    """The kind of the object, and sentences about it."""
+    """The object's kind, and sentences that explain it."""
     if isinstance(decision, Cycle):
         return "cycle", explain_cycle(decision, store.cycles.transitions(decision.id), now)
     if isinstance(decision, Run):
@@ -81,7 +81,9 @@ def _newest(store: Store) -> Experiment | Cycle | Run:
 
 
 def _nothing_yet() -> InputError:
-    return InputError("There is no decision to explain yet.", hint="Make one: ratchet improve.")
+    return InputError(
+        "There is no decision to explain yet.", hint="Make a decision: ratchet improve."
+    )
 
 
 def _find(store: Store, prefix: str) -> Experiment | Cycle | Run:

@@ -70,8 +70,8 @@ def tests_as_before(
         after = _run(root, chosen, plan.files, python, say)
         if after != before:
             say(
-                "The result differs. Running them with the wiring once more, because some tests "
-                "fail by chance."
+                "The result differs. Running the tests with the wiring once more, because some "
+                "tests fail by chance."
             )
             after = _run(root, chosen, plan.files, python, say)
     except _NotRun as error:
@@ -115,7 +115,9 @@ def _run(
         copying = f"cp -R {shlex.quote(folder)}/. {shlex.quote(str(root))}/ && " if files else ""
         try:
             if contained_level("auto") != "bubblewrap":
-                raise SandboxUnavailable("This machine cannot give the tests a copy of the files.")
+                raise SandboxUnavailable(
+                    "This machine cannot run the tests on a copy of the files."
+                )
             watch = ContainedWatch(root, hosts=(), writable=())
             process = Process(
                 watch,
@@ -130,7 +132,7 @@ def _run(
         try:
             code = process.wait(
                 TESTS_TIMEOUT_S,
-                lambda seconds: say(f"{tests.command} still runs, after {seconds:.0f} s."),
+                lambda seconds: say(f"{tests.command} is still running after {seconds:.0f} s."),
             )
         finally:
             process.end()

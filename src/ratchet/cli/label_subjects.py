@@ -23,7 +23,7 @@ from ratchet.types.trace import (
 )
 
 NEWEST_TRACES = 1_000
-"""Number of newest traces considered."""
+"""Number of newest traces to choose from."""
 
 MAX_EARLIER_MESSAGES = 12
 

@@ -45,7 +45,8 @@ def model(
         typer.Option(
             min=1,
             max=256,
-            help="Conversations at once; further requests wait. By default as many as memory "
+            help="Number of concurrent conversations; further requests wait. By default as many "
+            "as memory "
             f"allows, up to {MAX_SLOTS}; {DEFAULT_SLOTS} with PyTorch.",
         ),
     ] = None,
@@ -53,19 +54,22 @@ def model(
         int | None,
         typer.Option(
             min=256,
-            help="Tokens of a conversation; by default as many as memory and the model allow, up "
+            help="Number of tokens in a conversation; by default as many as memory and the model "
+            "allow, up "
             f"to {LONG_CONTEXT_TOKENS}.",
         ),
     ] = None,
     threads: Annotated[
         int | None,
-        typer.Option(min=1, max=1024, help="Threads; by default two, or half of the cores."),
+        typer.Option(
+            min=1, max=1024, help="Number of threads; by default two, or half of the cores."
+        ),
     ] = None,
     trainable: Annotated[
         bool,
         typer.Option(
             "--trainable",
-            help="Serve with PyTorch, with adapters and token ids; always the case for folders.",
+            help="Serve with PyTorch, with adapters and token ids; folders are always served so.",
         ),
     ] = False,
     adapter: Annotated[
@@ -79,12 +83,12 @@ def model(
         bool,
         typer.Option(
             "--deterministic",
-            help="With PyTorch: bit-identical answers, whatever other requests are served.",
+            help="With PyTorch: bit-identical answers, regardless of other requests.",
         ),
     ] = False,
     device: Annotated[str, typer.Option(help="With PyTorch: the name of a device.")] = "cpu",
     fetch: Annotated[
-        bool, typer.Option("--fetch", help="Fetch the model if it is missing, and exit.")
+        bool, typer.Option("--fetch", help="Fetch the model if it is missing, then exit.")
     ] = False,
     json: Json = False,
 ) -> None:
@@ -122,7 +126,7 @@ def model(
     if not open_weights and (deterministic or device != "cpu"):
         option = "--deterministic" if deterministic else "--device"
         raise ConfigError(
-            f"{option} needs PyTorch, and {name} is served by llama.cpp.",
+            f"{option} needs PyTorch, but {name} is served by llama.cpp.",
             hint="Add --trainable.",
         )
     adapters = _adapters(adapter or [])
@@ -207,7 +211,7 @@ def _adapters(options: list[str]) -> dict[str, str]:
         if not (name and equals and path):
             raise ConfigError(
                 f"--adapter {option} is not NAME=PATH.",
-                hint="For instance --adapter step-40=./adapters/40.",
+                hint="Write for example --adapter step-40=./adapters/40.",
             )
         folders[name] = path
     return folders

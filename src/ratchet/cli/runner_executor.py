@@ -65,7 +65,7 @@ class RunnerSetup(msgspec.Struct, frozen=True, kw_only=True):
     build: AgentBuild | None = None
     """The agent's build; None for a command, and for an agent that is only on a cluster."""
     no_sandbox: str = ""
-    """Why candidates with code cannot run here, as a sentence; empty when they can."""
+    """Why candidates with code cannot run on this machine, as a sentence; empty if they can."""
 
     @property
     def queues(self) -> tuple[str, ...]:
@@ -127,8 +127,8 @@ def runner_model(options: RunnerOptions, say: Callable[[str], None]) -> Iterator
     ):
         if setting:
             raise ConfigError(
-                f'{option} and model = "{name}" under [agent] in {FILE_NAME} exclude each other:'
-                " only this machine's own processes reach a local model.",
+                f'{option} and model = "{name}" under [agent] in {FILE_NAME} exclude each '
+                "other: only processes on this machine can reach a local model.",
                 hint=f"Omit {option}; or serve the model separately (ratchet model), and "
                 "make its address an upstream of the server's gateway.",
             )
@@ -374,12 +374,12 @@ def _check(options: RunnerOptions) -> None:
     if options.path and options.agent is None:
         raise ConfigError("--path needs --agent; ratchet.toml sets its own path.")
     if options.ray is not None and options.executor not in ("auto", "ray"):
-        raise ConfigError("--ray and --executor exclude each other; omit one.")
+        raise ConfigError("--ray and --executor exclude each other: omit one.")
     if options.gateway and options.executor in ("async", "inline"):
         raise ConfigError(
             "--gateway needs a process for each running attempt: it is set through environment "
             "variables, which attempts in one process would share.",
-            hint=f"Leave --executor {options.executor} out.",
+            hint=f"Omit --executor {options.executor}.",
         )
 
 

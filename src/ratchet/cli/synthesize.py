@@ -51,10 +51,10 @@ def synthesize(
     solver: Annotated[
         list[str] | None,
         typer.Option(
-            help="Who answers the tasks: coach, agent. An answer counts if all tries agree."
+            help="Who answers the tasks: coach or agent. An answer counts if all tries agree."
         ),
     ] = None,
-    tries: Annotated[int, typer.Option(min=2, max=20, help="Number of tries of each solver.")] = 3,
+    tries: Annotated[int, typer.Option(min=2, max=20, help="Number of tries per solver.")] = 3,
     keep_open: Annotated[
         bool, typer.Option("--open", help="Keep tasks without a known answer.")
     ] = False,
@@ -107,7 +107,9 @@ def synthesize(
         _one_of(choice, SOLVERS, "--solver")
     _one_of(split, SPLITS, "--split")
     if oracle is not None and solver:
-        raise InputError("--oracle and --solver exclude each other: an oracle is always right.")
+        raise InputError(
+            "--oracle and --solver exclude each other: an oracle's answers need no solver."
+        )
     project = project_in(folder)
     options = {
         "count": num_samples,

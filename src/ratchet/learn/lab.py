@@ -186,7 +186,7 @@ class Lab:
         return self._ledger.spent
 
     def count_spent(self, costs: Iterable[Cost]) -> None:
-        """Count spending of the run outside of the lab, such as for checks before learning."""
+        """Count spending of the run outside the lab, such as for checks before learning."""
         self._ledger.pay(costs)
 
     async def evaluate(

@@ -94,7 +94,7 @@ class PipelineStages(msgspec.Struct, frozen=True):
 
 
 class LivePipeline:
-    """A `Sink` for everything outside of rollouts, and the way out for feedback.
+    """A `Sink` for everything outside rollouts, and the way out for feedback.
 
     Args:
         open: Creates the stages; called in the sender thread before the first record is sent.

@@ -26,7 +26,7 @@ def file_edit(declaration: Declaration, old: Resource, new: Resource, root: Path
         root: The folder that may be edited, resolved.
 
     Raises:
-        ShipError: The file is outside of it, changed since, or cannot hold the new text.
+        ShipError: The file is outside it, changed since, or cannot hold the new text.
     """
     name = declaration.name
     assert declaration.file is not None

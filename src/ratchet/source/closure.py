@@ -34,7 +34,7 @@ class Closure(msgspec.Struct, frozen=True):
     statements: Mapping[Path, tuple[ast.stmt, ...]]
     """Needed statements by file, in source order."""
     outside: Mapping[str, frozenset[str]]
-    """Modules outside of this repository, with the files that import them."""
+    """Modules outside this repository, with the files that import them."""
     missing: tuple[MissingName, ...]
     left_out: Mapping[Path, Mapping[ast.stmt, str]]
     """Needed statements whose own needs are not followed, by file, each with the reason."""

@@ -68,7 +68,7 @@ def test_the_change_on_a_moved_base_is_tested_again(at_github: Any) -> None:
     tests = TestCommand(command="grep -q docs.0. agent.py", sandbox=False)
     arguments = {"tests": tests, "environ": at_github.environ}
     root, settings = at_github.project.root, at_github.settings
-    with pytest.raises(ShipError, match=r"pull request's base moved.*Nothing was pushed"):
+    with pytest.raises(ShipError, match=r"pull request's base has moved on.*Nothing was pushed"):
         propose(release, root, settings, **arguments)
     assert at_github.tip(release.branch) == ""
 

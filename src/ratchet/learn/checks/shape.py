@@ -68,7 +68,7 @@ def _fixed_fault(old: Code, new: Code) -> str:
     if same:
         return ""
     return (
-        "changes lines outside of its # EVOLVE-BLOCK-START … # EVOLVE-BLOCK-END. Keep these lines,"
+        "changes lines outside its # EVOLVE-BLOCK-START … # EVOLVE-BLOCK-END. Keep these lines,"
         " and the markers, as they are."
     )
 

@@ -275,7 +275,7 @@ class Guard:
         peer = struct.unpack(
             "3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
         )[0]
-        # It is 0 for a process outside of this one's namespace.
+        # It is 0 for a process outside this one's namespace.
         if listed or peer in process_table.processes(os.getpid()):
             self._pass(notice, connection)
         else:

@@ -120,7 +120,7 @@ def propose(
     pushed = remote.fetch(release.branch) if release.branch in tips.branches else ""
     if pushed and not branch.is_own(pushed):
         if records:
-            note = "its branch has commits by other people, so it is left unchanged"
+            note = "its branch has commits that Ratchet did not make, so it is left unchanged"
             return _request(records[0], note=note)
         raise ShipError(
             f"The branch {release.branch} of the remote {settings.remote} has other commits.",
@@ -472,7 +472,8 @@ def _rivals(
             rivals.append(record)
         elif opening:
             raise ShipError(
-                f"{record.url} is open for the same resource, and has commits by other people.",
+                f"{record.url} is open for the same resource, and has commits that Ratchet did "
+                "not make.",
                 hint="Merge or close it first.",
             )
     if opening and unrelated >= settings.max_open:

@@ -21,7 +21,7 @@ def template_of(node: ast.JoinedStr) -> tuple[str, dict[str, str]]:
     one that stands behind it.
 
     Raises:
-        Refused: A slot assigns or yields, or cannot be written outside of the f-string.
+        Refused: A slot assigns or yields, or cannot be written outside the f-string.
     """
     values = node.values
     acting = [n for n, part in enumerate(values) if not _is_pure(part)]

@@ -64,7 +64,7 @@ def run_command(run: CommandRun, stage: Stage) -> Ended:
 
     def still_runs(seconds: float) -> None:
         calls = counted(stage.model_calls(), "model call")
-        stage.say(f"{shlex.join(run.argv)} still runs, after {seconds:.0f} s and {calls}.")
+        stage.say(f"{shlex.join(run.argv)} is still running after {seconds:.0f} s and {calls}.")
 
     try:
         code = process.wait(stage.timeout_s, still_runs)
