@@ -235,4 +235,4 @@ def test_a_file_that_does_not_parse_does_not_stop_the_search(
 def test_a_template_with_logic_is_nowhere(repository: Callable[..., Project]) -> None:
     project = repository({"a.md": "{% if x %}You are an assistant.{% endif %}"})
     template = PromptTemplate("{% if x %}You are an assistant.{% endif %}", engine="jinja2")
-    assert "its logic is not run here" in find_literal(project.root, template).sentence()
+    assert "The gateway does not run its logic" in find_literal(project.root, template).sentence()

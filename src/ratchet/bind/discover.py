@@ -267,7 +267,7 @@ class _Search:
         )
 
     def _prompts_within(self, pieces: tuple[str, ...], texts: Sequence[str]) -> list[list[str]]:
-        """The texts by prompt, if the template may only join prompts that share a part.
+        """The texts, grouped by prompt, if the template merely joins prompts that share a part.
 
         Two or more account for most of the texts, whereas of one there may be any number.
         """

@@ -38,7 +38,7 @@ class _Kept(NamedTuple):
 
 
 class _Told(NamedTuple):
-    """What calls record that run these resources; both are kept so that they can be compared."""
+    """Span attributes of calls that run these resources, with the resources for comparison."""
 
     resources: Mapping[str, Resource]
     declared: Mapping[str, str]

@@ -402,8 +402,8 @@ def _shape(template: PromptTemplate) -> TemplateShape | str:
     parts = _PARTS[template.engine](template.text)
     if parts is None:
         return (
-            "The prompt is a Jinja2 template with more than text and plain names; its logic is not"
-            " run here."
+            "The prompt is a Jinja2 template with more than text and plain names. The gateway "
+            "does not run its logic."
         )
     pieces: list[str] = [""]
     slots: list[str] = []

@@ -57,7 +57,7 @@ NEARLY = 0.95
 """Share of its constant text that a template may not lose when it is joined with another."""
 
 MANY_TEXTS = 20
-"""Different texts from which on slots without a label may take up much of them."""
+"""Minimum number of different texts in which unlabelled slots may take up much of the text."""
 
 _ALIGNED = 4
 """Number of texts of each of two templates that are aligned."""

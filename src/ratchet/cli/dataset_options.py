@@ -124,12 +124,11 @@ def leak_sentence(dataset: Dataset) -> str:
     several = (
         f"{counted(len(leaking), 'group')} of tasks" if len(leaking) > 1 else "A group of tasks"
     )
-    verb = "say" if len(leaking) > 1 else "says"
+    verb, spread = ("say", "are") if len(leaking) > 1 else ("says", "is")
     return (
-        f"{several} that {verb} nearly the same is spread over several splits, such as {ids}: "
-        "what is"
-        " learned from one may be tested on the other. Move them with: ratchet datasets split"
-        f" {dataset.name}"
+        f"{several} that {verb} nearly the same {spread} spread over several splits, such as {ids}:"
+        " tasks learned from in one split may be tested on in another. Move them with: ratchet "
+        f"datasets split {dataset.name}"
     )
 
 

@@ -1,4 +1,4 @@
-"""The folder that `ratchet mcp` was started in; no setting of a repository leads out of it."""
+"""The folder that `ratchet mcp` was started in; no repository's settings can point outside it."""
 
 from __future__ import annotations
 

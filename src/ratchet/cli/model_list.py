@@ -12,7 +12,7 @@ from ratchet.models.memory import as_megabytes
 
 
 def list_models(json: bool) -> None:
-    """Print the models that have a name."""
+    """Print the models that can be used by name."""
     boxed: list[dict[str, Any]] = [
         {
             "name": model.name,

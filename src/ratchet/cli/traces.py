@@ -334,7 +334,7 @@ class TraceFollower:
             self._shown[_key(trace)] = None
 
     def ready(self, page: Iterable[Trace], now: float) -> list[Trace]:
-        """Traces to show now.
+        """The traces that are due to be shown.
 
         Args:
             page: Traces with new spans, in their current state.

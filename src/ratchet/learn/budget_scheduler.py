@@ -36,7 +36,7 @@ MAX_BARREN_SLICES = 2
 """Number of slices in a row without a gain after which an arm is retired."""
 
 NOTHING_TO_LOSE_SHARE = 0.05
-"""Largest share of tasks with a score above 0 at which a source has nothing to lose."""
+"""A source has nothing to lose if at most this share of its tasks score above 0."""
 
 MIN_FIRST_SLICE_ROLLOUTS = 40
 """Rollouts of a first slice from which on every arm gets one, however few slices the budget has."""

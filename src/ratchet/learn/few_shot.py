@@ -42,7 +42,7 @@ MIN_POOL = 2
 """Minimum number of successful rollouts to select from."""
 
 UNLIMITED_ROLLOUTS = 400
-"""Planned rollouts if their number is not limited."""
+"""Number of rollouts to plan with if the budget does not limit them."""
 
 MAX_FINALISTS = 2
 """Maximum number of sets compared with the source on val."""

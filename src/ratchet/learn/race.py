@@ -220,7 +220,7 @@ def is_worse(differences: Iterable[float], tasks: int) -> bool:
 
 
 def next_part(evaluated: int, first: int, limit: int) -> int:
-    """Number of tasks to run next: as many as have run already, at least the first part."""
+    """Number of tasks to run next: as many as have already run, but at least `first`."""
     return max(0, min(max(evaluated, first), limit - evaluated))
 
 

@@ -155,7 +155,7 @@ def _candidates(text: str) -> Iterator[str]:
 
 
 def _is_json(text: str) -> bool:
-    """Whether a text is JSON as a whole, so that its texts are content."""
+    """Whether a whole text is JSON, so that the strings in it are content."""
     if text.lstrip()[:1] not in ("{", "["):
         return False
     try:

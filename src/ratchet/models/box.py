@@ -54,7 +54,7 @@ def models_folder() -> Path:
 
 
 SMOLLM2 = "smollm2"
-"""The smallest model, which `local` means."""
+"""The smallest model, which the name `local` selects."""
 
 _MODELS = (
     BoxedModel(

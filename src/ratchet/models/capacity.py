@@ -22,7 +22,7 @@ model of 1.5 billion parameters: a coach gives up before it has read more than t
 
 
 class Capacity(msgspec.Struct, frozen=True, kw_only=True):
-    """How much of the machine a model takes."""
+    """The slots, context and threads that a model is served with."""
 
     slots: int
     """Concurrent conversations; further ones wait."""

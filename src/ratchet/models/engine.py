@@ -80,7 +80,7 @@ def serve(settings: EngineSettings) -> str:
 
 
 _server: Any = None
-"""The running server, which ends with this object."""
+"""Keeps the running server alive."""
 
 
 def main() -> None:

@@ -45,7 +45,7 @@ SEND_TIMEOUT_S = 30
 """Seconds for which the process may leave requests unread."""
 
 END_TIMEOUT_S = 5.0
-"""Seconds in which the process must end once the connection is closed."""
+"""Seconds that the process has to end once the connection is closed."""
 
 _ERRORS = {"AgentError": AgentError, "ConfigError": ConfigError, "InputError": InputError}
 

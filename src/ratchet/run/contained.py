@@ -115,7 +115,7 @@ class Containment(msgspec.Struct, frozen=True, kw_only=True):
     check_returns: bool = True
     """Whether return values of evolved functions are checked against the source's annotations."""
     python: Interpreter | None = None
-    """The agent's interpreter; None for this one."""
+    """The agent's interpreter; None for that of this process."""
 
 
 class ContainedExecutor:

@@ -57,7 +57,8 @@ class Handover(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def input_file(self) -> str:
-        """Path of the file that holds the task's input, relative to the project; empty for none."""
+        """Path of the file that holds the task's input, relative to the project; empty if there is
+        none."""
         return self.input.removeprefix(FILE)
 
     @property
@@ -127,7 +128,8 @@ class Handover(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def file(self) -> str:
-        """Path of the file that holds the answer, relative to the project; empty for none."""
+        """Path of the file that holds the answer, relative to the project; empty if there is
+        none."""
         return self.output[len(FILE) :] if self.output.startswith(FILE) else ""
 
 

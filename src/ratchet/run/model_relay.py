@@ -349,4 +349,4 @@ def _below_host(url: str) -> str:
 def _failure(arrived: RelayedRequest, failure: Exception) -> str:
     host = urlsplit(arrived.url).netloc
     reason = str(failure) or type(failure).__name__
-    return f"{host} gave no answer: {reason}"
+    return f"{host} did not answer: {reason}"

@@ -279,7 +279,7 @@ class RayAgentActor:
         self._gateway = gateway
         self._agent: Agent | None = None
         self._relay: AttemptRelay | None = None
-        """For clients that the agent creates while it is imported."""
+        """Relay for clients that the agent creates while it is imported."""
         self._loop = asyncio.Runner()
         self._binding_file = BindingFile(_private_folder())
 

@@ -161,7 +161,7 @@ class ServedProcess:
         return () if self._contained is None else self._contained.denied()
 
     async def release(self) -> None:
-        """End its containment, after its own end."""
+        """End the containment, once the process has ended."""
         if self._contained is not None:
             await self._contained.close()
 

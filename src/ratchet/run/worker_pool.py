@@ -350,7 +350,7 @@ class WorkerSlot:
                 self._relay.lead_to(None)
 
     async def _over(self, worker: WorkerProcess, outcome: Outcome) -> Outcome:
-        """An outcome with what was denied, once nothing of its attempt is left in the worker.
+        """An outcome with the denied acts, once nothing of the attempt is left in the worker.
 
         Attempts that run at the same time in one worker cannot be told apart: what was denied in it
         is named by the one that ends next, and what they write is kept as long as the worker.

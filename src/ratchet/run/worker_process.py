@@ -207,7 +207,7 @@ class WorkerProcess:
         return "stopped answering"
 
     async def release(self) -> None:
-        """End its containment, after its own end."""
+        """End the containment, once the process has ended."""
         if self._contained is not None:
             await self._contained.close()
 

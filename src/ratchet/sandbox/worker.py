@@ -97,7 +97,7 @@ class SandboxWorker:
             raise SandboxFailed(f"The handler cannot be loaded in the sandbox: {reason}{tail}")
 
     async def _first(self, started: SandboxProcess) -> tuple[int, bytes]:
-        """The first frame, and the listeners that come with it."""
+        """Receive the first frame, and the listeners sent with it."""
         if not self._reached:
             return await _receive(started.control)
         await _readable(started.control)

@@ -56,7 +56,7 @@ class TestCommand:
     read: tuple[Path, ...] = ()
     """Files and folders that the tests may read; this can include files named like secrets."""
     python: Interpreter | None = None
-    """What `{python}` stands for; None for this interpreter."""
+    """The interpreter for `{python}`; None for that of this process."""
 
 
 NO_TESTS = TestCommand()
@@ -226,7 +226,7 @@ _NO_SOCKETS = (
 
 
 def _advice(output: str, hidden: list[str], tests: TestCommand, level: Level) -> str:
-    """What may help tests that failed in a sandbox, judging by their output."""
+    """Advice for tests that failed in a sandbox, based on their output."""
     missed = [path for path in hidden if Path(path).name in output]
     if missed:
         names = ", ".join(f"`{path}`" for path in missed)

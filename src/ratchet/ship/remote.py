@@ -193,7 +193,7 @@ class Remote:
         try:
             output, errors = process.communicate(timeout=TIMEOUT_S)
         except subprocess.TimeoutExpired:
-            raise self._away(f"gave no answer within {TIMEOUT_S:.0f} s") from None
+            raise self._away(f"did not answer within {TIMEOUT_S:.0f} s") from None
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)

@@ -77,7 +77,7 @@ def closure_of(
     *,
     whole_modules: bool = False,
 ) -> Closure:
-    """Compute what a name of a module needs.
+    """Compute the statements and modules that a name of a module needs.
 
     Args:
         tree: The repository.

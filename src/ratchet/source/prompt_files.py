@@ -56,7 +56,7 @@ def declared_prompts(root: Path, files: Iterable[PromptFile]) -> dict[str, Decla
 def rendered(
     root: Path, files: Iterable[PromptFile], resources: Mapping[str, Resource]
 ) -> dict[str, bytes]:
-    """The content of files with these texts, by real path; without unchanged files.
+    """The new content of files with these texts, by real path; unchanged files are left out.
 
     Raises:
         InputError: A file changed, or cannot hold a text.

@@ -103,8 +103,8 @@ class TrainingMethod(Protocol):
 
     @property
     def lag(self) -> int | None:
-        """Number of steps by which the adapter that makes a batch lags behind; None: it needs
-        none."""
+        """Number of steps by which the adapter that makes a batch lags behind; None if batches
+        need no adapter."""
         ...
 
     @property

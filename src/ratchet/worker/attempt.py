@@ -192,7 +192,7 @@ def timed_out(timeout_s: float) -> str:
 
 
 def cause_of(error: BaseException) -> Cause:
-    """The cause of an exception: memory, also inside an exception group, or exception."""
+    """The cause of an exception: `memory` (also in an exception group) or `exception`."""
     if isinstance(error, BaseExceptionGroup):
         return "memory" if error.subgroup(MemoryError) else "exception"
     return "memory" if isinstance(error, MemoryError) else "exception"

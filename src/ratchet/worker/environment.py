@@ -26,7 +26,7 @@ STORE_SECRETS = SECRETS | {"RATCHET_STORE"}
 """The same variables and the store's URL, which may contain a password."""
 
 PROVIDER_KEYS = frozenset({"OPENAI_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"})
-"""Providers' API keys, hidden behind a gateway, which has its own."""
+"""Providers' API keys, hidden if there is a gateway, which has its own keys."""
 
 NO_TOKEN = "ratchet"  # noqa: S105 - a placeholder
 """API key for a gateway that requires none, since the providers' libraries need a value."""

@@ -38,8 +38,8 @@ class WorkerSetup(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     gateway: str = ""
     """URL of the server whose gateway serves the agent's model calls; empty for none."""
     import_variables: dict[str, str] = {}
-    """With a gateway: routes clients there that the agent creates while it is imported, and that
-    belong to no attempt."""
+    """Variables that route to the gateway the clients that the agent creates while it is
+    imported; these belong to no attempt."""
     timeout_s: float
     memory_bytes: int
     niceness: int = 0

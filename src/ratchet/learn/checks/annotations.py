@@ -101,7 +101,7 @@ class TypeChecks:
         new = (after or Counter()) - sum(before, Counter())
         if not new:
             return ""
-        return f"mypy finds in the code of {', '.join(names)}: {'; '.join(list(new)[:3])}"
+        return f"mypy finds errors in the code of {', '.join(names)}: {'; '.join(list(new)[:3])}"
 
     async def _errors(self, patch: Mapping[str, bytes], files: list[str]) -> Counter[str] | None:
         """Counts of mypy's errors in these files; None if it crashed or timed out."""

@@ -38,7 +38,7 @@ FINALISTS_BY_BUDGET = ((160, 1), (250, 2))
 """Number of finalists below each budget of rollouts; three above the last."""
 
 UNLIMITED_ROLLOUTS = 1_000
-"""Planned rollouts if their number is not limited."""
+"""Number of rollouts to plan with if the budget does not limit them."""
 
 MAX_IDLE_DRAFTS = 200
 """Mutations in a row without a new candidate that runs, after which mutation ends."""

@@ -259,7 +259,7 @@ def _longest_line(text: str) -> str:
 
 
 def _is_reward(rollout: LowRollout) -> bool:
-    """Whether the agent returned its own score, which is no answer."""
+    """Whether the agent returned its own score, which is not an answer."""
     reward = rollout.evaluation.scores.get("reward")
     output = rollout.evaluation.rollout.output
     return reward is not None and type(output) in (int, float) and reward.value == output

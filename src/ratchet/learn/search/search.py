@@ -50,7 +50,7 @@ class Member(RaceEntry):
         self.reply = reply
         """The coach's answer that it was made from."""
         self.is_reworded = reply is not None and _is_reworded(candidate, parent)
-        """Whether the coach has changed a prompt: its effect takes more tasks to show than that of
+        """Whether the coach has changed a prompt: it takes more tasks to show the effect than for
         a change of code, and the candidate has cost a request."""
         self.shown = tuple(task_ids)
         """Tasks whose failures it is meant to fix."""
@@ -105,9 +105,9 @@ class Search:
         self._novelty.is_new(lab.baseline)
         self._drafts = 0
         self._idle = 0
-        """Mutations in a row without a new candidate that runs."""
+        """Number of mutations in a row that gave no new candidate that runs."""
         self._quiet = 0
-        """Number of candidates in a row that were no new best."""
+        """Number of candidates in a row that were not better than the best."""
         self.own_val = 0
         """Val tasks that the source has yet to run."""
         self._refused: set[int] = set()

@@ -13,7 +13,7 @@ from ratchet.learn.work import Evaluation, Proposal
 from ratchet.types import PromptTemplate, Task
 
 UNLIMITED_ROLLOUTS = 2_000
-"""Planned rollouts if their number is not limited."""
+"""Number of rollouts to plan with if the budget does not limit them."""
 
 
 class Trials:

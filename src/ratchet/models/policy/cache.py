@@ -9,7 +9,7 @@ from ratchet.models.memory import as_megabytes, bytes_available
 from ratchet.types.wording import counted
 
 FIRST_CAPACITY = 256
-"""Initial tokens of each slot; doubled when a sequence needs more."""
+"""Initial number of tokens in each slot; doubled when a sequence needs more."""
 
 
 class KeyValueCache:

@@ -46,7 +46,7 @@ class Turn(msgspec.Struct, frozen=True):
 
     @property
     def id(self) -> str:
-        """Equal for equal turns."""
+        """A key that is equal for equal turns."""
         return hashlib.sha256(repr(self).encode()).hexdigest()[:12]
 
 

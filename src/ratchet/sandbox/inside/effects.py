@@ -186,7 +186,7 @@ def _signed(value: int) -> int:
 
 
 def _messages(notice: Notice) -> list[tuple[int, int, tuple[int, int]]]:
-    """Address, its size, and parts of the messages of a call."""
+    """Of each message of a call: the address, the address's size, and the content's parts."""
     size, count = 56, 1
     if notice.name == "sendmmsg":
         size, count = 64, min(notice.arguments[2] & 0xFFFFFFFF, _MOST_MESSAGES)

@@ -42,7 +42,7 @@ def enter_own_network() -> bool:
 
 
 def _move() -> None:
-    """Make the move.
+    """Enter a new network namespace, and enable its loopback interface.
 
     Raises:
         OSError: The kernel refused a step.
@@ -52,7 +52,8 @@ def _move() -> None:
 
 
 def unshare(namespaces: int) -> None:
-    """Move this single-threaded process into a user namespace and others, as the same user.
+    """Move this single-threaded process into new namespaces, with a user namespace for its own
+    user.
 
     Raises:
         OSError: The kernel refused it.

@@ -22,7 +22,7 @@ _MOST_COMMITS = 200
 
 
 def evidence_file(experiment_id: str, stage: str = "") -> str:
-    """Path of an experiment's evidence in the repository, or of a stage's that followed it."""
+    """Path in the repository of an experiment's evidence, or of that of a later stage."""
     of = f"-{stage}" if stage else ""
     return f"{EVIDENCE_FOLDER}/{experiment_id[:12]}{of}.json"
 

@@ -70,7 +70,7 @@ class GitHub:
         if not owner or not name or "/" in name:
             raise ShipError(
                 f"{repository!r} is not a repository on GitHub.",
-                hint="Set repository under [ship] to OWNER/NAME, or forge to the right one.",
+                hint="Set repository under [ship] to OWNER/NAME, or correct forge.",
             )
         self.repository = repository
         self._owner = owner

@@ -11,7 +11,7 @@ from ratchet.types import PullRequestState
 
 @dataclass(frozen=True, kw_only=True)
 class RequestRecord:
-    """A pull request as the forge has it."""
+    """A pull request, in its state at the forge."""
 
     number: int
     url: str

@@ -158,7 +158,7 @@ class ConcatenationStyle:
     separator: str
     """Text between two elements of a join; otherwise empty."""
     slots: tuple[tuple[str, Quote | None], ...]
-    """Source of each slot, with its quotes; None between the strings."""
+    """Source of each slot, and the quotes that it is in; None for a slot between strings."""
     edges: tuple[str, str] = ("", "")
     """Source around the elements of a join."""
     elements: tuple[Element, ...] = ()
@@ -347,7 +347,8 @@ def _inner(operand: Token | Operand) -> tuple[int, int]:
 
 
 def _glue(text: str, elements: Sequence[Sequence[Token | Operand]], glue: str) -> str:
-    """Source between two elements: as it is there, with a line ending if there is one."""
+    """Source to put between two elements, as found in the text; with a line ending if one has
+    it."""
     spacing = {"": " ", ",": ", "}.get(glue, f" {glue} ")
     for left, right in itertools.pairwise(elements):
         between = text[left[-1].span[1] : right[0].span[0]]

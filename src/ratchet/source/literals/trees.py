@@ -49,7 +49,7 @@ class SourceText:
         self.root = parser.parse(data).root_node
 
     def position(self, byte: int) -> int:
-        """Position in the text, in characters, of a byte."""
+        """Convert a byte position to a position in characters."""
         return (self._places[byte] if self._places else byte) + self._base
 
     def span(self, node: Node) -> tuple[int, int]:

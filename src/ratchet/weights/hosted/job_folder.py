@@ -36,7 +36,7 @@ class JobFolder:
         unfinished.replace(path)
 
     def get(self, id: str) -> HostedJob | None:
-        """The job with an id, or None."""
+        """The job with an id; None if there is none."""
         path = self._folder / f"{id}.json"
         return self._read(path) if path.is_file() else None
 

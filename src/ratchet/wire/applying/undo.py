@@ -142,7 +142,7 @@ def undo(root: Path, *, dry_run: bool = False) -> Undone:
 
 
 def still_there(root: Path, traces: Iterable[RunTrace]) -> tuple[RunTrace, ...]:
-    """What the recorded run did in a folder, where nobody has committed or undone it since.
+    """The recorded run's changes in a folder that nobody has committed or undone since.
 
     Args:
         root: The folder that was wired.

@@ -1,4 +1,4 @@
-"""Which functions of a file run at import, so that what they read is fixed from then on."""
+"""Finds the functions of a file that run at import: what they read is fixed from then on."""
 
 from __future__ import annotations
 

@@ -199,7 +199,8 @@ def _inputs(
     owners: Mapping[str, Sequence[SentSource]],
     given: Collection[str],
 ) -> Iterable[SentSource]:
-    """The first user message of an instructed conversation: its input, wherever it is written.
+    """The first user message of a conversation with instructions: its input, wherever it is
+    written.
 
     Where the task's own input is the instruction, the user's text is none.
     """

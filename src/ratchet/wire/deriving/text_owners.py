@@ -1,4 +1,4 @@
-"""Which literals a sent text consists of: each part belongs to the literal that explains most of
+"""Finds the literals that make up a sent text: each part belongs to the one that explains most of
 it."""
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class SentSource:
 
     @property
     def size(self) -> int:
-        """Characters of its constant text."""
+        """Number of characters of its constant text."""
         return sum(map(len, self.forms[0]))
 
     @property

@@ -47,7 +47,7 @@ def rows_of(root: Path, table: DataTable) -> list[dict[str, Any]]:
 
 
 def _rows(form: str, text: str, complete: bool) -> list[dict[str, Any]]:
-    """Rows of a table; of a truncated one, those before the cut."""
+    """Rows of a table; if the text is truncated, the complete rows."""
     try:
         if form in ("csv", "tsv"):
             lines = list(io.StringIO(text, newline=""))

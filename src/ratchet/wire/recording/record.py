@@ -275,7 +275,7 @@ def _notes(
     if not ended.went_well and _WANTS_TERMINAL.search(ended.stderr + ended.stdout):
         yield (
             "Its error says that it needs a terminal, which rollouts do not have: give its input "
-            "with --stdin, or as a word with the option that lets it run from a script."
+            "with --stdin, or as an argument with its option for non-interactive use."
         )
     if placeholders:
         names = ", ".join(placeholders)

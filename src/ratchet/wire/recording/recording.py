@@ -222,7 +222,7 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
     """Its Python files that were imported or run; relative."""
     python: PythonUsed | None
     placeholders: tuple[str, ...]
-    """Variables of keys that nobody has set: placeholders, for the simulated model."""
+    """Variables for API keys that were not set, and were given placeholders."""
     model_keys: tuple[str, ...] = ()
     """Those of these variables whose placeholders its model calls used."""
     notes: tuple[str, ...]
