@@ -132,7 +132,7 @@ def test_an_algorithm_that_needs_a_coach_which_hangs_ends_with_8(
         project = project_of(make_project, endpoint.url, solves=HELPED, algorithm="apo")
         done = project.ratchet("improve")
         assert done.returncode == 8, text_of(done)
-        assert "gave no answer" in text_of(done)
+        assert "did not answer" in text_of(done)
 
 
 def broken(kind: str) -> Any:

@@ -45,7 +45,7 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.model} ends on {day}, in {days} day{'' if days == 1 else 's'}."
 
     def command(self) -> str:
-        """The command that moves an agent to another model, and checks that nothing is lost."""
+        """The command that moves an agent to another model, if that is proved to be no worse."""
         return f"ratchet migrate --from {shlex.quote(self.model)} --to {self.instead or 'MODEL'}"
 
 

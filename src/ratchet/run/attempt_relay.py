@@ -25,7 +25,10 @@ from ratchet.run.model_relay import ModelRelay, RelayAnswer, RelayedRequest
 from ratchet.types import Claim
 from ratchet.worker.environment import NO_TOKEN, attempt_name, client_variables, gateway_urls
 
-_NO_ATTEMPT = "No rollout is running in this process: it made this model call after its answer."
+_NO_ATTEMPT = (
+    "No rollout is running in this process, so this model call belongs to none. Make model calls "
+    "before answering."
+)
 _NO_MODEL_CALL = "Only model calls to the hosts of [agent] model_hosts are passed on here."
 
 _DIALECTS: tuple[DialectName, ...] = get_args(DialectName)

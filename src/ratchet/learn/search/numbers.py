@@ -8,7 +8,7 @@ scored 0.51 there. The others are bounds that no measurement has set.
 from __future__ import annotations
 
 FIRST_TASKS = 4
-"""Number of train tasks that a rewrite runs first; it then runs twice as many each time."""
+"""Number of train tasks that a rewrite runs first; the total then doubles each time."""
 
 DRAFT_TASKS = 1
 """Train tasks of the first part of a change of code: most of those fail at once. With 2 instead,
