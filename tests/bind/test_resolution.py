@@ -193,7 +193,7 @@ def test_threads_that_carry_no_context_see_the_rollout_of_their_process(
 
 
 def test_an_unknown_knob_is_named_with_those_there_are(knobs: ratchet.bind.Knobs) -> None:
-    with pytest.raises(AttributeError, match=r"'knobs' has no knob 'kk'; there are \['k'\]"):
+    with pytest.raises(AttributeError, match=r"'knobs' has no knob 'kk'; it has \['k'\]"):
         _ = knobs.kk
     with pytest.raises(KeyError):
         _ = knobs["kk"]

@@ -82,7 +82,7 @@ def capture(
         typer.Option(
             min=0.0,
             max=1.0,
-            help="Only inputs of which at least this share of words is in no task.",
+            help="Only inputs in which at least this share of the words occurs in no task.",
         ),
     ] = None,
     per_cluster: Annotated[

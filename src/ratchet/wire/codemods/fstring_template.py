@@ -56,9 +56,7 @@ def text_without_slots(node: ast.JoinedStr) -> str | None:
 def _source(value: ast.FormattedValue, *, at_once: bool) -> str:
     """The source of a slot's value, formatted first if it has a conversion or a format."""
     if isinstance(value.value, ast.NamedExpr | ast.Yield | ast.YieldFrom):
-        raise Refused(
-            "One slot contains an assignment or yield: assign that value to a variable first."
-        )
+        raise Refused("One slot assigns or yields a value: assign that value to a variable first.")
     formatted = value.conversion != -1 or value.format_spec is not None
     if not (at_once or formatted):
         return ast.unparse(value.value)

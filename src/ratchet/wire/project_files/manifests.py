@@ -73,7 +73,7 @@ def read_manifest(path: str, data: bytes, *, uv: bool = False) -> PythonManifest
             if _COMPILED.search(text[:2000]) or "--hash=" in text:
                 raise Unedited("it is compiled from another file")
             if _OF_PATHS.search(text):
-                raise Unedited("it installs folders, which a resolver would have to build")
+                raise Unedited("it installs folders, which a resolver would build")
             return PythonManifest(path, data, tool=tool)
         if not path.endswith("pyproject.toml"):
             raise Unedited("Ratchet does not edit files of this format")
