@@ -194,7 +194,7 @@ def test_strings_that_speak_of_markers_mark_nothing() -> None:
         ("x = 1\n# EVOLVE-BLOCK-END\n", "line 2: a block ends, but none has begun"),
         (
             "# EVOLVE-BLOCK-START\n# EVOLVE-BLOCK-START\n",
-            "line 2: a block begins, but the one of line 1 has not ended",
+            "line 2: a block begins inside that of line 1",
         ),
     ],
 )

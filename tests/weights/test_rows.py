@@ -101,7 +101,7 @@ def test_a_call_continues_the_longest_row_that_it_can() -> None:
         (call_of("r", 0, [1], [2], [float("nan")]), "that is above 0 or not a number"),
         (call_of("r", 0, [1], [2], [0.5]), "that is above 0 or not a number"),
         (call_of("r", 0, [], [2]), "has no prompt tokens"),
-        (call_of("r", 0, [1], [100]), "has token 100, but the model's vocabulary is only 0 to 99"),
+        (call_of("r", 0, [1], [100]), "has token 100, but the vocabulary is only 0 to 99"),
         (call_of("r", 0, [-1], [2]), "has token -1"),
     ],
 )

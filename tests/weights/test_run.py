@@ -347,8 +347,8 @@ def test_a_loss_that_explodes_stops_training_and_keeps_the_best(tmp_path: Path) 
     ("example", "message"),
     [
         (TokenExample([1, 99], [False, True]), "Example 0 has token 99"),
-        (TokenExample([1, 2], [False, False]), "Example 0 must mark at least one token to learn"),
-        (TokenExample([1, 2], [True, True]), "Example 0 must mark at least one token to learn"),
+        (TokenExample([1, 2], [False, False]), "Example 0 must mark a token to learn"),
+        (TokenExample([1, 2], [True, True]), "Example 0 must mark a token to learn"),
         (TokenExample([1, 2], [True]), "but its mask has 1"),
         (TokenExample([1] * 200, [False] * 199 + [True]), "200 tokens; the context of tiny-0"),
     ],

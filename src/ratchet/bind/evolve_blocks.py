@@ -48,8 +48,7 @@ def blocks(text: str, where: str = "The source") -> list[tuple[int, int]]:
         if BLOCK_START in comment:
             if begun:
                 raise InputError(
-                    f"{where}, line {line}: a block begins, but the one of line {begun} has not "
-                    "ended."
+                    f"{where}, line {line}: a block begins inside that of line {begun}."
                 )
             begun = line
         elif BLOCK_END in comment:

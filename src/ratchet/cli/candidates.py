@@ -47,8 +47,7 @@ def candidates(
         bool,
         typer.Option(
             "--front",
-            help="Show quality, cost and latency, and the candidates that no other candidate "
-            "beats.",
+            help="Show quality, cost and latency, and the candidates that no other beats.",
         ),
     ] = False,
     png: Annotated[

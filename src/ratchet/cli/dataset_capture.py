@@ -271,9 +271,7 @@ def _print(capture: Capture, dry_run: bool, existing: int) -> None:
     if open_tasks:
         out.print(f"{counted(open_tasks, 'task')} without an expected answer.")
     if not capture.tasks:
-        out.print(
-            "Nothing to add." if existing else "No dataset was created, since nothing was captured."
-        )
+        out.print("Nothing to add." if existing else "Nothing captured, so no dataset was made.")
     elif dry_run:
         out.print("Nothing was stored: --dry-run.")
     else:

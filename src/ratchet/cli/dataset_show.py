@@ -41,8 +41,7 @@ def show(
     plot: Annotated[
         Path | None,
         typer.Option(
-            help="Write a map that compares its inputs with live traffic to this file, .png or "
-            ".html."
+            help="Write a map of its inputs beside live traffic to this file, .png or .html."
         ),
     ] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="Number of tasks.")] = 20,

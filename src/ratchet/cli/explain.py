@@ -81,9 +81,7 @@ def _newest(store: Store) -> Experiment | Cycle | Run:
 
 
 def _nothing_yet() -> InputError:
-    return InputError(
-        "There is no decision to explain yet.", hint="Make a decision: ratchet improve."
-    )
+    return InputError("There is no decision to explain yet.", hint="Make one: ratchet improve.")
 
 
 def _find(store: Store, prefix: str) -> Experiment | Cycle | Run:

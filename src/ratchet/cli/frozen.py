@@ -163,9 +163,7 @@ def _answer(text: str) -> Any:
             hint="""Text needs quotes: --expected '"a text"'.""",
         ) from None
     if answer is None:
-        raise InputError(
-            "--expected null is not an answer.", hint="To remove the task, use --remove."
-        )
+        raise InputError("--expected null is not an answer.", hint="To remove the task: --remove.")
     return answer
 
 

@@ -33,9 +33,7 @@ def init(
     serve: Annotated[
         str | None, typer.Option(metavar="COMMAND", help="The command that starts the service.")
     ] = None,
-    url: Annotated[
-        str | None, typer.Option(help="URL at which the service takes requests.")
-    ] = None,
+    url: Annotated[str | None, typer.Option(help="URL where the service takes requests.")] = None,
     data: Annotated[
         str | None, typer.Option(metavar="JSON", help="The body of one real request.")
     ] = None,

@@ -150,8 +150,7 @@ def left_by_run(root: Path, traces: Iterable[RunTrace]) -> Iterator[str]:
     if changed := paths.get(False):
         yield (
             f"The recorded run changed {', '.join(changed)}, and left the change in place. To see "
-            "it:"
-            f" git diff -- {shlex.join(changed)}"
+            f"it: git diff -- {shlex.join(changed)}"
         )
 
 

@@ -115,9 +115,7 @@ def _run(
         copying = f"cp -R {shlex.quote(folder)}/. {shlex.quote(str(root))}/ && " if files else ""
         try:
             if contained_level("auto") != "bubblewrap":
-                raise SandboxUnavailable(
-                    "This machine cannot run the tests on a copy of the files."
-                )
+                raise SandboxUnavailable("This machine cannot give the tests a copy of the files.")
             watch = ContainedWatch(root, hosts=(), writable=())
             process = Process(
                 watch,

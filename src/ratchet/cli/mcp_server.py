@@ -115,7 +115,7 @@ reads; runs and imports nothing, and opens no secret file."""
             str | None, Field(description="Command line that starts a service")
         ] = None,
         url: Annotated[
-            str | None, Field(description="URL at which the service takes requests")
+            str | None, Field(description="URL where the service takes requests")
         ] = None,
         data: Annotated[str | None, Field(description="Body of one real request")] = None,
         method: Annotated[str | None, Field(description="POST, or GET without data")] = None,

@@ -46,8 +46,7 @@ def model(
             min=1,
             max=256,
             help="Number of concurrent conversations; further requests wait. By default as many "
-            "as memory "
-            f"allows, up to {MAX_SLOTS}; {DEFAULT_SLOTS} with PyTorch.",
+            f"as memory allows, up to {MAX_SLOTS}; {DEFAULT_SLOTS} with PyTorch.",
         ),
     ] = None,
     context: Annotated[
@@ -55,8 +54,7 @@ def model(
         typer.Option(
             min=256,
             help="Number of tokens in a conversation; by default as many as memory and the model "
-            "allow, up "
-            f"to {LONG_CONTEXT_TOKENS}.",
+            f"allow, up to {LONG_CONTEXT_TOKENS}.",
         ),
     ] = None,
     threads: Annotated[

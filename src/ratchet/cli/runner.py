@@ -70,9 +70,8 @@ def runner(
         list[str] | None,
         typer.Option(
             help="Queue to claim rollouts from; NAME/* for all queues that begin with NAME/. "
-            "Repeatable: "
-            "queues take turns. By default: the queue `default`, and those of `ratchet improve "
-            "--server` for this agent."
+            "Repeatable: queues take turns. By default: the queue `default`, and those of `ratchet "
+            "improve --server` for this agent."
         ),
     ] = None,
     concurrency: Annotated[

@@ -97,9 +97,7 @@ def release_of(releases: Sequence[Release], prefix: str | None, to: str) -> Rele
     """
     if prefix is None:
         if not releases:
-            raise InputError(
-                f"There is no release to {to}.", hint="Create a release: ratchet improve."
-            )
+            raise InputError(f"There is no release to {to}.", hint="Create one: ratchet improve.")
         return releases[0]
     matching = [release for release in releases if release.id.startswith(prefix)]
     if len(matching) != 1:

@@ -98,8 +98,7 @@ def ship(
     if candidate is not None:
         if dry_run or draft:
             raise InputError(
-                f"Candidate {short(candidate.id)} has no release yet that could be shown or "
-                "drafted.",
+                f"Candidate {short(candidate.id)} has no release yet to show or draft.",
                 hint="Omit --dry-run and --draft to prove it, or name a release.",
             )
         _prove_and_ship(project, ProofWanted(candidate.id, margin), json)

@@ -107,9 +107,7 @@ def synthesize(
         _one_of(choice, SOLVERS, "--solver")
     _one_of(split, SPLITS, "--split")
     if oracle is not None and solver:
-        raise InputError(
-            "--oracle and --solver exclude each other: an oracle's answers need no solver."
-        )
+        raise InputError("--oracle and --solver exclude each other: an oracle is always right.")
     project = project_in(folder)
     options = {
         "count": num_samples,

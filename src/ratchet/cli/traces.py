@@ -178,8 +178,7 @@ def traces(
         # One second later: traces that began within it may not have been read.
         until = format_time(looked_back_to + 10**9).replace(" ", "T")
         err.print(
-            f"Searched back to {format_time(looked_back_to)}; continue from there with --until "
-            f"{until}.",
+            f"Searched back to {format_time(looked_back_to)}; continue with --until {until}.",
             style="dim",
         )
 

@@ -59,8 +59,7 @@ def runs(
         typer.Option(
             metavar="TRACKER=PLACE",
             help="Write the curves for tensorboard into a folder, or send them to a project at "
-            "wandb or another package's tracker. Run the command again to add new steps. "
-            "Repeatable.",
+            "wandb or another package's tracker. Repeat the command to add new steps. Repeatable.",
         ),
     ] = None,
     last: Annotated[int, typer.Option(min=1, help="Steps to show.")] = 20,
@@ -149,8 +148,7 @@ def _find(folder: Path, prefix: str | None) -> Path:
     if not runs:
         raise NotFound(
             "No model has been trained here yet.",
-            hint='Train a model: [improve] algorithm = "sft", "dpo", "grpo" or "ppo" in '
-            "ratchet.toml.",
+            hint='Train one: [improve] algorithm = "sft", "dpo", "grpo" or "ppo" in ratchet.toml.',
         )
     if prefix is None:
         return max(runs, key=lambda path: (path / METRICS).stat().st_mtime)

@@ -109,8 +109,7 @@ class BudgetScheduler:
         self._at_floor = at_floor
         """Whether the candidate that the next slice starts from has next to no score."""
         self._tied: Candidate | None = None
-        """The candidate that the arms continue from while all scores are near 0 and none has
-        gained."""
+        """The arms' starting candidate while all scores are near 0 and none has gained."""
         self._plan = plan
         self._baseline_val = baseline_val
         self._improvements: list[tuple[Candidate, float, float]] = []
@@ -316,9 +315,8 @@ class BudgetScheduler:
             return
         before, after = mean(with_it), mean(without)
         lab.note(
-            f"On {counted(len(tasks), 'val task')} the best candidate scores {before:.3f}, and "
-            f"{after:.3f} without"
-            f" what was added to {_names(names)}."
+            f"On {counted(len(tasks), 'val task')} the best scores {before:.3f}, and {after:.3f} "
+            f"without what was added to {_names(names)}."
         )
         if after >= before:
             self._improvements[-1] = (alone, self._baseline_val, after)

@@ -135,8 +135,7 @@ class _Search:
         self._tried = 0
 
     async def part(self, name: str, algorithm: Algorithm) -> bool:
-        """Let an algorithm continue from the best candidate; returns whether its result replaces
-        it."""
+        """Let an algorithm continue from the best; returns whether its result replaces it."""
         rollouts = self.lab.budget.rollouts
         if rollouts is not None:
             rollouts = max(1, (rollouts - self.lab.spent.rollouts) // max(1, self._parts))

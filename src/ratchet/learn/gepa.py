@@ -326,8 +326,7 @@ class _Search:
             proposals=self._judged,
             sentence=(
                 f"{counted(self._judged, 'candidate')} by reflection, {len(self._on_val) - 1} of "
-                "them kept;"
-                f" {end.why}."
+                f"them kept; {end.why}."
             ),
             ended=end.cause,
         )

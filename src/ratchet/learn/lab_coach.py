@@ -142,8 +142,7 @@ class LabCoach:
 
     @property
     def why_useless(self) -> CoachUnavailable | None:
-        """Why the coach is of no use: it became unavailable, or none of its answers could be
-        used."""
+        """Why the coach is of no use: it is unavailable, or no answer of it could be used."""
         record = self._record
         if record.lost is None and record.last_unusable and not record.is_usable:
             last = record.last_unusable.rstrip(".")

@@ -233,8 +233,7 @@ class _Search:
             self._tell(trial, entries[i], values[i])
 
     def finalists(self, count: int) -> list[RaceEntry]:
-        """The candidates with the best means over all train tasks, best first, without the
-        source."""
+        """Candidates by their mean over all train tasks, best first, without the source."""
         tuned = [entry for entry in self._complete.values() if entry is not self.source]
         return sorted(tuned, key=lambda entry: (-entry.mean(), entry.number))[:count]
 

@@ -89,6 +89,5 @@ class ChatClient(Protocol):
         ...
 
     def credit(self, model: str, survived: bool) -> None:
-        """Report whether a model's proposal survived; models whose proposals survive get more
-        calls."""
+        """Report whether a model's proposal survived; a model gets more calls if it did."""
         ...

@@ -109,8 +109,7 @@ def valid_url(url: str) -> str:
         )
     if parts.username or parts.password or parts.query or parts.fragment:
         raise ConfigError(
-            f"The coach's base_url at {parts.hostname} contains more than scheme, host, port and "
-            "path.",
+            f"The coach's base_url at {parts.hostname} has more than scheme, host and path.",
             hint="Leave out user, password and query; a key belongs in the variable that key_env "
             "names.",
         )

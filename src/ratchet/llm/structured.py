@@ -80,8 +80,7 @@ class AnswerSchema:
 
     @property
     def is_strict(self) -> bool:
-        """Whether strict mode can enforce the schema: objects are closed and all properties
-        required."""
+        """Whether strict mode can enforce it: closed objects, all properties required."""
         return _is_strict(self.schema)
 
 

@@ -1,5 +1,4 @@
-"""How a model is served on this machine: slots, context and threads, from its header, cores and
-memory."""
+"""How a model is served: slots, context and threads, from its header, cores and memory."""
 
 from __future__ import annotations
 

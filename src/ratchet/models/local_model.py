@@ -113,8 +113,7 @@ class LocalModel:
 
     @property
     def version(self) -> str:
-        """Identifies the model in rollouts, including the chat template if that is not the
-        file's."""
+        """Identifies the model in rollouts, with its chat template if not the file's."""
         template = self.settings.template
         return (
             f"{self.file.version}+{content_hash(template)[:8]}" if template else self.file.version

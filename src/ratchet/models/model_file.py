@@ -122,11 +122,10 @@ def _in_caches(name: str) -> CachedModel:
         else ""
     )
     raise ModelUnavailable(
-        f"There is no model {name!r}: it is not a file, not a model that Ratchet can fetch, and "
-        "not in the "
+        f"There is no model {name!r}: it is not a file, not one to fetch, and not in the "
         "cache of Ollama or Hugging Face.",
-        hint=f"Fetched when named: {', '.join(BOX)}. In those caches: "
-        f"{names or 'none'}{more}. Or name a file: ratchet model ./model.gguf.",
+        hint=f"Fetched when named: {', '.join(BOX)}. In those caches: {names or 'none'}{more}. Or "
+        "name a file: ratchet model ./model.gguf.",
     )
 
 

@@ -1,5 +1,4 @@
-"""The tool's side of an agent in an interpreter of its own, reached through a host process
-there."""
+"""The tool's side of an agent in its own interpreter, reached through a host process there."""
 
 from __future__ import annotations
 

@@ -62,8 +62,7 @@ class AttemptRelays:
         self._relay.__exit__()
 
     def _led(self, request: RelayedRequest) -> RelayAnswer | RelayedRequest | None:
-        """The route of a call to a model host; otherwise the refusal of a request not for the
-        gateway."""
+        """The route of a call to a model host, or the refusal of any other request."""
         if request.url.startswith(f"{self._server}/gateway/"):
             return None
         process, _, host_path = request.path.lstrip("/").partition("/")

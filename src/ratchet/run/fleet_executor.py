@@ -333,8 +333,7 @@ class FleetExecutor:
         if isinstance(error, StoreError):
             error = StoreError(
                 error.message,
-                hint="Run the same command when it is back: rollouts that have ended are not run "
-                "again.",
+                hint="When it is back, run the same command: ended rollouts are not run again.",
             )
         self._failure = error
         for pending in self._pending.values():

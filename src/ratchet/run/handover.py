@@ -27,8 +27,7 @@ class Handover(msgspec.Struct, frozen=True, kw_only=True):
     method: str = "POST"
     """HTTP method of a request."""
     input: str = ""
-    """For a command: FILE and a path. The file holds the task's input, in the rollout's own
-    copy."""
+    """FILE and a path, for a command: that file holds the task's input in a rollout's copy."""
     query: dict[str, str] = {}
     """Fields of the URL's query; with them, no body is sent unless one is configured."""
     output: str = ""
@@ -57,8 +56,7 @@ class Handover(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def input_file(self) -> str:
-        """Path of the file that holds the task's input, relative to the project; empty if there is
-        none."""
+        """Path of the file with the task's input, relative to the project; empty if none."""
         return self.input.removeprefix(FILE)
 
     @property
@@ -128,8 +126,7 @@ class Handover(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def file(self) -> str:
-        """Path of the file that holds the answer, relative to the project; empty if there is
-        none."""
+        """Path of the file with the answer, relative to the project; empty if none."""
         return self.output[len(FILE) :] if self.output.startswith(FILE) else ""
 
 

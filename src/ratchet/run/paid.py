@@ -107,8 +107,7 @@ class PaidRunner:
 
 
 class CappedRunner:
-    """A runner that adds at most a certain number of rollouts to the store, for all callers
-    together.
+    """A runner that adds a limited number of rollouts to the store, for all callers together.
 
     Args:
         runner: Runs them.

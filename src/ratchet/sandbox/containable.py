@@ -19,8 +19,7 @@ from ratchet.sandbox.inside import landlock, protocol
 from ratchet.sandbox.limits import Level, SandboxUnavailable
 
 ContainedLevel = Literal["bubblewrap", "landlock", "variables"]
-"""How an agent is contained: by its own namespaces and mounts, by rules on its processes, or only
-by environment variables."""
+"""An agent is contained by its own namespaces, by rules on its processes, or by variables alone."""
 
 BWRAP = (
     *("--unshare-user", "--unshare-net", "--unshare-pid", "--unshare-ipc", "--cap-add", "ALL"),

@@ -79,8 +79,7 @@ class Contained:
             await self.close()
             raise SandboxFailed(
                 f"The agent cannot be contained on this machine: {why}.",
-                hint="Set level under [sandbox] to another level, or unsafe = true to run it "
-                "uncontained.",
+                hint="Set another level under [sandbox], or unsafe = true to run uncontained.",
             )
 
     def keep(self) -> None:

@@ -243,8 +243,7 @@ def copied_folders(root: str, environ: Mapping[str, str]) -> set[str]:
 
 
 def _copies(root: str, folders: Sequence[str], environ: Mapping[str, str]) -> list[str]:
-    """The folders that are copied on write: the outermost, and nested ones on other file
-    systems."""
+    """Folders copied on write: the outermost, and nested ones on other file systems."""
     places = copied_folders(root, environ) - set(folders)
     return sorted(
         (

@@ -178,8 +178,7 @@ def interpreter_at(python: Path) -> Interpreter:
     if interpreter.protocol != PROTOCOL:
         raise ConfigError(
             f"The agent's interpreter {python} has a different build of Ratchet {__version__}: "
-            f"its message format has the number {interpreter.protocol}, and that of this build "
-            f"{PROTOCOL}.",
+            f"its message format is {interpreter.protocol}, and that of this build {PROTOCOL}.",
             hint=f"Install this build there: {install_command(interpreter, again=True)}",
         )
     return interpreter
@@ -190,8 +189,7 @@ def _answer(command: Sequence[str], cwd: Path | None = None) -> tuple[str, str]:
 
     Raises:
         OSError: It cannot be started.
-        subprocess.TimeoutExpired: It did not finish within START_TIMEOUT_S; it and its children
-        were
+        subprocess.TimeoutExpired: Not finished within START_TIMEOUT_S; it and its children were
             ended.
     """
     with subprocess.Popen(

@@ -90,8 +90,7 @@ class TextPrompt:
     file: str | None = None
     """Relative to the root; confines the search."""
     expression: tuple[str, TextRange] | None = None
-    """File and byte span of the expression that declares the prompt; None if nothing declares
-    it."""
+    """File and byte span of the expression that declares the prompt; None if undeclared."""
     kept: bool = False
     """Whether the program is known to keep white space at both ends."""
 
@@ -159,9 +158,7 @@ def literal_edit(
     try:
         if prompt.expression:
             if "\r" in old.text + new.text:
-                raise Inexpressible(
-                    "it has a carriage return, which may be removed when a file is read"
-                )
+                raise Inexpressible("it has a carriage return, which reading may remove")
             own = (file.path, byte_span(file.text, literal.span)) == prompt.expression
             keeps_ends = prompt.kept or own
             _check_ends(literal.value, prompt.old.text, prompt.new.text, keeps_ends=keeps_ends)

@@ -42,8 +42,7 @@ class LiteralSearch(msgspec.Struct, frozen=True):
     copies: tuple[LiteralPlace, ...]
     """Matching literals in tests. They are not patched, and do not prevent a patch."""
     nearest: str
-    """The most similar literal's place and its first difference if none matches; otherwise
-    empty."""
+    """If none matches, the place of the most similar literal and its first difference."""
     template: PromptTemplate | None = None
     """Where exactly one literal fits: the prompt with a slot for each of its expressions, also for
     those that never varied."""

@@ -106,9 +106,7 @@ def _within(value: str, before: str, after: str) -> str:
         Inexpressible: The program would strip some of the text, too.
     """
     if after != after.strip():
-        raise Inexpressible(
-            "the new text starts or ends with white space, which the program strips"
-        )
+        raise Inexpressible("the program strips the white space around the new text")
     return value.replace(before, after, 1)
 
 

@@ -43,8 +43,7 @@ def is_hidden_in_home(path: str) -> bool:
 
 
 def is_secret(name: str) -> bool:
-    """Whether a file or folder of this name holds secrets, as `.env.test` but not
-    `.env.example`."""
+    """Whether a name is that of a file or folder with secrets, such as `.env.test`."""
     if name in SECRET_NAMES:
         return True
     return _SECRET.match(name) is not None and _EXAMPLE.search(name) is None

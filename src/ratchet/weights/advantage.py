@@ -32,8 +32,7 @@ class GroupAdvantages(NamedTuple):
     skipped_groups: int
     """Number of these tasks whose rollouts all earned the same."""
     excluded_rollouts: int
-    """Number of rollouts with a reward, of their own or of a call, that is missing or not
-    finite."""
+    """Number of rollouts whose reward, or a call's, is missing or not finite."""
 
 
 def usable(rollout: GradedRollout) -> bool:

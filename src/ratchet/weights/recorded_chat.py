@@ -190,8 +190,7 @@ def _finish_reason(outputs: Any) -> Any:
 
 
 def _chat_messages(message: Mapping[str, Any]) -> Iterator[ChatMessage]:
-    """A message of the GenAI conventions as messages of the chat API: several, with several tool
-    results."""
+    """A message of the GenAI conventions as chat messages: one for each tool result."""
     role = message["role"]
     if role not in _ROLES:
         raise NotTrainable(f"it has a message with the role {role!r}")

@@ -28,8 +28,7 @@ from ratchet.weights.sampler import GradedRollout, Sampler
 from ratchet.weights.settings import GRPO, PPO, Schedule
 
 MAX_GAP = 2.0
-"""Difference between trainer and sampler, in nats per token, above which they count as different
-models."""
+"""Trainer and sampler count as different models if they differ by more nats per token."""
 
 
 class StepPlan(NamedTuple):
@@ -293,8 +292,7 @@ def _mini_batches(
 def _staleness(
     rollouts: Sequence[GradedRollout], step: int, versions: Mapping[str, int], bound: int
 ) -> dict[str, Any]:
-    """Number of steps by which the weights that answered lag behind; known if the sampler reports
-    them.
+    """Number of steps by which the weights that answered lag behind, if reported.
 
     Raises:
         RatchetError: Weights answered that this run never made, or that are too old.

@@ -130,7 +130,6 @@ def check_vocabulary(ids: Any, vocabulary: int, where: str) -> None:
     unknown = tokens[(tokens < 0) | (tokens >= vocabulary)]
     if len(unknown):
         raise InputError(
-            f"{where} has token {unknown[0]}, but the model's vocabulary is only 0 to "
-            f"{vocabulary - 1}.",
+            f"{where} has token {unknown[0]}, but the vocabulary is only 0 to {vocabulary - 1}.",
             hint="It was generated with another tokenizer. Train the model that generated it.",
         )

@@ -44,8 +44,7 @@ def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
         raise StoreError(
             f"{folder} cannot be written: {error.strerror or error}. Anything saved earlier is "
             "unchanged.",
-            hint="Free space on that disk, then run the same command again: it continues from the "
-            "last save."
+            hint="Free space on that disk, then run the same command again to continue."
             if error.errno in (errno.ENOSPC, errno.EDQUOT)
             else "Make the folder writable, and run the same command again.",
         ) from None

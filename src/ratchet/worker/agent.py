@@ -192,8 +192,7 @@ class Agent:
         return bound.args, bound.kwargs
 
     def _by_input(self, task_input: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The input as a single argument; a dict whose keys are parameter names as keyword
-        arguments."""
+        """The input as one argument, or a dict with parameter names as several."""
         spread = False
         if isinstance(task_input, dict):
             spread = bool(task_input) and task_input.keys() <= self._named.keys()

@@ -210,8 +210,7 @@ def describe_error(error: BaseException) -> str:
 
 def blocked(tool: str) -> str:
     """The error message for a rollout whose agent called a tool with side effects."""
-    return f"The tool {tool!r} has side effects, but no recorded result to replay, so it was not "
-    "run."
+    return f"The tool {tool!r} has side effects, but no recorded result, so it was not run."
 
 
 class AttemptClock:

@@ -130,8 +130,7 @@ class FunctionEvaluator:
     """
 
     is_judge = False
-    """Whether its scores are opinions. Experiments decide by opinions only if people's labels
-    support them."""
+    """Whether its scores are opinions, by which experiments decide only with people's labels."""
 
     def __init__(
         self,
@@ -244,8 +243,7 @@ class FunctionEvaluator:
         return self
 
     def variants(self) -> dict[VariantCheck, tuple[Evaluator, Evaluator]]:
-        """The two evaluators whose scores a check compares, by the check's name; empty without
-        checks."""
+        """The two evaluators whose scores a check compares, by the check's name."""
         return {}
 
     async def score(self, rollout: Rollout, spans_of: SpansOf) -> Score:

@@ -95,9 +95,8 @@ def check_rest(lab: Lab) -> None:
     if rollouts_left(lab) < fewest:
         price = lab.spent.dollars / max(1, lab.spent.rollouts)
         raise BudgetExhausted(
-            f"The remaining dollars do not cover one candidate: at least {fewest} rollouts are "
-            "needed, "
-            f"at ${price:.4f} each.",
+            f"The dollars left do not cover a candidate: it needs at least {fewest} rollouts, at "
+            f"${price:.4f} each.",
             hint="Raise dollars under [improve.budget].",
         )
 

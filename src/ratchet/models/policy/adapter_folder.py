@@ -58,8 +58,7 @@ def read_adapter_config(folder: Path | str) -> AdapterConfig:
     if unsupported:
         raise ModelUnavailable(
             f"The adapter in {folder} has {' and '.join(unsupported)}, which is not supported.",
-            hint="Only LoRA on linear layers is supported, without trained biases or whole "
-            "modules.",
+            hint="Only LoRA on linear layers is supported, no biases and no whole modules.",
         )
     return config
 

@@ -88,8 +88,7 @@ class AnsweredConversations:
         *,
         ended: bool,
     ) -> str | None:
-        """The text after an answer; None if the template now renders the earlier messages
-        differently."""
+        """The text after an answer; None if the template now renders what precedes otherwise."""
         if not self._end:
             return None
         prefix = self._text(messages[: count - 1], tools, answer=True)

@@ -190,8 +190,7 @@ class PolicyEngine:
         self._batch = batch if same else None
 
     def _read(self, batch: TokenBatch) -> list[Generation]:
-        """Count the tokens read; return the sequences whose prompts have now been read
-        completely."""
+        """Count the tokens read; return the sequences whose whole prompts are now read."""
         for generation in self._decoding:
             generation.read += 1
         ready = []
@@ -456,8 +455,7 @@ class PolicyEngine:
         return ModelUnavailable(
             f"{self.base.name} cannot be served deterministically on this machine: its answers "
             "depend on what else is in the batch.",
-            hint="Leave out --deterministic. Mixtures of experts, for example, cannot be served "
-            "deterministically.",
+            hint="Leave out --deterministic. It excludes mixtures of experts, among others.",
         )
 
     def _probe(self, rows: int) -> TokenBatch:

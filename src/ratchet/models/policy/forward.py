@@ -36,8 +36,7 @@ class ModelForward:
         self.model, self.cache, self.independent = model, cache, independent
         self.batch: TokenBatch | None = None
         self.window: int | None = None
-        """Smallest number of tokens that a layer attends to, known after a batch; None: all
-        tokens."""
+        """Fewest tokens that a layer attends to, known after a batch; None: all tokens."""
         self.attended = 0
         """Layers that used Ratchet's attention."""
         self._wrapped: set[str] = set()

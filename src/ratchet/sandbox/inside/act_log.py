@@ -1,5 +1,4 @@
-"""The list of what a program did beyond its own process, written by its supervisor for its
-parent."""
+"""The list of a program's acts beyond its own process, written by its supervisor."""
 
 from __future__ import annotations
 

@@ -158,8 +158,7 @@ def question(query: bytes) -> tuple[str, int, int]:
 
 
 def real(path: str, *, follow: bool) -> str:
-    """A path with symbolic links resolved; in its last part only if the call follows links
-    there."""
+    """A path with symbolic links resolved; a final link only if the call follows it."""
     if follow:
         return os.path.realpath(path)
     folder, name = os.path.split(path.rstrip("/") or "/")

@@ -52,8 +52,7 @@ def _move() -> None:
 
 
 def unshare(namespaces: int) -> None:
-    """Move this single-threaded process into new namespaces, with a user namespace for its own
-    user.
+    """Move this single-threaded process into new namespaces, keeping its user.
 
     Raises:
         OSError: The kernel refused it.

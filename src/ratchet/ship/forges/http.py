@@ -171,8 +171,7 @@ class ForgeHttp:
             raise ShipError(
                 f"{self.forge} answered {method} {path.partition('?')[0]} with an unexpected "
                 f"response: {error}.",
-                hint=f"Check that {self.api_url} is the address of its REST API: api_url under "
-                "[ship].",
+                hint=f"If {self.api_url} is not its REST API, set api_url under [ship].",
             ) from None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise self._outage("sent a response that is not JSON") from None

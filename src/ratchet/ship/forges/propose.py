@@ -472,8 +472,7 @@ def _rivals(
             rivals.append(record)
         elif opening:
             raise ShipError(
-                f"{record.url} is open for the same resource, and has commits that Ratchet did "
-                "not make.",
+                f"{record.url} is open for the same resource, and has commits not by Ratchet.",
                 hint="Merge or close it first.",
             )
     if opening and unrelated >= settings.max_open:

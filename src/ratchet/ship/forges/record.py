@@ -65,8 +65,7 @@ class Forge(Protocol):
         ...
 
     def open(self, draft: RequestDraft) -> RequestRecord:
-        """Open a request, or find the one that is open for the branch. Sets no labels or
-        reviewers."""
+        """Open a request, or find the branch's open one. Sets no labels or reviewers."""
         ...
 
     def edit(self, number: int, body: str) -> None:

@@ -128,8 +128,7 @@ def _reads(text: str, span: Range, source: str, form: str, expected: Any) -> boo
 
 
 def _yaml_range(text: str, keys: Sequence[Key]) -> Range:
-    """The range of the value at these keys, from the YAML parser's marks; empty if there is
-    none."""
+    """The range of the value at these keys, by the YAML parser's marks; empty if none."""
     import yaml
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -153,8 +152,7 @@ def _yaml_range(text: str, keys: Sequence[Key]) -> Range:
 
 
 def _probes(text: str, form: str, value: Any, near: Range) -> Iterator[tuple[Range, Any, str]]:
-    """Places in a range that may hold a value, each with a different value and the source for
-    it."""
+    """Places in a range that may hold a value, each with a new value and its source."""
     if isinstance(value, str):
         probe = value + "x"
         read = LANGUAGES[form].read

@@ -98,8 +98,7 @@ def is_mark(character: str) -> bool:
 
 
 def parts_of(value: str) -> list[tuple[str, int]]:
-    """The constant texts of a value, each with the number of the slot after it; -1 after the
-    last."""
+    """The constant texts of a value, each with the number of the next slot; -1 if none."""
     parts: list[tuple[str, int]] = []
     begin = 0
     for index, character in enumerate(value):

@@ -187,8 +187,7 @@ class ConcatenationStyle:
                 continue
 
     def _by_ends(self, value: str) -> str:
-        """The new operands of a concatenation; unchanged operands at both ends keep their
-        source."""
+        """The new operands of a concatenation; unchanged ends keep their source."""
         old = self.elements
         first, last = 0, len(old)
         while first < last - 1 and value.startswith(old[first].value):
@@ -347,8 +346,7 @@ def _inner(operand: Token | Operand) -> tuple[int, int]:
 
 
 def _glue(text: str, elements: Sequence[Sequence[Token | Operand]], glue: str) -> str:
-    """Source to put between two elements, as found in the text; with a line ending if one has
-    it."""
+    """Source to put between elements, as found in the text; preferably with a line ending."""
     spacing = {"": " ", ",": ", "}.get(glue, f" {glue} ")
     for left, right in itertools.pairwise(elements):
         between = text[left[-1].span[1] : right[0].span[0]]

@@ -91,8 +91,7 @@ def _spelled(character: str) -> str:
 
 
 def read(text: str) -> tuple[list[Literal], int]:
-    """The scalars in all documents of a text, and the number of parse errors: 1 if it is not YAML,
-    else 0."""
+    """The scalars in all documents of a text, and 1 if it is not YAML, else 0."""
     import yaml
 
     newline = "\r\n" if "\r\n" in text else "\n"
@@ -189,8 +188,7 @@ def _block(text: str, start: int, end: int, value: str, form: str, newline: str)
 def _lines(
     builder: LiteralBuilder, text: str, begin: int, end: int, width: int, form: str, length: int
 ) -> int:
-    """Add a block's lines, up to a number of characters; return the position after the last
-    line."""
+    """Add a block's lines, up to a number of characters; return the position after them."""
     at = begin
     breaks: list[int] = []
     after = begin

@@ -47,8 +47,7 @@ def send(curves: RunCurves, project: str) -> str:
     except (wandb.Error, OSError) as error:
         raise RatchetError(
             f"Weights & Biases did not accept the curves: {error}.",
-            hint="Log in with wandb login, or write the curves to a folder with "
-            "WANDB_MODE=offline.",
+            hint="Log in with wandb login, or write to a folder with WANDB_MODE=offline.",
         ) from None
     action = "written for" if run.settings.mode == "offline" else "sent to"
     return f"{action} Weights & Biases, as {curves.name} of {project}"

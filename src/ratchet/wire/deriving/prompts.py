@@ -199,8 +199,7 @@ def _inputs(
     owners: Mapping[str, Sequence[SentSource]],
     given: Collection[str],
 ) -> Iterable[SentSource]:
-    """The first user message of a conversation with instructions: its input, wherever it is
-    written.
+    """The first user message of a conversation with instructions, which is its input.
 
     Where the task's own input is the instruction, the user's text is none.
     """
