@@ -50,7 +50,7 @@ def carried(
             if direction == "forward":
                 raise ShipError(
                     f"{what} differs in {onto[:12]}; the proof is for the old source.",
-                    hint="Update your work tree, then prove again with `ratchet improve`.",
+                    hint="Update your work tree, then prove it again with `ratchet improve`.",
                 )
             raise ShipError(
                 f"{what} changed since release {release.id[:12]}, so it is not rolled back.",

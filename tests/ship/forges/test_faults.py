@@ -123,7 +123,7 @@ def test_a_response_that_is_no_json_is_an_outage(at_github: Any) -> None:
 def test_a_server_that_is_not_the_forge_is_told_from_it(at_github: Any, body: Any) -> None:
     release = at_github.released()
     at_github.forge.faults.append(Fault("GET", "/pulls", (200, {}, body)))
-    with pytest.raises(ShipError, match=r"an unexpected response: .*See api_url"):
+    with pytest.raises(ShipError, match=r"an unexpected response: .*set api_url"):
         at_github.propose(release)
     assert at_github.tip(release.branch) == ""
 

@@ -150,8 +150,7 @@ class GitHub:
         except ForgeRefused as error:
             if error.status != 422:
                 raise
-            return f"GitHub did not request a review from {', '.join(reviewers)}: "
-            f"{error.details[-1:]}"
+            return f"GitHub did not ask {', '.join(reviewers)} for a review: {error.details[-1:]}"
         return ""
 
     def is_protected(self, branch: str) -> bool:
