@@ -206,7 +206,7 @@ def test_a_dataset_is_split_anew_so_that_a_user_is_in_one_split(
         (["export", "nothing", "x.jsonl"], "The store has no dataset 'nothing'."),
         (["split", "nothing"], "The store has no dataset 'nothing'."),
         (["capture", "a@b"], "'a@b' is not a valid dataset name."),
-        (["capture", "d", "--score", "<=x"], "'<=x' is not a score."),
+        (["capture", "d", "--score", "<=x"], "'<=x' is not a score condition."),
         (["capture", "d", "--split", "1,2"], "'1,2' is not a list of three shares."),
         (["import", "d", "missing.jsonl"], "missing.jsonl cannot be read"),
         (["import", "d", "missing.txt"], "The extension of missing.txt does not name a format."),
