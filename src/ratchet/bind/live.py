@@ -19,7 +19,7 @@ CONVERSATION_TTL_S = 24 * 3600.0
 """Seconds for which a conversation keeps the version that it began with."""
 
 CONVERSATIONS = 10_000
-"""Maximum number of conversations whose version is kept; the least recently seen are dropped."""
+"""Maximum number of conversations whose version is remembered; the least recent are forgotten."""
 
 
 MAX_TOLD = 200
@@ -50,7 +50,7 @@ class LiveChooser:
 
     Args:
         clock: Monotonic clock in seconds.
-        conversations: Most conversations whose version is remembered.
+        conversations: Maximum number of conversations whose version is remembered.
         serve: Called with the release's resources when they change.
         declared: Versions of the source's resources, the same object until they change.
         deployed: Name of the deployed version; empty if there is none.

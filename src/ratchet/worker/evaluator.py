@@ -36,7 +36,7 @@ OnError: TypeAlias = Literal["zero", "missing"]
 missing score."""
 
 MAX_CHARACTERS = 4_000
-"""Maximum characters of a rationale or error."""
+"""Maximum length of a rationale or error, in characters."""
 
 EvaluatorBasis: TypeAlias = Literal["comparison", "execution", "measurement", "opinion"]
 """The basis of a score. comparison: with the expected answer. execution: running or compiling the

@@ -36,7 +36,8 @@ class ModelForward:
         self.model, self.cache, self.independent = model, cache, independent
         self.batch: TokenBatch | None = None
         self.window: int | None = None
-        """Fewest tokens that a layer attends to, known after a batch; None: all tokens."""
+        """Smallest sliding window of the layers, in tokens, once a batch was read; None if none has
+        one."""
         self.attended = 0
         """Layers that used Ratchet's attention."""
         self._wrapped: set[str] = set()
