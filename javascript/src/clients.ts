@@ -78,7 +78,7 @@ function observe<C extends object>(client: C, provider: string, apis: Readonly<R
   if (OBSERVED in client) return client;
   if (typeof post !== "function") {
     const library = provider === "openai" ? "openai" : "@anthropic-ai/sdk";
-    warnOnce(`No call of this client is recorded: it is none of the package ${library}, which has a method \`post\`.`);
+    warnOnce(`No call of this client is recorded: it is not a client of the package ${library}, whose clients have a method \`post\`.`);
     return client;
   }
   const takesUsage = new Map<unknown, boolean>();

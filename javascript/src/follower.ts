@@ -88,7 +88,7 @@ export class Follower {
       this.#failures = 0;
     } catch (error) {
       this.#failures += 1;
-      if (this.#failures === 1) diag.info("ratchet: releases cannot be read, and stay.", String(error));
+      if (this.#failures === 1) diag.info("ratchet: releases cannot be read, so they stay as they are.", String(error));
       pause = Math.min(INTERVAL_MS * 2 ** this.#failures, LONGEST_PAUSE_MS);
     }
     // Jitter: processes that were started together do not ask together.

@@ -203,7 +203,7 @@ export function refuse(tool: string): void {
   if (!rollout) return;
   rollout.block(tool);
   throw new SideEffectBlocked(
-    `The tool "${tool}" has side effects and no recorded result to replay, so it does not act in a` +
+    `The tool "${tool}" has side effects, but no recorded result to replay, so it does not act in a` +
       " rollout.",
   );
 }

@@ -69,7 +69,7 @@ test("a tool with side effects does not act, and the runner learns of it", async
   const { server, binding, environment } = await rollout(t);
   const source = `${PROGRAM} await book({ room: "Elm" }).catch(({ name, message }) => console.log(name, message));`;
   const { out } = await run(t, source, environment);
-  assert.match(out, /^SideEffectBlocked The tool "book" has side effects and no recorded result/);
+  assert.match(out, /^SideEffectBlocked The tool "book" has side effects, but no recorded result/);
   assert.equal(readFileSync(`${binding}.blocked`, "utf8"), "book");
   assert.equal(server.span("book").status.code, 2);
 });

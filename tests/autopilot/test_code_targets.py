@@ -233,7 +233,7 @@ def test_a_block_evolves_and_ships_and_nothing_around_it(
     better = source.replace("total += 0", "for digit in str(number):\n        total += int(digit)")
     algorithm = Given({"adds up": better, "leaves": better.replace("return total", "return 1")})
     run = go_around(root, algorithm, monkeypatch)
-    assert "changes lines outside of its # EVOLVE-BLOCK-START" in algorithm.faults["leaves"]
+    assert "changes lines outside its # EVOLVE-BLOCK-START" in algorithm.faults["leaves"]
     assert (algorithm.val["adds up"], run.stage) == (1.0, "shipped")
     branch = git(root, "branch", "--format=%(refname:short)").split()[-1]
     changed = [line for line in git(root, "diff", "main", branch).splitlines() if line[:1] in "+-"]

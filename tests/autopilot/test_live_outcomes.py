@@ -151,7 +151,7 @@ def test_a_call_that_never_ends_is_a_failure_of_its_arm_at_the_time_out(store: S
     hung, ended = read(outcomes, early.cursor, now=START_S + 663.0, experiment_id="e").outcomes
     assert (hung.trace_id, hung.unit, hung.arm, hung.candidate_id) == (id, "ann", "candidate", "c")
     assert (hung.score, hung.error, hung.latency_s) == (0.0, True, 600.0)
-    assert (hung.at, hung.reason) == (START_S + 601.0, "it did not end within 600 s")
+    assert (hung.at, hung.reason) == (START_S + 601.0, "it did not finish within 600 s")
     assert (ended.arm, ended.score) == ("baseline", 1.0)
 
 

@@ -74,7 +74,7 @@ def test_a_call_runs_the_release_and_says_so(chooser: LiveChooser) -> None:
     chooser.serve(released("one"))
     assert system(chooser, "u") == "one"
     assert attributes(chooser, "u") == {CANDIDATE: "one"}
-    assert context.resolve("system") == PromptTemplate("one"), "outside of a call too"
+    assert context.resolve("system") == PromptTemplate("one"), "outside a call too"
 
 
 def test_a_call_says_the_version_of_each_resource_that_it_runs() -> None:

@@ -191,10 +191,10 @@ def test_strings_that_speak_of_markers_mark_nothing() -> None:
     ("text", "said"),
     [
         ("# EVOLVE-BLOCK-START\nx = 1\n", "line 1: a block begins but never ends"),
-        ("x = 1\n# EVOLVE-BLOCK-END\n", "line 2: a block ends that was never begun"),
+        ("x = 1\n# EVOLVE-BLOCK-END\n", "line 2: a block ends, but none has begun"),
         (
             "# EVOLVE-BLOCK-START\n# EVOLVE-BLOCK-START\n",
-            "line 2: the block of line 1 has not ended yet",
+            "line 2: a block begins inside that of line 1",
         ),
     ],
 )

@@ -94,7 +94,7 @@ def test_open_slots_are_named_wherever_nothing_fills_them(
     prompt = Prompt("system", PromptTemplate(text, engine))
     with pytest.raises(InputError) as refused:
         read(prompt)
-    assert refused.value.message == f"The prompt 'system' has open slots: {slots}."
+    assert refused.value.message == f"The prompt 'system' has unfilled slots: {slots}."
     assert ".format(question=…, tone=…)" in (refused.value.hint or "")
 
 

@@ -111,7 +111,7 @@ def test_texts_of_several_agents_are_aligned_with_one_another_nowhere() -> None:
     assert {one.speaker: one.reason for one in found.refused} == {
         "Triage Agent": "sent twice, always with the same text; more calls would show what varies",
         "FAQ Agent": "sent twice, always with the same text; more calls would show what varies",
-        "Seat Booking Agent": "sent only once, so what varies in it is unknown",
+        "Seat Booking Agent": "sent only once, so it is unknown what varies in it",
     }
 
 
@@ -127,7 +127,7 @@ def test_the_order_of_the_calls_does_not_matter() -> None:
     [
         (
             ["One prompt, which is always the same."],
-            "sent only once, so what varies in it is unknown",
+            "sent only once, so it is unknown what varies in it",
         ),
         (
             ["One prompt, which is always the same."] * 2,

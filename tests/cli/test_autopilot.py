@@ -148,7 +148,7 @@ def test_a_pause_is_shown_until_it_is_lifted(make_project: MakeProject) -> None:
 def test_only_an_approver_approves_and_only_what_waits_for_it(make_project: MakeProject) -> None:
     project = make_project(config=CONFIG + INLINE + POLICY)
     nothing = project.ratchet("autopilot", "approve", "--by", "ann")
-    assert (nothing.returncode, "No cycle is under way" in nothing.stderr) == (2, True)
+    assert (nothing.returncode, "No cycle is running" in nothing.stderr) == (2, True)
     cycle = put(project)
     refused = project.ratchet("autopilot", "approve", "--by", "eve")
     assert (refused.returncode, "'eve' may not approve; ann may." in refused.stderr) == (2, True)

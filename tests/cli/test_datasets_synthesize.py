@@ -171,8 +171,8 @@ def test_useless_answers_of_the_coach_end_it_in_a_sentence(make_project: MakePro
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["tasks", "--method", "magic"], "--method 'magic' is none of slots, rewording"),
-        (["tasks", "--split", "all"], "--split 'all' is none of train, val, test."),
+        (["tasks", "--method", "magic"], "--method 'magic' is not one of slots, rewording"),
+        (["tasks", "--split", "all"], "--split 'all' is not one of train, val, test."),
         (["tasks", "--oracle", "agent:nothing"], "The oracle 'agent:nothing' cannot be loaded"),
         (["tasks", "--oracle", "agent:right", "--solver", "coach"], "cannot be combined"),
         (["tasks", "--schema", "missing.json"], "The schema missing.json cannot be read"),

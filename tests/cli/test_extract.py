@@ -134,7 +134,7 @@ def test_what_cannot_be_staged_is_left_out_and_says_so(shop: Path, tmp_path: Pat
     assert staged["left_out"] == [
         {
             "what": "CLIENT = OpenAI(api_key='sk-none') (src/shop/prices.py)",
-            "why": "a client of a service, openai.OpenAI(…)",
+            "why": "a service client, openai.OpenAI(…)",
         }
     ]
     assert staged["loads"] is True
@@ -171,7 +171,7 @@ def test_secrets_and_answers_are_never_staged(shop: Path, tmp_path: Path) -> Non
 def test_a_folder_with_something_else_is_left_alone(shop: Path, tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("x")
     said = extract(shop, "price", "--out", str(tmp_path), code=2)
-    assert "contains files that were not staged there" in said
+    assert "contains files that Ratchet did not put there" in said
     assert (tmp_path / "mine").read_text() == "x"
 
 
@@ -185,6 +185,6 @@ def test_what_does_not_load_alone_is_told(shop: Path, tmp_path: Path) -> None:
     assert staged["left_out"] == [
         {
             "what": "the package no_such_package",
-            "why": "it is not part of this repository, nor installed",
+            "why": "it is neither part of this repository nor installed",
         }
     ]

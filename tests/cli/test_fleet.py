@@ -152,7 +152,7 @@ def test_a_runner_of_another_source_is_named_and_the_right_one_gets_its_rollouts
     right = machines.checkout(project, "right")
     (old / "agent.py").write_text(AGENT.replace("0.6", "0.5"))
     outdated = machines.runner(old)
-    outdated.until("It holds version")
+    outdated.until("It has version")
     improving = machines.improve(project)
     sentence = improving.until("1 runner at")
     assert "holds another version of agent:answer: version " in sentence
@@ -203,9 +203,7 @@ def test_code_of_candidates_runs_in_the_sandbox_of_a_runner_that_has_one(
     without = machines.checkout(project, "without")
     (without / "ratchet.toml").write_text(config + '[sandbox]\nlevel = "none"\n')
     unable = machines.runner(without)
-    assert "It cannot run candidates with code: The level 'none'" in unable.until(
-        "It holds version"
-    )
+    assert "It cannot run candidates with code: The level 'none'" in unable.until("It has version")
     improving = machines.improve(project)
     sentence = improving.until("sandbox")
     assert "which candidates with code need (1 runner without one)" in sentence

@@ -99,7 +99,10 @@ def test_a_candidate_that_gains_nothing_is_shipped_once_it_is_proved_no_worse(
     assert "A candidate ships if it is proved to score at most" in done.stdout
     assert "Proved no worse and shipped as a branch" in done.stdout
     done = project.ratchet("ship", "--margin", "0.1")
-    assert (done.returncode, "--margin is for the proof of a candidate" in done.stderr) == (2, True)
+    assert (done.returncode, "--margin is only for the proof of a candidate" in done.stderr) == (
+        2,
+        True,
+    )
 
 
 def test_a_candidate_without_a_gain_ships_nothing_and_is_not_tried_twice(

@@ -64,7 +64,7 @@ def test_conversations_are_stored_with_a_report_of_what_was_left_out(
     assert "new in the store: 4 spans" in out
     assert "skipped: 3" in out
     assert "line 2: not JSON" in out
-    assert "line 4: it looks like none of the formats: its keys are ['foo']" in out
+    assert "line 4: it does not look like any of the formats: its keys are ['foo']" in out
     assert "line 5:" in out
     page, _ = disk.spans.live("support")
     assert len(page) == 4

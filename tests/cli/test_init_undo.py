@@ -54,7 +54,7 @@ def test_what_was_edited_is_named_also_as_json(
 
 def test_look_and_undo_run_no_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["init", "--undo", "--", "python", "main.py"]) == 2
-    assert "run no command" in capsys.readouterr().err
+    assert "do not run a command" in capsys.readouterr().err
 
 
 # --- doctor

@@ -159,7 +159,7 @@ def test_what_is_wired_learns_with_ten_answered_tasks_and_declares_nothing(
     assert "Output: " in shop.ratchet("diff", "source", "best").stdout
     undone = " ".join(shop.ratchet("init", "--undo").stdout.split())
     assert (
-        "The recorded run created last.txt, which is left there. To remove it: rm -r -- last.txt"
+        "The recorded run created last.txt, and left it there. To remove it: rm -r -- last.txt"
         in undone
     )
     assert (shop.root / "last.txt").exists()
@@ -470,11 +470,11 @@ def test_what_an_agent_reports_to_others_need_not_be_allowed(
     page = shop.ratchet("init", "--yes", "--", "sh", "agent.sh", "Where is my pan?").stdout
     metrics.close()
     said = " ".join(page.split())
-    assert f"It tried localhost:{metrics.port}; denied." in said
-    assert "Without it, the agent sent its model the same, so rollouts do not need it." in said
+    assert f"It tried localhost:{metrics.port}; this was denied." in said
+    assert "Even so, the agent sent its model the same texts, so rollouts do not need it." in said
     assert shop.settings["agent"]["allow"]["hosts"] == []
     ended = " ".join(shop.ratchet("run", "Where is my cup?").stdout.split())
-    assert "It answered without it; if its answer lacks it, allow it with hosts" in ended
+    assert "It answered without it; if the answer is incomplete, allow it with hosts" in ended
 
 
 def test_a_websocket_is_refused_with_what_can_be_wired_instead(
@@ -609,7 +609,7 @@ def test_what_the_owner_allows_beyond_the_recorded_run_is_written_by_its_kind(
     command = ("--", sys.executable, "-m", "support", "Where is my pan?")
     done = shop.ratchet("init", "--yes", "--allow", "api.tavily.com", *command)
     assert done.returncode == 2
-    assert "such as api.tavily.com:443" in done.stderr
+    assert "as api.tavily.com:443" in done.stderr
     assert shop.is_clean
     allowed = ("--allow", "api.tavily.com:443", "--allow", "git", "--allow", "out/")
     shop.init(*allowed, *command)

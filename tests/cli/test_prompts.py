@@ -296,7 +296,7 @@ def test_a_prompt_is_shown_with_its_versions(ratchet: Ratchet, disk: Store) -> N
     assert second[:8] in out
     _, out, _ = ratchet("show", "support.system", "--version", first[:8])
     assert "Only {x}" in out
-    assert "It is never recognised in a request" in out
+    assert "The prompt is never recognised in a request" in out
     _, out, _ = ratchet("show", "support.system", "--json")
     found = json.loads(out)
     assert (found["version"], len(found["versions"])) == (second, 2)

@@ -121,7 +121,7 @@ def test_a_runner_joins_works_and_leaves_when_there_is_nothing_to_do(
     assert (figures["claimed"], figures["succeeded"], figures["unfinished"]) == (10, 10, 0)
     joined = f"Joined {server.url}, queue default and its agent's own (10 queued): my_agent:in_p"
     assert joined in words
-    assert "It holds version " in words
+    assert "It has version " in words
     assert "Left: 10 claimed, 10 succeeded." in words
     assert store_of(server).rollouts.counts() == {"succeeded": 10}
     assert not (place.root / ".ratchet" / "runners").exists() or not any(
@@ -291,7 +291,7 @@ def here(place: Place, monkeypatch: pytest.MonkeyPatch) -> Place:
         (("--agent", "a:b", "--ray", "local", "--executor", "async"), "cannot be combined"),
         (("--agent", "a:b", "--gateway", "--executor", "async"), "--gateway needs a process"),
         ((), "There is no agent to run"),
-        (("--key-env", "NO_SUCH_VARIABLE"), "NO_SUCH_VARIABLE holds no key"),
+        (("--key-env", "NO_SUCH_VARIABLE"), "NO_SUCH_VARIABLE has no key"),
         (("--server", "nonsense"), "not usable: 'nonsense'"),
     ],
 )

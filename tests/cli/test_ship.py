@@ -177,7 +177,7 @@ def test_a_request_that_cannot_be_opened_does_not_spoil_the_run(
     project = project_at(make_project, forge, "pull_request = true")
     done = project.ratchet("improve", env={"GITHUB_TOKEN": "old-token-0"})
     assert done.returncode == 0, done.stderr
-    assert "refuses the token of GITHUB_TOKEN" in done.stdout
+    assert "refuses the token from GITHUB_TOKEN" in done.stdout
     assert "ratchet ship" in done.stdout
     done = ship(project, token="old-token-0")
     assert done.returncode == 5

@@ -38,7 +38,7 @@ def test_rollouts_and_corrections_are_exported_and_the_test_split_is_not(
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
     assert said["files"] == [{"file": "sft.jsonl", "rows": 2}, {"file": "v.jsonl", "rows": 1}]
-    assert said["left_out"]["its task is held out for proof"] == 1
+    assert said["left_out"]["its task is reserved for experiments"] == 1
     text = (recorded.root / "sft.jsonl").read_text() + (recorded.root / "v.jsonl").read_text()
     assert "a train task" in text
     assert "better" in text

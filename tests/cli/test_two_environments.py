@@ -113,9 +113,7 @@ def test_what_is_wrong_with_the_agents_interpreter_is_said_before_anything_runs(
     assert f"has Ratchet 0.0.9; this is Ratchet {__version__}" in said(str(other / "bin/python"))
     version.write_text(f'__version__ = "{__version__}"\nPROTOCOL = 0\n')
     another = said(str(other / "bin/python"))
-    assert (
-        f"has a different build of Ratchet {__version__}: its messages have the number 0" in another
-    )
+    assert f"has a different build of Ratchet {__version__}: its message format is 0" in another
     assert re.search(install.format(other / "bin/python"), another)
     assert "--force-reinstall --no-deps" in another or "--reinstall-package" in another
 

@@ -123,7 +123,7 @@ def test_a_pattern_that_backtracks_for_ever_is_stopped(monkeypatch: pytest.Monke
         text = json.dumps({"a": hopeless.output}) if evaluator.name == "json_schema" else None
         score = verdict(evaluator, ended(text or hopeless.output))
         assert score.value is None
-        assert score.error == "TimeoutError: The check did not end within 0.2 s."
+        assert score.error == "TimeoutError: The check did not finish within 0.2 s."
     assert value(regex(pattern="a+"), "aaa") == 1  # the next one is judged as if nothing had been
 
 

@@ -211,7 +211,7 @@ def test_a_query_without_end_is_stopped_and_unscored(shop: Path) -> None:
     )
     score = judged(endless, "SELECT name FROM customers", database=str(shop), seconds=0.05)
     assert score.value is None
-    assert "did not end within 0.05 s" in score.error
+    assert "did not finish within 0.05 s" in score.error
     many = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n"
     assert "more than 100000 rows" in judged(many, "SELECT 1", database=str(shop)).error
     large = "SELECT hex(zeroblob(900000000))"

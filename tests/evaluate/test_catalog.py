@@ -147,7 +147,7 @@ def test_a_users_own_function_with_options_makes_an_evaluator(own: str) -> None:
         ("NUMBER", {"k": 1}, "is not a function"),
         ("at_least", {"treshold": 1}, "do not fit"),
         ("picky", {"threshold": 1}, "ValueError: too high"),
-        ("wrong", {"threshold": 1}, "returned no evaluator"),
+        ("wrong", {"threshold": 1}, "but returned no evaluator"),
         ("asks", {}, "parameter 'answer'"),
     ],
 )

@@ -45,7 +45,7 @@ def test_it_gets_what_its_parameters_name() -> None:
 
 
 def test_an_unknown_parameter_is_refused() -> None:
-    with pytest.raises(InputError, match="parameter 'answer'; it may ask for output, expected"):
+    with pytest.raises(InputError, match="parameter 'answer'; it may have output, expected"):
         evaluator(lambda answer: 1)
 
 

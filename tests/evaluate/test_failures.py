@@ -193,7 +193,7 @@ def test_an_outage_is_missing_whatever_a_project_says(sqlite_store: Store) -> No
 def test_on_error_is_for_scores_in_0_to_1() -> None:
     with pytest.raises(ConfigError, match="'latency' is measured in s, in which 0 does not"):
         make_evaluator("latency", on_error="zero")
-    with pytest.raises(InputError, match="on_error = 'none' is none of zero, missing"):
+    with pytest.raises(InputError, match="on_error = 'none' is not one of zero, missing"):
         evaluator(on_error="none")(lambda output: 1)  # type: ignore[call-overload]
 
 

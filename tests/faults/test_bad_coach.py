@@ -117,7 +117,7 @@ def test_each_bad_answer_is_turned_away_with_its_reason_and_none_is_promoted(
     for one in refused[:1]:
         assert f"Refused: {one['why']}" in run(project, "show", one["candidate_id"][:12]).stdout
     people = run(project, "candidates").stdout
-    assert "answers of the coach could not be used" in people
+    assert "answers from the coach could not be used" in people
     assert "changes the signature of 'digits'" in people
 
 
@@ -191,7 +191,7 @@ CUT_SHORT = f"```python\n{HEAD}    return 7\n"
 
 WIRE: dict[str, tuple[Reaction, int, str]] = {
     "a key that is revoked": (error(401, f"Incorrect API key: {KEY}"), 8, "OPENAI_API_KEY is ref"),
-    "no answer": (Reaction(how=HANG), 8, "gave no answer in 1 s"),
+    "no answer": (Reaction(how=HANG), 8, "did not answer within 1 s"),
     "half an answer": (
         msgspec.structs.replace(answer("x" * 999), how=CUT),
         8,
@@ -205,7 +205,11 @@ WIRE: dict[str, tuple[Reaction, int, str]] = {
     "too many requests": (error(429, "slow down"), 8, "limits the rate of requests"),
     "nothing": (answer(""), 0, "The model's answer was empty"),
     "null": (answer(None), 0, "The model's answer was empty"),
-    "an answer cut by its limit": (answer(CUT_SHORT, finish="length"), 0, "was cut at the limit"),
+    "an answer cut by its limit": (
+        answer(CUT_SHORT, finish="length"),
+        0,
+        "was cut off at the limit",
+    ),
 }
 
 TRIED = sorted(WIRE) if LONG else ["an answer cut by its limit"]

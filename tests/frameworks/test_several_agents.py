@@ -82,7 +82,7 @@ def test_runs_too_few_for_a_prompt_say_so(spans: list[Span]) -> None:
     few = find_prompts([span for span in spans if span.trace_id in first], "airline")
     assert list(few.prompts) == ["airline.triage_agent.system"]
     assert few.refused == (
-        "1 prompt of FAQ Agent: sent only once, so what varies in it is unknown.",
-        "1 prompt of Flight Status Agent: sent only once, so what varies in it is unknown.",
-        "1 prompt of Seat Booking Agent: sent only once, so what varies in it is unknown.",
+        "1 prompt of FAQ Agent: sent only once, so it is unknown what varies in it.",
+        "1 prompt of Flight Status Agent: sent only once, so it is unknown what varies in it.",
+        "1 prompt of Seat Booking Agent: sent only once, so it is unknown what varies in it.",
     )

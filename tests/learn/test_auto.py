@@ -417,4 +417,4 @@ def test_a_search_whose_coach_is_of_no_use_leaves_its_budget_to_the_others(
     assert names.count("rules") == 1
     assert names[0] == "rules"
     assert {"knobs", "nothing"} <= {*names[1:]}
-    assert any("without its coach, and continues with knobs, nothing" in note for note in said)
+    assert any("lost its coach and continues with knobs, nothing" in note for note in said)

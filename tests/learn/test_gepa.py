@@ -189,7 +189,9 @@ def test_a_source_that_solves_val_by_chance_still_learns_what_train_shows(
 
 def test_without_text_it_says_how_to_declare_some(make_store: MakeStore) -> None:
     knobs = Candidate.of({"k": Params({"k": Int(1, 0, 5)})})
-    with pytest.raises(InputError, match=r"no text for gepa to improve.*ratchet\.prompt"):
+    with pytest.raises(
+        InputError, match=r"no prompt or function for gepa to improve.*ratchet\.prompt"
+    ):
         learn(make_store(), baseline=knobs)
     with pytest.raises(InputError, match="There are no val tasks"):
         learn(make_store(), val=0)
@@ -232,4 +234,4 @@ def test_a_coach_whose_answers_cannot_be_tried_is_not_asked_for_ever(
     found = learn(make_store(), coach=coach)
     assert found.finding.best == SOURCE
     assert len(coach.asked) <= FRUITLESS + 1
-    assert "answers of the coach in a row could not be used (the last: " in found.finding.sentence
+    assert "answers from the coach in a row could not be used (the last: " in found.finding.sentence

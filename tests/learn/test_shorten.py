@@ -129,7 +129,7 @@ def test_nothing_goes_where_every_part_is_needed(make_store: MakeStore) -> None:
     source = Candidate.of({"system": PromptTemplate("\n".join(RULES))})
     shortened = shorten(make_store(), baseline=source)
     assert shortened.finding.best == source
-    assert "No part of a prompt can go" in shortened.finding.sentence
+    assert "No part of a prompt can be left out" in shortened.finding.sentence
 
 
 @pytest.mark.parametrize("rollouts", [32, 60, 150, 400])

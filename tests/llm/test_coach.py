@@ -237,7 +237,7 @@ def test_a_refusal_is_a_problem_and_is_not_asked_again(
 
 def test_a_cut_answer_is_a_problem(serve: Serve) -> None:
     (reply,) = ask(serve([answer("Once upon a", finish="length")]), max_tokens=3)
-    assert reply.problem == "The answer was cut at the limit of 3 tokens."
+    assert reply.problem == "The answer was cut off at the limit of 3 tokens."
     assert reply.text == "Once upon a"
 
 
@@ -379,7 +379,7 @@ FINAL = {
     400: "rejects the request",
     401: "was refused",
     402: "no credit left",
-    403: "may not use",
+    403: "has no permission to use",
     404: "There is no model",
     405: "rejects the request",
     301: "redirects",
@@ -555,10 +555,10 @@ def test_a_check_does_not_wait_long_for_who_is_not_there(serve: Serve) -> None:
 @pytest.mark.parametrize(
     ("url", "said"),
     [
-        ("localhost:8000", "is not an address"),
-        ("ftp://host/v1", "is not an address"),
-        ("http://user:secret-password@host/v1", "contains more than an address"),
-        ("http://host/v1?key=secret-password", "contains more than an address"),
+        ("localhost:8000", "is not a valid URL"),
+        ("ftp://host/v1", "is not a valid URL"),
+        ("http://user:secret-password@host/v1", "has more than scheme, host and path"),
+        ("http://host/v1?key=secret-password", "has more than scheme, host and path"),
     ],
 )
 def test_an_address_that_is_none_is_told_without_its_secrets(url: str, said: str) -> None:

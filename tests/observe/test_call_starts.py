@@ -148,7 +148,7 @@ def test_a_call_that_hangs_is_seen_while_it_does_and_counts_once_when_it_ends(
     assert (hung.unit, hung.error, hung.reason) == (
         unit_digest("talk"),
         True,
-        "it did not end within 600 s",
+        "it did not finish within 600 s",
     )
     goes_on.set()
     thread.join()

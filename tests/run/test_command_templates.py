@@ -181,7 +181,7 @@ def test_an_answer_in_a_file_is_that_of_this_attempt(command: Make, claims: Clai
     assert [outcome.output for outcome in written] == ["one", "one", {"a": 1}]
     assert nothing.status == "failed"
     assert nothing.error.startswith(
-        "The command wrote no file out/report.md, where its answer should be."
+        "The command did not write out/report.md, the file that should hold its answer."
     )
     assert (link.status, fifo.status) == ("failed", "failed")
     assert "report.md cannot be read" in link.error

@@ -355,7 +355,7 @@ def test_a_server_that_stays_away_ends_the_run_with_what_to_do(
 
     with pytest.raises(StoreError) as raised:
         asyncio.run(main())
-    assert "The same command continues when it is back" in str(raised.value)
+    assert "When it is back, run the same command" in str(raised.value)
     assert len([one for one in fleet.said if "Trying again" in one]) == 1
 
 

@@ -174,7 +174,7 @@ def test_a_candidate_that_does_not_import_fails_alone(agent: AgentSpec, pool: Po
     work = [(claim(1, "bad"), texts("refuse")), (claim(2, "good"), texts("Good"))]
     bad, good = answers(pool(agent, source=SOURCE), work, together=True)
     assert bad.status == "failed"
-    assert "With this candidate the agent does not load" in bad.error
+    assert "The agent does not load with this candidate" in bad.error
     assert "this wording cannot be parsed" in bad.error
     assert good.output[0] == "Good!"
 

@@ -85,5 +85,5 @@ def test_an_upstream_that_cannot_be_reached_is_named(upstream: tuple[Upstream, s
     with ModelRelay(ended=ended.append) as relay:
         answer = httpx2.post(relay.address_of("http://127.0.0.1:9/v1/chat"), json={})
     assert answer.status_code == 502
-    assert "127.0.0.1:9 gave no answer" in answer.json()["error"]["message"]
+    assert "127.0.0.1:9 did not answer" in answer.json()["error"]["message"]
     assert ended[0].error

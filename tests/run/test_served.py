@@ -379,7 +379,7 @@ def test_a_second_instance_that_does_not_start_leaves_one_at_a_time(
     outcomes = run(executor, claims(*range(5)))
     assert [outcome.output for outcome in outcomes] == list(range(5))
     assert executor.slots == 1
-    assert "no further instance of the service starts beside the others" in said[0]
+    assert "another instance of the service does not start while these run" in said[0]
 
 
 def test_what_a_service_started_ends_with_it(

@@ -97,7 +97,7 @@ def test_each_use_of_a_chat_begins_anew(tmp_path: Path) -> None:
     ("fields", "press", "why"),
     [
         ({"Where?": "nowhere"}, "Plan", "The page failed: There is no such place."),
-        ({"Where?": "closed"}, "Plan", "showed no answer. It says: It is closed."),
+        ({"Where?": "closed"}, "Plan", "shows no answer. It says: It is closed."),
         ({"Who?": "Emma"}, "Plan", "The page has no field 'Who?'"),
         ({"Where?": "Rome"}, "Go", "The page has no button 'Go'"),
     ],

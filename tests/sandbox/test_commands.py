@@ -153,7 +153,7 @@ def test_all_that_it_started_ends_with_it(level: str, tmp_path: Path) -> None:
         unsafe=level == "none",
     )
     assert (late.status, late.code) == ("timed_out", None)
-    assert late.error == "It did not end within 0.5 s."
+    assert late.error == "It did not finish within 0.5 s."
     for folder in Path("/proc").iterdir():
         with contextlib.suppress(OSError):
             assert mark.encode() not in (folder / "cmdline").read_bytes()

@@ -504,7 +504,8 @@ def test_a_failed_rollout_says_what_it_tried_and_how_to_allow_it(
     )
     assert [outcome.status for outcome in outcomes] == ["failed"] * 3
     assert outcomes[0].error.endswith(
-        'It tried smtp.example.com:587; denied. Allow it with hosts = ["smtp.example.com:587"]'
+        "It tried smtp.example.com:587; this was denied. Allow it with hosts = "
+        '["smtp.example.com:587"]'
         " under [agent.allow] in ratchet.toml."
     ), outcomes[0].error
     assert "Connection refused" in outcomes[0].error
@@ -513,7 +514,8 @@ def test_a_failed_rollout_says_what_it_tried_and_how_to_allow_it(
     ), outcomes[2].error
     assert "PermissionError" in outcomes[1].error
     assert outcomes[1].error.endswith(
-        'It tried to start cat; denied. Allow it with programs = ["cat"] under [agent.allow] in'
+        'It tried to start cat; this was denied. Allow it with programs = ["cat"] under '
+        "[agent.allow] in"
         " ratchet.toml."
     )
 
@@ -610,7 +612,7 @@ def test_a_late_attempt_is_killed_with_all_that_it_started_and_named(
     monkeypatch.chdir(stateful)  # by which its processes are told from others
     outcomes = attempts_of(executor, [outside.input("smtplib")])
     assert outcomes[0].status == "timed_out"
-    assert f"It tried localhost:{outside.port}; denied." in outcomes[0].error
+    assert f"It tried localhost:{outside.port}; this was denied." in outcomes[0].error
     until = time.monotonic() + 10
     while left := [pid for pid in psutil.pids() if _works_in(pid, stateful)]:
         assert time.monotonic() < until, left

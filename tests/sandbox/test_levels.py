@@ -36,7 +36,8 @@ def test_landlock_is_taken_where_bubblewrap_is_absent(bare_machine: pytest.Monke
     bare_machine.setattr(seccomp, "available", lambda: True)
     assert best_level() == "landlock"
     with pytest.raises(
-        SandboxUnavailable, match="bubblewrap sandbox is not available here: bwrap is not inst"
+        SandboxUnavailable,
+        match="bubblewrap sandbox is not available on this machine: bwrap is not inst",
     ):
         SandboxPool("module:function", level="bubblewrap")
     bare_machine.setattr(seccomp, "available", lambda: False)

@@ -101,7 +101,7 @@ async def test_slots_run_at_the_same_time_and_more_requests_wait(level: str) -> 
 async def test_a_request_can_have_limits_of_its_own(level: str) -> None:
     async with pool(level) as warm:
         answer = await warm.request(b"sleep 60", SandboxLimits(seconds=0.2))
-        assert (answer.status, answer.error) == ("timed_out", "It did not end within 0.2 s.")
+        assert (answer.status, answer.error) == ("timed_out", "It did not finish within 0.2 s.")
         assert 0.2 <= answer.seconds < 60
         flooded = await warm.request(b"answer 2000", SandboxLimits(result_bytes=1000))
         assert (flooded.status, flooded.body) == ("flooded", b"")
@@ -179,9 +179,9 @@ async def test_a_zygote_that_dies_is_replaced_and_the_request_says_so(
     [
         (b"raise", r"cannot be loaded in the sandbox: ValueError: no such model\nhalf way"),
         (b"exit", r"did not start: exit code 3"),
-        (b"sleep", r"did not end within 1 s"),
-        (b"print", r"did not end within 1 s"),
-        (b"memory", r"MemoryError|did not start|did not end within 1 s"),
+        (b"sleep", r"did not finish within 1 s"),
+        (b"print", r"did not finish within 1 s"),
+        (b"memory", r"MemoryError|did not start|did not finish within 1 s"),
     ],
 )
 async def test_a_prepare_that_fails_is_told_in_a_sentence(

@@ -93,7 +93,9 @@ def test_what_is_absent_is_left_out(tmp_path: Path) -> None:
 
 
 def test_the_whole_file_system_is_not_shown(tmp_path: Path) -> None:
-    with pytest.raises(SandboxFailed, match="cannot show '/': that is the whole file system"):
+    with pytest.raises(
+        SandboxFailed, match="cannot make '/' visible: that is the whole file system"
+    ):
         file_view(read=["/"])
     (tmp_path / "top").symlink_to("/")
     with pytest.raises(SandboxFailed, match="whole file system"):

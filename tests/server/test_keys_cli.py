@@ -102,7 +102,7 @@ def test_a_key_is_revoked_by_name_or_by_the_start_of_its_id(ratchet: Any, sqlite
     [
         (["create", "k", "--scope", "raed"], "Did you mean 'read'"),
         (["create", "", "--scope", "runner"], "1 to 100 characters"),
-        (["create", "k", "--scope", "runner", "--expires", "3 months"], "12h, 90d, 8w"),
+        (["create", "k", "--scope", "runner", "--expires", "3 months"], "12h, 90d or 8w"),
         (["revoke", "nobody"], "ratchet keys list"),
         (["create", "k"], "--scope"),
     ],

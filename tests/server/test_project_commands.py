@@ -92,7 +92,7 @@ def test_without_a_project_the_command_is_named(server: RunningServer) -> None:
 @pytest.mark.parametrize(
     ("arguments", "seconds", "status", "why"),
     [
-        (["evaluators", "list", "--json"], 0.0, 504, "did not end within 0 s"),
+        (["evaluators", "list", "--json"], 0.0, 504, "did not finish within 0 s"),
         (["--version"], 60.0, 422, "without an answer"),
     ],
 )

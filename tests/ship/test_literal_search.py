@@ -216,7 +216,7 @@ def test_the_nearest_literal_is_named_with_its_first_difference(
     project.write("agent.rb", f"require 'json'\nP = <<~TEXT\n{TEXT}\nTEXT\n" + "puts ask(P)\n" * 40)
     project.write("a.js", "")
     project.commit("in Ruby")
-    assert "agent.rb:3: that file is read as one text" in (
+    assert "agent.rb:3: that file is treated as one text" in (
         find_literal(project.root, PromptTemplate(TEXT)).sentence()
     )
     nothing = find_literal(project.root, PromptTemplate("Something else is asked for here."))
@@ -235,4 +235,4 @@ def test_a_file_that_does_not_parse_does_not_stop_the_search(
 def test_a_template_with_logic_is_nowhere(repository: Callable[..., Project]) -> None:
     project = repository({"a.md": "{% if x %}You are an assistant.{% endif %}"})
     template = PromptTemplate("{% if x %}You are an assistant.{% endif %}", engine="jinja2")
-    assert "its logic is not run here" in find_literal(project.root, template).sentence()
+    assert "The gateway does not run its logic" in find_literal(project.root, template).sentence()

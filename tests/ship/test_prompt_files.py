@@ -58,7 +58,7 @@ def test_a_release_changes_the_texts_and_no_other_byte(project: Any) -> None:
     [
         ("config/agents.yaml", YAML.replace("goal: 'Write", "goal: 'Draw"), "changed since"),
         ("config/agents.yaml", AFTER["config/agents.yaml"], "changed since"),
-        ("config/agents.yaml", "writer: 1\n", "has no place of its own there"),
+        ("config/agents.yaml", "writer: 1\n", "is not written out there"),
         ("plan.prompty", PROMPT.replace("kind", "rude"), "changed since"),
         ("plan.prompty", AFTER["plan.prompty"], "already holds the candidate's text"),
     ],

@@ -85,7 +85,7 @@ def test_a_branch_of_that_name_with_another_content_is_refused(project: Any) -> 
 def test_two_processes_cannot_make_one_branch_twice(project: Any) -> None:
     branch = branch_name(project.baseline, project.candidate(retrieval={"k": 7}))
     # The other process is as fast as can be: it makes the branch while the tests run.
-    with pytest.raises(Conflict, match=f"Another process made the branch {branch}"):
+    with pytest.raises(Conflict, match=f"Another process created the branch {branch}"):
         project.ship(test_command=f"git -C {project.root} branch {branch}", test_sandbox=False)
     project.git("branch", "-D", branch)
     assert project.ship().branch == branch

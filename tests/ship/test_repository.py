@@ -56,7 +56,7 @@ def test_no_git_is_said(project: Any, monkeypatch: pytest.MonkeyPatch, tmp_path:
     empty = tmp_path / "bin"
     empty.mkdir()
     monkeypatch.setenv("PATH", str(empty))
-    with pytest.raises(ShipError, match="git is not installed, or not on PATH"):
+    with pytest.raises(ShipError, match="git is not installed, or is not on PATH"):
         check_clean(project.root)
 
 
@@ -148,7 +148,7 @@ def test_variables_of_a_running_hook_do_not_redirect(
 def test_a_file_that_git_does_not_watch_is_refused(project: Any) -> None:
     project.git("update-index", "--assume-unchanged", "agent.py")
     project.write("agent.py", b"# more\n" + project.source)
-    with pytest.raises(ShipError, match=r"agent\.py differs from the last commit although"):
+    with pytest.raises(ShipError, match=r"agent\.py differs from the last commit, although"):
         project.ship()
     project.git("update-index", "--no-assume-unchanged", "agent.py")
     project.git("rm", "--quiet", "--cached", "agent.py")

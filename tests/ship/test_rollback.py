@@ -165,5 +165,5 @@ def test_another_repository_is_refused(project: Any, tmp_path: Any) -> None:
     other = tmp_path / "other"
     subprocess.run(["git", "init", "--quiet", str(other)], check=True)
     subprocess.run(["git", "commit", "-q", "--allow-empty", "-m", "x"], cwd=other, check=True)
-    with pytest.raises(ShipError, match=r"is not in .*Is this the repository"):
+    with pytest.raises(ShipError, match=r"is not in .*Run this in the repository"):
         rollback(release, other, NOW)

@@ -468,5 +468,5 @@ def test_what_a_raw_string_cannot_hold_is_written_in_other_quotes() -> None:
     )
     go = f"package a\n\nvar P = `{old}`\n"
     assert 'var P = "' in rewrite("a.go", go, old, old + " `x`")
-    with pytest.raises(Inexpressible, match="raw string cannot hold"):
+    with pytest.raises(Inexpressible, match="raw string cannot contain"):
         rewrite("a.py", f"P = rf'{HEAD}{{date}} and more'\n", HEAD + "{date} and more", "{date}'s")

@@ -67,7 +67,7 @@ def test_what_is_no_jinja2_template_is_refused_at_once(text: str) -> None:
 
 
 def test_only_text_and_known_engines_make_a_template() -> None:
-    with pytest.raises(InputError, match="none of 'f-string', 'jinja2' and 'plain'"):
+    with pytest.raises(InputError, match="is not 'f-string', 'jinja2' or 'plain'"):
         PromptTemplate("a", "mustache")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="A prompt is text, not int"):
         PromptTemplate(5)  # type: ignore[arg-type]

@@ -96,7 +96,7 @@ def test_what_sharegpt_cannot_say_is_left_out_and_counted(tmp_path: Path) -> Non
     assert write_examples([with_shots(), both], file, "sharegpt", left_out) == 0
     assert left_out == {
         "in ShareGPT's format every answer in the prompt is learned": 1,
-        "ShareGPT has no answers with both a text and a tool call": 1,
+        "ShareGPT allows no answer with both a text and a tool call": 1,
     }
     assert not file.exists()
     assert not list(tmp_path.iterdir())
@@ -133,17 +133,17 @@ def asks_with(arguments: str, name: str = "weather") -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("example", "fault"),
     [
-        (damaged(learned=()), "it has no answer of the model"),
-        (damaged(learned=(0,)), "its last message is not an answer of the model"),
-        (damaged(learned=(0, 1)), "its learned messages are not all the assistant's"),
+        (damaged(learned=()), "it has no answer from the model"),
+        (damaged(learned=(0,)), "its last message is not an answer from the model"),
+        (damaged(learned=(0, 1)), "not all messages to learn are the assistant's"),
         (damaged(messages=(SYSTEM, ANSWER)), "it has no user message"),
         (
             damaged(messages=(ASK, {"role": "assistant", "content": " "})),
-            "it has an empty message of the assistant",
+            "it has an empty assistant message",
         ),
         (
             damaged(messages=(ASK, RESULTS[0], ANSWER), learned=(2,)),
-            "it has a tool's result without a call",
+            "it has a tool result without a call",
         ),
         (
             damaged(messages=(ASK, CALLS, RESULTS[0], ANSWER), learned=(3,), tools=(WEATHER,)),

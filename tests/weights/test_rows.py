@@ -96,12 +96,12 @@ def test_a_call_continues_the_longest_row_that_it_can() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (call_of("r", 0, [1], [2], []), "has no log-probabilities of its 1 token"),
-        (call_of("r", 0, [1], [2, 3], [-1.0]), "has 1 log-probabilities of 2 tokens"),
-        (call_of("r", 0, [1], [2], [float("nan")]), "that is not a number of at most 0"),
-        (call_of("r", 0, [1], [2], [0.5]), "that is not a number of at most 0"),
+        (call_of("r", 0, [1], [2], []), "has no log-probabilities for its 1 token"),
+        (call_of("r", 0, [1], [2, 3], [-1.0]), "has 1 log-probabilities for 2 tokens"),
+        (call_of("r", 0, [1], [2], [float("nan")]), "that is above 0 or not a number"),
+        (call_of("r", 0, [1], [2], [0.5]), "that is above 0 or not a number"),
         (call_of("r", 0, [], [2]), "has no prompt tokens"),
-        (call_of("r", 0, [1], [100]), "has token 100, but the model only knows 0 to 99"),
+        (call_of("r", 0, [1], [100]), "has token 100, but the vocabulary is only 0 to 99"),
         (call_of("r", 0, [-1], [2]), "has token -1"),
     ],
 )

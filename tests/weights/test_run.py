@@ -254,7 +254,7 @@ def test_a_full_disk_keeps_the_last_checkpoint_and_the_run_goes_on_later(
         save(self, folder)
 
     monkeypatch.setattr(Learner, "save", fills_the_disk)
-    with pytest.raises(StoreError, match=r"No space left.*What was saved before is unchanged"):
+    with pytest.raises(StoreError, match=r"No space left.*Anything saved earlier is unchanged"):
         finish(run_of(tmp_path / "full", grpo()))
     assert [path.name for path in (tmp_path / "full" / "checkpoints").iterdir()] == ["000001"]
     full = False
@@ -347,9 +347,9 @@ def test_a_loss_that_explodes_stops_training_and_keeps_the_best(tmp_path: Path) 
     ("example", "message"),
     [
         (TokenExample([1, 99], [False, True]), "Example 0 has token 99"),
-        (TokenExample([1, 2], [False, False]), "Example 0 must have a token to learn"),
-        (TokenExample([1, 2], [True, True]), "Example 0 must have a token to learn"),
-        (TokenExample([1, 2], [True]), "a mask of 1"),
+        (TokenExample([1, 2], [False, False]), "Example 0 must mark a token to learn"),
+        (TokenExample([1, 2], [True, True]), "Example 0 must mark a token to learn"),
+        (TokenExample([1, 2], [True]), "but its mask has 1"),
         (TokenExample([1] * 200, [False] * 199 + [True]), "200 tokens; the context of tiny-0"),
     ],
 )

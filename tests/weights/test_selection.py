@@ -87,7 +87,7 @@ def test_rollouts_that_score_alike_make_no_pair(store: Store) -> None:
         add_rollout(store, asked("q", answer), score=score)
     chosen = selected(store)
     assert list(chosen.pairs()) == []
-    assert chosen.left_out == {"the rollouts of its task score within 0.2": 2}
+    assert chosen.left_out == {"its task's rollouts score within 0.2 of one another": 2}
 
 
 def test_a_correction_is_an_example_and_a_pair(store: Store) -> None:

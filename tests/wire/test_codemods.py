@@ -391,7 +391,7 @@ def test_a_text_that_outlives_its_call_asks_for_an_import_per_candidate(source: 
 
 def test_bytes_that_are_no_literal_are_left_alone() -> None:
     edits = PromptEdits(PythonFile("a.py", b"x = 1\n"))
-    assert "composed of several pieces" in edits.bind("p", 0, 5)
+    assert "consists of several pieces" in edits.bind("p", 0, 5)
 
 
 _TEXTS = st.text(
@@ -596,7 +596,7 @@ def test_what_cannot_be_declared_is_left_with_its_place(tmp_path: Path) -> None:
     hidden = declare(tmp_path, _literals(data))
     assert hidden.changes.files == ()
     assert [str(left.place) for left in hidden.changes.left_alone] == ["app.py:6", "app.py:15"]
-    assert {"rename it first" in left.why for left in hidden.changes.left_alone} == {True}
+    assert {"rename that first" in left.why for left in hidden.changes.left_alone} == {True}
 
 
 def test_what_is_inserted_never_lands_in_a_text() -> None:

@@ -180,7 +180,7 @@ def test_what_cannot_be_declared_stays_as_it_is_with_a_reason(
     made, changes = declared(tmp_path, {"index.ts": whole, "package.json": json.dumps(PACKAGE)})
     assert "agent-ratchet" not in made.get("index.ts", "")
     (said,) = reasons(changes)
-    assert why.replace("its veryliteral", "this very text") in said
+    assert why.replace("its veryliteral", "this exact text") in said
 
 
 @pytest.mark.parametrize(

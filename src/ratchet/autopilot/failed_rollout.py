@@ -49,7 +49,7 @@ def require_success(rollouts: Sequence[Rollout], store: Store, noun: str = "task
             return
         errors.append(error)
     raise AgentError(
-        f"All model calls failed on {tasks}, and the agent answered without them, so its"
-        f" answers say nothing about it. The first: {errors[0]}",
+        f"All model calls failed on {tasks}, but the agent answered without them, so its answers "
+        f"say nothing about it. The first error: {errors[0]}",
         hint="Check the key and the address of the model, then run one by hand: ratchet run.",
     )

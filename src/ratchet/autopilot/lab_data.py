@@ -85,14 +85,14 @@ async def preferences(
                 tools=own.tools,
             )
         elif high - low < gap:
-            left_out[f"the rollouts of its task score within {gap:g}"] += 1
+            left_out[f"its task's rollouts score within {gap:g} of one another"] += 1
             continue
         else:
             pair = first_difference(
                 await _chat(lab, group[best], left_out), await _chat(lab, group[worst], left_out)
             )
         if pair is None:
-            left_out["the best and the worst of its task share no beginning"] += 1
+            left_out["the best and the worst rollout of its task have no common beginning"] += 1
         elif fault := fault_of_pair(pair):
             left_out[fault] += 1
         else:

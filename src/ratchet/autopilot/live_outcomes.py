@@ -193,12 +193,12 @@ def _outcome(recording: TraceRecording, prompts: Recogniser | None) -> LiveOutco
 
 
 def _timed_out(outcome: LiveOutcome, recording: TraceRecording, timeout_s: float) -> LiveOutcome:
-    """The failure of a call that did not end in time."""
+    """The failure of a call that did not finish in time."""
     return msgspec.structs.replace(
         outcome,
         at=recording.started_ns / 1e9 + timeout_s,
         score=0.0,
-        reason=f"it did not end within {timeout_s:g} s",
+        reason=f"it did not finish within {timeout_s:g} s",
         error=True,
         latency_s=timeout_s,
     )

@@ -28,7 +28,7 @@ _DATE_WORD = re.compile(
     r"|sat(urday)?|sun(day)?|am|pm|utc|gmt|st|nd|rd|th|t|z"
 )
 _LINKS = frozenset({"at", "of", "the", "on"})
-"""Words that connect the parts of a date."""
+"""Words that connect parts of a date."""
 
 _DATE_MARKS = frozenset(",-/.")
 _LINE_END = frozenset("\n")
@@ -44,7 +44,7 @@ class _Run(NamedTuple):
 
 
 class _Gap(NamedTuple):
-    """The range between two runs in each text."""
+    """In each text, the range between two runs."""
 
     starts: tuple[int, ...]
     stops: tuple[int, ...]
@@ -83,7 +83,7 @@ def align(texts: Sequence[str]) -> list[str]:
 
 
 def _runs(tokens: Sequence[list[str]], gap: _Gap, level: int) -> Iterator[_Run]:
-    """Runs of common tokens in a gap, in order."""
+    """Runs of tokens common to all texts in a gap, in order."""
     starts, stops = gap
     head = _common(tokens, starts, stops, forward=True)
     if head:
@@ -108,7 +108,7 @@ def _runs(tokens: Sequence[list[str]], gap: _Gap, level: int) -> Iterator[_Run]:
 def _common(
     tokens: Sequence[list[str]], starts: Sequence[int], stops: Sequence[int], *, forward: bool
 ) -> int:
-    """Number of tokens that all have in common at the start, or at the end."""
+    """Number of tokens that all texts have in common at the start, or at the end."""
     room = min(stop - start for start, stop in zip(starts, stops, strict=True))
     first, at, end = tokens[0], starts[0], stops[0]
     for count in range(room):
@@ -159,7 +159,7 @@ def _is_distinctive(word: str) -> bool:
 
 
 def _rising(rows: list[tuple[int, ...]], column: int) -> list[tuple[int, ...]]:
-    """Longest increasing subsequence of rows by a column."""
+    """The longest subsequence of rows that increases in a column."""
     tails: list[int] = []
     ends: list[int] = []
     before: list[int] = []

@@ -57,7 +57,7 @@ R = TypeVar("R")
 
 
 class CodeRefused(RatchetError):
-    """A candidate's code differs from the source, and this process is not a sandbox."""
+    """A candidate's code differs from the source, but this process is not a sandbox."""
 
 
 @overload
@@ -71,7 +71,7 @@ def evolve(function: Any = None, /, *, name: str | None = None) -> Any:
 
     Calls run the source's own function, or inside a rollout the candidate's. Code that behaves
     differently from the source runs only in a sandboxed worker: in other rollouts the call raises
-    CodeRefused, and outside of rollouts it warns and runs the source's function. A candidate that
+    CodeRefused, and outside rollouts it warns and runs the source's function. A candidate that
     changes only the docstring runs everywhere; `ratchet.tool_schema` shows the docstring to a
     model.
 
@@ -96,7 +96,7 @@ def evolve(function: Any = None, /, *, name: str | None = None) -> Any:
     if hasattr(function, "__wrapped__"):
         raise InputError(
             f"@ratchet.evolve must be the innermost decorator, but {function.__qualname__} is "
-            "already decorated: a candidate would lose the decorators below.",
+            "already decorated: a candidate would lose the decorators below it.",
             hint="Put it directly above the def, below the other decorators.",
         )
     target = EvolvableFunction(name or function.__name__, function)
@@ -117,7 +117,7 @@ class EvolvableFunction:
         self.function = function
 
     def declare(self) -> None:
-        """Register it.
+        """Register the function.
 
         Raises:
             InputError: The name is taken.
@@ -204,9 +204,9 @@ class EvolvableFunction:
             return self.function
         if not binding.sandboxed:
             raise CodeRefused(
-                f"The candidate's code for {self.name!r} differs from the source, and this"
-                " process is not a sandbox.",
-                hint="Evaluate code candidates in a sandboxed worker.",
+                f"The candidate's code for {self.name!r} differs from the source, but this "
+                "process is not a sandbox.",
+                hint="Evaluate candidates with code in a sandboxed worker.",
             )
         return _candidate(resource, self.function, binding.check_returns)
 

@@ -61,7 +61,7 @@ _read_at_import: set[str] = set()
 
 
 def current() -> Binding | None:
-    """The binding of the current rollout, or None outside of rollouts."""
+    """The binding of the current rollout, or None outside rollouts."""
     scope = _current.get()
     # A thread that serves several rollouts carries the context of the one that started it. Where
     # one rollout runs at a time, the running one takes precedence.
@@ -83,7 +83,7 @@ def resolve(name: str) -> Resource | None:
 
 @contextlib.contextmanager
 def importing() -> Iterator[None]:
-    """Record in this block, in which an agent is imported, which resources are read."""
+    """Record which resources are read in this block, which imports an agent."""
     global _importing
     before, _importing = _importing, True
     try:
@@ -126,13 +126,13 @@ def bind_process(binding: Binding | None) -> None:
 def activate(candidate: Candidate | None) -> None:
     """Make a candidate the active release of this process; None restores the source's defaults.
 
-    It applies to code outside of rollouts, until `ratchet.init` finds another release.
+    It applies to code outside rollouts, until `ratchet.init` finds another release.
     """
     serve(candidate.resources if candidate else {})
 
 
 def serve(resources: Mapping[str, Resource]) -> None:
-    """Resolve to these resources outside of rollouts and of live calls with versions of their own.
+    """Resolve to these resources outside rollouts and live calls that have their own versions.
 
     Args:
         resources: Those of the active release, by name.

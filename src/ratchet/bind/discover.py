@@ -26,7 +26,7 @@ from ratchet.bind.slot_names import is_labelled, slot_names
 from ratchet.types import PromptTemplate
 
 SAMPLE = 256
-"""Texts that are grouped at a time."""
+"""Number of texts grouped at a time."""
 
 SAMPLE_CHARACTERS = 2_000_000
 """Maximum length of a sample, in characters."""
@@ -34,10 +34,10 @@ SAMPLE_CHARACTERS = 2_000_000
 MAX_ROUNDS = 16
 
 FEW_TEXTS = 8
-"""With at most this many different texts, coincidences are likely."""
+"""In at most this many different texts, common text is likely to be a coincidence."""
 
 _ALIGNED = 12
-"""Texts aligned first; others that do not match are added, this many at a time."""
+"""Number of texts aligned first; others that do not match are added, this many at a time."""
 
 _ALIGNED_CHARACTERS = 300_000
 _REFINEMENTS = 8
@@ -46,7 +46,7 @@ _EFFORT = 3_000_000
 """How many characters are aligned in total, which takes seconds at worst."""
 
 _SHOWN_DRAFTS = 64
-"""Earlier templates compared with new ones; those that match the most texts."""
+"""Number of earlier templates compared with new ones: those that match the most texts."""
 
 _LONG = 60
 """Characters above which a constant piece is not a coincidence, even if the rest of the text
@@ -55,7 +55,7 @@ differs."""
 _EXAMPLES = 5
 
 SUPPORT = 3
-"""Number of recordings from which on a text is a prompt of its own."""
+"""Minimum number of recordings that make a text a prompt of its own."""
 
 MAX_BRANCHES = 32
 """Maximum number of prompts that are distinguished after the same beginning."""
@@ -79,7 +79,7 @@ class TemplateProposal(msgspec.Struct, frozen=True):
     texts: int
     """Number of different texts that match."""
     count: int
-    """Number of recordings of these."""
+    """Number of recordings of these texts."""
     share: float
     """Share of all recordings."""
     speaker: str = ""
@@ -94,19 +94,19 @@ class RefusedTexts(msgspec.Struct, frozen=True):
     texts: int
     """Number of different texts."""
     count: int
-    """Number of recordings of these."""
+    """Number of recordings of these texts."""
     reason: str
 
 
 class Discovery(msgspec.Struct, frozen=True):
-    """Result of a discovery."""
+    """The result of a discovery."""
 
     proposals: tuple[TemplateProposal, ...]
     """Most frequent first."""
     total: int
     """Number of recorded texts, repetitions included."""
     left_out: dict[str, int]
-    """Number of these that no proposal matches, by reason."""
+    """Number of these texts that no proposal matches, by reason."""
     refused: tuple[RefusedTexts, ...] = ()
     """Texts that no proposal matches, by agent and reason; most frequent first."""
 
@@ -141,7 +141,7 @@ def discover(texts: Iterable[tuple[str, int]]) -> Discovery:
 
 
 def plain_text(text: str) -> str:
-    """A text as it is compared with templates: white space at its ends does not count."""
+    """A text as compared with templates: leading and trailing white space does not count."""
     return text.replace("\r\n", "\n").strip()
 
 
@@ -267,7 +267,7 @@ class _Search:
         )
 
     def _prompts_within(self, pieces: tuple[str, ...], texts: Sequence[str]) -> list[list[str]]:
-        """The texts by prompt, if the template may only join prompts that share a part.
+        """The texts, grouped by prompt, if the template merely joins prompts that share a part.
 
         Two or more account for most of the texts, whereas of one there may be any number.
         """
@@ -291,7 +291,7 @@ class _Search:
         return True
 
     def _aligned(self, texts: list[str]) -> tuple[str, ...] | None:
-        """The constant pieces of the template of these texts, or None if there are too few."""
+        """The constant pieces of the texts' template; None if there are too few."""
         if len(texts) < 2:
             return None
         sample = _within(_spread(texts, _ALIGNED), _ALIGNED_CHARACTERS)
@@ -343,7 +343,7 @@ def _sample(texts: Sequence[str], count: int) -> list[str]:
 
 
 def _within(texts: Sequence[str], characters: int) -> list[str]:
-    """The longest prefix of texts that fits, but at least two texts."""
+    """As many of the first texts as fit the limit, but at least two."""
     selected: list[str] = []
     for text in texts:
         characters -= len(text)
@@ -361,7 +361,7 @@ def _spread(texts: Sequence[str], count: int) -> list[str]:
 
 
 def loose_text(pieces: tuple[str, ...], texts: Sequence[str]) -> list[str]:
-    """The content of slots without a label in each text: it may be a prompt of its own."""
+    """In each text, the content of slots without a label: it may be a prompt of its own."""
     template = template_of(pieces)
     keys = shape_of(template).slots
     loose = [key for key, before in zip(keys, pieces, strict=False) if not is_labelled(before)]
@@ -370,8 +370,7 @@ def loose_text(pieces: tuple[str, ...], texts: Sequence[str]) -> list[str]:
 
 
 def swallows(pieces: tuple[str, ...], texts: Sequence[str]) -> bool:
-    """Whether slots without a label take up so much of the texts that these may be several
-    prompts."""
+    """Whether unlabelled slots take up so much of the texts that there may be several prompts."""
     loose = loose_text(pieces, texts)
     share = sum(map(len, loose)) / sum(map(len, texts))
     return share >= 0.3 or (

@@ -48,12 +48,12 @@ def blocks(text: str, where: str = "The source") -> list[tuple[int, int]]:
         if BLOCK_START in comment:
             if begun:
                 raise InputError(
-                    f"{where}, line {line}: the block of line {begun} has not ended yet."
+                    f"{where}, line {line}: a block begins inside that of line {begun}."
                 )
             begun = line
         elif BLOCK_END in comment:
             if not begun:
-                raise InputError(f"{where}, line {line}: a block ends that was never begun.")
+                raise InputError(f"{where}, line {line}: a block ends, but none has begun.")
             ranges.append((begun, line))
             begun = 0
     if begun:
@@ -88,7 +88,7 @@ def marked_functions(text: str, where: str = "The source") -> list[MarkedFunctio
 
 
 def outside(text: str) -> str | None:
-    """The part of a function's source that must not change: all lines outside of blocks.
+    """The part of a function's source that must not change: all lines outside blocks.
 
     Returns:
         The fixed lines, with the markers; None if there is no block and everything may change.

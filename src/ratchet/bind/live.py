@@ -16,7 +16,7 @@ from ratchet.types import LiveVersions, Resource, arm_of, short_version, unit_di
 from ratchet.types.trace import ARM, CANDIDATE, EXPERIMENT, RELEASE, RESOURCES, UNIT
 
 CONVERSATION_TTL_S = 24 * 3600.0
-"""How long a conversation keeps the version that it began with, in seconds."""
+"""Seconds for which a conversation keeps the version that it began with."""
 
 CONVERSATIONS = 10_000
 """Maximum number of conversations whose version is remembered; the least recent are forgotten."""
@@ -38,7 +38,7 @@ class _Kept(NamedTuple):
 
 
 class _Told(NamedTuple):
-    """What calls record that run these resources; both are kept so that they can be compared."""
+    """Span attributes of calls that run these resources, with the resources for comparison."""
 
     resources: Mapping[str, Resource]
     declared: Mapping[str, str]
@@ -46,7 +46,7 @@ class _Told(NamedTuple):
 
 
 class LiveChooser:
-    """Chooses the versions of this process's live calls. Thread-safe.
+    """Chooses the versions for this process's live calls. Thread-safe.
 
     Args:
         clock: Monotonic clock in seconds.
@@ -81,7 +81,7 @@ class LiveChooser:
         self._lock = threading.RLock()
 
     def serve(self, versions: LiveVersions | None, /) -> None:
-        """Choose among these from now on; None for the agent's own source."""
+        """Choose among these from now on; None: use the agent's own source."""
         with self._lock:
             if versions is None:
                 if self._served is not None:

@@ -27,6 +27,6 @@ def check_live(candidate: Candidate, origins: Sequence[Candidate]) -> None:
             raise InputError(
                 f"Candidate {candidate.id[:12]} changes the code of {name!r}, but live agents "
                 "only run code that was merged.",
-                hint="Merge its branch or pull request; at run time releases change prompts, params"
-                " and models.",
+                hint="Merge its branch or pull request. At run time, releases change only "
+                "prompts, params and models.",
             )

@@ -19,7 +19,7 @@ from ratchet.bind.evolve_blocks import BLOCK_START, marked_functions
 from ratchet.types import InputError
 
 _RUNS = "__ratchet_evolves__"
-"""Global of a module through which its marked functions find what to call."""
+"""Module global through which marked functions find the function to call."""
 
 _BODIES = {
     "function": "def {name}(*args, **kwargs):\n return {call}",
@@ -102,7 +102,7 @@ def _is_of(target: Any, qualname: str, file: Path) -> bool:
 
 
 def _evolves_already(function: FunctionType, module: ModuleType) -> bool:
-    """Whether the decorator also marks it: then it is the function inside a wrapper."""
+    """Whether the decorator also marks the function, which is then inside a wrapper."""
     target: Any = module
     for part in function.__qualname__.split("."):
         target = inspect.getattr_static(target, part, None)
@@ -162,7 +162,7 @@ def _body(function: FunctionType) -> CodeType:
         code = next(c for c in code.co_consts if isinstance(c, CodeType))
     if code.co_freevars != free:
         raise InputError(
-            f"{function.__qualname__} is marked by comments and cannot be replaced here.",
+            f"{function.__qualname__} is marked by comments, but cannot be replaced in this way.",
             hint="Mark it with @ratchet.evolve instead.",
         )
     return code.replace(

@@ -42,7 +42,7 @@ class ModelHandle:
         return dict(self.bound.sampling)
 
     def ask(self, ask: Callable[[str], Answer], passes: Callable[[Answer], bool]) -> Answer:
-        """The model's answer; that of a cheaper model which is asked first, if it passes the
+        """The model's answer, or that of a cheaper model that is asked first, if it passes the
         check.
 
         Args:
@@ -59,7 +59,7 @@ class ModelHandle:
     async def ask_async(
         self, ask: Callable[[str], Awaitable[Answer]], passes: Callable[[Answer], bool]
     ) -> Answer:
-        """As `ask`, but asking is a coroutine."""
+        """As `ask`, for a coroutine function that asks."""
         bound = self.bound
         if bound.first:
             answer = await ask(bound.first)

@@ -36,13 +36,12 @@ class Knobs(Mapping[str, Any]):
             return self._values()[knob]
         except KeyError:
             raise AttributeError(
-                f"params {self._name!r} has no knob {knob!r}; there are"
-                f" {sorted(self._default.space)}"
+                f"params {self._name!r} has no knob {knob!r}; it has {sorted(self._default.space)}"
             ) from None
 
     def __setattr__(self, knob: str, value: Any) -> None:
         raise AttributeError(
-            f"params {self._name!r} cannot be assigned to; change the default in the source"
+            f"params {self._name!r} is read-only; change the default in the source"
         )
 
     def __getitem__(self, knob: str) -> Any:

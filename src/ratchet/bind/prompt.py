@@ -57,7 +57,7 @@ class Prompt:
             slot_list = ", ".join(f"{{{slot}}}" for slot in slots)
             fields = ", ".join(f"{slot}=…" for slot in slots)
             raise InputError(
-                f"The prompt {self.name!r} has open slots: {slot_list}.",
+                f"The prompt {self.name!r} has unfilled slots: {slot_list}.",
                 hint=f"Fill them: .format({fields}). A framework that fills templates itself takes"
                 " .template.text.",
             )

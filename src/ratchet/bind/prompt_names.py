@@ -18,7 +18,7 @@ def proposal_names(
     agent: str = "",
     used_names: Collection[str] = (),
 ) -> list[str]:
-    """A free name for each proposal, such as `support.system` or `support.triage_agent.system`.
+    """An unused name for each proposal, such as `support.system` or `support.triage_agent.system`.
 
     Args:
         proposals: The proposals.
@@ -40,13 +40,13 @@ def proposal_names(
 
 
 def user_prompt_name(agent: str, used_names: Collection[str]) -> str:
-    """A free name for a prompt that is a part of a text, such as `support.user`."""
+    """An unused name for a prompt that is part of a text, such as `support.user`."""
     base = f"{agent}.user" if agent else "user"
     names = (base if number == 1 else f"{base}_{number}" for number in itertools.count(1))
     return next(name for name in names if name not in used_names)
 
 
 def identifier(speaker: str) -> str:
-    """An agent's name as part of a prompt's name: lower case, with underscores."""
+    """An agent's name in lower case with underscores, for use in a prompt's name."""
     words = re.sub(r"\W+", "_", _NEXT_WORD.sub("_", speaker))
     return words[:_LONGEST].strip("_").lower()

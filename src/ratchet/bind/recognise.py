@@ -68,7 +68,7 @@ class RecognisedPrompt(msgspec.Struct, frozen=True):
     name: str
     version: str
     slots: dict[str, str]
-    """Value of each slot."""
+    """The value of each slot, by name."""
     before: str = ""
     """The text before the prompt."""
     after: str = ""
@@ -78,7 +78,7 @@ class PromptPlace(NamedTuple):
     """A prompt inside a longer text."""
 
     slots: dict[str, str]
-    """Value of each slot."""
+    """The value of each slot, by name."""
     before: str
     after: str
 
@@ -97,7 +97,7 @@ def shape_of(template: PromptTemplate) -> TemplateShape:
 
 
 def is_user_prompt(name: str) -> bool:
-    """Whether a prompt is also looked for in user messages, and inside longer texts."""
+    """Whether a prompt is also searched for in user messages and inside longer texts."""
     return _USER.search(name) is not None
 
 
@@ -114,8 +114,8 @@ def refusal(template: PromptTemplate) -> str:
     if sum(sizes) < MIN_CONSTANT or max(sizes) < MIN_PIECE:
         return (
             f"The prompt has {counted(sum(sizes), 'character')} of constant text, {max(sizes)} of "
-            f"them in one piece; it needs {MIN_CONSTANT} and {MIN_PIECE}, or it would be found in "
-            "any text."
+            f"them in one piece; it needs at least {MIN_CONSTANT} and {MIN_PIECE}; with less, it "
+            "would match unrelated texts."
         )
     return ""
 
@@ -173,8 +173,7 @@ def refill(template: PromptTemplate, slots: Mapping[str, str]) -> str:
 
 
 def with_whitespace_of(text: str, original: str) -> str:
-    """Apply the original's line endings to a text, and its outer white space if the text has
-    none."""
+    """Give a text the original's line endings, and its outer white space if the text has none."""
     if "\r\n" in original and "\r" not in text:
         text = text.replace("\n", "\r\n")
     return text if original != original.strip() else text.strip()
@@ -238,7 +237,7 @@ class Recogniser:
         return len(self._open) + sum(map(len, self._fixed.values()))
 
     def find(self, text: str) -> RecognisedPrompt | None:
-        """The matching prompt with the most constant text, or None."""
+        """The matching prompt with the most constant text; None if none matches."""
         if len(text) > MAX_TEXT:
             return None
         plain = _plain(text)
@@ -400,12 +399,12 @@ def _filled(shape: TemplateShape, values: Mapping[str, str]) -> str:
 
 @functools.lru_cache(maxsize=8192)
 def _shape(template: PromptTemplate) -> TemplateShape | str:
-    """The shape, or why there is none."""
+    """The template's shape, or why it has none."""
     parts = _PARTS[template.engine](template.text)
     if parts is None:
         return (
-            "The prompt is a Jinja2 template with more than text and plain names; its logic is not"
-            " run here."
+            "The prompt is a Jinja2 template with more than text and plain names. The gateway "
+            "does not run its logic."
         )
     pieces: list[str] = [""]
     slots: list[str] = []

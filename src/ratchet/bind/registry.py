@@ -19,13 +19,13 @@ class DeclarationSite(NamedTuple):
 
     file: str
     kind: str
-    """Kind of the declaring call, such as `prompt`."""
+    """The declaring call's kind, such as `prompt`."""
     code: CodeType | None = None
     """Code object that contains the declaring call; None if `kind` identifies the location."""
     line: int = 0
 
     def is_same(self, site: DeclarationSite) -> bool:
-        """Whether a declaration here repeats the other one.
+        """Whether a declaration at this location repeats the one at the other.
 
         A reload runs another code object, in which lines may have moved; within one code object,
         each line is a location of its own.
@@ -66,7 +66,7 @@ def declare(name: str, site: DeclarationSite, declaration: Callable[[], Declarat
     if existing is not None and not existing.is_same(site):
         raise InputError(
             f"Two resources are named {name!r}: {existing} and {site}.",
-            hint="Give each resource a name of its own.",
+            hint="Give each resource its own name.",
         )
     global _declarations
     _sites[name] = site

@@ -1,4 +1,4 @@
-"""Whether a value fits a type annotation, as far as inspecting the value can tell."""
+"""Whether a value fits a type annotation, judged by inspecting the value."""
 
 from __future__ import annotations
 

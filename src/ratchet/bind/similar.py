@@ -11,7 +11,7 @@ _SHINGLE = 4
 """Number of consecutive words that are compared."""
 
 _BEGINNING, _END = 3_000, 1_000
-"""Words of a text that are examined."""
+"""Maximum number of words of a text that are examined."""
 
 MIN_SIMILARITY = 0.5
 """Weighted Jaccard similarity of their shingles that texts of a group must have."""
@@ -94,7 +94,7 @@ def group_recurring(texts: Sequence[str], counts: Sequence[int], minimum: int) -
 
 
 def runs_of_words(text: str) -> set[int]:
-    """Hashes of the runs of words of a text; of a long one, of its beginning and end."""
+    """Hashes of the runs of words of a text; for a long text, of those at its beginning and end."""
     words = _WORD.findall(text)
     if len(words) > _BEGINNING + _END:
         words = words[:_BEGINNING] + words[-_END:]

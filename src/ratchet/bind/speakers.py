@@ -57,10 +57,10 @@ NEARLY = 0.95
 """Share of its constant text that a template may not lose when it is joined with another."""
 
 MANY_TEXTS = 20
-"""Different texts from which on slots without a label may take up much of them."""
+"""Minimum number of different texts in which unlabelled slots may take up much of the text."""
 
 _ALIGNED = 4
-"""Texts of each of two templates that are aligned."""
+"""Number of texts of each of two templates that are aligned."""
 
 _ID = re.compile(r"(?:^|[\W_]+)(?=[0-9a-fA-F-]*\d)[0-9a-fA-F][0-9a-fA-F-]{5,}(?=$|[\W_])")
 """An identifier in an agent's name, such as a UUID or a number of six digits."""
@@ -135,7 +135,7 @@ def speakers_of(uses: Iterable[PromptUse]) -> frozenset[str]:
 
 
 def _without_ids(speaker: str) -> str:
-    """An agent's name without the part that differs from run to run."""
+    """An agent's name without the parts that differ from run to run."""
     return _ID.sub("", speaker).strip()
 
 
@@ -171,7 +171,7 @@ def _merged(groups: Iterable[_Group]) -> list[_Group]:
 
 
 def _drafts(groups: Sequence[_Group]) -> list[_Draft]:
-    """The templates of each group by itself."""
+    """The templates of each group, found separately."""
     drafts: list[_Draft] = []
     unsupported: dict[str, _Group] = {}
     sample = max(SAMPLE // max(len(groups), 1), MIN_SAMPLE)
@@ -200,7 +200,7 @@ def _drafts(groups: Sequence[_Group]) -> list[_Draft]:
 
 
 def _known(drafts: Iterable[_Draft], texts: Iterable[str]) -> set[str]:
-    """The texts that earlier templates match without swallowing them."""
+    """The texts that earlier templates match without a slot taking up most of them."""
     texts_by_pieces = members_of(dict.fromkeys(draft.pieces for draft in drafts), texts)
     return {
         text
@@ -211,7 +211,7 @@ def _known(drafts: Iterable[_Draft], texts: Iterable[str]) -> set[str]:
 
 
 def _supported(counts: Mapping[str, int], sample: int) -> Iterator[tuple[Pieces, list[str]]]:
-    """Templates that these texts can carry."""
+    """Templates for which there are enough of these texts."""
     for pieces, texts in find_templates(counts, sample).items():
         if _carries(pieces, texts, counts):
             yield pieces, texts
@@ -236,7 +236,7 @@ def _carries(pieces: Pieces, texts: Sequence[str], counts: Mapping[str, int]) ->
 
 
 def _distinct(drafts: Iterable[_Draft]) -> list[_Draft]:
-    """The drafts; those from different groups for the same prompt are merged."""
+    """The drafts; drafts of the same prompt from different groups are merged."""
     distinct: list[_Draft] = []
     for draft in sorted(drafts, key=lambda draft: (constant_size(draft.pieces), draft.pieces)):
         for place, earlier in enumerate(distinct[:MAX_COMPARED]):
@@ -280,7 +280,7 @@ def _matches(pieces: Pieces, texts: Sequence[str]) -> bool:
 
 
 def _assigned(groups: Sequence[_Group], drafts: Sequence[_Draft]) -> dict[str, Pieces]:
-    """The template that matches each text best, as the gateway will match it."""
+    """For each text, the template that matches it best, as at the gateway."""
     texts = sorted({text for group in groups for text in group.counts})
     texts_by_pieces = members_of([draft.pieces for draft in drafts], texts)
     return {text: pieces for pieces, matched in texts_by_pieces.items() for text in matched}
@@ -338,7 +338,7 @@ def _refused(groups: Sequence[_Group], assigned: Mapping[str, Pieces]) -> Iterat
 def _reason(texts: int, count: int) -> str:
     times = _TIMES.get(count, f"{count} times")
     if count == 1:
-        return "sent only once, so what varies in it is unknown"
+        return "sent only once, so it is unknown what varies in it"
     if texts == 1:
         return f"sent {times}, always with the same text; more calls would show what varies"
     if texts < MANY_TEXTS:

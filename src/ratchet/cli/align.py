@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ratchet.stats.agreement import IntervalEstimate
 
 FOLDER = "judges"
-"""Folder of the project in which alignments are kept."""
+"""Folder of the project in which alignments are stored."""
 
 
 def align(
@@ -155,7 +155,7 @@ def _named(project: Project, name: str) -> JudgeEvaluator | PreferenceEvaluator:
         key: e for key, e in by_name.items() if isinstance(e, (JudgeEvaluator, PreferenceEvaluator))
     }
     if name not in judges:
-        choice = f"there are {', '.join(judges)}" if judges else "there are none"
+        choice = f"the judges are {', '.join(judges)}" if judges else "there are none"
         raise InputError(f"There is no judge {name!r} under [[evaluators]]; {choice}.")
     return judges[name]
 

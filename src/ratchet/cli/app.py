@@ -58,7 +58,7 @@ COMMANDS: dict[str, Command] = {
     "autopilot": Command(
         "autopilot",
         "autopilot",
-        "Run the loop without a person: watch, learn, prove, ship, watch again.",
+        "Run the loop unattended: watch, learn, prove, ship, watch again.",
     ),
     "serve": Command(
         "serve",
@@ -170,7 +170,7 @@ COMMANDS: dict[str, Command] = {
     "report": Command(
         "report",
         "report",
-        "Write a run as one HTML file: the decision, its evidence, what changed.",
+        "Write a run as an HTML file: the decision, its evidence, and what changed.",
     ),
     "verify": Command(
         "verify", "verify", "Recompute every number of an evidence file, bit for bit."
@@ -282,7 +282,7 @@ def run(arguments: Sequence[str], app: typer.Typer | None = None) -> int:
     except Exception as error:
         if TELLER is not None:  # what is printed may be read by nobody
             what = f"Ratchet itself failed: {type(error).__name__}: {error}"
-            TELLER.error(what, "Please report it, and say what you did.", 1)
+            TELLER.error(what, "Please report it with the steps that led to it.", 1)
         raise
     return 0
 

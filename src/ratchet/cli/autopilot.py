@@ -1,4 +1,4 @@
-"""`ratchet autopilot`: the loop without a person; what it does, and what people tell it."""
+"""`ratchet autopilot`: the loop, unattended; its state, and commands to steer it."""
 
 from __future__ import annotations
 
@@ -22,15 +22,18 @@ from ratchet.types import Cycle, InputError, OperatorCommand, OperatorVerb, doll
 from ratchet.types.wording import counted
 
 autopilot = typer.Typer(
-    help="Run the loop without a person: watch, learn, prove, ship, watch again.",
+    help="Run the loop unattended: watch, learn, prove, ship, watch again.",
     no_args_is_help=True,
 )
 
-By = Annotated[str | None, typer.Option("--by", help="Who decides; by default the current user.")]
-Reason = Annotated[str, typer.Option("--reason", help="The reason, which is shown and stored.")]
+By = Annotated[
+    str | None,
+    typer.Option("--by", help="Name of the person who decides; by default the current user."),
+]
+Reason = Annotated[str, typer.Option("--reason", help="The reason, which is stored and shown.")]
 CycleId = Annotated[
     str | None,
-    typer.Argument(metavar="[ID]", help="Start of a cycle's id; by default the cycle under way."),
+    typer.Argument(metavar="[ID]", help="Start of a cycle's id; by default the current cycle."),
 ]
 
 
@@ -77,7 +80,7 @@ def _say(sentence: str) -> None:
 
 @autopilot.command()
 def status(folder: Folder = Path("."), json: Json = False) -> None:
-    """Show what the autopilot does, why it waits, and what comes next."""
+    """Show what the autopilot is doing, why it is waiting, and what comes next."""
     from ratchet.autopilot.cycle.status import status_of
     from ratchet.autopilot.live_agent import live_agent
 
@@ -124,7 +127,7 @@ def _until(moment: float | None) -> str:
 def pause(
     reason: Reason = "", by: By = None, folder: Folder = Path("."), json: Json = False
 ) -> None:
-    """Pause: no cycle begins or moves on, but releases are still watched.
+    """Pause: no cycle begins or continues, but releases are still watched.
 
     A rollback still happens. The pause outlives restarts.
     """
@@ -166,13 +169,13 @@ def approve(
     if not is_approver(policy, who):
         raise InputError(
             f"{who!r} may not approve; {', '.join(policy.approvers)} may.",
-            hint="Give the name with --by; the list is approvers under [autopilot].",
+            hint="Give an approver's name with --by; approvers are listed under [autopilot].",
         )
     with project.open_store() as store:
         selected = _selected(project, store, cycle)
         if selected.state != "approval":
             raise InputError(
-                f"Cycle {short(selected.id)} is at {selected.state!r} and is not waiting for "
+                f"Cycle {short(selected.id)} is in state {selected.state!r} and is not waiting for "
                 "approval.",
                 hint="See: ratchet autopilot status.",
             )
@@ -191,7 +194,7 @@ def stop(
     folder: Folder = Path("."),
     json: Json = False,
 ) -> None:
-    """End the cycle under way: its canary ends, its pull request is closed, nothing is released.
+    """End the current cycle: its canary ends, its pull request is closed, and nothing is released.
 
     A release that is watched stays; undo it with: ratchet rollback. The autopilot itself goes on.
     """
@@ -239,10 +242,10 @@ def _selected(project: Project, store: Store, prefix: str | None) -> Cycle:
 
     underway = store.cycles.underway(live_agent(project, store))
     if underway is None:
-        raise InputError("No cycle is under way.", hint="See: ratchet autopilot status.")
+        raise InputError("No cycle is running.", hint="See: ratchet autopilot status.")
     if prefix is not None and not underway.id.startswith(prefix):
         raise InputError(
-            f"The cycle under way is {short(underway.id)}, not {prefix!r}.",
+            f"The running cycle is {short(underway.id)}, not {prefix!r}.",
             hint="See: ratchet autopilot status.",
         )
     return underway

@@ -143,7 +143,7 @@ class StoreBackend:
         if len(matches) > 1 and conversation_id != id:
             raise InputError(
                 f"Several conversations have an id that begins with {id!r}.",
-                hint="Give more of the id.",
+                hint="Give more digits of the id.",
             )
         return self.store.conversations.log(conversation_id) if conversation_id else None
 
@@ -187,7 +187,7 @@ class ServerBackend:
         return self._client.conversations.list(agent=agent, limit=limit)
 
     def conversation(self, id: str) -> ConversationLog | None:
-        """See `Backend`; a server accepts whole ids only."""
+        """See `Backend`; a server accepts only full ids."""
         return self._client.conversations.log(id)
 
     def give_feedback(self, item: Feedback) -> None:

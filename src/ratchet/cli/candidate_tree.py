@@ -47,7 +47,7 @@ class CandidateTree:
         return max(full or proposals, key=lambda p: (p.value, -p.number), default=None)
 
     def shown(self, most: int) -> set[str]:
-        """Ids of the candidates to show: those kept, and the best, with their ancestors."""
+        """Ids of the candidates to show: the kept ones and the best, with their ancestors."""
         best = self.best
         ranked = sorted(
             (p for id, p in self.by_id.items() if id != self.baseline_id),

@@ -95,8 +95,8 @@ def candidates(
     out.print(f"Run [bold]{short(outcome.run.id)}[/], {outcome.run.stage.replace('_', ' ')}")
     if not proposals:
         out.print(
-            f"Candidate {short(outcome.chosen['candidate'])} was chosen by a person; no other was "
-            "judged."
+            f"Candidate {short(outcome.chosen['candidate'])} was chosen by a person; no other "
+            "candidate was judged."
             if outcome.chosen
             else "No candidate has been judged yet."
         )
@@ -143,7 +143,7 @@ def _print_front(run: Run, placed: RunFront | None) -> None:
         out.print(sentence, style="dim", markup=False)
     if (unproved := placed.next_to_ship) is not None:
         label = short(unproved.candidate_id)
-        out.print(f"Prove one and ship it: ratchet ship {label}", style="dim")
+        out.print(f"Prove a candidate and ship it: ratchet ship {label}", style="dim")
 
 
 def selected_run(store: Store, prefix: str | None) -> Run:
@@ -165,7 +165,7 @@ def selected_run(store: Store, prefix: str | None) -> Run:
 
 
 def _chosen(run: Run) -> str:
-    """Id of the candidate that learning selected; empty if it kept the source or is not done."""
+    """Id of the candidate that learning selected; empty if it kept the source or has not ended."""
     return run.best_id if run.best_id != run.baseline_id else ""
 
 

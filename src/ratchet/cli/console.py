@@ -29,7 +29,11 @@ out = Console(highlight=False, soft_wrap=False)
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of text.")]
 Folder = Annotated[
     Path,
-    typer.Option("--project", "-C", help="A folder of the project; by default the current folder."),
+    typer.Option(
+        "--project",
+        "-C",
+        help="The project's folder or one inside it; by default the current folder.",
+    ),
 ]
 SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Skip malformed lines of the task file.")]
 
@@ -108,7 +112,7 @@ MIN_PIPE_WIDTH = 240
 
 
 def print_table(rows: Table) -> None:
-    """Print a table; unlimited in width when the output is not a terminal."""
+    """Print a table, with unlimited width if the output is not a terminal."""
     width = out.width
     if not out.is_terminal:
         out.width = max(width, MIN_PIPE_WIDTH)
@@ -119,13 +123,13 @@ def print_table(rows: Table) -> None:
 
 
 def display_path(path: str | Path) -> str:
-    """A path relative to the current folder, when that is shorter."""
+    """A path, relative to the current folder if that is shorter."""
     relative = os.path.relpath(path)
     return relative if len(relative) < len(str(path)) else str(path)
 
 
 def short(identity: str) -> str:
-    """The first digits of an id, enough to identify it."""
+    """The first digits of an id, enough to identify the object."""
     return identity[:8]
 
 

@@ -50,8 +50,8 @@ def conversations(
         return
     if not recent:
         out.print(
-            f"No conversation yet in {backend.label}. A span belongs to a conversation by its "
-            "attribute gen_ai.conversation.id or session.id; in Python: with "
+            f"No conversation yet in {backend.label}. Spans belong to a conversation if they have "
+            "the attribute gen_ai.conversation.id or session.id; in Python, use: with "
             "ratchet.conversation(ID).",
             markup=False,
         )

@@ -82,7 +82,7 @@ def capture(
         typer.Option(
             min=0.0,
             max=1.0,
-            help="Only inputs of which at least this share of words is in no task.",
+            help="Only inputs in which at least this share of the words occurs in no task.",
         ),
     ] = None,
     per_cluster: Annotated[
@@ -173,7 +173,7 @@ def capture(
 def _source(
     opened: Store, folder: Path, store: str | None, server: str | None
 ) -> Iterator[Store | Client]:
-    """Where the traces are: the named server, the named store, or the project's own."""
+    """The source of the traces: the named server, the named store, or the project's own store."""
     if server is None and store is None and folder_with_config(folder) is not None:
         server = Project.find(folder).config.run.server
     if server is None:
@@ -196,8 +196,8 @@ def _score_filter(score: str | None) -> tuple[str | None, float | None, float | 
         parsed = None
     if parsed is None:
         raise InputError(
-            f"{score!r} is not a score.",
-            hint="For example --score reward, or --score 'reward<=0.5'.",
+            f"{score!r} is not a score condition.",
+            hint="Write for example --score reward, or --score 'reward<=0.5'.",
         )
     above = bound if parsed[2] == ">=" else None
     return parsed[1].strip(), above, bound if parsed[2] == "<=" else None
@@ -271,7 +271,7 @@ def _print(capture: Capture, dry_run: bool, existing: int) -> None:
     if open_tasks:
         out.print(f"{counted(open_tasks, 'task')} without an expected answer.")
     if not capture.tasks:
-        out.print("Nothing to add." if existing else "No dataset was made: nothing was captured.")
+        out.print("Nothing to add." if existing else "Nothing captured, so no dataset was made.")
     elif dry_run:
         out.print("Nothing was stored: --dry-run.")
     else:

@@ -19,7 +19,8 @@ def diff(
     before: Annotated[
         str | None,
         typer.Argument(
-            metavar="NAME[@VERSION]", help="What to compare with; by default its parent version."
+            metavar="NAME[@VERSION]",
+            help="The version to compare with; by default the parent version.",
         ),
     ] = None,
     folder: Folder = Path("."),

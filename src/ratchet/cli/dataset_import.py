@@ -33,7 +33,9 @@ _SHOWN = 20
 
 def import_(
     name: DatasetName,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file, or a folder.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="The file to read, or a folder of files.")
+    ],
     format: Annotated[
         str | None,
         typer.Option(
@@ -51,7 +53,7 @@ def import_(
         bool, typer.Option("--replace", help="Remove the tasks that are not in the file.")
     ] = False,
     skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="Skip bad records instead of stopping.")
+        bool, typer.Option("--skip-bad", help="Skip invalid records instead of stopping.")
     ] = False,
     shares: Shares = None,
     group_by: GroupBy = None,
@@ -81,8 +83,8 @@ def import_(
         more = f" ({counted(len(read.bad) - 1, 'more bad record')}.)" if len(read.bad) > 1 else ""
         raise InputError(
             f"{read.bad[0]}{more} Nothing was imported.",
-            hint="Correct the file, or skip bad records with --skip-bad. --input and --expected"
-            " name other keys or columns.",
+            hint="Correct the file, skip bad records with --skip-bad, or name other keys or "
+            "columns with --input and --expected.",
         )
     if not read.tasks:
         raise InputError(

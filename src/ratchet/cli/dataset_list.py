@@ -27,7 +27,7 @@ def list_(folder: Folder = Path("."), store: StoreUrl = None, json: Json = False
         print_json({"datasets": datasets})
         return
     if not datasets:
-        out.print("No dataset yet. Make one: ratchet datasets capture NAME")
+        out.print("There is no dataset yet. Create one: ratchet datasets capture NAME")
         return
     rows = table(
         *("name", "version", "versions", "tasks", "train / val / test", "changed", "reason"),

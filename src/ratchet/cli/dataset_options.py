@@ -20,7 +20,7 @@ DatasetName = Annotated[str, typer.Argument(metavar="NAME", help="The dataset's 
 DatasetVersionName = Annotated[
     str,
     typer.Argument(
-        metavar="NAME[@VERSION]", help="The dataset, or a version of it by its first digits."
+        metavar="NAME[@VERSION]", help="The dataset, or NAME@ with the first digits of a version."
     ),
 ]
 Shares = Annotated[
@@ -50,7 +50,7 @@ def check_dataset_name(name: str) -> None:
     """
     if not _NAME.fullmatch(name):
         raise InputError(
-            f"{name!r} cannot name a dataset.",
+            f"{name!r} is not a valid dataset name.",
             hint="Use letters, digits, dots, dashes, underscores and slashes, without @VERSION: "
             "changes go to the latest version.",
         )
@@ -72,7 +72,8 @@ def fractions_of(shares: str | None, folder: Path) -> dict[Split, float]:
             train, val, test = (float(share) for share in shares.split(","))
         except ValueError:
             raise InputError(
-                f"{shares!r} are not three shares.", hint="For example --split 0.4,0.2,0.4."
+                f"{shares!r} is not a list of three shares.",
+                hint="Write for example --split 0.4,0.2,0.4.",
             ) from None
         return {"train": train, "val": val, "test": test}
     if folder_with_config(folder) is not None:
@@ -115,7 +116,7 @@ def task_for_machines(task: Task, split: str) -> dict[str, Any]:
 
 
 def leak_sentence(dataset: Dataset) -> str:
-    """Says which tasks leak from one split into another; empty when none does."""
+    """A sentence that says which tasks leak between splits; empty if none do."""
     leaking = leaking_groups(dataset)
     if not leaking:
         return ""
@@ -123,12 +124,11 @@ def leak_sentence(dataset: Dataset) -> str:
     several = (
         f"{counted(len(leaking), 'group')} of tasks" if len(leaking) > 1 else "A group of tasks"
     )
-    verb = "say" if len(leaking) > 1 else "says"
+    verb, spread = ("say", "are") if len(leaking) > 1 else ("says", "is")
     return (
-        f"{several} that {verb} nearly the same is spread over several splits, such as {ids}: "
-        "what is"
-        " learned from one may be tested on the other. Move them with: ratchet datasets split"
-        f" {dataset.name}"
+        f"{several} that {verb} nearly the same {spread} spread over several splits, such as {ids}:"
+        " tasks learned from in one split may be tested on in another. Move them with: ratchet "
+        f"datasets split {dataset.name}"
     )
 
 
@@ -136,7 +136,7 @@ def require_dataset(store: Store, name: str) -> Dataset:
     """The latest version of a dataset.
 
     Raises:
-        NotFound: There is none of this name.
+        NotFound: There is no dataset of this name.
     """
     dataset = store.datasets.latest(name)
     if dataset is None:

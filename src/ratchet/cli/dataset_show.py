@@ -41,7 +41,7 @@ def show(
     plot: Annotated[
         Path | None,
         typer.Option(
-            help="Write a map of its inputs against live traffic to this file, .png or .html."
+            help="Write a map of its inputs beside live traffic to this file, .png or .html."
         ),
     ] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="Number of tasks.")] = 20,
@@ -120,7 +120,7 @@ def show(
     if limit:
         print_table(rows)
     if len(dataset.tasks) > limit > 0:
-        out.print(f"and {len(dataset.tasks) - limit} more; --limit shows them.")
+        out.print(f"and {len(dataset.tasks) - limit} more; show them with --limit.")
     versions = table("version", "tasks", "stored", "reason", right=("tasks",))
     for stored in history[:10]:
         at = datetime.fromtimestamp(stored.put_at).astimezone()
@@ -143,6 +143,6 @@ def _plot(store: Store, dataset: Dataset, path: Path) -> None:
         raise InputError(
             f"There are {counted(len(live), 'live input')}, too few for a map;"
             f" {MIN_LIVE_INPUTS} are needed.",
-            hint="ratchet.init in the agent records live inputs, and so does the gateway.",
+            hint="To record live inputs, call ratchet.init in the agent or use the gateway.",
         )
     plot_coverage(coverage, dataset.name, path)

@@ -35,7 +35,7 @@ def split(
         bool, typer.Option(help="Keep nearly identical inputs in one split.")
     ] = True,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would move; store nothing.")
+        bool, typer.Option("--dry-run", help="Show which tasks would move; store nothing.")
     ] = False,
     folder: Folder = Path("."),
     store: StoreUrl = None,

@@ -64,7 +64,7 @@ def demo(
         typer.Option(
             "--shuffle-answers",
             help="Negative control: assign answers to questions at random, so that nothing can be "
-            "learned and nothing may ship.",
+            "learned and nothing should ship.",
         ),
     ] = False,
 ) -> None:
@@ -93,8 +93,8 @@ def demo(
     """
     if with_model and example not in (STDLIB_HELPER, LETTER_NAMES):
         raise ConfigError(
-            f"--model means --example {LETTER_NAMES}, but --example {example} was given too.",
-            hint="Omit one of them.",
+            f"--model means --example {LETTER_NAMES}, but --example {example} was also given.",
+            hint="Omit one of the two.",
         )
     variant = Variant(example=LETTER_NAMES if with_model else example, shuffled=shuffle_answers)
     model = read_config(example_folder(variant.example) / "ratchet.toml").agent.model
@@ -117,7 +117,7 @@ def demo(
 
 
 class Variant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The variant of a demo; written to its folder."""
+    """A demo's variant, which is written to its folder."""
 
     example: str = STDLIB_HELPER
     """Name of its example agent."""
@@ -131,7 +131,7 @@ class Variant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def options(self) -> str:
-        """The options that ask for it."""
+        """The options that select this variant."""
         return f"--example {self.example}{' --shuffle-answers' * self.shuffled}"
 
 
@@ -185,16 +185,18 @@ def _prepare(root: Path, variant: Variant) -> bool:
         if made_with != variant.options:
             raise ConfigError(
                 f"{root} holds a demo made with {made_with}, but this demo has {variant.options}.",
-                hint="Name another folder, or delete this one.",
+                hint="Choose another folder, or delete this one.",
             )
         return False
     if root.exists() and any(root.iterdir()):
         raise ConfigError(
-            f"{root} is not empty and is not a demo.", hint="Name a folder that does not exist."
+            f"{root} is not empty, and is not a demo's folder.",
+            hint="Choose a folder that does not exist yet.",
         )
     if shutil.which("git") is None:
         raise ShipError(
-            "git is not installed; the demo needs it to ship a branch.", hint="Install git first."
+            "git is not installed, but the demo needs it to ship a branch.",
+            hint="Install git first.",
         )
     # Built aside and renamed, so that a folder of this name always holds a complete demo.
     building = root.with_name(f".{root.name}.{os.getpid()}")

@@ -9,7 +9,7 @@ from rich.console import Console
 from ratchet._command_answer import teller_of_environment
 
 TELLER = teller_of_environment()
-"""Where the program that started this command reads its answer; None for a person. Taken before
+"""Channel to the program that started this command; None if a person did. Opened before
 any code of the project is imported."""
 
 err = (

@@ -40,7 +40,7 @@ from ratchet.types import AgentError, Candidate
 from ratchet.types.wording import counted
 
 ROLLOUTS_READ = 50
-"""Rollouts whose spans are in memory at once."""
+"""Maximum number of rollouts whose spans are in memory at the same time."""
 
 
 def evaluate(
@@ -53,7 +53,7 @@ def evaluate(
     limit: Annotated[int | None, typer.Option(min=1, help="Maximum number of tasks.")] = None,
     repeat: Annotated[int, typer.Option(min=1, help="Rollouts per task.")] = 1,
     fresh: Annotated[
-        bool, typer.Option("--fresh", help="Ignore cached rollouts and run them again.")
+        bool, typer.Option("--fresh", help="Run the rollouts again even if they are cached.")
     ] = False,
     dataset: DatasetOption = None,
     skip_bad: SkipBad = False,
@@ -191,7 +191,7 @@ def _summary(batch: Batch, store: Store) -> dict[str, Any]:
 
 
 def _broken(name: str, batch: Batch) -> str:
-    """Why an evaluator's mean says nothing; empty if it scored most outputs."""
+    """Why an evaluator's mean is meaningless; empty if it scored most outputs."""
     scores = [
         scores[name]
         for _, rollout, scores in batch.rows
@@ -230,16 +230,16 @@ def _print(rows: Sequence[dict[str, Any]], split: str) -> None:
     for row in rows:
         if row["failed"]:
             out.print(
-                f"{row['failed']} of {row['rollouts']} rollouts of {short(row['candidate'])} did"
-                f" not succeed (--fresh runs them again); the first: {row['first_failure']}",
+                f"{row['failed']} of {row['rollouts']} rollouts of {short(row['candidate'])} did "
+                f"not succeed (--fresh runs them again); the first error: {row['first_failure']}",
                 style="yellow",
                 markup=False,
             )
         if row["without_model"]:
             out.print(
                 f"All model calls failed in {row['without_model']} of {row['rollouts']} rollouts of"
-                f" {short(row['candidate'])}, and the agent answered without them; the first:"
-                f" {row['first_failed_call']}",
+                f" {short(row['candidate'])}, but the agent answered without them; the first "
+                f"error: {row['first_failed_call']}",
                 style="yellow",
                 markup=False,
             )
@@ -249,13 +249,13 @@ def _print(rows: Sequence[dict[str, Any]], split: str) -> None:
                 times = counted(entry["errors"], "time")
                 out.print(
                     entry["broken"]
-                    or f"{entry['evaluator']} gave no score {times}{penalty}; the first:"
-                    f" {entry['first_error']}",
+                    or f"{entry['evaluator']} gave no score {times}{penalty}; the first error: "
+                    f"{entry['first_error']}",
                     style="yellow",
                     markup=False,
                 )
     if split == "test":
         out.print(
-            "Test tasks are for the proof; selecting candidates by them invalidates it.",
+            "Test tasks are for the proof: selecting candidates by them invalidates it.",
             style="yellow",
         )

@@ -202,7 +202,7 @@ def show(
     if not cards:
         raise InputError(
             f"The evaluator {name!r} has no report card.",
-            hint=f"Make one: ratchet evaluators check {name}",
+            hint=f"Create one: ratchet evaluators check {name}",
         )
     if plot is not None:
         plot_reliability(cards, plot)
@@ -221,7 +221,7 @@ def _selected(evaluators: Sequence[Evaluator], names: Sequence[str] | None) -> l
     for name in names or ():
         if name not in by_name:
             raise InputError(
-                f"There is no evaluator {name!r}.", hint=f"There are {', '.join(by_name)}."
+                f"There is no evaluator {name!r}.", hint=f"The evaluators are {', '.join(by_name)}."
             )
         if by_name[name].unit:
             raise InputError(
@@ -254,7 +254,7 @@ async def _check(
         raise InputError(
             "There is no output to check evaluators with: no rollout has succeeded yet, and no"
             " train or val task has an expected answer.",
-            hint="Make outputs: ratchet eval",
+            hint="Create outputs: ratchet eval",
         )
     cards: list[ReportCard] = []
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())

@@ -55,7 +55,7 @@ def explain(
 def _explained(
     store: Store, decision: Experiment | Cycle | Run, now: float
 ) -> tuple[str, list[str]]:
-    """The kind of the object, and sentences about it."""
+    """The object's kind, and sentences that explain it."""
     if isinstance(decision, Cycle):
         return "cycle", explain_cycle(decision, store.cycles.transitions(decision.id), now)
     if isinstance(decision, Run):
@@ -65,7 +65,7 @@ def _explained(
 
 
 def _newest(store: Store) -> Experiment | Cycle | Run:
-    """The cycle, decision, or run without a decision that changed last."""
+    """The object that changed last: a cycle, a decision, or a run without a decision."""
     run = store.runs.latest()
     decided = store.experiments.get(run.experiment_id) if run and run.experiment_id else None
     newest: list[tuple[float, Experiment | Cycle | Run]] = [

@@ -57,7 +57,7 @@ def extract(
     if not functions:
         raise InputError(
             f"No function in {root} is marked to evolve.",
-            hint="Mark one with @ratchet.evolve, or name a function as MODULE:FUNCTION.",
+            hint="Mark a function with @ratchet.evolve, or name one as MODULE:FUNCTION.",
         )
     base = to.resolve() if to else root / ".ratchet" / "extract"
     private = [root / config.tasks.file] if config else [root / "tasks.jsonl"]
@@ -142,4 +142,4 @@ def _print(staged: StagedFunction, fault: str | None) -> None:
         say(f"  It does not load on its own: {fault}", "red")
     elif fault is not None:
         say("  It loads on its own.", "green")
-    say(f"  Run it: cd {display_path(staged.folder)} && {staged.command}")
+    say(f"  Run it with: cd {display_path(staged.folder)} && {staged.command}")

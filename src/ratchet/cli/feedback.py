@@ -55,7 +55,7 @@ def feedback(
     if len(given_kinds) > 1:
         raise InputError(f"Give either --{' or --'.join(given_kinds)}.")
     if not given_kinds and not comment:
-        raise InputError("The feedback is empty.", hint="Give --thumbs, --rating, --correction, …")
+        raise InputError("The feedback is empty.", hint="Give for example --thumbs or --rating.")
     kinds: dict[str, FeedbackKind] = {
         "thumbs": "thumbs",
         "rating": "rating",

@@ -20,11 +20,11 @@ MAX_LINE_WIDTH = 100
 """Maximum length of a line in characters, however wide the terminal is."""
 
 SOURCE_MARK, SHIPPED_MARK, BEHIND_MARK = "◆", "★", "·"
-"""Marks of the source, of what was shipped, and of candidates behind the front."""
+"""Marks of the source, of the shipped candidate, and of candidates behind the front."""
 
 
 def marks(front: RunFront) -> dict[str, str]:
-    """Mark of each candidate that has a place, by id; candidates on the front have letters."""
+    """Mark of each candidate in the plot, by id; candidates on the front have letters."""
     return {
         place.candidate_id: SOURCE_MARK
         if place.candidate_id == front.source_id
@@ -37,7 +37,7 @@ def marks(front: RunFront) -> dict[str, str]:
 
 
 def front_plot(front: RunFront, width: int) -> str:
-    """Quality over cost as text; over latency where no two costs are known to differ.
+    """A text plot of quality over cost, or over latency if no two costs are known to differ.
 
     Args:
         front: The front of a run.
@@ -50,7 +50,7 @@ def front_plot(front: RunFront, width: int) -> str:
 
 
 def front_table(front: RunFront) -> Table:
-    """The candidates that have a place, those on the front first."""
+    """The candidates that have a place in the plot, those on the front first."""
     rows = table(
         "", "candidate", front.metric, "gain", "cost", "latency", "tasks", "",
         right=(front.metric, "cost", "latency", "tasks"),
@@ -76,7 +76,7 @@ def front_table(front: RunFront) -> Table:
 
 
 def left_out(front: RunFront) -> str:
-    """Sentence on the candidates without a place; empty if there are none."""
+    """A sentence about the candidates that are not in the plot; empty if there are none."""
     few = sum(not place.is_known for place in front.places)
     return f"{counted(few, 'candidate')} ran fewer than half of the tasks." if few else ""
 
@@ -128,7 +128,7 @@ def _scatter(
 
 
 def _limits(values: Sequence[float]) -> tuple[float, float]:
-    """Ends of an axis that holds these values, with some margin."""
+    """Ends of an axis for these values, with some margin."""
     low, high = min(values), max(values)
     room = 0.05 * (high - low) or 0.05 * abs(high) or 0.05
     return low - room, high + room

@@ -33,7 +33,7 @@ frozen = typer.Typer(
     no_args_is_help=True,
 )
 
-SetId = Annotated[str, typer.Argument(metavar="SET", help="The set's id, or the start of it.")]
+SetId = Annotated[str, typer.Argument(metavar="SET", help="The set's id, or the start of the id.")]
 
 
 @frozen.command("list")
@@ -54,8 +54,8 @@ def list_sets(folder: Folder = Path("."), json: Json = False) -> None:
         return
     if not sets:
         out.print(
-            "There is no frozen set. One is made when a release fixes a problem that has traces "
-            "among the tasks."
+            "There is no frozen set yet. A release that fixes a problem creates one, if traces of "
+            "that problem are among the tasks."
         )
         return
     rows = table(
@@ -110,12 +110,15 @@ def correct(
         bool, typer.Option("--remove", help="Remove the task: it has no right answer.")
     ] = False,
     by: Annotated[
-        str, typer.Option(help="Who makes the correction; by default the current user.")
+        str,
+        typer.Option(
+            help="Name of the person who makes the correction; by default the current user."
+        ),
     ] = "",
     folder: Folder = Path("."),
     json: Json = False,
 ) -> None:
-    """Correct the expected answer of a frozen task, or remove the task; the set keeps a trace.
+    """Correct the expected answer of a frozen task, or remove the task; the set records it.
 
     Experiments that begin later use the corrected set; one that is under way goes on as it began.
 
@@ -148,7 +151,7 @@ def correct(
         markup=False,
     )
     if not after.tasks:
-        out.print("It has no tasks left, so it no longer guards anything.")
+        out.print("It has no tasks left, so it no longer guards against anything.")
 
 
 def _answer(text: str) -> Any:
@@ -173,8 +176,9 @@ def _selected(store: Store, project: str, prefix: str) -> FrozenSet:
             f"This project has no frozen set {prefix!r}.", hint="List them: ratchet frozen list."
         )
     raise InputError(
-        f"Several frozen sets begin with {prefix!r}: {', '.join(short(m.id) for m in matches)}.",
-        hint="Give more of the id.",
+        f"The ids of several frozen sets begin with {prefix!r}: "
+        f"{', '.join(short(m.id) for m in matches)}.",
+        hint="Give more digits of the id.",
     )
 
 

@@ -40,14 +40,14 @@ def generate(
     ask: Annotated[
         bool | None,
         typer.Option(
-            "--ask/--no-ask", help="Also ask the coach; by default if the project names a coach."
+            "--ask/--no-ask", help="Also ask the coach; the default if the project names a coach."
         ),
     ] = None,
     count: Annotated[
         int, typer.Option(min=1, max=50, help="Number of evaluators to ask the coach for.")
     ] = 6,
     write: Annotated[
-        bool, typer.Option("--write", help="Add what is kept to the project.")
+        bool, typer.Option("--write", help="Add the evaluators that are kept to the project.")
     ] = False,
     seed: Annotated[int, typer.Option(help="Seed of the random choices.")] = 0,
     json: Json = False,

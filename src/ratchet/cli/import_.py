@@ -75,7 +75,7 @@ def import_(
     store: StoreUrl = None,
     server: ServerUrl = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Read and report; store nothing.")
+        bool, typer.Option("--dry-run", help="Read the files and report; store nothing.")
     ] = False,
     json: Json = False,
 ) -> None:
@@ -99,7 +99,7 @@ def import_(
     formats = _formats()
     if format != "auto" and format not in formats:
         raise InputError(
-            f"There is no format {format!r}.", hint=f"Formats: auto, {', '.join(formats)}."
+            f"There is no format {format!r}.", hint=f"The formats are auto, {', '.join(formats)}."
         )
     selected = formats if format == "auto" else {format: formats[format]}
     _check(files, store, server)
@@ -176,7 +176,7 @@ def _state(folder: Path) -> Path:
 
 
 class _Skipped:
-    """Records of a file that were skipped, and why."""
+    """The records of a file that were skipped, and the reasons."""
 
     def __init__(self) -> None:
         self.reasons: Counter[str] = Counter()
@@ -253,7 +253,7 @@ class _Importer:
     def _read(
         self, value: Any, context: ImportContext, not_finite: bool
     ) -> tuple[str, ImportedRecords]:
-        """The format of a value, and the records read from it.
+        """The format of a value, and the records read from the value.
 
         Raises:
             FormatMismatch: It matches no format, or violates the one it matches.
@@ -267,7 +267,7 @@ class _Importer:
         if name is None:
             near = nearest_format(value, self._formats)
             hint = f"; nearest is {near}, with {self._formats[near].expects}" if near else ""
-            raise FormatMismatch(f"it looks like none of the formats{keys_of(value)}{hint}")
+            raise FormatMismatch(f"it does not look like any of the formats{keys_of(value)}{hint}")
         try:
             return name, self._formats[name].read(value, context)
         except RatchetError as error:
@@ -296,7 +296,7 @@ def _print_reports(reports: list[dict[str, Any]], dry_run: bool, json: bool) -> 
         if report["begun_at"]:
             out.print(f"  continued after {report['begun_at']} values stored earlier", markup=False)
         if not dry_run and read:
-            new = _counts(report["new"]) or "nothing new: the whole file was stored before"
+            new = _counts(report["new"]) or "nothing new: the whole file was stored earlier"
             out.print(f"  new in the store: {new}", markup=False)
         if report["skipped"]:
             out.print(f"  skipped: {report['skipped']}", markup=False)

@@ -39,9 +39,11 @@ RolloutsOption = Annotated[
 ]
 AtMostOption = Annotated[
     int | None,
-    typer.Option(min=1, help="Maximum number of rollouts in all: baseline, learning and proof."),
+    typer.Option(min=1, help="Maximum number of rollouts in total: baseline, learning and proof."),
 ]
-ShipOption = Annotated[bool, typer.Option(help="Create the branch; --no-ship stops before it.")]
+ShipOption = Annotated[
+    bool, typer.Option(help="Create the branch; --no-ship stops before this step.")
+]
 
 
 def improve(
@@ -59,7 +61,7 @@ def improve(
     server: Annotated[
         str | None,
         typer.Option(
-            help="Run the rollouts on this server's runners; its key is read from RATCHET_KEY."
+            help="Run the rollouts on the runners of this server; the key is read from RATCHET_KEY."
         ),
     ] = None,
     unsafe_no_sandbox: Annotated[
@@ -72,7 +74,7 @@ def improve(
     dataset: DatasetOption = None,
     problem: Annotated[
         str | None,
-        typer.Option(help="Work on this problem: start of an id that ratchet problems lists."),
+        typer.Option(help="Work on the problem whose id starts with this; see ratchet problems."),
     ] = None,
     skip_bad: SkipBad = False,
     json: Json = False,
@@ -122,9 +124,9 @@ def improve(
         print_outcome(outcome)
     if outcome.coach_gone and outcome.run.stage not in ("ship", "shipped", "prove"):
         raise CoachUnavailable(
-            f"{outcome.coach_gone['message']} What was found without the coach is not proved "
+            f"{outcome.coach_gone['message']} The result found without the coach is not proved "
             "better.",
-            hint="Once the coach answers, search again: ratchet improve --seed 1.",
+            hint="Once the coach answers again, repeat the search: ratchet improve --seed 1.",
         )
 
 

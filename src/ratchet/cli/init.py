@@ -33,7 +33,7 @@ def init(
     serve: Annotated[
         str | None, typer.Option(metavar="COMMAND", help="The command that starts the service.")
     ] = None,
-    url: Annotated[str | None, typer.Option(help="URL that the service takes requests at.")] = None,
+    url: Annotated[str | None, typer.Option(help="URL where the service takes requests.")] = None,
     data: Annotated[
         str | None, typer.Option(metavar="JSON", help="The body of one real request.")
     ] = None,
@@ -48,7 +48,8 @@ def init(
         typer.Option(
             "--input",
             metavar="TEXT",
-            help="Which value is the task's input, if several could be; or the file that holds it.",
+            help="The value that is the task's input, if several could be; or the file that holds "
+            "the input.",
         ),
     ] = None,
     allow: Annotated[
@@ -72,7 +73,7 @@ def init(
         bool, typer.Option("--no-tests", help="Do not run the project's own tests.")
     ] = False,
     yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Ask no questions: accept what is proposed.")
+        bool, typer.Option("--yes", "-y", help="Ask no questions; accept the proposals.")
     ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Record and show what would be written.")
@@ -85,7 +86,7 @@ def init(
         float, typer.Option(metavar="SECONDS", help="Time limit of the recorded run, in seconds.")
     ] = 600.0,
     look: Annotated[
-        bool, typer.Option("--look", help="Only report what the repository holds; run nothing.")
+        bool, typer.Option("--look", help="Only report what is in the repository; run nothing.")
     ] = False,
     undo: Annotated[
         bool, typer.Option("--undo", help="Undo what ratchet init wrote; your edits are kept.")
@@ -155,7 +156,7 @@ def _folder_of(root: Path, words: Sequence[str] | None) -> Path:
         return root
     if len(words) > 1 or not (root / words[0]).is_dir():
         raise InputError(
-            f"--look and --undo run no command: {shlex.join(words)}",
+            f"--look and --undo do not run a command: {shlex.join(words)}",
             hint="Omit the command; to name another folder, use --in FOLDER.",
         )
     return (root / words[0]).resolve()
@@ -194,7 +195,7 @@ def _run_of(
     if url or serve or data:
         if not url or command:
             raise InputError(
-                "For a service, give --url, and --serve instead of a command after --.",
+                "For a service, give --url, and give its command with --serve instead of after --.",
                 hint='ratchet init --serve "npm start" --url http://127.0.0.1:3000/chat'
                 ' --data \'{"question": "…"}\'',
             )
@@ -203,7 +204,7 @@ def _run_of(
         usual = "GET" if data is None else "POST"
         if not url.startswith(("http://", "https://")):
             raise InputError(
-                f"--url {url}: tasks are sent over HTTP, and this is not an HTTP address.",
+                f"--url {url}: tasks are sent over HTTP, but this is not an HTTP URL.",
                 hint="Give an HTTP endpoint of the service, or wire the function or command "
                 "behind it: ratchet init -- COMMAND",
             )
@@ -271,5 +272,6 @@ def _check_secrets(run: CommandRun | ServiceRun) -> None:
     if places:
         raise InputError(
             f"There is a secret in {' and '.join(places)}. It would be written to ratchet.toml.",
-            hint="Pass it to the agent in an environment variable, and leave it out here.",
+            hint="Pass it to the agent in an environment variable, and leave it out of the "
+            "command.",
         )

@@ -39,7 +39,7 @@ class Declaring(NamedTuple):
     """Prompts that are declared; if there are none, the wiring is unchanged."""
     left: tuple[LeftAlone, ...] = ()
     next_step: str = ""
-    """The command that a person runs next."""
+    """The command that the user runs next."""
 
 
 class DeclaredParts(NamedTuple):
@@ -60,7 +60,7 @@ def declared(
     verified: Callable[[Wiring, Plan], WiringVerification],
     say: Callable[[str], None],
 ) -> Declaring:
-    """Declare the prompts that the recorded run sent, as far as the checks hold with them.
+    """Declare the prompts that the recorded run sent, except those with which the checks fail.
 
     Args:
         root: The project's folder.
@@ -102,7 +102,7 @@ def declared(
         except InputError as error:
             why = error.message
         if why:
-            failure = f"The check fails when it is declared: {why}"
+            failure = f"The check fails if it is declared: {why}"
             left += [LeftAlone(name, places[name], failure) for name in names]
             left += declaration.changes.left_alone
             break
@@ -113,14 +113,14 @@ def declared(
                 left.append(msgspec.structs.replace(sdk, why=f"{sdk.why} {_NEEDS_SDK}"))
             step = sdk.next_step if in_manifest and isinstance(sdk, Edited) else ""
             return Declaring(wiring, plan, verification, names, tuple(left), step)
-        failure = "In the check, a change to it did not reach the model."
+        failure = "In the check, a change to the prompt did not reach the model."
         left += [LeftAlone(name, places[name], failure) for name in missing]
         decided = _without(decided, missing)
     return works._replace(left=tuple(left))
 
 
 def _why_worse(before: WiringVerification, after: WiringVerification) -> str:
-    """What held before prompts were declared and no longer does; empty if all still holds.
+    """The checks that passed before prompts were declared and now fail; empty if all still pass.
 
     Texts that vary from run to run, such as those with a date, differ with nothing declared too.
     """
@@ -187,7 +187,7 @@ def _of_program(wiring: Wiring, recording: Recording) -> LeftAlone:
         )
     else:
         why = (
-            "Prompts can be declared only for a Python entry. Those of a command or service stay "
-            "as they are, and the gateway replaces them."
+            "Prompts can be declared only for a Python entry. For a command or service, the "
+            "gateway replaces them without a declaration."
         )
     return LeftAlone(one_line(wiring.label), Place("ratchet.toml"), why)

@@ -86,10 +86,10 @@ def print_look(inventory: Inventory) -> None:
         "No text reads like a prompt.",
     )
     if inventory.secret:
-        _say("\nNamed like secrets, and not opened:")
+        _say("\nNot opened, since their names suggest secrets:")
         _say("  " + ", ".join(inventory.secret))
     for passed in inventory.passed_over[:MAX_ROWS_SHOWN]:
-        _say(f"Passed over: {passed.path}: {passed.reason}.")
+        _say(f"Skipped {passed.path}: {passed.reason}.")
     _say("\nNext: ratchet init -- COMMAND, with the command you run today and one real input.")
 
 

@@ -32,8 +32,8 @@ def same_for_all(derived: Derived) -> str:
         return ""
     if derived.input_file:
         return (
-            f"Nothing that you gave reached the model, and the text of {derived.input_file} did: in"
-            " rollouts, that file holds the task's input."
+            "None of the values that you gave reached the model, but the text of "
+            f"{derived.input_file} did: in rollouts, that file holds the task's input."
         )
     if derived.sent_files:
         return (
@@ -67,13 +67,13 @@ def print_recorded(recording: Recording, derived: Derived) -> None:
         times = "" if prompt.calls == 1 else f" ({counted(prompt.calls, 'call')})"
         _say(f"  {prompt.path}:{prompt.line}  “{prompt.beginning}…”{times}")
     if derived.acts:
-        _say("\nOutside the agent, the run did this:")
+        _say("\nOutside the project, the run did the following:")
     for act in derived.acts:
         word = "allowed in rollouts" if act.allow else _WITHOUT[act.key]
         _say(f"  {act.key[:-1]} {act.subject}: {act.said}; {word}")
     in_project = [write for write in recording.writes if write.place == "project"]
     if in_project:
-        _say("\nIn the project, the run did this; rollouts do it in copies:")
+        _say("\nIn the project, the run did the following; rollouts do it in copies:")
     for write in in_project[:MAX_WRITES]:
         _say(f"  {write.how} {write.path}")
     if len(in_project) > MAX_WRITES:
@@ -106,10 +106,10 @@ def print_verified(
             word = "verified" if finding.holds else "FAILED"
             _say(f"  {word}: {finding.name}. {finding.said}")
     for act in verification.denied:
-        _say(f"  It tried {act.said}; denied.")
+        _say(f"  It tried {act.said}; this was denied.")
     same = all(finding.holds for finding in verification.findings if finding.name in SENT)
     if verification.denied and same:
-        _say("  Without it, the agent sent its model the same, so rollouts do not need it.")
+        _say("  Even so, the agent sent its model the same texts, so rollouts do not need it.")
     if verification.learned:
         _say("\nIts prompts, by the names that ratchet improve uses:")
     for prompt in verification.learned:
@@ -133,7 +133,7 @@ def not_verified(recording: Recording, findings: Iterable[WiringFinding]) -> Ite
         yield "the model: a simulated model answered, and its answers mean nothing."
     else:
         yield "the model: the checks replayed recorded answers instead of asking it again."
-    yield "other inputs: only the recorded one was run."
+    yield "other inputs: only the recorded input was run."
 
 
 def left_by_run(root: Path, traces: Iterable[RunTrace]) -> Iterator[str]:
@@ -144,14 +144,13 @@ def left_by_run(root: Path, traces: Iterable[RunTrace]) -> Iterator[str]:
         paths.setdefault(trace.how == "created", []).append(path)
     if created := paths.get(True):
         yield (
-            f"The recorded run created {', '.join(created)}, which is left there. To remove it:"
+            f"The recorded run created {', '.join(created)}, and left it there. To remove it:"
             f" rm -r -- {shlex.join(created)}"
         )
     if changed := paths.get(False):
         yield (
-            f"The recorded run changed {', '.join(changed)}, which is left as changed. To see the "
-            "change:"
-            f" git diff -- {shlex.join(changed)}"
+            f"The recorded run changed {', '.join(changed)}, and left the change in place. To see "
+            f"it: git diff -- {shlex.join(changed)}"
         )
 
 

@@ -243,13 +243,13 @@ def _first_that_works(
         if verification.works:
             return attempt
         denied |= dict.fromkeys(act.allow for act in verification.denied if act.allow)
-        tried = "".join(f" It tried {act.said}; denied." for act in verification.denied)
+        tried = "".join(f" It tried {act.said}; this was denied." for act in verification.denied)
         reasons.append(f"{one_line(wiring.label)}: {verification.why.strip()}{tried}")
         if len(wirings) > 1:
             say(f"This wiring does not work: {reasons[-1]}")
     allow = " ".join(f"--allow {shlex.quote(subject)}" for subject in denied)
     raise AgentError(
-        "The agent runs by itself, but no wiring of it works. Nothing was written.\n"
+        "The agent runs on its own, but no wiring of it works. Nothing was written.\n"
         + "\n".join(reasons),
         hint=f"Allow what it needs: ratchet init {allow} {arguments}"
         if allow
@@ -258,7 +258,7 @@ def _first_that_works(
 
 
 def _other_hint(recording: Recording, reasons: Sequence[str], arguments: str) -> str:
-    """What may help if nothing was denied."""
+    """Advice for a failure in which nothing was denied."""
     changed = [
         write.path
         for write in recording.writes
@@ -286,8 +286,8 @@ def _other_hint(recording: Recording, reasons: Sequence[str], arguments: str) ->
             f" see. Allow it: ratchet init {allow} {arguments}"
         )
     return (
-        "It may work with a command that starts the program in another way, or that takes the input"
-        " as a separate argument: ratchet init --help"
+        "Try a command that starts the program in another way, or that takes the input as a "
+        "separate argument: ratchet init --help"
     )
 
 
@@ -298,7 +298,7 @@ def _settings_folder(path: str) -> str:
 
 
 def _aside(places: Sequence[str]) -> str:
-    """What to do about caches outside the project, as sentences."""
+    """Advice about caches outside the project, as sentences."""
     words = [shlex.quote(place).replace("'~/", "~/'", 1) for place in places]
     moves = " && ".join(f"mv {word} {word}.kept" for word in words)
     return (
@@ -316,7 +316,7 @@ def _differs(verification: WiringVerification) -> bool:
 
 
 def _created(root: Path, recording: Recording) -> tuple[str, ...]:
-    """What the recorded run created in the project: files, and folders that hold nothing else."""
+    """The files that the recorded run created in the project, and folders with nothing else."""
     files = {
         PurePosixPath(write.path)
         for write in recording.writes
@@ -426,15 +426,15 @@ def _check_unwired(root: Path) -> None:
 
 
 def _check_inputs(root: Path, run: CommandRun | ServiceRun, chosen: Sequence[str]) -> None:
-    """Refuse an --input that is none of the run's values, and no file of the project."""
+    """Refuse an --input that is neither one of the run's values nor a file of the project."""
     values = [as_text(value.value) for value in owner_values(run)]
     unknown = [text for text in chosen if text not in values and not (root / text).is_file()]
     if unknown:
         listed = ", ".join(repr(one_line(value)) for value in values) or "none"
         raise InputError(
-            f"--input {unknown[0]!r} is none of the values given to the run: {listed}.",
-            hint="Name one of them, exactly as it is in the command, in --stdin or in --data; or a "
-            "file of the project that the command reads.",
+            f"--input {unknown[0]!r} is not one of the values given to the run: {listed}.",
+            hint="Name one of these, exactly as in the command, --stdin or --data; or name a file "
+            "of the project that the command reads.",
         )
 
 
@@ -463,11 +463,11 @@ def _check_recorded(recording: Recording) -> None:
         for missing in recording.missing
     )
     ended = (
-        f"It did not end in time; it had made {counted(len(recording.calls), 'model call')}."
+        f"It did not finish in time; it had made {counted(len(recording.calls), 'model call')}."
         if recording.timed_out
-        else f"It ended with exit code {recording.exit_code}."
+        else f"The command ended with exit code {recording.exit_code}."
         if isinstance(recording.run, CommandRun)
-        else f"It answered with status {recording.response_status}."
+        else f"The service answered with status {recording.response_status}."
     )
     notes = " ".join(recording.notes)
     tail = "\n".join(part for part in (recording.stdout, recording.stderr_tail) if part.strip())
@@ -479,8 +479,8 @@ def _check_recorded(recording: Recording) -> None:
             + last_output,
             hint="The service wants another method: give --method POST, or a body with --data."
             if recording.response_status == HTTPStatus.METHOD_NOT_ALLOWED
-            else "It may wait for words that a simulated model never says: set a key, and leave out"
-            " --simulated."
+            else "It may be waiting for words that a simulated model never says: set a key, and "
+            "leave out --simulated."
             if recording.timed_out and recording.simulated and recording.calls
             else "Or run it by hand until it works, then run ratchet init again."
             if recording.contacts and not (recording.calls or recording.missing)
@@ -504,7 +504,7 @@ def _asked(acts: Sequence[OutsideAct]) -> tuple[OutsideAct, ...]:
     for number, act in enumerate(open_hosts, 1):
         out.print(f"  {number}  {act.subject}: {act.said}", markup=False)
     answer = typer.prompt(
-        "Which of these may rollouts use? Numbers with commas, all or none", default="none"
+        "Which of these may rollouts use? Numbers separated by commas, all or none", default="none"
     )
     words = {word.strip() for word in answer.split(",")}
     allowed = {

@@ -70,8 +70,8 @@ def tests_as_before(
         after = _run(root, chosen, plan.files, python, say)
         if after != before:
             say(
-                "The result differs. Running them with the wiring once more, because some tests "
-                "fail by chance."
+                "The result differs. Running the tests with the wiring once more, because some "
+                "tests fail by chance."
             )
             after = _run(root, chosen, plan.files, python, say)
     except _NotRun as error:
@@ -130,7 +130,7 @@ def _run(
         try:
             code = process.wait(
                 TESTS_TIMEOUT_S,
-                lambda seconds: say(f"{tests.command} still runs, after {seconds:.0f} s."),
+                lambda seconds: say(f"{tests.command} is still running after {seconds:.0f} s."),
             )
         finally:
             process.end()
@@ -139,7 +139,7 @@ def _run(
         raise _NotRun(ended.problem)
     if ended.code is None:
         raise _NotRun(
-            f"The tests did not end within {TESTS_TIMEOUT_S:.0f} s; run them yourself:"
+            f"The tests did not finish within {TESTS_TIMEOUT_S:.0f} s; run them yourself:"
             f" {_typed(tests)}"
         )
     lines = [line for line in (ended.stdout + ended.stderr).splitlines() if line.strip()]

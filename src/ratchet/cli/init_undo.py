@@ -36,7 +36,10 @@ def undo_wiring(root: Path, *, dry_run: bool, json: bool) -> None:
     if undone.commit:
         out.print(f"Committed: {undone.commit[:8]} on {undone.branch}.", markup=False)
     if not dry_run and (root / ".ratchet").is_dir():
-        out.print("Kept: .ratchet/, which holds the recording. Delete it by hand.", markup=False)
+        out.print(
+            "Kept .ratchet/, which holds the recording. Delete it by hand.",
+            markup=False,
+        )
     if undone.deleted_branch:
         out.print(f"Deleted the branch {undone.deleted_branch}.", markup=False)
     if undone.edits_on:

@@ -1,4 +1,4 @@
-"""Verifies a wiring: the recorded input runs again, as wired and contained."""
+"""Verifies a wiring: runs the recorded input again, wired and contained."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ROLLOUTS_TIMEOUT_S = 180.0
 """Seconds that both rollouts may take, in addition to twice the recorded run's time."""
 TELL_EVERY_S = 15.0
 END_TIMEOUT_S = 10.0
-"""Seconds that a check has to stop what it runs, once it is told to stop."""
+"""Seconds that a check has to stop its rollouts once it is told to stop."""
 
 NO_KEY = "ratchet-check-no-key"
 
@@ -79,7 +79,7 @@ class WiringVerification(msgspec.Struct, frozen=True, kw_only=True):
 NO_CALL = "No model call reached the gateway."
 
 SENT = ("model calls", "prompts")
-"""How the wired run's requests compare with the recorded ones."""
+"""How the wired run's requests compare with the recorded requests."""
 MINUTES_OF_CHECK = 50
 """Times in this many last minutes count as those of the recorded run or of its check."""
 
@@ -247,7 +247,7 @@ def _probed(
         finally:
             _end(process)
     if output is None:
-        return ProbeAnswer(error=f"It did not end within {seconds:.0f} s.")
+        return ProbeAnswer(error=f"It did not finish within {seconds:.0f} s.")
     try:
         return msgspec.json.decode(output[0], type=ProbeAnswer)
     except msgspec.DecodeError:
@@ -314,12 +314,12 @@ def _change_arrives(
 ) -> WiringFinding:
     if not changed and (foreign := _foreign_protocols(recording)):
         sentence = (
-            f"Its model speaks {foreign}, in which the gateway cannot replace prompts. ratchet "
+            f"Its model calls use {foreign}, in which the gateway cannot replace prompts. ratchet "
             "run and eval work; to improve the agent, declare the prompts: ratchet init --declare"
         )
         return WiringFinding(name="changed prompt", holds=None, said=sentence)
     if not prompts:
-        sentence = "No prompt of the source was sent, so the gateway has none to replace."
+        sentence = "No prompt in the source was sent, so the gateway has nothing to replace."
         return WiringFinding(name="changed prompt", holds=None, said=sentence)
     with_prompt = [
         exchange
@@ -335,9 +335,9 @@ _PROTOCOLS = {"bedrock": "Bedrock's protocol"}
 
 
 def _foreign_protocols(recording: Recording) -> str:
-    """Protocols of the run that the gateway does not know; empty if it knows all."""
+    """The protocols of the run that the gateway does not know, as text; empty if it knows all."""
     names = {
-        _PROTOCOLS.get(call.dialect, "a protocol of its own")
+        _PROTOCOLS.get(call.dialect, "an unknown protocol")
         for call in recording.calls
         if operation_of(f"https://{call.host}{call.path}") is None
     }

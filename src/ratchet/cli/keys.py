@@ -109,14 +109,16 @@ def show(folder: Folder = Path("."), store: StoreUrl = None, json: Json = False)
         print_json({"keys": api_keys})
         return
     if not api_keys:
-        out.print("No key yet. Create one: ratchet keys create NAME --scope runner")
+        out.print("There is no key yet. Create one: ratchet keys create NAME --scope runner")
         return
     _print(api_keys, time.time())
 
 
 @keys.command()
 def revoke(
-    key: Annotated[str, typer.Argument(help="The key's id, the start of it, or its name.")],
+    key: Annotated[
+        str, typer.Argument(help="The key's id, the start of the id, or the key's name.")
+    ],
     folder: Folder = Path("."),
     store: StoreUrl = None,
     json: Json = False,
@@ -189,7 +191,8 @@ def duration(text: str) -> float:
     seconds = int(match[1]) * _UNITS[match[2]] if match else 0.0
     if not 0.0 < seconds <= _LONGEST_S:
         raise InputError(
-            f"{text!r} is not a duration.", hint="Give hours, days or weeks: 12h, 90d, 8w."
+            f"{text!r} is not a duration.",
+            hint="Write hours, days or weeks, such as 12h, 90d or 8w.",
         )
     return seconds
 

@@ -61,7 +61,9 @@ def label(
         str, typer.Option(help="Only rollouts whose purpose begins with this, such as eval.")
     ] = "",
     limit: Annotated[int, typer.Option(min=1, help="Maximum number of labels.")] = 50,
-    by: Annotated[str, typer.Option(help="Who labels; by default the current user.")] = "",
+    by: Annotated[
+        str, typer.Option(help="Name of the person who labels; by default the current user.")
+    ] = "",
     file: Annotated[
         Path | None,
         typer.Option("--import", help="Store the labels in a JSON Lines file instead of asking."),
@@ -91,7 +93,7 @@ def label(
     if agent is not None and not traces:
         raise InputError("--agent selects traces.", hint="ratchet label --traces --agent NAME")
     if traces and (experiment or purpose or evaluator):
-        raise InputError("--traces takes none of --experiment, --purpose and --evaluator.")
+        raise InputError("--traces cannot be combined with --experiment, --purpose or --evaluator.")
     labeller = by or _user()
     with open_store(folder, store) as opened:
         if file is not None:
@@ -240,7 +242,7 @@ def _of_experiment(store: Store, start: str) -> list[LabelCase]:
     pairs = store.journal.get(experiment.run_id, PAIRS_TO_LABEL)
     if pairs is None or experiment.decision is not None:
         state = "is decided" if experiment.decision else "needs none yet"
-        raise InputError(f"Experiment {short(experiment.id)} takes no labels: it {state}.")
+        raise InputError(f"Experiment {short(experiment.id)} does not take labels: it {state}.")
     ids = [id for pair in pairs for id in sorted(pair)]  # ids are hashes: the order says nothing
     rollouts = store.rollouts.get(ids)
     # Without scores: they could reveal the sides, and sway the label.

@@ -15,13 +15,13 @@ from ratchet.cli.console import out
 from ratchet.types import ConfigError, InputError
 
 CONFIG_NAME = ".mcp.json"
-"""The file in a project from which several assistants read their MCP servers."""
+"""The file in a project in which several assistants look up their MCP servers."""
 
 
 def mcp(
     folder: Annotated[
         Path,
-        typer.Option("--project", "-C", help="Folder to work on; nothing outside it is touched."),
+        typer.Option("--project", "-C", help="Folder to work in; nothing outside it is touched."),
     ] = Path("."),
     http: Annotated[
         int | None,
@@ -65,7 +65,7 @@ def mcp(
       ratchet mcp --skill > .claude/skills/ratchet/SKILL.md
     """
     if sum((config, install, uninstall, skill, http is not None)) > 1:
-        raise InputError("Give one of: --http, --config, --install, --uninstall, --skill.")
+        raise InputError("Give only one of --http, --config, --install, --uninstall and --skill.")
     if not folder.is_dir():
         raise InputError(f"{folder} is not a folder.")
     if skill:

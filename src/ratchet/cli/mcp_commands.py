@@ -16,7 +16,7 @@ from ratchet.types import InputError, RatchetError
 
 Call = Context[Any, Any]
 
-_NO_ANSWER = "It ended without an answer."
+_NO_ANSWER = "The command ended without an answer."
 
 
 class CommandFailed(RatchetError):
@@ -72,7 +72,7 @@ class ToolCommands:
         *,
         project: Path | None = None,
     ) -> ToolAnswer:
-        """The answer of a command, run in the project's folder if a project is given."""
+        """The answer of a command, which runs in the project's folder if there is a project."""
         data, problem, printed = await self.run(ctx, arguments, project)
         return answer(data, part=part, offset=offset, problem=problem, printed=printed)
 

@@ -1,4 +1,4 @@
-"""The folder that `ratchet mcp` was started in; no setting of a repository leads out of it."""
+"""The folder that `ratchet mcp` was started in; no repository's settings can point outside it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class OwnFolder:
         folder = Path(os.path.realpath(self.root / path))
         if not folder.is_relative_to(self.root):
             raise InputError(
-                f"{path} is outside of {self.root}, where this server was started.",
+                f"{path} is outside {self.root}, where this server was started.",
                 hint=_ELSEWHERE,
             )
         if not folder.is_dir():
@@ -99,9 +99,8 @@ class OwnFolder:
             real = Path(os.path.realpath(where))
             if not real.is_relative_to(self.root):
                 raise InputError(
-                    f"{what} leads to {real}, outside of {self.root}, where this server was"
-                    " started.",
-                    hint="Let a person check it, and run the command in a terminal.",
+                    f"{what} leads to {real}, outside {self.root}, where this server was started.",
+                    hint="Ask a person to check this, and to run the command in a terminal.",
                 )
         return root
 
@@ -140,7 +139,7 @@ class OwnFolder:
             raise InputError(
                 f"{top / '.git'} leads to the repository {git}, which does not list it as a work "
                 "tree.",
-                hint="Let a person check it.",
+                hint="Ask a person to check this.",
             )
 
     def _leads(self, project: Path, sends: bool) -> Iterator[tuple[str, Path]]:

@@ -44,7 +44,7 @@ class Job:
 
     @property
     def noun(self) -> str:
-        """Its name in a sentence."""
+        """The job's name in a sentence."""
         return {"improve": "improvement", "evaluate": "evaluation", "wire": "wiring"}[self.name]
 
     @property

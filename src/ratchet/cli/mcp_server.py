@@ -115,13 +115,13 @@ reads; runs and imports nothing, and opens no secret file."""
             str | None, Field(description="Command line that starts a service")
         ] = None,
         url: Annotated[
-            str | None, Field(description="URL that the service takes requests at")
+            str | None, Field(description="URL where the service takes requests")
         ] = None,
         data: Annotated[str | None, Field(description="Body of one real request")] = None,
         method: Annotated[str | None, Field(description="POST, or GET without data")] = None,
         inputs: Annotated[
             list[str] | None,
-            Field(description="Which of the given values are the task's input; derived by default"),
+            Field(description="The values that are the task's input; derived by default"),
         ] = None,
         allow: Annotated[
             list[str] | None,
@@ -328,7 +328,9 @@ improve ran."""
     async def explain(
         self,
         ctx: Call,
-        id: Annotated[str | None, Field(description="By default the newest decision")] = None,
+        id: Annotated[
+            str | None, Field(description="Id; by default that of the newest decision")
+        ] = None,
         path: PathIn = ".",
         part: Part = "",
         offset: Offset = 0,
@@ -469,7 +471,7 @@ outcome."""
             except Exception as error:
                 _log.exception("The tool %s failed", name)
                 what = f"Ratchet itself failed: {type(error).__name__}: {error}"
-                return refusal(f"{what}\nPlease report it, and say what you did.")
+                return refusal(f"{what}\nPlease report it with the steps that led to it.")
             answered.problem = self._hints.text(answered.problem, name)
             if name in _OWN_WORDS:
                 answered.data = self._hints.data(answered.data, name)

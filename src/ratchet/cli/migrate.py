@@ -126,9 +126,9 @@ def _moving(
         models = wait_for(_asked(project, skip_bad, quiet), quiet=quiet)
         if old is not None and old not in models:
             raise InputError(
-                f"The agent's calls name {', '.join(models)}, and not {old}.",
-                hint=f"It was run on {counted(MAX_TASKS_RUN, 'train task')}. Where others would"
-                " show it, name it in ratchet.toml:"
+                f"The agent's calls use {', '.join(models)}, not {old}.",
+                hint=f"It was run on {counted(MAX_TASKS_RUN, 'train task')}. If it is used only "
+                "on other tasks, name it in ratchet.toml:"
                 f'\n\n[[agent.models]]\nmodel = "{old}"\nchoices = ["{to}"]\n',
             )
         old = old or only_model(models)
@@ -161,7 +161,7 @@ def _check_price(project: Project, to: str) -> None:
     call = ModelCall(model=to, input_tokens=1_000, output_tokens=1_000)
     if guards_cost and not is_local and price(call) is None:
         raise ConfigError(
-            f"The price of {to} is unknown: without it the cost guardrail cannot be proved, and "
+            f"The price of {to} is unknown. Without it, the cost guardrail cannot be proved, and "
             "nothing would ship.",
             hint=f'Set it, in dollars per million tokens:\n\n[prices."{to}"]\ninput = …\n'
             'output = …\n\nOr turn the guardrail off:\n\n[[guardrails]]\nmetric = "cost"\n'

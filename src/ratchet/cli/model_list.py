@@ -1,4 +1,4 @@
-"""Lists models for `ratchet model`: those with a name, and those in other programs' caches."""
+"""Lists models for `ratchet model`: those that can be fetched, and those in other caches."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ratchet.models.memory import as_megabytes
 
 
 def list_models(json: bool) -> None:
-    """Print the models that have a name."""
+    """Print the models that can be used by name."""
     boxed: list[dict[str, Any]] = [
         {
             "name": model.name,
@@ -44,7 +44,7 @@ def list_models(json: bool) -> None:
         )
     print_table(rows)
     if not cached:
-        err.print("No model is in the cache of Ollama or Hugging Face.", style="dim")
+        err.print("There is no model in the cache of Ollama or Hugging Face.", style="dim")
     err.print(
         "Serve one: ratchet model NAME. In ratchet.toml: "
         f'model = "local:{boxed[-1]["name"]}" under \\[agent] or \\[coach].',

@@ -55,7 +55,7 @@ def png_plot(
 
     over: list[tuple[str, Callable[[Proposal], float]]] = [("rollouts spent", _rollouts)]
     if proposals[-1].dollars > 0:
-        caveat = "at least; some calls are unpriced" if proposals[-1].unpriced else ""
+        caveat = "at least; the price of some calls is unknown" if proposals[-1].unpriced else ""
         over.append((f"dollars spent ({caveat})" if caveat else "dollars spent", _dollars))
     figure: Any
     panels: Any
@@ -83,8 +83,8 @@ def _panel(
     baseline: float | None,
 ) -> None:
     for pruned, size, color, label in (
-        (True, 14, "#b9c0c8", "stopped early (on some of its tasks)"),
-        (False, 20, "#3b7dd8", "run on all its tasks"),
+        (True, 14, "#b9c0c8", "stopped early (run on some tasks)"),
+        (False, 20, "#3b7dd8", "run on all tasks"),
     ):
         some = [p for p in proposals if p.pruned is pruned]
         axes.scatter(

@@ -78,7 +78,7 @@ def list_(
     state: Annotated[
         Literal["open", "learning", "proposed", "fixed", "returned", "ignored", "all"] | None,
         typer.Option(
-            help="Only problems in this state; by default all that are not fixed or ignored."
+            help="Only problems in this state; by default all except fixed and ignored ones."
         ),
     ] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1_000)] = DEFAULT_PROBLEMS_SHOWN,
@@ -133,7 +133,7 @@ def list_(
     worst = next((r.problem for r in found if r.problem.state in NEEDS_WORK), None)
     if worst is not None:
         out.print(
-            f"Look at one: ratchet problems show {worst.id[:6]}. Work on it: ratchet improve"
+            f"Show one: ratchet problems show {worst.id[:6]}. Work on it: ratchet improve"
             f" --problem {worst.id[:6]}.",
             style="dim",
             markup=False,
@@ -159,12 +159,14 @@ def _scan(opened: Store, folder: Path, url: str | None, now: float) -> Scanned:
             _, unread = refresh_releases(project, opened)
             for sentence in unread:
                 err.print(
-                    f"The state of pull requests is the last one read: {sentence}", markup=False
+                    "Pull requests could not be read, so their last known state is shown: "
+                    f"{sentence}",
+                    markup=False,
                 )
     scanned = asyncio.run(scan(opened, now=now, score=score, low_score=low_score, on_page=on_page))
     if scanned.elsewhere:
         err.print(
-            "Another process is reading new traces; these are the problems found before.",
+            "Another process is reading new traces; these are the problems found so far.",
             style="dim",
         )
     return scanned
@@ -192,7 +194,7 @@ def _none(traces: int, agent: str | None, state: str | None) -> str:
             f"No trace{of} in the last {DAYS} days. Record some: ratchet init, then use the agent."
         )
     if state not in (None, "all"):
-        return f"No problem is {state}."
+        return f"No problem is in state {state}."
     return f"No problem in {counted(traces, 'trace')} of the last {DAYS} days."
 
 
@@ -314,7 +316,7 @@ def _print_example(example: Occurrence, now: float) -> None:
 
 
 def _print_next(found: Problem, works: bool) -> None:
-    """Say what a person can do next.
+    """Print what the user can do next.
 
     Args:
         found: The problem.
@@ -322,7 +324,7 @@ def _print_next(found: Problem, works: bool) -> None:
     """
     id = found.id[:6]
     steps = {
-        "open": f"Work on it: ratchet improve --problem {id}. Leave it: ratchet problems ignore"
+        "open": f"Work on it: ratchet improve --problem {id}. Ignore it: ratchet problems ignore"
         f" {id} --reason …",
         "learning": "A run is working on it: ratchet status."
         if works
@@ -369,7 +371,7 @@ def read(
         print_json(done)
         return
     if not done.calls:
-        out.print("There is no failing trace that the coach has not read.")
+        out.print("The coach has read every failing trace.")
         return
     out.print(
         f"Read {counted(done.traces, 'failing trace')} in {counted(done.calls, 'call')},"
@@ -415,7 +417,7 @@ def name(
         print_json({"problems": named})
         return
     if not wanted:
-        out.print("There is no problem to name. Look for problems: ratchet problems")
+        out.print("There is no problem to name. Find problems first: ratchet problems")
     for problem in named:
         out.print(f"{problem.id[:6]}  {problem.title}", markup=False)
 

@@ -22,7 +22,7 @@ from ratchet.types.wording import counted
 
 PAGE = 500
 NEWEST_VERSIONS = 100
-"""How many of a registered prompt's newest versions are recognised."""
+"""Number of a registered prompt's newest versions that are recognised."""
 
 
 class RegisteredPromptCount(msgspec.Struct, frozen=True):
@@ -46,7 +46,7 @@ class RecordedPrompts(msgspec.Struct, frozen=True):
     cut: int
     """Instructions that were truncated when recorded."""
     discovery: Discovery
-    """Proposals from instructions that are neither registered nor truncated."""
+    """Templates proposed from instructions that are neither registered nor truncated."""
     speakers: frozenset[str]
     """Names of the agents that made the calls."""
 
@@ -257,8 +257,8 @@ def print_recorded_prompts(agent: str, recorded: RecordedPrompts, rare: int) -> 
     if not recorded.prompts:
         out.print(
             f"There is no recorded call of {agent} with a system prompt. Let the agent call its "
-            "model"
-            f" through the gateway: base URL http://HOST:PORT/gateway/{agent}/openai/v1",
+            "model through the gateway, with the base URL "
+            f"http://HOST:PORT/gateway/{agent}/openai/v1",
             markup=False,
         )
         return

@@ -47,7 +47,9 @@ def discover(
     limit: Annotated[int, typer.Option(min=1, help="Read this many of the newest calls.")] = 2000,
     least: Annotated[
         float,
-        typer.Option(min=0.0, max=1.0, help="Minimum share of the prompts that a proposal covers."),
+        typer.Option(
+            min=0.0, max=1.0, help="Minimum share of the prompts that a proposal must cover."
+        ),
     ] = 0.01,
     register: Annotated[
         bool,
@@ -99,7 +101,7 @@ def discover(
             markup=False,
         )
     elif proposals:
-        out.print("Nothing is registered yet. Register the proposals with --register.")
+        out.print("Nothing is registered yet. To register the proposals, use --register.")
 
 
 @prompts.command("list")
@@ -147,7 +149,7 @@ def list_(
 def show(
     name: Annotated[str, typer.Argument(help="The prompt's name.")],
     version: Annotated[
-        str | None, typer.Option(help="Start of a version; the newest by default.")
+        str | None, typer.Option(help="Start of a version; by default the newest.")
     ] = None,
     folder: Folder = Path("."),
     store: StoreUrl = None,
@@ -180,7 +182,7 @@ def show(
     out.print(f"[bold]{name}[/], version {short(chosen)}:", highlight=False)
     out.print(highlighted(template))
     if reason:
-        out.print(f"It is never recognised in a request: {reason}", markup=False)
+        out.print(f"The prompt is never recognised in a request: {reason}", markup=False)
     out.print("Versions:")
     for version_id, at in reversed(stored):
         when = datetime.fromtimestamp(at).astimezone()
@@ -221,7 +223,7 @@ def check_name(agent: str) -> None:
     if not 1 <= len(agent) <= 100 or not set(agent) <= set(allowed):
         raise InputError(
             f"{agent!r} is not a valid agent name.",
-            hint="Use letters, digits, '.', '_' and '-', 100 characters at most.",
+            hint="Use at most 100 characters: letters, digits, '.', '_' and '-'.",
         )
 
 

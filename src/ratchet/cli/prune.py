@@ -30,8 +30,8 @@ def prune(folder: Folder = Path("."), json: Json = False) -> None:
             out.print(f"{noun}: {counted(rows, 'row')} deleted")
     if not any(deleted.values()):
         out.print(
-            "Nothing was deleted: no data is past \\[retention] in ratchet.toml, or all such data "
-            "is still needed."
+            "Nothing was deleted: no data is older than \\[retention] in ratchet.toml allows, or "
+            "all of it is still needed."
         )
 
 

@@ -67,7 +67,7 @@ def refine(
         typer.Option(help="Write a plot of difficulty and discrimination to this file."),
     ] = None,
     html: Annotated[
-        Path | None, typer.Option(help="Write the same plot as a page that names the tasks.")
+        Path | None, typer.Option(help="Write the same plot as an HTML page that names the tasks.")
     ] = None,
     folder: Folder = Path("."),
     json: Json = False,
@@ -193,7 +193,7 @@ def _print(refinement: Refinement, dataset: Dataset, limit: int) -> None:
         print_table(rows)
         hidden = len(refinement.proposals) - limit
         if hidden > 0:
-            out.print(f"{counted(hidden, 'proposal')} more; see --limit.", style="dim")
+            out.print(f"{counted(hidden, 'more proposal')}; show them with --limit.", style="dim")
         out.print(
             f"To accept proposals: ratchet datasets refine {refinement.name} --accept ID   (? "
             "marks a question: --relabel or --remove)",

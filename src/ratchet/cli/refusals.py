@@ -30,7 +30,7 @@ def print_refusals(refusals: Sequence[Refusal]) -> None:
     if candidates:
         parts.append(f"{counted(candidates, 'candidate')} refused by the checks")
     if answers:
-        parts.append(f"{counted(answers, 'answer')} of the coach could not be used")
+        parts.append(f"{counted(answers, 'answer')} from the coach could not be used")
     out.print()
     out.print(f"Rejected: {', '.join(parts)}")
     ranked = Counter(refusal.why for refusal in refusals).most_common()

@@ -26,12 +26,15 @@ def releases(folder: Folder = Path("."), json: Json = False) -> None:
     with project.open_store() as store:
         history, problems = refresh_releases(project, store)
     for problem in problems:
-        err.print(f"The state of pull requests is the last one read: {problem}", markup=False)
+        err.print(
+            f"Pull requests could not be read, so their last known state is shown: {problem}",
+            markup=False,
+        )
     if json:
         print_json({"releases": history})
         return
     if not history:
-        out.print("No release yet. Create one: ratchet improve")
+        out.print("There is no release yet. Create one: ratchet improve")
         return
     rows = table("release", "made", "candidate", "state", "where", "rollback")
     for release in history:
@@ -74,7 +77,10 @@ def rollback(
     with project.open_store() as store:
         history, problems = refresh_releases(project, store)
         for problem in problems:
-            err.print(f"The state of pull requests is the last one read: {problem}", markup=False)
+            err.print(
+                f"Pull requests could not be read, so their last known state is shown: {problem}",
+                markup=False,
+            )
         standing = [made for made in history if made.state != "rolled_back"]
         selected = release_of((not release and standing) or history, release, "roll back")
         if selected.agent:
@@ -93,7 +99,7 @@ def rollback(
     elif not undone.rollback.startswith("ratchet/"):
         out.print(f"Recreate the branch with: git branch {undone.branch} {undone.commit}")
     else:
-        out.print(f"Merge the reverting branch with: git merge {undone.rollback}")
+        out.print(f"Merge the branch that reverts it with: git merge {undone.rollback}")
 
 
 def _where(release: Release) -> str:

@@ -25,7 +25,7 @@ def report(
     folder: Folder = Path("."),
     json: Json = False,
 ) -> None:
-    """Write a run as one HTML file: the decision, its evidence, what changed.
+    """Write a run as an HTML file: the decision, its evidence, and what changed.
 
     It can be mailed: it holds no script and loads nothing. Prompts of the agent are in it.
 

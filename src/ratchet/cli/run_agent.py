@@ -69,7 +69,7 @@ def run(
     """
     project = project_in(folder).with_dataset(dataset)
     if sum(value is not None for value in (given, task, split)) != 1:
-        raise InputError("Give one of: an INPUT, --task ID, --split NAME.")
+        raise InputError("Give exactly one of INPUT, --task ID and --split NAME.")
     with project.open_store() as store, TerminalWatcher(err if json else out) as watcher:
         if given is not None:
             tasks = [_ad_hoc(given)]

@@ -77,11 +77,11 @@ def standing(guardrail: GuardrailResult) -> str:
 
 
 def more_tasks(decided: Decision, command: str) -> str:
-    """What to do about a gain that was not proved, with the command to run next."""
+    """Advice about a gain that was not proved, with the command to run next."""
     return (
         f"Add about {counted(decided.more_pairs, 'test task')} to the task file, or to your dataset"
         f" (ratchet datasets capture NAME --split 0,0,1), and run {command} again. Or open a "
-        "draft for people to judge: ratchet ship --draft."
+        "draft for people to decide on: ratchet ship --draft."
     )
 
 
@@ -121,7 +121,7 @@ def print_outcome(outcome: RunOutcome) -> None:
             out.print(outcome.trust["sentence"], style="dim", markup=False)
         out.print()
     if release is not None and release.state == "rolled_back":
-        out.print(f"[bold yellow]{proved} and shipped, but rolled back since.[/]")
+        out.print(f"[bold yellow]{proved} and shipped, but since rolled back.[/]")
         out.print("To prove it again, run the same command with another --seed.", markup=False)
     elif release is not None and release.agent:
         out.print(
@@ -130,7 +130,7 @@ def print_outcome(outcome: RunOutcome) -> None:
         )
         steps = table("", "")
         steps.show_header = False
-        steps.add_row("what to paste where", display_path(release.pull_request))
+        steps.add_row("the text to paste, and where", display_path(release.pull_request))
         steps.add_row("check every number", f"ratchet verify {display_path(outcome.evidence)}")
         steps.add_row("undo it", f"ratchet rollback {short(release.id)}")
         out.print(steps)

@@ -69,9 +69,9 @@ def runner(
     queue: Annotated[
         list[str] | None,
         typer.Option(
-            help="Queue to claim rollouts from; NAME/* for all that begin with NAME/. Repeatable: "
-            "queues take turns. By default: the queue `default`, and those of `ratchet improve "
-            "--server` for this agent."
+            help="Queue to claim rollouts from; NAME/* for all queues that begin with NAME/. "
+            "Repeatable: queues take turns. By default: the queue `default`, and those of `ratchet "
+            "improve --server` for this agent."
         ),
     ] = None,
     concurrency: Annotated[
@@ -103,7 +103,7 @@ def runner(
         typer.Option(
             min=1,
             max=86_400,
-            help="Lease in seconds; after it, rollouts of a dead runner are retried.",
+            help="Lease in seconds, after which rollouts of a dead runner are retried.",
         ),
     ] = 60.0,
     drain: Annotated[
@@ -255,7 +255,7 @@ class _RunnerSession:
         )
         if own and setup.build is not None:
             self._progress.say(
-                f"It holds version {setup.build.source[:12]} of the source, with Python"
+                f"It has version {setup.build.source[:12]} of the source, with Python"
                 f" {setup.build.python}.{setup.no_sandbox}"
             )
 
@@ -302,7 +302,7 @@ def _take_key(variable: str) -> ClientKey:
     key = os.environ.pop(variable, "")
     os.environ.pop(KEY_VARIABLE, None)
     if not key and variable != KEY_VARIABLE:
-        raise ConfigError(f"The environment variable {variable} holds no key.")
+        raise ConfigError(f"The environment variable {variable} has no key.")
     return ClientKey(key, variable)
 
 

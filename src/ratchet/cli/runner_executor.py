@@ -65,7 +65,7 @@ class RunnerSetup(msgspec.Struct, frozen=True, kw_only=True):
     build: AgentBuild | None = None
     """The agent's build; None for a command, and for an agent that is only on a cluster."""
     no_sandbox: str = ""
-    """Why candidates with code cannot run here, as a sentence; empty when they can."""
+    """Why candidates with code cannot run on this machine, as a sentence; empty if they can."""
 
     @property
     def queues(self) -> tuple[str, ...]:
@@ -379,7 +379,7 @@ def _check(options: RunnerOptions) -> None:
         raise ConfigError(
             "--gateway needs a process for each running attempt: it is set through environment "
             "variables, which attempts in one process would share.",
-            hint=f"Leave --executor {options.executor} out.",
+            hint=f"Omit --executor {options.executor}.",
         )
 
 

@@ -28,7 +28,7 @@ def select_tasks(
     """
     wanted = [name for name in SPLITS if split in (name, "all")]
     if not wanted:
-        raise InputError(f"There is no split {split!r}; it is train, val, test or all.")
+        raise InputError(f"There is no split {split!r}; use train, val, test or all.")
     dataset, sentences = project_dataset(project, skip_bad=skip_bad, needs=())
     for sentence in sentences:
         say(sentence)
@@ -37,14 +37,14 @@ def select_tasks(
         raise InputError(
             f"No task of {project.tasks_label} is in the {split} split; it has"
             f" {counted(len(dataset.tasks), 'task')}.",
-            hint="Run on all of them: --split all. Or add tasks; a task may state its own split:"
-            " train, val or test.",
+            hint="Run on all tasks with --split all, or add tasks. A task may state its own "
+            "split: train, val or test.",
         )
     tasks = tasks[:limit]
     if len(tasks) < len(dataset.tasks) and limit is None:
         say(
-            f"The {split} split is {len(tasks)} of {counted(len(dataset.tasks), 'task')}; --split"
-            " all runs them all."
+            f"The {split} split has {len(tasks)} of {counted(len(dataset.tasks), 'task')}; "
+            "--split all runs all of them."
         )
     return tasks
 
@@ -97,7 +97,7 @@ def release_of(releases: Sequence[Release], prefix: str | None, to: str) -> Rele
     """
     if prefix is None:
         if not releases:
-            raise InputError(f"There is no release to {to}.", hint="Make one: ratchet improve.")
+            raise InputError(f"There is no release to {to}.", hint="Create one: ratchet improve.")
         return releases[0]
     matching = [release for release in releases if release.id.startswith(prefix)]
     if len(matching) != 1:

@@ -38,7 +38,7 @@ from ratchet.types import ConfigError
 STORE_VARIABLE = "RATCHET_STORE"
 
 OPEN_TIMEOUT_S = 10.0
-"""Seconds that a server waits for a database that starts at the same time."""
+"""Seconds that a server waits for a database that is starting."""
 
 
 def serve(
@@ -53,7 +53,7 @@ def serve(
     tls_cert: Annotated[Path | None, typer.Option(help="TLS certificate, to serve HTTPS.")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="The certificate's private key.")] = None,
     autopilot: Annotated[
-        bool, typer.Option("--autopilot", help="Run the project's autopilot beside the server.")
+        bool, typer.Option("--autopilot", help="Also run the project's autopilot.")
     ] = False,
     json: Json = False,
 ) -> None:
@@ -117,7 +117,7 @@ def serve(
     opened = open_with_agents(store, patience_s=OPEN_TIMEOUT_S, prompt_files=LivePromptFiles(root))
     run(opened, settings, environ=environ, on_ready=ready)
     if not json:
-        err.print("Stopped; everything that was acknowledged is stored.")
+        err.print("Stopped. Everything that was acknowledged is stored.")
 
 
 def _autopilot_command(root: Path) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ def ship(
         str | None,
         typer.Argument(
             metavar="[RELEASE|CANDIDATE]",
-            help="Start of the id of a release, by default the newest; or of a candidate, which "
+            help="Start of the id of a release (by default the newest), or of a candidate, which "
             "is proved first.",
         ),
     ] = None,
@@ -98,17 +98,17 @@ def ship(
     if candidate is not None:
         if dry_run or draft:
             raise InputError(
-                f"Candidate {short(candidate.id)} has no release yet to show or to draft.",
+                f"Candidate {short(candidate.id)} has no release yet to show or draft.",
                 hint="Omit --dry-run and --draft to prove it, or name a release.",
             )
         _prove_and_ship(project, ProofWanted(candidate.id, margin), json)
         return
     if margin is not None:
-        raise InputError("--margin is for the proof of a candidate: name the candidate.")
+        raise InputError("--margin is only for the proof of a candidate: name the candidate.")
     with project.open_store() as store:
         if draft:
             if release is not None:
-                raise InputError("--draft makes its own release: omit RELEASE.")
+                raise InputError("--draft creates its own release: omit RELEASE.")
             selected = draft_release(project, store)
         else:
             selected = release_of(store.releases.list(1000), release, "ship")
@@ -139,7 +139,7 @@ def _candidate_named(project: Project, name: str) -> Candidate | None:
             return named_candidate(project, store, name)
         if store.candidates.find(name):
             raise InputError(
-                f"{name!r} matches a release and a candidate.", hint="Give more digits."
+                f"{name!r} matches both a release and a candidate.", hint="Give more digits."
             )
     return None
 

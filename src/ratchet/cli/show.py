@@ -49,7 +49,7 @@ def show(
         bool,
         typer.Option(
             "--full",
-            help="Include messages, inputs, outputs and ids; show conversations whole.",
+            help="Include messages, inputs, outputs and ids; show whole conversations.",
         ),
     ] = False,
     everything: Annotated[
@@ -190,7 +190,7 @@ def _print_noun(
         case Experiment():
             out.print(f"[bold]Experiment {short(subject.id)}[/] of run {short(subject.run_id)}")
             if subject.decision is None:
-                out.print("It is not decided yet.")
+                out.print("There is no decision yet.")
             else:
                 print_decision(subject.decision)
                 out.print(subject.decision.sentence, markup=False)

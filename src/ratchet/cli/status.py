@@ -24,7 +24,7 @@ NEXT_BY_STAGE: dict[Stage, str] = {
     "no_gain": "change the agent or its tasks, or search again: ratchet improve --seed 1",
     "not_proved": "add test tasks and run {command} again; or show people a draft:"
     " ratchet ship --draft",
-    "failed": "fix the cause; {command} continues it",
+    "failed": "fix the cause, then continue with {command}",
 }
 
 
@@ -83,9 +83,9 @@ def status(folder: Folder = Path("."), json: Json = False) -> None:
         return
     following = ""
     if waits is not None:
-        following = "nothing: it is running"
+        following = "nothing, since it is running"
     elif any(cycle.run_id == outcome.run.id for cycle in cycles):
-        following = "the autopilot continues it"
+        following = "the autopilot continues the run"
     _print_run(outcome, learning, following, at_work(waits, now, outcome.command))
 
 
@@ -152,7 +152,7 @@ def _print_run(outcome: RunOutcome, learning: dict[str, Any], following: str, wo
         out.print(f"  {where} ({release.state.replace('_', ' ')})")
     at_gateway = outcome.release is not None and bool(outcome.release.agent)
     usual = (
-        "ratchet rollback undoes it"
+        "undo it with ratchet rollback"
         if at_gateway
         else NEXT_BY_STAGE[run.stage].format(command=outcome.command)
     )

@@ -51,10 +51,10 @@ def synthesize(
     solver: Annotated[
         list[str] | None,
         typer.Option(
-            help="Who answers the tasks: coach, agent. An answer counts if all tries agree."
+            help="Who answers the tasks: coach or agent. An answer counts if all tries agree."
         ),
     ] = None,
-    tries: Annotated[int, typer.Option(min=2, max=20, help="Number of tries of each solver.")] = 3,
+    tries: Annotated[int, typer.Option(min=2, max=20, help="Number of tries per solver.")] = 3,
     keep_open: Annotated[
         bool, typer.Option("--open", help="Keep tasks without a known answer.")
     ] = False,
@@ -173,7 +173,7 @@ def _read_schema(path: Path) -> dict[str, Any]:
 
 def _one_of(choice: str, choices: Sequence[str], option: str) -> None:
     if choice not in choices:
-        raise InputError(f"{option} {choice!r} is none of {', '.join(choices)}.")
+        raise InputError(f"{option} {choice!r} is not one of {', '.join(choices)}.")
 
 
 class _Bar:

@@ -64,8 +64,8 @@ def traces(
         typer.Option(
             "--search",
             "-s",
-            help='Only live traces with all these words: "in quotes" as a phrase; the last word, '
-            "and any word before an asterisk, as a beginning.",
+            help="Only live traces with all these words. Quote a phrase; the last word, and a "
+            "word before an asterisk, match the beginning of a word.",
         ),
     ] = None,
     agent: OfAgent = None,
@@ -94,7 +94,7 @@ def traces(
         str | None, typer.Option(help="Only live calls that ran this candidate (full id).")
     ] = None,
     canary: Annotated[
-        str | None, typer.Option(help="Only live calls in this canary (id of its cycle).")
+        str | None, typer.Option(help="Only live calls in this canary (the id of its cycle).")
     ] = None,
     arm: Annotated[
         Literal["baseline", "candidate"] | None,
@@ -178,7 +178,7 @@ def traces(
         # One second later: traces that began within it may not have been read.
         until = format_time(looked_back_to + 10**9).replace(" ", "T")
         err.print(
-            f"Searched back to {format_time(looked_back_to)}; --until {until} continues there.",
+            f"Searched back to {format_time(looked_back_to)}; continue with --until {until}.",
             style="dim",
         )
 
@@ -291,7 +291,7 @@ def _cells(trace: Trace, now: float) -> list[Text]:
 
 
 def _said(trace: Trace) -> Text:
-    """The input, and the error or the output."""
+    """The trace's input, and its error or output."""
     line = Text(one_line(trace.input, _SAID), no_wrap=True, overflow="ellipsis")
     if trace.error:
         line.append(" ✕ ").append(one_line(trace.error, _SAID), style="red")
@@ -333,7 +333,7 @@ class TraceFollower:
             self._shown[_key(trace)] = None
 
     def ready(self, page: Iterable[Trace], now: float) -> list[Trace]:
-        """Traces to show now.
+        """The traces that are due to be shown.
 
         Args:
             page: Traces with new spans, in their current state.

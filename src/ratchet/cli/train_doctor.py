@@ -58,4 +58,4 @@ def doctor(
         print_json({"checks": [check._asdict() for check in checks]})
     failed = [check.name for check in checks if not check.passed]
     if failed:
-        raise RatchetError(f"The model cannot be trained: {', '.join(failed)} failed.")
+        raise RatchetError(f"The model cannot be trained. Failed checks: {', '.join(failed)}.")

@@ -24,7 +24,7 @@ def export(
     validation: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="A file for the val split; by default the split is left out."
+            metavar="FILE", help="A file for the val split; by default that split is left out."
         ),
     ] = None,
     evaluator: Annotated[
@@ -107,7 +107,7 @@ def export(
     _report(counts, method, format, left_out, json)
     if not counts[str(file)]:
         raise InputError(
-            "There is nothing to learn from; no file was written.",
+            "There is nothing to learn from, so no file was written.",
             hint="Lower --min-score or --gap, or run the agent on train tasks first: ratchet eval"
             " --split train.",
         )

@@ -28,7 +28,9 @@ from ratchet.weights.hosted import cancel as cancel_job
 
 JobId = Annotated[
     str,
-    typer.Argument(metavar="JOB", help="The job's id, here or at the service, or the start of it."),
+    typer.Argument(
+        metavar="JOB", help="The job's id, Ratchet's or the service's, or the start of it."
+    ),
 ]
 Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for the job to end.")]
 Interval = Annotated[float, typer.Option(min=0.1, help="Seconds between polls.")]
@@ -52,7 +54,7 @@ def start(
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="A hyperparameter. Repeatable."),
     ] = None,
-    suffix: Annotated[str, typer.Option(help="Part of the new model's name.")] = "",
+    suffix: Annotated[str, typer.Option(help="Text to include in the new model's name.")] = "",
     wait: Wait = True,
     interval: Interval = 10.0,
     folder: Folder = Path("."),
@@ -152,7 +154,7 @@ def jobs(folder: Folder = Path("."), json: Json = False) -> None:
         print_json({"jobs": listed})
         return
     if not listed:
-        out.print("No hosted job yet. Start one: ratchet train start FILE --model NAME")
+        out.print("There is no hosted job yet. Start one: ratchet train start FILE --model NAME")
         return
     rows = table("id", "provider", "model", "method", "state", "result")
     for job in listed:
@@ -185,7 +187,7 @@ def _settings_of(project: Project, job: HostedJob) -> HostedSettings:
         raise ConfigError(
             f"Job {short(job.id)} is at {job.provider} ({job.base_url}), but [train] names "
             "another service.",
-            hint="Change provider and base_url under [train] back until the job is done.",
+            hint="Restore provider and base_url under [train] until the job is done.",
         )
     return settings
 
@@ -200,7 +202,7 @@ def _hyperparameters(options: list[str]) -> dict[str, Any]:
         name, equals, text = option.partition("=")
         if not (name.isidentifier() and equals and text):
             raise InputError(
-                f"--set {option!r} is not a setting.", hint="For example --set n_epochs=3."
+                f"--set {option!r} is not a setting.", hint="Write for example --set n_epochs=3."
             )
         hyperparameters[name] = _number(text)
     return hyperparameters

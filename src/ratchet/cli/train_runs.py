@@ -59,7 +59,7 @@ def runs(
         typer.Option(
             metavar="TRACKER=PLACE",
             help="Write the curves for tensorboard into a folder, or send them to a project at "
-            "wandb or another package's tracker. Run it again to add new steps. Repeatable.",
+            "wandb or another package's tracker. Repeat the command to add new steps. Repeatable.",
         ),
     ] = None,
     last: Annotated[int, typer.Option(min=1, help="Steps to show.")] = 20,
@@ -85,7 +85,7 @@ def runs(
     records = read_metrics(run_folder)
     if png is not None:
         if not records:
-            raise InputError(f"The training {run_folder.name} has no step yet.")
+            raise InputError(f"The training run {run_folder.name} has not finished a step yet.")
         _plot(records, run_folder.name, png)
     sent = _sent(send or [], run_folder, records, state)
     if json:
@@ -147,7 +147,7 @@ def _find(folder: Path, prefix: str | None) -> Path:
     runs = [path for path in folder.glob("*") if (path / METRICS).is_file()]
     if not runs:
         raise NotFound(
-            "No model was trained here yet.",
+            "No model has been trained here yet.",
             hint='Train one: [improve] algorithm = "sft", "dpo", "grpo" or "ppo" in ratchet.toml.',
         )
     if prefix is None:

@@ -40,14 +40,14 @@ def try_(
     by_name = {configured.name: configured for configured in project_evaluators(project)}
     if name not in by_name:
         raise InputError(
-            f"There is no evaluator {name!r}.", hint=f"There are {', '.join(by_name)}."
+            f"There is no evaluator {name!r}.", hint=f"The evaluators are {', '.join(by_name)}."
         )
     evaluator = by_name[name]
     models = models_asked(evaluator)
     if no_model and models:
         raise InputError(
             f"{name!r} calls {', '.join(models)}, which may cost money.",
-            hint="To allow that, omit --no-model.",
+            hint="To allow this, omit --no-model.",
         )
     with (
         project.open_store() as store,

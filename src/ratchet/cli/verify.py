@@ -62,5 +62,5 @@ def _newest(folder: Path) -> Path:
             if experiment.evidence_path:
                 return Path(experiment.evidence_path)
     raise InputError(
-        "There is no experiment with evidence here yet.", hint="Create one: ratchet improve."
+        "There is no experiment with evidence yet.", hint="Create one: ratchet improve."
     )

@@ -56,7 +56,7 @@ CHANGED = re.compile(re.escape(CHANGE.encode()).replace(rb"\{\}", rb"(\d+)"))
 
 
 class ProbeRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What the probe runs."""
+    """The wiring that the probe runs."""
 
     task_input: Any
     prompts: tuple[str, ...]
@@ -64,12 +64,12 @@ class ProbeRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DeniedAct(msgspec.Struct, frozen=True, kw_only=True):
-    """An act that the agent tried and may not do."""
+    """An act that the agent tried but is not allowed to do."""
 
     said: str
     """Completes the sentence `It tried …`."""
     allow: str
-    """The entry of [agent.allow] that would allow it; empty if none would."""
+    """The entry in [agent.allow] that would allow the act; empty if none would."""
     key: str = ""
     """The list of [agent.allow] that the entry belongs to."""
 

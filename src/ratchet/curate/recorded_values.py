@@ -14,7 +14,7 @@ from ratchet.types import Span
 from ratchet.types.trace import TraceRecording
 
 _CUT = re.compile(r"(?:…|\\u2026) \[\d+ more (?:characters|items)\]")
-"""What capture appends to a value that it cuts."""
+"""The note that capture appends to a value that it truncates."""
 
 _LEADING = frozenset({"system", "developer"})
 

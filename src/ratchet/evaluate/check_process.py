@@ -89,7 +89,7 @@ def _request(request: dict[str, Any]) -> Any:
             worker.stdin.close()
         worker.stdout.close()
         if worker.wait() == -signal.SIGALRM:
-            raise TimeoutError(f"The check did not end within {MATCH_S:g} s.")
+            raise TimeoutError(f"The check did not finish within {MATCH_S:g} s.")
         raise ChildProcessError(f"The checking process ended with {worker.returncode}.")
     _idle.append((os.getpid(), worker))
     reply = json.loads(answer)

@@ -38,7 +38,7 @@ def code_tests(
     the whole output. Each test runs it anew in the
     sandbox, without network, and with the standard library only. A test is Python source, such as
     assertions, that runs after the code; or an object with `args`, `kwargs` and `result`, of which
-    the function named by `function` must make the result, which is compared outside of the sandbox.
+    the function named by `function` must make the result, which is compared outside the sandbox.
     Without a sandbox on this machine there is no score.
 
     Args:

@@ -40,7 +40,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     baseline_val: float
     """Mean objective of the baseline on val."""
     best_val: float
-    """Mean objective of the best on val."""
+    """Mean objective of the best candidate on val."""
     proposals: int
     """Number of candidates evaluated."""
     sentence: str

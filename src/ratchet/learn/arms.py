@@ -31,7 +31,7 @@ class Arm(msgspec.Struct, frozen=True):
     one: bool = False
     """Whether it changes a single resource: the one with the largest share of the blame."""
     subset: Subset | None = None
-    """The tasks of a slice, for an algorithm that runs every task it gets."""
+    """The tasks of a slice; for an algorithm that runs every task it is given."""
     once: bool = False
     """Whether it starts from scratch each time, so that a second slice adds nothing."""
     blind: bool = False
@@ -62,7 +62,7 @@ def _has_knobs(resource: Resource) -> bool:
 
 
 def _several_trials(lab: Lab, rollouts: int) -> tuple[Sequence[Task], Sequence[Task]]:
-    """Few enough tasks for several trials on train, and for finalists on val."""
+    """The first train and val tasks: few enough for several trials, and for finalists on val."""
     return lab.train[: max(8, rollouts // 8)], lab.val[: max(4, rollouts // 16)]
 
 

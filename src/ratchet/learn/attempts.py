@@ -30,7 +30,7 @@ class TriedChange(msgspec.Struct, frozen=True, kw_only=True):
     tasks: int = 0
     """Number of these tasks."""
     worst: str = ""
-    """The answer that lost the most against the parent's; empty if none lost."""
+    """The answer that scored the most below the parent's; empty if none scored below."""
 
 
 def attempt_of(

@@ -48,7 +48,7 @@ class Use(msgspec.Struct, frozen=True, kw_only=True):
     traceable: bool = True
     """Whether its use would appear in the trace."""
     erred: bool = False
-    """Whether one of those spans failed, or one beside or below them."""
+    """Whether one of those spans failed, or one of their siblings or descendants."""
     ended_ns: int = 0
     """End time of the last of them in nanoseconds; 0 without any."""
 

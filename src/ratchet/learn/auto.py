@@ -123,7 +123,7 @@ class Auto:
         return await scheduler.finding(await scheduler.run())
 
     def _possible(self, lab: Lab) -> list[ArmRecord]:
-        """The arms that can work here; notes each that cannot."""
+        """The arms that can work here. Reports each that cannot, with the reason."""
         records, left_out = [], []
         for arm in self.arms:
             targets = tuple(name for name, r in lab.targets.items() if arm.fits(r))
@@ -142,7 +142,7 @@ class Auto:
             kinds = ", ".join(sorted(lab.targets)) or "none"
             reason = f" {'; '.join(left_out)}." if left_out else ""
             raise InputError(
-                f"Nothing here can be improved: the agent's resources are {kinds}.{reason}",
+                f"Nothing can be improved: the agent's resources are {kinds}.{reason}",
                 hint='For a command, name its model in ratchet.toml:\n\n[agent]\nmodel = "local"\n'
                 if missing
                 else f'Name a coach under [coach] in ratchet.toml: model = "{HOSTED_MODEL}".'

@@ -205,8 +205,8 @@ class BudgetLedger:
         what = " and ".join(f"{n} {kind}{'' if n == 1 else 's'}" for kind, n in late.items())
         return (
             f"Learning took {seconds:.0f} s, with a limit of {limit:g} s. Nothing new was begun "
-            f"after the limit, but {what} still ended: they were under way, or compared what "
-            "had been found."
+            f"after the limit, but {what} ended after it: they were under way, or part of the "
+            "final comparison."
         )
 
     def reached(self) -> str:

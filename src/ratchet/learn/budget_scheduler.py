@@ -36,7 +36,7 @@ MAX_BARREN_SLICES = 2
 """Number of slices in a row without a gain after which an arm is retired."""
 
 NOTHING_TO_LOSE_SHARE = 0.05
-"""Largest share of tasks with a score above 0 at which a source has nothing to lose."""
+"""A source has nothing to lose if at most this share of its tasks score above 0."""
 
 MIN_FIRST_SLICE_ROLLOUTS = 40
 """Rollouts of a first slice from which on every arm gets one, however few slices the budget has."""
@@ -84,8 +84,8 @@ class BudgetSlices(msgspec.Struct, frozen=True):
     survey: int
     """Number of train tasks that the source candidate runs first."""
     val: int
-    """Number of val tasks that the source runs first, and on which the best is compared with it at
-    the end."""
+    """Number of val tasks that the source runs first. The best candidate runs them at the end, for
+    comparison."""
     reserve: int
     """Rollouts reserved for that final comparison."""
     slices: int
@@ -109,7 +109,7 @@ class BudgetScheduler:
         self._at_floor = at_floor
         """Whether the candidate that the next slice starts from has next to no score."""
         self._tied: Candidate | None = None
-        """At the floor: the candidate from which the arms continue while none has gained."""
+        """The arms' starting candidate while all scores are near 0 and none has gained."""
         self._plan = plan
         self._baseline_val = baseline_val
         self._improvements: list[tuple[Candidate, float, float]] = []
@@ -140,7 +140,7 @@ class BudgetScheduler:
         return SPENT
 
     async def finding(self, end: SearchEnd) -> Finding:
-        """The result, with the best compared with the source on the same val tasks."""
+        """The result, with the best candidate and the source compared on the same val tasks."""
         best, baseline_val, best_val = self._lab.baseline, self._baseline_val, self._baseline_val
         if self._improvements:
             best, baseline_val, best_val = await self._compare()
@@ -182,12 +182,12 @@ class BudgetScheduler:
         return lab.baseline, self._baseline_val, self._baseline_val
 
     async def _confirm(self) -> float:
-        """Mean of the current best on the val tasks that the source has run."""
+        """Mean of the currently best candidate on the val tasks that the source has run."""
         tasks = self._lab.val[: self._plan.val]
         return mean(await self._lab.evaluate(self._best, tasks))
 
     def _is_at_floor(self, number: int) -> bool:
-        """Decided before each slice, from everything that the best candidate has run so far."""
+        """Whether nearly every score of the best candidate so far is 0; asked before each slice."""
         lab, best = self._lab, self._best
         tasks = [*lab.train, *lab.val]
         pairs = lab.compared(f"auto/floor/{number:03d}", best, best, tasks=tasks)
@@ -266,8 +266,8 @@ class BudgetScheduler:
             f"{record.arm.name} raised the mean from {finding.baseline_val:.3f} to"
             f" {finding.best_val:.3f}{on} ({cost}): {summary}"
             if gain > 0
-            else f"{record.arm.name} used {cost}. Its best candidate gains on train but not on val;"
-            f" the next algorithm starts from it. {summary}"
+            else f"{record.arm.name} used {cost}. Its best candidate scores higher on train but "
+            f"not on val; the next algorithm starts from it. {summary}"
         )
         for rival in self._records:
             if rival is not record and self._may_return(rival):
@@ -294,10 +294,10 @@ class BudgetScheduler:
             if arms
             else ("has no algorithm that works without one")
         )
-        self._lab.note(f"Auto is without its coach, and {what}.")
+        self._lab.note(f"Auto has lost its coach and {what}.")
 
     async def _try_without(self, tied: Candidate, part: Lab, share: Budget) -> None:
-        """Drop what a tie added if the best is as good or better without it."""
+        """Drop what a tied candidate added if the best candidate scores no lower without it."""
         lab, best = self._lab, self._best
         names = tied.changed_from(lab.baseline)
         if set(names) & {*best.changed_from(tied)}:
@@ -305,7 +305,7 @@ class BudgetScheduler:
         alone = best.derive(
             {name: lab.baseline.resources[name] for name in names},
             algorithm="auto",
-            reason="The best without what was added before any task had a score.",
+            reason="The best candidate without what was added while almost every task scored 0.",
         )
         tasks = part.val if share.rollouts is None else part.val[: max(8, share.rollouts // 16)]
         try:
@@ -315,8 +315,8 @@ class BudgetScheduler:
             return
         before, after = mean(with_it), mean(without)
         lab.note(
-            f"On {counted(len(tasks), 'val task')} it scores {before:.3f}, and {after:.3f} without"
-            f" what was added to {_names(names)}."
+            f"On {counted(len(tasks), 'val task')} the best scores {before:.3f}, and {after:.3f} "
+            f"without what was added to {_names(names)}."
         )
         if after >= before:
             self._improvements[-1] = (alone, self._baseline_val, after)
@@ -331,16 +331,16 @@ class BudgetScheduler:
         if len(ready) == 1:
             return "nothing else is left to try" if record.slices else "it fits this agent"
         if record.is_fresh and record.slices:
-            return "there are now scores that distinguish its candidates"
+            return "its candidates can now be told apart by their scores"
         if record.is_fresh:
             return "each algorithm runs once, the most promising first"
         if record.gain <= 0:
-            return "nothing has gained yet, and it is the most promising"
+            return "nothing has brought a gain yet, and it is the most promising"
         return "it gained the most for its cost"
 
     def _may_return(self, record: ArmRecord) -> bool:
-        """Whether an arm starts again once another gains: before, all scores were near 0 and told
-        nothing."""
+        """Whether an arm starts again once another gains: until then, all scores were near 0 and
+        showed nothing."""
         waiting = self._tied is not None and not self._improvements
         return waiting and record.slices > 0 and record.out in ("", NOTHING_MORE)
 

@@ -130,12 +130,12 @@ class _Search:
         self._source = source
         self._best_val = source
         self._parts = parts
-        """Algorithms that may still run, which share what is left of the budget."""
+        """Number of algorithms that may still run; they share the rest of the budget."""
         self._kept = 0
         self._tried = 0
 
     async def part(self, name: str, algorithm: Algorithm) -> bool:
-        """Let an algorithm continue from the best so far; whether its result replaces it."""
+        """Let an algorithm continue from the best; returns whether its result replaces it."""
         rollouts = self.lab.budget.rollouts
         if rollouts is not None:
             rollouts = max(1, (rollouts - self.lab.spent.rollouts) // max(1, self._parts))
@@ -144,7 +144,7 @@ class _Search:
         try:
             finding = await algorithm.learn(lab)
         except BudgetExhausted as error:
-            self.lab.note(f"{name} was left out: {error.message}")
+            self.lab.note(f"{name} was skipped: {error.message}")
             return False
         self._tried += finding.proposals
         if finding.best.id == self.best.id:
@@ -153,7 +153,7 @@ class _Search:
         return await self.accepts(finding.best, finding.sentence)
 
     async def accepts(self, candidate: Candidate, sentence: str) -> bool:
-        """Whether a candidate is cheaper than the best so far, and no worse than the source."""
+        """Whether a candidate is cheaper than the best one, and no worse than the source."""
         try:
             evaluations = await self.lab.evaluate(candidate, self.lab.val)
         except BudgetExhausted as error:
@@ -191,13 +191,13 @@ class _Search:
         return no_worse and falls
 
     def finding(self) -> Finding:
-        """What was found."""
+        """The result of the search."""
         return Finding(
             best=self.best,
             baseline_val=mean(self._source),
             best_val=mean(self._best_val),
             proposals=self._tried,
-            sentence=f"{counted(self._tried, 'candidate')}, {self._kept or 'none'} of them kept.",
+            sentence=f"{counted(self._tried, 'candidate')} tried, {self._kept or 'none'} kept.",
             ended="limit",
         )
 

@@ -31,11 +31,11 @@ PRIOR_WEIGHT = 8.0
 """Weight of that prior, as a number of scores."""
 
 PRIOR_STEP = 0.15
-"""Prior standard deviation of a child's worth about its parent's."""
+"""Prior standard deviation of a child's worth around its parent's."""
 
 MAX_STEPS_FROM_PARENT = 3.0
-"""Steps from its parent at which a child says nothing about it: it broke something, or it is
-something else entirely."""
+"""How many steps (`PRIOR_STEP`) apart a child says nothing about its parent: the change broke
+something, or made it an entirely different candidate."""
 
 SCORE_TOLERANCE = 1e-9
 """Tolerance within which a score counts as being at the end of the scale."""
@@ -69,8 +69,8 @@ class Estimate:
         self._noise = PRIOR_NOISE
         self._scale = 1.0
         self._shared: list[str] = []
-        """Tasks that several candidates have run; a task run by only one tells almost nothing about
-        ease."""
+        """Tasks that several candidates have run. One candidate's score says almost nothing about
+        how easy its task is."""
         self._standings: dict[str, Standing] = {}
         self._stale = False
 

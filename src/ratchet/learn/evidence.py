@@ -142,7 +142,7 @@ def spread(low: Sequence[LowRollout], times: Mapping[str, int]) -> list[LowRollo
 
 
 def least_alike(tasks: Sequence[Task], earlier: Sequence[Task]) -> Iterator[Task]:
-    """Tasks in an order in which each is the least like those before it and those already shown."""
+    """Tasks, each the least similar to those before it and to those already shown."""
     words = {task.id: _words_asked(task) for task in tasks}
     earlier_words = [_words_asked(task) for task in earlier]
     near = {
@@ -166,7 +166,7 @@ def _likeness(words: frozenset[str], other_words: frozenset[str]) -> float:
 
 
 def _notes(rollout: LowRollout) -> list[str]:
-    """The single differences, without the actual values and without content."""
+    """The differences one by one, without the actual values and without content."""
     if not rollout.said:
         return [f"score {rollout.evaluation.worth:.2f}"]
     notes = []

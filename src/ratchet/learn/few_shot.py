@@ -44,7 +44,7 @@ MIN_POOL = 2
 """Minimum number of successful rollouts to select from."""
 
 UNLIMITED_ROLLOUTS = 400
-"""Planned rollouts if their number is not limited."""
+"""Number of rollouts to plan with if the budget does not limit them."""
 
 MAX_FINALISTS = 2
 """Maximum number of sets compared with the source on val."""
@@ -59,8 +59,7 @@ FIRST_PART = 8
 """Train tasks that each set runs first."""
 
 FRAGMENT_RATIO = 4
-"""How many times longer than the expected answer an output is before the former may be a fragment.
-"""
+"""An output this many times longer than the expected answer may merely contain it."""
 
 GOOD = 0.999
 """Minimum score of a demonstration; if fewer than two reach it, the better half is shown."""
@@ -135,8 +134,8 @@ class FewShot:
         if not sets:
             race.ended = SearchEnd(
                 "idle",
-                f"fewer than {MIN_POOL} of {counted(size, 'train task')} went well enough to be "
-                "shown, or have an expected answer with full marks",
+                f"fewer than {MIN_POOL} of {counted(size, 'train task')} ran well enough to be "
+                "shown, or have an expected answer that scores full marks",
             )
         await race.run(sets)
         return await self._finish(lab, race, val)
@@ -272,7 +271,7 @@ class FewShot:
         choice = race.choose(race.source, finalists, scores)
         if choice.entry is not race.source and not is_clear(race.differences(choice.entry, scores)):
             race.ended = SearchEnd(
-                "idle", "the best set gains less than its standard error, and costs its tokens"
+                "idle", "the best set gains less than its standard error, and would cost tokens"
             )
             mean = fmean(scores[race.source.id].values())
             choice = RaceResult(race.source, mean, mean)
@@ -311,7 +310,7 @@ class _Race(Race[RaceEntry]):
         self._shown: dict[int, set[str]] = {}
         """Ids of the tasks that each set contains."""
         self.entered: list[RaceEntry] = []
-        self.ended = SearchEnd("idle", "the best were compared on val")
+        self.ended = SearchEnd("idle", "the best sets were compared on val")
 
     async def run(self, sets: Sequence[Sequence[Demonstration]]) -> None:
         """Run the sets: fewer on more tasks in each round."""
@@ -368,7 +367,7 @@ class _Race(Race[RaceEntry]):
         return [*entry.differences(), *on_val]
 
     def tied(self) -> Candidate | None:
-        """The first of the sets that may be as good as the source."""
+        """The first set that may be as good as the source."""
         return next((entry.candidate for entry in self._ranked(self.entered)), None)
 
     def sentence(self) -> str:

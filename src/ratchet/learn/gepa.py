@@ -119,7 +119,7 @@ class GEPA:
         texts = texts_of(lab.targets)
         if not texts:
             raise InputError(
-                "There is no text for gepa to improve.",
+                "The agent has no prompt or function for gepa to improve.",
                 hint="Declare one: ratchet.prompt(…), or @ratchet.evolve on a function.",
             )
         minibatch = min(self.minibatch, len(lab.train))
@@ -153,7 +153,7 @@ _SELECTIONS = ("pareto", "current_best", "epsilon_greedy", "top_k_pareto")
 
 
 class _Trajectory(msgspec.Struct):
-    """What the coach sees of a rollout."""
+    """The parts of a rollout that the coach sees."""
 
     evaluation: Evaluation | None
     spans: Sequence[Span] = ()
@@ -294,7 +294,7 @@ class _Search:
             self.end = SearchEnd("idle", f"{IDLE} iterations in a row tried nothing new")
         elif self._fruitless >= FRUITLESS:
             last = f" (the last: {self._problem.rstrip('.')})" if self._problem else ""
-            why = f"{FRUITLESS} answers of the coach in a row could not be used{last}"
+            why = f"{FRUITLESS} answers from the coach in a row could not be used{last}"
             self.end = SearchEnd("idle", why)
         else:
             return False
@@ -325,9 +325,8 @@ class _Search:
             best_val=best_val,
             proposals=self._judged,
             sentence=(
-                f"{counted(self._judged, 'candidate')} by reflection,"
-                f" {len(self._on_val) - 1} of them kept;"
-                f" {end.why}."
+                f"{counted(self._judged, 'candidate')} by reflection, {len(self._on_val) - 1} of "
+                f"them kept; {end.why}."
             ),
             ended=end.cause,
         )

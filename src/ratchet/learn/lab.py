@@ -43,7 +43,7 @@ from ratchet.types.wording import counted
 
 
 class LabListener:
-    """What a lab tells of its progress; by default, nobody listens."""
+    """Receives reports on a lab's progress; this base class ignores them."""
 
     def rollout(self, rollout: Rollout) -> None:
         """A rollout ended."""
@@ -77,12 +77,12 @@ class Lab:
         guidelines: What the owner tells the coach: tone, domain, what must stay.
         clock: Monotonic time in seconds, for the budget.
         record: Called with each reply of a model that was paid for, and who asked.
-        account: The account that pays, too, such as a command's.
+        account: An account that is charged as well, such as a command's.
         only: Names of the resources that may change; all by default.
     """
 
     is_last = True
-    """Whether its result is final: no other search continues from it and compares it again."""
+    """Whether its result is final: no other search continues from it or compares it again."""
 
     def __init__(
         self,
@@ -122,7 +122,7 @@ class Lab:
             within=account,
         )
         self.source = baseline
-        """The agent as it is, from which the outermost lab starts."""
+        """The candidate that the outermost lab starts from: the agent unchanged."""
         self.rng = random.Random(work.seed)  # noqa: S311 - reproducible, not secret
         self.seed = work.seed
         self._work = work
@@ -186,7 +186,7 @@ class Lab:
         return self._ledger.spent
 
     def count_spent(self, costs: Iterable[Cost]) -> None:
-        """Count spending of the run outside of the lab, such as for checks before learning."""
+        """Count spending of the run outside the lab, such as for checks before learning."""
         self._ledger.pay(costs)
 
     async def evaluate(

@@ -1,4 +1,4 @@
-"""A lab's coach: calls are charged to the budget and journaled; what is known of its answers."""
+"""A lab's coach: its calls are charged to the budget and journaled, its answers kept count of."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ class LabCoach:
 
     @property
     def why_useless(self) -> CoachUnavailable | None:
-        """Why the coach is of no use: it is lost, or none of its answers could be used."""
+        """Why the coach is of no use: it is unavailable, or no answer of it could be used."""
         record = self._record
         if record.lost is None and record.last_unusable and not record.is_usable:
             last = record.last_unusable.rstrip(".")

@@ -21,7 +21,7 @@ FIRST_VAL_TASKS = 2
 
 
 class LearnsPrompts:
-    """What an algorithm that changes the model uses to learn the prompts for the new one.
+    """The algorithm with which one that changes the model learns the prompts for the new model.
 
     Args:
         learn: Name of the algorithm that learns the prompts for another model; empty to leave them.
@@ -122,7 +122,7 @@ class Migrate(LearnsPrompts):
         )
         if self.inner is None or not any(gains) or may_gain(gains):
             return finding
-        lab.note(f"{finding.sentence} The prompts are now learned for it.")
+        lab.note(f"{finding.sentence} Its prompts are learned next.")
         try:
             others = [name for name, r in lab.targets.items() if not isinstance(r, Model)]
             most = lab.budget.rollouts

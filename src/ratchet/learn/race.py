@@ -99,7 +99,7 @@ AnyEntry = TypeVar("AnyEntry", bound=RaceEntry)
 
 
 class RaceResult(msgspec.Struct, Generic[AnyEntry], frozen=True):
-    """The selected entry, with the first entry's mean and its own on the same val tasks."""
+    """The selected entry, with its mean and the first entry's on the same val tasks."""
 
     entry: AnyEntry
     first_val: float
@@ -220,7 +220,7 @@ def is_worse(differences: Iterable[float], tasks: int) -> bool:
 
 
 def next_part(evaluated: int, first: int, limit: int) -> int:
-    """Number of tasks to run next: as many as have run already, at least the first part."""
+    """Number of tasks to run next: as many as have already run, but at least `first`."""
     return max(0, min(max(evaluated, first), limit - evaluated))
 
 

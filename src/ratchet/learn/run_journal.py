@@ -109,8 +109,8 @@ class RunJournal:
                 if any(stored[key] != body for key, body, _ in batch):
                     failure = Conflict(
                         f"Another process is writing to the run {self._run_id[:12]}.",
-                        hint="Stop one of the two and run the same command again: it continues "
-                        "from what both have done.",
+                        hint="Stop one of the two, then run the same command again: it continues "
+                        "from the work of both.",
                     )
             except RatchetError as error:
                 failure = error

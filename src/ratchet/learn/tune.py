@@ -153,7 +153,7 @@ class Tune:
 
 
 class _Search:
-    """The state of one search: the requested trials and their scores on each subset."""
+    """The state of a search: the requested trials and their scores on each subset."""
 
     def __init__(self, lab: Lab, batch: int, rungs: Sequence[Sequence[Task]], eta: int) -> None:
         self._lab = lab
@@ -233,7 +233,7 @@ class _Search:
             self._tell(trial, entries[i], values[i])
 
     def finalists(self, count: int) -> list[RaceEntry]:
-        """The best over all train tasks, best first, without the source."""
+        """Candidates by their mean over all train tasks, best first, without the source."""
         tuned = [entry for entry in self._complete.values() if entry is not self.source]
         return sorted(tuned, key=lambda entry: (-entry.mean(), entry.number))[:count]
 
@@ -299,7 +299,7 @@ class _Search:
             return self._lab.baseline
         total = len(self._distributions)
         knobs = "1 knob" if total == 1 else f"{total} knobs"
-        reason = f"A trial of a search over {knobs}; it moves {'it' if total == 1 else moved}."
+        reason = f"A trial of a search over {knobs}, which changes {'it' if total == 1 else moved}."
         return self._lab.propose(chosen, algorithm=Tune.name, reason=reason)
 
 

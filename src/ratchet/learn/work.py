@@ -158,7 +158,7 @@ def failure_sentence(rollout: Rollout, spans: Iterable[Span]) -> str:
 
 
 def scores_of(evaluations: Sequence[Evaluation]) -> dict[str, float]:
-    """Scores by task id; a missing one counts as 0."""
+    """Scores by task id; a missing score counts as 0."""
     return {evaluation.task.id: evaluation.worth for evaluation in evaluations}
 
 

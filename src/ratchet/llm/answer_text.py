@@ -1,4 +1,4 @@
-"""Extracts an answer from what a model wrote: without its reasoning, and out of code blocks.
+"""Extracts the answer from a model's text: without reasoning, and out of code blocks.
 
 Everything that looks for an answer in prose uses this module, so that all agree on where it is.
 """
@@ -35,7 +35,7 @@ class CodeBlock:
     info: str = ""
     """The text after the opening fence: a language, and attributes."""
     guessed: bool = False
-    """Whether only a closing fence indicates it."""
+    """Whether only a closing fence shows that there is a block."""
 
 
 def without_reasoning(text: str) -> str:
@@ -90,7 +90,7 @@ def comparable(value: Any, depth: int = 0) -> Any:
 
 
 def output_text(output: Any) -> str:
-    """An output as text: a text as it is, None as the empty text, and data as JSON.
+    """An output as text: a text unchanged, None as the empty text, and data as JSON.
 
     Raises:
         InputError: The data is nested too deep.
@@ -155,7 +155,7 @@ def _candidates(text: str) -> Iterator[str]:
 
 
 def _is_json(text: str) -> bool:
-    """Whether a text is JSON as a whole, so that its texts are content."""
+    """Whether a whole text is JSON, so that the strings in it are content."""
     if text.lstrip()[:1] not in ("{", "["):
         return False
     try:
@@ -211,7 +211,7 @@ def _within_line(line: str) -> CodeBlock | None:
 
 
 def _end_of_block(lines: list[str], opened: int, opening: re.Match[str]) -> tuple[int, list[str]]:
-    """The line that closes a block, and the text before its fence.
+    """The line that closes a block, and the text before the closing fence.
 
     It is the number of lines where none does, and -1 where the fence opens no block, but has closed
     one: it has no language, and a block with a language begins before it is closed.

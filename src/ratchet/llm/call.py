@@ -58,7 +58,7 @@ class CoachSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CallContext(Protocol):
-    """State that calls share; implemented by the coach."""
+    """The state that calls share; implemented by the coach."""
 
     @property
     def agent(self) -> str: ...
@@ -80,7 +80,7 @@ class CallContext(Protocol):
 
 
 class EndpointState:
-    """An endpoint of a model, its transport, and what has been learned about it."""
+    """A model's endpoint, its transport, and its state as observed so far."""
 
     def __init__(self, endpoint: Endpoint, transport: ChatTransport) -> None:
         self.endpoint = endpoint
@@ -89,9 +89,9 @@ class EndpointState:
         self.answered = 0
         """Number of answers received."""
         self.empty = 0
-        """Number of empty answers, while none had any text."""
+        """Number of empty answers received before the first with any text."""
         self.opens_at = 0.0
-        """Time of the coach's clock before which no request is sent, as the endpoint asked."""
+        """Time, on the coach's clock, until which the endpoint asked to be sent no requests."""
 
 
 class CoachCall:
@@ -150,15 +150,15 @@ class CoachCall:
             return None, f"The model refused: {_one_line(answer.refusal)}", ""
         if not answer.text:
             if answer.finish == "length":
-                return None, f"The model spent its limit{limit} without an answer.", ""
+                return None, f"The model used up its limit{limit} without answering.", ""
             return None, EMPTY, "Your answer was empty. Please answer."
         if self._shape is None:
             if answer.finish == "length":
-                return None, f"The answer was cut at the limit{limit}.", ""
+                return None, f"The answer was cut off at the limit{limit}.", ""
             return None, "", ""
         data, wrong = self._shape.read(answer.text)
         if answer.finish == "length":
-            wrong = f"it was cut at the limit{limit}"
+            wrong = f"it was cut off at the limit{limit}"
         if not wrong:
             return data, "", ""
         if self._state.dialect.format == "schema" and not self._state.dialect.in_words:
@@ -278,14 +278,14 @@ class CoachCall:
             cost = configured_or_published(model, self._state.endpoint, (answer.model,), usage)
         if cost is None:
             self._coach.notify_once(
-                f"The price of the {self._coach.agent}'s model {model.name!r} is unknown: the cost"
-                " of its calls is not measured, and a budget in dollars cannot include it. Set"
-                " input_price and output_price to include it."
+                f"The price of the {self._coach.agent}'s model {model.name!r} is unknown: so the "
+                "cost of its calls is not measured, and a budget in dollars cannot include it. To "
+                "include it, set input_price and output_price."
             )
         if answer.estimated:
             self._coach.notify_once(
-                f"{self._state.endpoint.shown} does not report token counts: they are estimated"
-                " from the number of characters."
+                f"{self._state.endpoint.shown} does not report token counts, so they are "
+                "estimated from the number of characters."
             )
         return cost
 
@@ -310,7 +310,7 @@ _MAX_ADAPTATIONS = 6
 
 
 def has_own_price(model: CoachModel) -> bool:
-    """Whether the configuration states a price of the model."""
+    """Whether the configuration states a price for the model."""
     return model.input_price is not None or model.output_price is not None
 
 

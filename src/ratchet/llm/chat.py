@@ -14,8 +14,8 @@ Role: TypeAlias = Literal["system", "user", "assistant"]
 
 
 COACH_STEP: ContextVar[str] = ContextVar("step of the coach", default="")
-"""Purpose of the current call, set by the lab. Recorded in the call's trace; also seeds the model
-draw."""
+"""Purpose of the current call, set by the lab. Recorded in the call's trace; also seeds the draw
+of the model."""
 
 
 class Message(msgspec.Struct, frozen=True):
@@ -34,7 +34,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     """The answer parsed as JSON, if a schema was given and the answer fits it."""
     problem: str = ""
     """Why there is no usable answer: a refusal, a wrong format, a truncated answer. Empty if
-    there is one."""
+    the answer is usable."""
     model: str = ""
     """Name of the model that answered."""
     input_tokens: int = 0
@@ -59,7 +59,7 @@ class CoachUnavailable(RatchetError):
 
 
 class KeyMissing(CoachUnavailable):
-    """The coach cannot even be asked: there is no key, or its value cannot be a key."""
+    """No request can be sent to the coach: there is no key, or its value cannot be a key."""
 
 
 class ChatClient(Protocol):
@@ -89,5 +89,5 @@ class ChatClient(Protocol):
         ...
 
     def credit(self, model: str, survived: bool) -> None:
-        """Report whether a proposal of a model survived; such models get more calls."""
+        """Report whether a model's proposal survived; a model gets more calls if it did."""
         ...

@@ -34,13 +34,13 @@ CHECK_TOKENS, CHECK_RETRIES = 16, 2
 """Token limit and retries of the check request, which the user waits for."""
 
 MAX_EMPTY = 3
-"""Number of empty answers after which a model without any other answer is given up."""
+"""Number of empty answers after which a model that gave no other answer is given up."""
 
 OnSpans = Callable[[list[Span]], None]
 
 
 class Coach:
-    """Answers messages with an ensemble of models, which only get redacted text.
+    """Answers messages with an ensemble of models, which are sent only redacted text.
 
     The coach learns an endpoint's dialect from what the endpoint refuses: structured output by JSON
     schema, as a JSON object or by instruction only; the name of the token limit; temperatures. A
@@ -213,7 +213,7 @@ class Coach:
         await self.close()
 
     def _call_key(self) -> str:
-        """Key of a call: its step, which is the same in a resumed run, else a number."""
+        """Key of a call: its step, which is the same in a resumed run; without a step, a number."""
         self._calls += 1
         return COACH_STEP.get() or str(self._calls)
 
@@ -222,7 +222,7 @@ class Coach:
         if model is None:
             raise InputError(
                 f"The coach has no model {name!r}; it has {', '.join(self._ensemble.models)}.",
-                hint="Name it under [coach] in ratchet.toml.",
+                hint="Add it under [coach] in ratchet.toml.",
             )
         return model
 
@@ -276,15 +276,15 @@ class Coach:
                 self._on_spans(call.record.spans(problem, self.redactor))
 
     def _count_empty(self, model: CoachModel, state: EndpointState, reply: Reply) -> None:
-        """Give up a model that never says anything."""
+        """Give up a model that returned only empty answers."""
         if reply.problem != EMPTY:
             state.empty = MAX_EMPTY + 1 if reply.text else state.empty
             return
         state.empty += 1
         if state.empty == MAX_EMPTY:
             self._unavailable[model.name] = CoachUnavailable(
-                f"The {self.agent} is unavailable: {model.name!r} at {state.endpoint.shown} gave "
-                f"{MAX_EMPTY} empty answers, each asked for twice, and no other.",
+                f"The {self.agent} is unavailable: {model.name!r} at {state.endpoint.shown} "
+                f"returned {MAX_EMPTY} empty answers, each requested twice, and no other answer.",
                 hint="Use another model.",
             )
 

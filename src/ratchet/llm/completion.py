@@ -39,9 +39,9 @@ class Completion(msgspec.Struct, frozen=True, kw_only=True):
     """A parsed chat completion."""
 
     text: str
-    """The answer without leading reasoning."""
+    """The answer, without the reasoning before it."""
     refusal: str = ""
-    """The model's or its filter's refusal; empty if it did not refuse."""
+    """The refusal of the model or of the provider's filter; empty if there was none."""
     finish: str = ""
     """Finish reason: `stop`, `length`, `content_filter`."""
     model: str = ""
@@ -117,7 +117,7 @@ def _refusal(stated: Any, finish: str, text: str) -> str:
     if isinstance(stated, str) and stated.strip():
         return stated.strip()
     if finish in ("content_filter", "refusal", "safety"):
-        return "its filter withheld the answer"
+        return "the provider's filter withheld the answer"
     if len(text) <= _MOST_REFUSAL and _REFUSED.match(text):
         return text
     return ""

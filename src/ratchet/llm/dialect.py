@@ -19,7 +19,7 @@ _LIMIT_SIZE = re.compile(r"too large|at most|exceed|maximum|less than|range|grea
 
 
 class EndpointDialect(msgspec.Struct, frozen=True, kw_only=True):
-    """Request format that an endpoint accepts for a model."""
+    """The request format that an endpoint accepts for a model."""
 
     format: Literal["schema", "object", "plain"] = "schema"
     """Form of a structured answer: by JSON schema, as any JSON object, or by instruction only."""
@@ -64,7 +64,7 @@ class EndpointDialect(msgspec.Struct, frozen=True, kw_only=True):
     def without_refused_feature(
         self, body: dict[str, Any], status: int, refusal: str
     ) -> EndpointDialect | None:
-        """Return the dialect to retry with; None if the request format is not at fault.
+        """Return the dialect to retry with; None if the format of the request is not the cause.
 
         Args:
             body: The request body.
@@ -89,7 +89,7 @@ class EndpointDialect(msgspec.Struct, frozen=True, kw_only=True):
 _NEXT: dict[str, Literal["object", "plain"]] = {"schema": "object", "object": "plain"}
 
 _REFUSALS = frozenset({400, 404, 422, 500, 501})
-"""Statuses by which servers reject a request field."""
+"""Statuses with which servers reject a request field."""
 
 _SHORTEST_EXPLANATION = 40
 """A refusal shorter than this many characters is not an explanation, for example `Bad Request`."""

@@ -22,7 +22,7 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
     """The announced end of a model."""
 
     model: str
-    """The name under which it was looked up."""
+    """The name under which the model was looked up."""
     on: datetime.date | None
     """First day without it; None if only its deprecation is known."""
     instead: str = ""
@@ -37,7 +37,7 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
     def sentence(self, today: datetime.date) -> str:
         """The announcement, in a sentence."""
         if self.on is None:
-            return f"{self.model} is deprecated; when it ends is not known here."
+            return f"{self.model} is deprecated; the date of its end is not known."
         day = f"{self.on.day} {self.on:%B %Y}"
         if self.is_past(today):
             return f"{self.model} ended on {day}."
@@ -45,7 +45,7 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.model} ends on {day}, in {days} day{'' if days == 1 else 's'}."
 
     def command(self) -> str:
-        """The command that moves an agent to another model, and proves that nothing was lost."""
+        """The command that moves an agent to another model, if that is proved to be no worse."""
         return f"ratchet migrate --from {shlex.quote(self.model)} --to {self.instead or 'MODEL'}"
 
 
@@ -82,12 +82,12 @@ def ending_of(model: str, provider: str = "") -> Ending | None:
             model=model, on=announced.on, instead=announced.instead, source=announced.source
         )
     if is_flagged(provider, model):
-        return Ending(model=model, on=None, source="the prices that Ratchet comes with")
+        return Ending(model=model, on=None, source="the prices included with Ratchet")
     return None
 
 
 def _named(model: str) -> list[str]:
-    """Who sells a model, according to its name, and the plain name at the end."""
+    """The seller that a model's name states, and the plain name after it."""
     sellers = {seller for announced in _announced().values() for seller in announced.sold_as}
     parts = _SEPARATORS.split(model.lower())
     count = next((at for at, part in enumerate(parts) if part not in sellers), len(parts) - 1)
@@ -107,7 +107,7 @@ def _table() -> dict[str, Any]:
 
 @functools.cache
 def _announced() -> dict[str, _Announced]:
-    """By the model's normalised name."""
+    """Announced ends, by the model's normalised name."""
     return {
         _spelled(model): _Announced(
             ending["on"],

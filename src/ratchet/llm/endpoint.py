@@ -25,7 +25,7 @@ COMPATIBLE = {
     "together": ("https://api.together.xyz/v1", "TOGETHER_API_KEY"),
     "xai": ("https://api.x.ai/v1", "XAI_API_KEY"),
 }
-"""Providers by the prefix of a model's name, as in `openrouter/qwen/qwen3-32b`: address of the
+"""For each provider prefix of a model's name, as in `openrouter/qwen/qwen3-32b`: URL of the
 OpenAI-compatible endpoint, and the key variable of the provider's own tools."""
 
 NO_KEY = "none"
@@ -38,7 +38,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     """Name of the model at the endpoint."""
     base_url: str
-    """Empty for litellm, which resolves addresses itself."""
+    """URL of the endpoint; empty for litellm, which resolves it itself."""
     key: str
     key_env: str
     """Environment variable of the key, whether set or not."""
@@ -84,7 +84,7 @@ def endpoint_of(model: CoachModel, environ: Mapping[str, str]) -> Endpoint:
         raise _no_key(model, key_env, base_url)
     if not key.isascii() or any(c.isspace() or not c.isprintable() for c in key):
         raise KeyMissing(
-            f"The key in {key_env} is not valid: it contains white space or a character beyond "
+            f"The key in {key_env} is not valid: it contains white space or a character outside "
             "ASCII.",
             hint="Set it again, without quotes or line breaks.",
         )
@@ -104,12 +104,12 @@ def valid_url(url: str) -> str:
         usable = False
     if not usable:
         raise ConfigError(
-            f"The coach's base_url {url.rpartition('@')[2]!r} is not an address.",
+            f"The coach's base_url {url.rpartition('@')[2]!r} is not a valid URL.",
             hint="Write it like http://localhost:8000/v1.",
         )
     if parts.username or parts.password or parts.query or parts.fragment:
         raise ConfigError(
-            f"The coach's base_url at {parts.hostname} contains more than an address.",
+            f"The coach's base_url at {parts.hostname} has more than scheme, host and path.",
             hint="Leave out user, password and query; a key belongs in the variable that key_env "
             "names.",
         )

@@ -11,7 +11,7 @@ import msgspec
 from ratchet.types import ConfigError, content_hash
 
 MIN_WEIGHTED_SHARE = 0.1
-"""Minimum share of the calls drawn by weight, so that every model stays in use and an
+"""Minimum share of the calls drawn by weight, so that every model stays in use and its
 improvement is noticed."""
 
 PRIOR = 8.0
@@ -51,7 +51,7 @@ class _Record(msgspec.Struct):
 
 
 class Ensemble:
-    """Draws models: first by weight, then increasingly by how often their proposals survive.
+    """Draws models: at first by weight, then more and more by how often their proposals survive.
 
     Thompson sampling with forgetting: each draw samples a survival probability from each model's
     Beta posterior and selects the highest. Sources: Thompson 1933; Chapelle & Li 2011, "An
@@ -106,7 +106,7 @@ class Ensemble:
         return max(left, key=lambda model: samples[model.name])
 
     def credit(self, name: str, survived: bool) -> None:
-        """Credit a model for a proposal; unknown names are ignored."""
+        """Record whether a model's proposal survived; unknown names are ignored."""
         if name not in self._records:
             return
         self._credits += 1

@@ -98,9 +98,9 @@ def of_status(
         )
     if status == 403:
         return failed(
-            f"The key in {_where_key(endpoint)} may not use {where} (403).",
+            f"The key in {_where_key(endpoint)} has no permission to use {where} (403).",
             "never",
-            "Allow it there, or name another model or key under [coach].",
+            "Grant it there, or name another model or key under [coach].",
         )
     if status == 404:
         return failed(

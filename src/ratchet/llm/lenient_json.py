@@ -138,7 +138,7 @@ def _text(text: str, at: int) -> tuple[str, int]:
             return "".join(pieces), at + 1
         else:
             at += 1
-    raise NotJSON("a text that does not end")
+    raise NotJSON("a string that does not end")
 
 
 def _ends(text: str, at: int) -> bool:

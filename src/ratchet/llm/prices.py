@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from genai_prices.types import ModelInfo
 
 CACHE_TTL_S = 60.0
-"""Seconds that a price is cached: some change by date, a few by time of day."""
+"""Seconds for which a price is cached: some prices change by date, a few by time of day."""
 
 MAX_CACHED = 1024
 """Maximum number of cached prices; model names come from clients and are unbounded."""
@@ -48,7 +48,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
     cache_write_tokens: int = 0
     """Input tokens written to a cache."""
     cache_write_1h_tokens: int = 0
-    """Of these, the tokens kept for an hour."""
+    """Number of these tokens that are kept for an hour."""
     web_searches: int = 0
     """Web searches that the provider made."""
 
@@ -130,7 +130,7 @@ def loaded() -> bool:
 
 
 def load() -> None:
-    """Load the prices: about 40 MB and half a second, once. Thread-safe."""
+    """Load the prices, which takes about 40 MB and, once, half a second. Thread-safe."""
     global _snapshot
     with _lock:
         if _snapshot is None:
@@ -144,7 +144,7 @@ def load() -> None:
 
 @lru_cache(MAX_CACHED)
 def provider_by_name(model: str) -> str:
-    """The provider with models of such names in genai-prices; empty for none.
+    """The provider in genai-prices whose models have such names; empty if there is none.
 
     Args:
         model: A model's name, whether it has a price or not.
@@ -160,7 +160,7 @@ def provider_by_name(model: str) -> str:
 
 
 def set_prices(prices: Mapping[str, ModelPrice]) -> None:
-    """Set prices of this process for models by name; they take precedence over published ones.
+    """Set this process's prices for models, by name; they take precedence over published prices.
 
     Args:
         prices: By the name that the model's answers report, or else its requests.
@@ -261,7 +261,7 @@ def _listed(provider: str, model: str) -> ModelInfo | None:
 
 
 def is_flagged(provider: str, model: str) -> bool:
-    """Whether a model is published as deprecated, without a date.
+    """Whether the published data marks a model as deprecated, without a date.
 
     Args:
         provider: As spans name it, or the URL of its API; without one, the model's maker.
@@ -275,7 +275,7 @@ _RATES = (
     *("input_mtok", "cache_read_mtok", "cache_write_mtok", "cache_write_1h_mtok", "output_mtok"),
     *("web_searches_kcount", "requests_kcount"),
 )
-"""Names of the rates in genai-prices, in dollars per million tokens, or per thousand."""
+"""Names of the rates in genai-prices, in dollars per million tokens, or per thousand searches."""
 
 
 COST = "ratchet.cost_usd"

@@ -52,7 +52,7 @@ def records_of(
 
 
 def _redacted(span: Span, redactor: Redactor) -> Span:
-    """The span redacted; its messages stay as sent, since they were redacted before."""
+    """The span, redacted; its messages are unchanged, since they were redacted before."""
     redacted = redactor.span(span)
     sent = span.attributes.get(names.INPUT_MESSAGES)
     if sent is None or not redactor.rules.capture_content:

@@ -1,4 +1,4 @@
-"""What a model is sent: a request redacted by the project's rules, and a note on its marks."""
+"""The request as a model is sent it: redacted by the project's rules, with a note on its marks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MEANING = (
     " reads and writes the real values: a mark is no mistake of its, nor of its users. Where you"
     " repeat a text that contains a mark, keep the mark as it is; write none anywhere else."
 )
-"""What a model is told if its request contains a mark."""
+"""The note that a model is sent if its request contains a mark."""
 
 _VALUES = ("enum", "const", "default", "examples", "example")
 """Keywords of a JSON schema whose values are data."""
@@ -66,7 +66,7 @@ def redacted_schema(schema: Mapping[str, Any], redactor: Redactor) -> dict[str, 
 
 
 def _schema(schema: Any, field: str, redactor: Redactor) -> Any:
-    """A schema of the value of a field; the field's name is empty if it has none."""
+    """The schema of a field's value; the name is empty for a value that is not in a field."""
     if isinstance(schema, (list, tuple)):
         return [_schema(subschema, field, redactor) for subschema in schema]
     if not isinstance(schema, Mapping):

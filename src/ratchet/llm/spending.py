@@ -24,7 +24,7 @@ _ROUNDING = 1e-9
 """Rounding error of a sum of dollars."""
 
 MAX_OVER = 4
-"""Maximum number of calls under way whose bound exceeds what is left."""
+"""Maximum number of concurrent calls that together may cost more than what is left."""
 
 ACCOUNT: ContextVar[Account | None] = ContextVar("account that pays for model calls", default=None)
 """The account that pays for the calls made in this context; None if nothing limits them."""
@@ -38,7 +38,7 @@ class _Reserved(msgspec.Struct, frozen=True):
 
 
 class Account:
-    """Dollars for the work of a command, or for a part of it. Use it from a single event loop.
+    """A budget in dollars for a command's work, or for a part of it; for a single event loop.
 
     Args:
         dollars: The limit; None for none.
@@ -70,12 +70,12 @@ class Account:
         self._reserved: dict[int, _Reserved] = {}
         self._numbers = itertools.count()
         self._largest: dict[str, float | None] = {} if within is None else within._largest
-        """The highest cost of work of a kind so far; None if a price is unknown."""
+        """The highest cost so far of one piece of work, by kind; None if a price is unknown."""
         self._waiters: list[asyncio.Future[None]] = [] if within is None else within._waiters
 
     @property
     def cost(self) -> Cost:
-        """What has been spent."""
+        """Dollars spent so far."""
         if self._total is None:
             # Rounded once, so that the order in which calls end does not matter.
             self._total = total_cost(self._costs)
@@ -102,7 +102,7 @@ class Account:
         self._total = None
 
     async def admit(self, kind: str, count: int) -> int:
-        """How many of this many pieces of work may begin now, at least 1.
+        """The number of these pieces of work that may begin now, at least 1.
 
         Their price is known only when they end. The first of a kind tell what one costs, so few of
         them begin at once.
@@ -148,7 +148,7 @@ class Account:
         return self._begin(_Reserved(kind, pieces, pieces * (self._largest.get(kind) or 0.0)))
 
     async def begin(self, kind: str, most: float | None) -> int:
-        """Reserve the price of a call, once there is room for it; returns the reservation.
+        """Reserve the price of a call once the budget has room for it; returns the reservation.
 
         Args:
             kind: Kind of the call, such as its model.
@@ -203,7 +203,7 @@ class Account:
         return _Reserved(kind, 1, most)
 
     def _expected(self, reserved: _Reserved) -> float:
-        """Highest cost of such work so far, in dollars; 0 if there was none."""
+        """Highest cost of this kind of work so far, in dollars; 0 if there was none."""
         return min(reserved.most, reserved.pieces * (self._largest.get(reserved.kind) or 0.0))
 
     def _admits(self, kind: str, most: float | None) -> int:
@@ -223,7 +223,7 @@ class Account:
         return 0 if under_way else -1
 
     def spent_error(self, another: float = 0.0, kind: str = "call") -> BudgetExhausted:
-        """The error that the budget is spent.
+        """The error that says that the budget is spent.
 
         Args:
             another: What another piece of work costs, which may be more than what is left.

@@ -16,10 +16,10 @@ MAX_SEARCHED = 200_000
 """How much of an answer is searched, in characters."""
 
 MAX_POSITIONS = 200
-"""Maximum positions in prose at which an object is searched."""
+"""Maximum number of positions in prose that are searched for an object."""
 
 MAX_LENIENT = 12
-"""How many of these are parsed leniently, which may scan the whole text."""
+"""Maximum number of these positions parsed leniently, which may scan the whole text."""
 
 _BEGINS = re.compile(r"[{\[｛]")
 
@@ -80,12 +80,12 @@ class AnswerSchema:
 
     @property
     def is_strict(self) -> bool:
-        """Whether strict mode can enforce it: objects are closed and all properties required."""
+        """Whether strict mode can enforce it: closed objects, all properties required."""
         return _is_strict(self.schema)
 
 
 def values_in(text: str) -> Iterator[Any]:
-    """Objects and lists in a text, in order, whatever surrounds them.
+    """Objects and lists in a text, in order, whatever text is around them.
 
     Leading reasoning is ignored. Values in code fences take precedence over values in prose.
     """

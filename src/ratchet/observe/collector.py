@@ -103,7 +103,7 @@ _INHERITED = "RATCHET_BINDING"
 
 
 def block(tool: str) -> bool:
-    """Record that the rollout called a tool with side effects; return False outside of rollouts."""
+    """Record that the rollout called a tool with side effects; return False outside rollouts."""
     collector = current_collector()
     if collector is not None and not collector.blocked:
         collector.blocked = tool
@@ -144,7 +144,7 @@ _live: Sink | None = None
 
 
 def set_live(sink: Sink | None) -> None:
-    """Set the process's sink for spans outside of rollouts; None records none."""
+    """Set the process's sink for spans outside rollouts; None records none."""
     global _live
     _live = sink
 

@@ -193,7 +193,7 @@ class OtelBridge:
         # the libraries that we instrument use ours.
 
     def go_live(self, live: Any) -> None:
-        """Pass spans outside of rollouts to a pipeline from now on."""
+        """Pass spans outside rollouts to a pipeline from now on."""
         self._live = live
         for provider, processor in self._processors:
             processor.live = live

@@ -19,7 +19,7 @@ def emit_reward(
 ) -> None:
     """Give the running rollout a score, or reward one of its model calls.
 
-    It does nothing outside of rollouts.
+    It does nothing outside rollouts.
 
     Args:
         value: A finite number; for a score preferably in [0, 1].

@@ -25,7 +25,7 @@ class _NullPipeline:
     tracer: Any = None
 
     def take_foreign(self, span: Any) -> None:
-        """Drop a span outside of rollouts."""
+        """Drop a span outside rollouts."""
 
     def flush(self, timeout_s: float) -> bool:
         """Do nothing: nothing is queued."""

@@ -193,7 +193,7 @@ class _Calls:
         # Also where nothing is recorded: a child process of an agent must not act either.
         if self.guarded and block(self.template.name):
             raise SideEffectBlocked(
-                f"The tool {self.template.name!r} has side effects and no recorded result to "
+                f"The tool {self.template.name!r} has side effects, but no recorded result to "
                 "replay, so it is not run in a rollout."
             )
 

@@ -1,4 +1,4 @@
-"""The agent in an interpreter of its own, seen from the tool: through a host process there."""
+"""The tool's side of an agent in its own interpreter, reached through a host process there."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ LOAD_TIMEOUT_S = 300.0
 """Seconds that the import of an agent may take."""
 
 SEND_TIMEOUT_S = 30
-"""Seconds for which the process may leave what it is sent unread."""
+"""Seconds for which the process may leave requests unread."""
 
 END_TIMEOUT_S = 5.0
-"""Seconds in which the process must end once the connection is closed."""
+"""Seconds that the process has to end once the connection is closed."""
 
 _ERRORS = {"AgentError": AgentError, "ConfigError": ConfigError, "InputError": InputError}
 
@@ -64,7 +64,7 @@ class AgentHost:
         self.interpreter = interpreter
         self._numbers = itertools.count(1)
         self._waiting: dict[int, Future[Reply]] = {}
-        """Belongs to the present process."""
+        """Pending replies by request number; they belong to the process that runs now."""
         self._agent: DescribeAgent | None = None
         self._lock = threading.Lock()
         self._connection: socket.socket | None = None
@@ -217,7 +217,7 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 
 def other_build(interpreter: Interpreter) -> AgentError:
-    """The error for a message from a different build of the SDK, though of the same version."""
+    """The error for a message from a different build of the same version of the SDK."""
     return AgentError(
         f"The agent's interpreter {interpreter.executable} has a different build of Ratchet's "
         "SDK: it sent a message that this build cannot read.",

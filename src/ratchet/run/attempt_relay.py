@@ -26,7 +26,8 @@ from ratchet.types import Claim
 from ratchet.worker.environment import NO_TOKEN, attempt_name, client_variables, gateway_urls
 
 _NO_ATTEMPT = (
-    "No rollout is running in this process. Model calls made after its answer count for no rollout."
+    "No rollout is running in this process, so this model call belongs to none. Make model calls "
+    "before answering."
 )
 _NO_MODEL_CALL = "Only model calls to the hosts of [agent] model_hosts are passed on here."
 
@@ -53,15 +54,15 @@ class AttemptRelays:
         self._relay.__enter__()
 
     def of(self, process: int) -> AttemptRelay:
-        """The relay of a process, by its number."""
+        """The relay of the process with this number."""
         return AttemptRelay(self._relay, str(process), self._server, self._hosts, self._attempts)
 
     def close(self) -> None:
-        """End the relay, and the calls under way."""
+        """Close the relay, and end the calls in progress."""
         self._relay.__exit__()
 
     def _led(self, request: RelayedRequest) -> RelayAnswer | RelayedRequest | None:
-        """A call to a model host, passed on; else a refusal of what is not for the gateway."""
+        """The route of a call to a model host, or the refusal of any other request."""
         if request.url.startswith(f"{self._server}/gateway/"):
             return None
         process, _, host_path = request.path.lstrip("/").partition("/")
@@ -135,7 +136,7 @@ class AttemptRelay:
         return hook_variables(f"{self._relay.url}/hosts-{self._name}", self._hosts, environ)
 
     def lead_to(self, claim: Claim | None) -> None:
-        """Count calls from now on for an attempt; None for no attempt."""
+        """Attribute calls from now on to an attempt; None: to none."""
         urls: Mapping[DialectName, str] = dict.fromkeys(_DIALECTS, "")
         if claim is None:
             self._attempts.pop(self._name, None)

@@ -10,7 +10,7 @@ from ratchet.run.transport import RunnerTransport
 from ratchet.types import Candidate, Resource
 
 MAX_CACHED = 64
-"""Fetched candidates that are cached; the least recently used is evicted."""
+"""Maximum number of fetched candidates to cache; the least recently used is evicted."""
 
 
 class CandidateCache:

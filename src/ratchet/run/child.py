@@ -40,7 +40,7 @@ class ChildEnd(msgspec.Struct, frozen=True, kw_only=True):
     stderr: bytes
     """The last bytes of standard error."""
     denied: tuple[Act, ...] = ()
-    """What it tried to do outside of itself and was denied."""
+    """The acts that it tried outside its sandbox and was denied."""
 
     def sentence(self) -> str:
         """Describe an exit with an error code or by a signal."""
@@ -61,7 +61,7 @@ class ChildEnd(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ChildProcess:
-    """A process in its own session.
+    """A child process in its own session.
 
     Args:
         command: Program and arguments.

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from ratchet.sandbox.containment import AgentContainment
 
 DEFAULT_CONCURRENCY = 16
-"""Default number of attempts at once for agents that wait rather than compute."""
+"""Default number of concurrent attempts for agents that wait rather than compute."""
 
 OF_A_LOOP = 8
 """Concurrent attempts that justify another event loop, in a process of its own."""
 
 MIN_CANDIDATES = 4
-"""Least number of workers that stay alive, idle ones included, with an import per candidate."""
+"""Minimum number of workers kept alive, idle ones included, with an import per candidate."""
 
 MIN_MEMORY = 512 * 1024 * 1024
 """Minimum memory of each worker, in bytes."""
@@ -82,8 +82,8 @@ def executor_for(
     if spec.python and kind in ("inline", "ray"):
         raise ConfigError(
             f'executor = "{kind}" under [run] imports the agent into Ratchet\'s own environment,'
-            f" and the agent's is that of {spec.python}.",
-            hint='Set executor = "auto"; or install Ratchet\'s tool in that environment, and run '
+            f" but the agent belongs to that of {spec.python}.",
+            hint='Set executor = "auto", or install Ratchet\'s tool in that environment and run '
             "it there.",
         )
     if kind == "ray":
@@ -138,8 +138,8 @@ def check_import_per_candidate(kind: Kind) -> None:
         ConfigError: Executors of this kind import it once.
     """
     once = {
-        "inline": "this process imports the agent once, for all candidates",
-        "ray": "an actor on the cluster imports the agent once, for all candidates",
+        "inline": "this process imports the agent once for all candidates",
+        "ray": "an actor on the cluster imports the agent once for all candidates",
     }
     if kind in once:
         raise ConfigError(

@@ -143,13 +143,13 @@ class CommandExecutor:
         file = self._handover.input_file
         if not self._copies:
             raise AgentError(
-                f"Each rollout needs a copy of the project, in which {file} holds its input.",
+                f"Each rollout needs its own copy of the project, in which {file} holds its input.",
                 hint="Run them contained by bubblewrap (docs/containment.md), or let the command "
                 "take its input as an argument.",
             )
         if not (self._folder / file).is_file():
             raise AgentError(
-                f"{file} does not exist, and input under [agent] names it.",
+                f"{file}, which input under [agent] names, does not exist.",
                 hint="Create it with any content: each rollout finds its own input there.",
             )
 
@@ -218,7 +218,7 @@ class CommandExecutor:
         return folder
 
     def _given(self, folder: Path) -> dict[str, str]:
-        """The files of a scratch folder that stand in for the project's, by their places."""
+        """Files of a scratch folder that replace the project's, by the paths that they replace."""
         files = {INPUT_FILE: self._handover.input_file, OUTPUT_FILE: self._handover.file}
         return {
             os.path.realpath(self._folder / file): str(folder / name)
@@ -271,7 +271,7 @@ class CommandExecutor:
         elif ended.why == "flood":
             error = (
                 f"The command printed more than {MAX_OUTPUT_BYTES} bytes on standard output, "
-                "which is for the result. Write messages for people to standard error."
+                "which is for the result only. Write log messages to standard error."
             )
         elif ended.code and not (self._handover.stdin and ended_with_input(ended.error_text)):
             status = "crashed" if ended.code < 0 else "failed"
@@ -333,7 +333,7 @@ def check_program(command: Sequence[str], folder: Path, environ: Mapping[str, st
     if shutil.which(place, path=environ.get("PATH")) is None:
         where = "on the PATH" if os.sep not in program else f"in {folder}"
         raise AgentError(
-            f"The command {program!r} was not found {where}, or may not be executed.",
+            f"The command {program!r} was not found {where}, or is not executable.",
             hint="Install it, or give its path.",
         )
 

@@ -50,16 +50,16 @@ from ratchet.worker.attempt import (
 from ratchet.worker.sandboxed_attempt import AttemptRequest, SandboxedAgent
 
 OVERTIME_S = 0.5
-"""How long past its time-out an attempt may take to end by itself before it is killed."""
+"""How long an attempt may take after its time-out to end by itself, before it is killed."""
 
 RESULT_BYTES = 2 * MAX_OUTPUT_BYTES
 """Maximum size of a reply: the output, and the spans beside it."""
 
 PINGS = 5
-"""Empty requests at the start that measure the overhead of the sandbox."""
+"""Number of empty requests at the start, which measure the overhead of the sandbox."""
 
 PING_EVERY = 8
-"""Attempts between two further measurements: the overhead depends on the machine's load."""
+"""Number of attempts between later measurements: the overhead depends on the machine's load."""
 
 ReplyStatus = Literal["succeeded", "failed", "timed_out", "inconclusive"]
 """Statuses that a reply may claim; a crash is detected from outside."""
@@ -102,12 +102,12 @@ class Containment(msgspec.Struct, frozen=True, kw_only=True):
 
     level: Literal["auto", "bubblewrap", "landlock", "none"] = "auto"
     unsafe: bool = False
-    """Whether attempts run unprotected if no sandbox is available."""
+    """Whether attempts may run without a sandbox if none is available."""
     memory_bytes: int = 512 * 1024 * 1024
     read: tuple[Path, ...] = ()
     """Files and folders outside the project that are readable in the sandbox."""
     hide: tuple[Path, ...] = ()
-    """Files and folders that are unreadable in the sandbox."""
+    """Files and folders that are hidden from the sandbox."""
     connect: tuple[tuple[str, int], ...] = ()
     """The only addresses (host, port) that are reachable from the sandbox."""
     environment: dict[str, str] = {}
@@ -115,7 +115,7 @@ class Containment(msgspec.Struct, frozen=True, kw_only=True):
     check_returns: bool = True
     """Whether return values of evolved functions are checked against the source's annotations."""
     python: Interpreter | None = None
-    """The agent's interpreter; None for this one."""
+    """The agent's interpreter; None for that of this process."""
 
 
 class ContainedExecutor:
@@ -210,8 +210,8 @@ class ContainedExecutor:
             raise AgentError(
                 f"The agent {spec.entry!r} does not load in the sandbox. {reason}\n",
                 hint=error.hint
-                or "Under [sandbox], list the files that it reads outside of its project as read "
-                "= […], and the addresses that it calls as connect = […].",
+                or "Under [sandbox], list the files that it reads outside its project as "
+                "read = […], and the addresses that it calls as connect = […].",
             ) from None
         for _ in range(PINGS):
             await self._ping()
@@ -274,11 +274,11 @@ class ContainedExecutor:
             reply = msgspec.json.decode(body, type=Outcome)
         except (msgspec.DecodeError, RecursionError) as error:
             return cut_off(
-                claim, "failed", f"What came out of the sandbox is not an outcome: {error}"
+                claim, "failed", f"The reply from the sandbox is not an outcome: {error}"
             )
         fault = _fault(reply, claim)
         if fault:
-            return cut_off(claim, "failed", f"What came out of the sandbox {fault}", clock)
+            return cut_off(claim, "failed", f"The reply from the sandbox {fault}", clock)
         if reply.status == "inconclusive":
             # Inconclusive rollouts have no score: code could evade the tasks that it fails.
             return cut_off(claim, "failed", f"{reply.error} {EVADED}", clock)

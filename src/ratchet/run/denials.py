@@ -1,5 +1,4 @@
-"""What a contained agent tried to do outside of itself, as spans of its attempt and as a
-sentence."""
+"""What a contained agent tried to do outside its sandbox, as spans of its attempt and in words."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ _PROVIDERS = {host for host, _ in model_hosts({})}
 HTTPS = 443
 
 MAX_NAMED = 10
-"""Attempts that an error message names; the spans name all of them."""
+"""Maximum number of denied acts that an error message names; the spans name all of them."""
 
 
 def with_denials(outcome: Outcome, acts: Sequence[Act]) -> Outcome:
@@ -69,7 +68,7 @@ def with_denials(outcome: Outcome, acts: Sequence[Act]) -> Outcome:
 
 
 def kept_of(spans: Iterable[Span]) -> list[Act]:
-    """What was denied in an attempt, or done in copies, from its spans."""
+    """The acts that an attempt's spans record as denied, or as done in copies."""
     acts = []
     for span in spans:
         if "ratchet.act.kind" in span.attributes:
@@ -90,7 +89,7 @@ def sentence(acts: Sequence[Act], *, went_well: bool = False) -> str:
     texts = []
     denied = [act for act in acts if act.end == "denied"]
     if denied:
-        texts.append(f"It tried {_listed([described(act) for act in denied])}; denied.")
+        texts.append(f"It tried {_listed([described(act) for act in denied])}; this was denied.")
     keys: dict[str, list[str]] = {}
     for act in denied:
         key, value = allowing(act)
@@ -100,7 +99,9 @@ def sentence(acts: Sequence[Act], *, went_well: bool = False) -> str:
         what = "it" if len(denied) == 1 else "them"
         settings = _listed([f"{key} = {json.dumps(values)}" for key, values in keys.items()])
         lack = (
-            f"It answered without it; if its answer lacks {what}, allow" if went_well else "Allow"
+            f"It answered without {what}; if the answer is incomplete, allow"
+            if went_well
+            else "Allow"
         )
         texts.append(f"{lack} {what} with {settings} under [agent.allow] in ratchet.toml.")
         if any(act.kind == "connect" and act.port == HTTPS for act in denied):
@@ -108,7 +109,7 @@ def sentence(acts: Sequence[Act], *, went_well: bool = False) -> str:
     if copied := [act for act in acts if act.end == "copied"]:
         deeds = {"write": "wrote", "delete": "deleted"}
         changes = _listed([f"{deeds[act.kind]} {act.subject}" for act in copied])
-        texts.append(f"It {changes}, in its own copy, which was discarded.")
+        texts.append(f"It {changes} in its own copy, which was discarded.")
     return " ".join(texts)
 
 
@@ -131,7 +132,7 @@ def described(act: Act) -> str:
             return f"to send a signal to process {act.subject}"
         case "process":
             return (
-                f"the system call {act.subject}"
+                f"to make the system call {act.subject}"
                 if act.subject[0] != "/"
                 else (f"to change the memory of another process ({act.subject})")
             )

@@ -14,7 +14,7 @@ attempt at a time in each. auto: async for async agents, else process."""
 
 
 class Executor(Protocol):
-    """Runs attempts. Each of them ends, however the agent behaves, and never affects another."""
+    """Runs attempts. Each of them ends, however the agent behaves, and none affects another."""
 
     @property
     def slots(self) -> int:

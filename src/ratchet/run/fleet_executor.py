@@ -42,16 +42,16 @@ Say = Callable[[str], None]
 ROLLOUTS_PER_REQUEST = 256
 
 GATHER_S = 0.005
-"""How long a rollout waits for others to share its request."""
+"""Longest time that a rollout waits for others to share its request, in seconds."""
 
 LONG_POLL_S = 20.0
-"""Seconds for which the server holds a request that waits for rollouts to end."""
+"""Seconds for which the server holds open a request that waits for rollouts to end."""
 
 REJOIN_S = 0.05
-"""Seconds after which such a request ends once there are further rollouts to wait for."""
+"""Seconds after which that request ends if there are more rollouts to wait for by then."""
 
 NOTICE_S = 5.0
-"""Seconds without an ended rollout after which it checks that some runner runs them."""
+"""Seconds without an ended rollout after which it checks whether any runner can run them."""
 
 GIVE_UP_S = 3600.0
 """Longest outage of the server, in seconds."""
@@ -119,7 +119,7 @@ class FleetExecutor:
 
     @property
     def slots(self) -> int:
-        """Rollouts at the server at once."""
+        """Maximum number of rollouts at the server."""
         return self._slots
 
     async def start(self) -> None:
@@ -271,7 +271,7 @@ class FleetExecutor:
             self._more.set()
 
     async def _notice(self) -> None:
-        """Report, once, that no runner at the server runs what is pending."""
+        """Report once that no runner at the server runs the pending rollouts."""
         while True:
             await asyncio.sleep(NOTICE_S)
             if not self._awaited or time.monotonic() - self._ended_at < NOTICE_S:
@@ -333,7 +333,7 @@ class FleetExecutor:
         if isinstance(error, StoreError):
             error = StoreError(
                 error.message,
-                hint="The same command continues when it is back: what has ended is not run again.",
+                hint="When it is back, run the same command: ended rollouts are not run again.",
             )
         self._failure = error
         for pending in self._pending.values():

@@ -1,4 +1,4 @@
-"""What a program gets of a task, and where its answer is."""
+"""How a program is given a task, and where its answer is found."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Handover(msgspec.Struct, frozen=True, kw_only=True):
     method: str = "POST"
     """HTTP method of a request."""
     input: str = ""
-    """FILE and a path of a command: the task's input stands there, in the rollout's own copy."""
+    """FILE and a path, for a command: that file holds the task's input in a rollout's copy."""
     query: dict[str, str] = {}
     """Fields of the URL's query; with them, no body is sent unless one is configured."""
     output: str = ""
@@ -56,12 +56,12 @@ class Handover(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def input_file(self) -> str:
-        """Path of the file that holds the task's input, relative to the project; empty for none."""
+        """Path of the file with the task's input, relative to the project; empty if none."""
         return self.input.removeprefix(FILE)
 
     @property
     def takes_input(self) -> bool:
-        """Whether any part of a task is handed over."""
+        """Whether any part of a task is passed to the program."""
         if self.input:
             return True
         given = (self.stdin, self.query) if self.words else (self.body, self.query)
@@ -126,7 +126,7 @@ class Handover(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def file(self) -> str:
-        """Path of the file that holds the answer, relative to the project; empty for none."""
+        """Path of the file with the answer, relative to the project; empty if none."""
         return self.output[len(FILE) :] if self.output.startswith(FILE) else ""
 
 
@@ -145,7 +145,7 @@ def parse_command(line: str) -> tuple[str, ...]:
     try:
         parts = tuple(shlex.split(line))
     except ValueError as error:
-        raise ConfigError(f"The command {line!r} cannot be read: {error}.") from None
+        raise ConfigError(f"The command {line!r} cannot be parsed: {error}.") from None
     if not parts:
         raise ConfigError("The command is empty.", hint='Give one: --command "node agent.js"')
     return parts

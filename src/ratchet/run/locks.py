@@ -46,7 +46,7 @@ class FileLock:
         except OSError as error:
             raise StoreError(
                 f"The lock file {self._path} cannot be created: {error.strerror}.",
-                hint="Make its folder writable, or name another state folder.",
+                hint="Make its folder writable, or use another state folder.",
             ) from None
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
@@ -61,7 +61,7 @@ class FileLock:
             self.release()
             raise StoreError(
                 f"The file {self._path} cannot be locked: {error.strerror}.",
-                hint="Name a state folder on a local disk.",
+                hint="Use a state folder on a local disk.",
             ) from None
         # The pid is informative only: a full disk must not prevent the lock.
         with contextlib.suppress(OSError):

@@ -74,7 +74,7 @@ def asked_url(request: RelayedRequest, hosts: Sequence[str]) -> str:
 
 
 def is_of(url: str, hosts: Sequence[str]) -> bool:
-    """Whether a URL is at one of these hosts, and is written in the plain form."""
+    """Whether a URL is in the plain form and at one of these hosts."""
     host = place_of(url)
     plain = url.startswith((f"http://{host}/", f"https://{host}/")) or url in (
         f"http://{host}",
@@ -84,7 +84,7 @@ def is_of(url: str, hosts: Sequence[str]) -> bool:
 
 
 def reached_at(url: str) -> str:
-    """Where a model host's URL is requested: at that host, unless another stands in for all."""
+    """Where a model host's URL is requested: at that host, unless another answers for all."""
     stand_in = os.environ.get(STAND_IN, "")
     return f"{stand_in}{direct_path(url)}" if stand_in else url
 
@@ -100,8 +100,8 @@ def proxy_of(url: str) -> str:
 
 
 def hook_variables(relay: str, hosts: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
-    """Variables of a process that route calls of Python and Node to hosts through a relay, also in
-    those that it starts.
+    """Variables that route calls from Python and Node to hosts through a relay, in a process and
+    its children.
 
     Args:
         relay: Its URL; calls go below it.

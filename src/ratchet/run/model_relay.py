@@ -1,4 +1,4 @@
-"""A relay on loopback: streams requests to where its routes lead, and keeps both sides.
+"""A relay on loopback: streams requests along its routes, and keeps requests and answers.
 
 A path `/to/https/api.groq.com/openai/v1/chat/completions` names its upstream by itself, so any
 provider's client works with a base URL of this form. A path `/openai/…` goes below the base that
@@ -34,7 +34,7 @@ KEPT_BYTES = 16_777_216
 
 CONNECT_TIMEOUT_S = 20.0
 READ_TIMEOUT_S = 600.0
-"""Seconds that an upstream may take to connect, and to send the next bytes."""
+"""Seconds allowed for connecting to an upstream, and for its next bytes."""
 
 START_TIMEOUT_S = 20.0
 CLOSE_TIMEOUT_S = 1.0
@@ -54,16 +54,16 @@ class RelayedRequest(msgspec.Struct, frozen=True, kw_only=True):
     number: int
     """In the order of arrival, from 0."""
     call: str
-    """The caller's own name for it; empty without one."""
+    """The caller's own name for it; empty if it gave none."""
     method: str
     url: str
-    """Where it goes; empty if no route leads on."""
+    """URL that it is sent to; empty if no route matches."""
     path: str
     """Below the upstream's host, with its query."""
     headers: Mapping[str, str]
     body: bytes
     added: Mapping[str, str] = {}
-    """Headers that are sent in addition to those that arrived, or instead of them."""
+    """Headers to add to those that arrived; they replace headers of the same name."""
     proxy: str = ""
     """URL of the proxy to use, besides those of the environment."""
 
@@ -123,11 +123,11 @@ class ModelRelay:
 
     @property
     def url(self) -> str:
-        """Its URL, without a path."""
+        """The relay's own URL, without a path."""
         return f"http://127.0.0.1:{self._socket.getsockname()[1]}"
 
     def lead(self, route: str, base_url: str) -> None:
-        """Let a route lead to another base URL, or nowhere, from the next request on."""
+        """Point a route at another base URL, or at none, from the next request on."""
         if base_url:
             self._routes[route] = base_url
         else:
@@ -142,7 +142,7 @@ class ModelRelay:
         self._socket.listen(128)
         self._thread.start()
         if not self._ready.wait(START_TIMEOUT_S):
-            raise RuntimeError("The relay of model calls did not start.")
+            raise RuntimeError("The relay for model calls did not start.")
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -349,4 +349,4 @@ def _below_host(url: str) -> str:
 def _failure(arrived: RelayedRequest, failure: Exception) -> str:
     host = urlsplit(arrived.url).netloc
     reason = str(failure) or type(failure).__name__
-    return f"{host} gave no answer: {reason}"
+    return f"{host} did not answer: {reason}"

@@ -1,4 +1,4 @@
-"""Batches outcomes into the store, normalised and redacted."""
+"""Stores outcomes in batches, normalised and redacted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs rollouts within an account, or within a number: no more than the rest covers."""
+"""Runs rollouts within an account or a maximum number: no more than what is left covers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ratchet.types import FINAL, BudgetExhausted, Candidate, Rollout
 from ratchet.types.wording import counted
 
 KIND = "rollout"
-"""Kind of the work, by which an account remembers what it costs."""
+"""Kind of work under which an account remembers the cost."""
 
 
 class RolloutRunner(Protocol):
@@ -107,7 +107,7 @@ class PaidRunner:
 
 
 class CappedRunner:
-    """A runner that adds at most a number of rollouts to the store, whoever asks.
+    """A runner that adds a limited number of rollouts to the store, for all callers together.
 
     Args:
         runner: Runs them.
@@ -143,8 +143,8 @@ class CappedRunner:
         if new and spent + new > self._most:
             raise BudgetExhausted(
                 f"This run has used {spent} of its {counted(self._most, 'rollout')}, and the next "
-                f"step takes {new}.",
-                hint="Results so far are kept. Allow more rollouts, or use fewer tasks.",
+                f"step needs {new}.",
+                hint="The results so far are kept. Allow more rollouts, or use fewer tasks.",
             )
         return await self._runner.run(rollouts, candidates, on_finish)
 

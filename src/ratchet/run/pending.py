@@ -29,7 +29,7 @@ class PendingRollouts:
         return self._futures.setdefault(rollout_id, new)
 
     def except_for(self, excluded: Collection[str]) -> list[str]:
-        """Ids of pending rollouts that are not among the others."""
+        """Ids of pending rollouts that are not among these."""
         return [rollout_id for rollout_id in self._futures if rollout_id not in excluded]
 
     def settle(self, rollout: Rollout) -> None:
@@ -63,7 +63,7 @@ def after(rollout: Rollout, outcome: Outcome, status: RolloutStatus) -> Rollout:
 
 
 MIN_CHECK_INTERVAL_S = 0.05
-"""Shortest interval between two checks; otherwise it is a tenth of the idle time."""
+"""Minimum interval between checks, which is a tenth of the maximum idle time."""
 
 UNANSWERED_S = 60.0
 """Time added to the idle time of a runner while no claim has been answered."""

@@ -36,7 +36,7 @@ MAX_FILES = 20_000
 
 
 class ProgramSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """Location of an agent in any language."""
+    """Location of an agent written in any language."""
 
     entry: str
     """Command line or URL, as configured."""
@@ -51,7 +51,7 @@ class ProgramSpec(msgspec.Struct, frozen=True, kw_only=True):
     model: str = ""
     """Version of the local model that the agent calls; empty for any other model."""
     handover: Handover = Handover()
-    """What it gets of a task, and where its answer is."""
+    """How it is given a task, and where its answer is found."""
     serve: tuple[str, ...] = ()
     """Program and arguments that start the service; empty for one that is already running, or a
     command."""
@@ -79,7 +79,7 @@ class ProgramAgent:
         return self.source_version()
 
     def check_input(self, value: Any) -> None:
-        """Check that a task's input has what the agent's settings name.
+        """Check that a task's input has the fields that the agent's settings name.
 
         Raises:
             InputError: It has not.
@@ -87,7 +87,7 @@ class ProgramAgent:
         self.spec.handover.check(value)
 
     def source_version(self) -> str:
-        """Hash the files below the agent's folders, as far as git does not ignore them.
+        """Hash the files below the agent's folders, except those that git ignores.
 
         Part of a rollout's identity: an edited agent is another agent, and so is one that is given
         its tasks in another way. Files with secrets, Ratchet's own, and the task file do not count.

@@ -17,7 +17,7 @@ from ratchet.worker.placeholders import value_at
 from ratchet.worker.results import joined
 
 MAX_STARTS = 64
-"""Lines of a text that are tried as the beginning of a JSON object or list."""
+"""Maximum number of lines that are tried as the beginning of a JSON object or list."""
 
 CLOCK_NS = 20_000_000
 """How far the time of a file may lag behind: Linux counts in ticks of up to 10 ms."""
@@ -52,7 +52,7 @@ def last_line(stdout: bytes) -> object:
 
 
 def ended_with_input(stderr: str) -> bool:
-    """Whether a program's error is the end of its input, as in a chat loop that asks for more."""
+    """Whether a program failed because its input ended, as a chat loop does that asks for more."""
     return stderr.rstrip().rpartition("\n")[2].startswith("EOFError")
 
 
@@ -65,7 +65,7 @@ def result_at(body: bytes, path: str) -> object:
     try:
         data = msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError):
-        raise InputError(f"the response is not JSON, and output names {path!r} in it.") from None
+        raise InputError(f"the response is not JSON, but output names {path!r} in it.") from None
     return plain(value_at(data, path.split("."), "the response"))
 
 
@@ -77,7 +77,7 @@ def events_of(body: bytes, *, streamed: bool) -> list[bytes]:
         streamed: Whether its content type says that it has server-sent events.
 
     Returns:
-        The data; empty if the response is none of both.
+        The data; empty if the response is neither.
     """
     body = body.replace(b"\r\n", b"\n")
     if streamed:
@@ -143,7 +143,7 @@ class OutputFile:
         try:
             if after is None or after == self._before:
                 raise InputError(
-                    f"The command wrote no file {self._name}, where its answer should be."
+                    f"The command did not write {self._name}, the file that should hold its answer."
                 )
             self._result = result_in(self.path)
         except InputError as error:

@@ -193,8 +193,8 @@ class RayExecutor:
     def _unusable(self, error: Exception) -> ConfigError:
         return ConfigError(
             f"The Ray cluster {self._address!r} cannot be used: {_first_line(error)}",
-            hint="Its address (--ray, ray_address under [run], or RAY_ADDRESS) is local, auto,"
-            " HOST:PORT or ray://HOST:PORT.",
+            hint="Set its address (--ray, ray_address under [run], or RAY_ADDRESS) to local, "
+            "auto, HOST:PORT or ray://HOST:PORT.",
         )
 
     async def _start_into_idle(self) -> None:
@@ -224,9 +224,9 @@ class RayExecutor:
                 self._kill(actor)
                 raise AgentError(
                     f"No Ray actor loaded the agent {self._agent.entry!r} within"
-                    f" {START_TIMEOUT_S:g} s: the cluster has no {self._cpus:g} cores free, or the"
-                    " agent is slow.",
-                    hint="See `ray status`; ask for fewer with --concurrency.",
+                    f" {START_TIMEOUT_S:g} s: the cluster does not have {self._cpus:g} free "
+                    "cores, or the agent loads slowly.",
+                    hint="See `ray status`; use fewer cores with --concurrency.",
                 ) from None
             except ray.exceptions.RayError as failure:
                 self._kill(actor)
@@ -279,7 +279,7 @@ class RayAgentActor:
         self._gateway = gateway
         self._agent: Agent | None = None
         self._relay: AttemptRelay | None = None
-        """For clients that the agent creates while it is imported."""
+        """Relay for clients that the agent creates while it is imported."""
         self._loop = asyncio.Runner()
         self._binding_file = BindingFile(_private_folder())
 

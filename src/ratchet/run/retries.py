@@ -21,7 +21,7 @@ MAX_PAUSE_S = 5.0
 """Longest pause between two retries."""
 
 HURRY_S = 10.0
-"""How long calls are still retried after `hurry`."""
+"""Seconds for which calls are still retried after `hurry`."""
 
 
 class CallRetries:

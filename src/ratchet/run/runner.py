@@ -41,10 +41,10 @@ LONG_POLL_S = 20.0
 """Time that one claim waits for rollouts to be queued."""
 
 DRAIN_TIMEOUT_S = 3.0
-"""Default time that running attempts get to end when the runner closes."""
+"""Default time for running attempts to end when the runner closes."""
 
 AWAITED = "rollouts of the agent"
-"""What a run waits for, in words."""
+"""What a run says that it is waiting for."""
 
 QUEUED_AT_ONCE = 256
 """Rollouts queued in one transaction."""
@@ -305,7 +305,7 @@ class Runner:
         return bool(self._pending)
 
     def _fill_slots(self) -> None:
-        """Start a slot for each ready attempt, as far as slots are free."""
+        """Start a slot for each ready attempt while slots are free."""
         if self._closing or self._failure is not None:
             return
         free = self._executor.slots - len(self._slots)
@@ -433,7 +433,7 @@ MAX_AHEAD = 256
 
 
 def claimed_ahead(slots: int, typical_s: float, *, serving: bool) -> int:
-    """Number of rollouts to claim beyond those that run.
+    """Number of rollouts to claim in addition to those running.
 
     Enough for AHEAD_S of work, so that slots need not wait for the store, and at least one per slot
     unless serving; not more, since rollouts that are claimed here cannot run elsewhere.

@@ -172,8 +172,8 @@ class ServedExecutor:
                 # Perhaps it holds a file or a port that there is only one of.
                 self._slots = len(self._all)
                 self._say(
-                    f"Rollouts run {self._slots} at a time: no further instance of the service "
-                    f"starts beside the others. {error.message}"
+                    f"Rollouts run {self._slots} at a time: another instance of the service does "
+                    f"not start while these run. {error.message}"
                 )
             finally:
                 async with self._changed:
@@ -201,7 +201,7 @@ class ServedExecutor:
         await instance.process.release()
 
     async def _started(self, number: int, claim: Claim) -> _Instance:
-        """Start an instance for an attempt, which has its calls until it listens.
+        """Start an instance; until it listens, its model calls belong to the attempt.
 
         Raises:
             AgentError: It does not.
@@ -278,7 +278,7 @@ class ServedExecutor:
         """Do nothing: the service holds no outcomes."""
 
     async def close(self) -> None:
-        """End the service, and all that it started."""
+        """End the service and everything that it started."""
         for instance in list(self._all):
             await self._end(instance)
         self._idle.clear()

@@ -1,4 +1,4 @@
-"""An instance of a service that is started here: its process, its port and its log."""
+"""An instance of a service that Ratchet starts: its process, its port and its log."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ratchet.sandbox.inside.process_table import processes
 from ratchet.types import AgentError
 
 START_TIMEOUT_S = 120.0
-"""Seconds that a service may take until it listens, unless an attempt may take longer."""
+"""Seconds that a service may take until it listens, unless attempts are allowed more."""
 
 END_TIMEOUT_S = 1.0
 """How long to wait for the end of a process whose connection broke."""
@@ -32,7 +32,7 @@ LOG_BYTES = 64 * 1024 * 1024
 
 
 class ServedProcess:
-    """A service's process, in a session of its own, with all that it starts there.
+    """A service's process, in a session of its own, with everything that it starts there.
 
     Args:
         command: Program and arguments.
@@ -157,16 +157,16 @@ class ServedProcess:
         return "127.0.0.1", await self._contained.published(port)
 
     def denied(self) -> tuple[Act, ...]:
-        """What it tried to do outside of itself and was denied, since the last call."""
+        """What it tried to do beyond its own process and was denied, since the last call."""
         return () if self._contained is None else self._contained.denied()
 
     async def release(self) -> None:
-        """End its containment, after its own end."""
+        """End the containment, once the process has ended."""
         if self._contained is not None:
             await self._contained.close()
 
     def over(self) -> bool:
-        """Whether its process has ended."""
+        """Whether the service's process has ended."""
         return self._end() is not None
 
     def _end(self) -> os.waitid_result | None:
@@ -175,7 +175,7 @@ class ServedProcess:
         return os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
 
     async def ends(self) -> bool:
-        """Whether it ends within END_TIMEOUT_S."""
+        """Wait up to END_TIMEOUT_S for the process to end; return whether it did."""
         for _ in range(int(END_TIMEOUT_S / POLL_INTERVAL_S)):
             if self.over():
                 return True
@@ -183,7 +183,7 @@ class ServedProcess:
         return self.over()
 
     def ending(self) -> str:
-        """How it ended: the beginning of a sentence."""
+        """How the process ended, as the beginning of a sentence."""
         end = self._end()
         if end is None:
             return "The service was stopped"
@@ -192,7 +192,7 @@ class ServedProcess:
         return f"The service was killed by {signal.Signals(end.si_status).name}"
 
     def mark_log(self) -> None:
-        """Mark the beginning of an attempt: the log's tail is what is written from now on."""
+        """Mark the beginning of an attempt: `tail` returns only what is logged from now on."""
         with contextlib.suppress(OSError):
             size = self._log.stat().st_size
             if size > LOG_BYTES:
@@ -209,8 +209,7 @@ class ServedProcess:
         return ""
 
     def kill(self) -> None:
-        """End it and everything that it started, as far as that is still below it or in its
-        group."""
+        """End it and everything that it started that is still its descendant or in its group."""
         if self._guard is not None:
             self._guard.kill()
             self._guard.wait()

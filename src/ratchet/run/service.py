@@ -49,7 +49,7 @@ class ServiceClient:
         self._session: aiohttp.ClientSession | None = None
 
     def open(self) -> None:
-        """Prepare to send; the event loop runs."""
+        """Prepare to send; called in the running event loop."""
         import aiohttp
 
         # A connection for each attempt: a service may serve each connection by one worker.
@@ -96,8 +96,8 @@ class ServiceClient:
             raise ServiceFailure(f"The service answered {status}. {text}".strip())
         if echoed is not None and echoed != headers[ROLLOUT_HEADER]:
             raise ServiceFailure(
-                f"The service answered for another task: its header {ROLLOUT_HEADER} names "
-                "another rollout."
+                f"The service answered for another task: the response's header {ROLLOUT_HEADER} "
+                "names another rollout."
             )
         path = self._handover.output
         try:
@@ -116,7 +116,7 @@ class ServiceClient:
 
 
 class ServiceFailure(Exception):
-    """A service has no result for a task.
+    """A service did not return a result for a task.
 
     Args:
         message: Says so.

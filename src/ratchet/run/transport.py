@@ -80,13 +80,13 @@ class RunnerTransport(ABC):
 
 
 class RolloutStore(Protocol):
-    """Rollout methods that a runner needs of a `Store` or a `Client`."""
+    """Rollout methods of a `Store` or a `Client` that a runner needs."""
 
     def create(self, items: Sequence[Rollout], now: float) -> int:
         """Queue rollouts."""
 
     def get(self, ids: Sequence[str]) -> dict[str, Rollout]:
-        """Rollouts by id."""
+        """Existing rollouts by id."""
 
     def claim(
         self, queue: Queues, worker: str, limit: int, lease_s: float, now: float
@@ -106,7 +106,7 @@ class RolloutStore(Protocol):
 
 
 class CandidateStore(Protocol):
-    """Candidate methods that a runner needs of a `Store` or a `Client`."""
+    """Candidate methods of a `Store` or a `Client` that a runner needs."""
 
     def get(self, id: str) -> Candidate:
         """The candidate with that id."""
@@ -135,7 +135,7 @@ class StoreTransport(RunnerTransport):
         return await asyncio.to_thread(self._store.rollouts.create, rollouts, time.time())
 
     async def get(self, ids: Sequence[str]) -> Mapping[str, Rollout]:
-        """Rollouts by id."""
+        """Existing rollouts by id."""
         return await asyncio.to_thread(self._store.rollouts.get, ids)
 
     async def candidate(self, id: str) -> Candidate:
@@ -197,7 +197,7 @@ class ServerTransport(RunnerTransport):
         return await self._client.rollouts.create(rollouts)
 
     async def get(self, ids: Sequence[str]) -> Mapping[str, Rollout]:
-        """Rollouts by id."""
+        """Existing rollouts by id."""
         return await self._client.rollouts.get(ids)
 
     async def candidate(self, id: str) -> Candidate:
@@ -284,7 +284,7 @@ class RetryingTransport(RunnerTransport):
         return await self._retries.call(lambda: self._transport.create(rollouts))
 
     async def get(self, ids: Sequence[str]) -> Mapping[str, Rollout]:
-        """Rollouts by id."""
+        """Existing rollouts by id."""
         return await self._retries.call(lambda: self._transport.get(ids))
 
     async def candidate(self, id: str) -> Candidate:

@@ -139,7 +139,7 @@ class WorkerExecutor:
         """For attempts that run alone; the first of them starts its worker."""
         self._isolating = asyncio.Lock()
         self._suspects: set[str] = set()
-        """Tasks whose attempts ended a shared worker."""
+        """Tasks whose attempts brought down a shared worker; from then on they run alone."""
         self._opening: set[asyncio.Task[Any]] = set()
 
     @property
@@ -183,7 +183,7 @@ class WorkerExecutor:
             except RatchetError as error:
                 if isinstance(error, AgentError) and (binding is None or binding is SOURCE_BINDING):
                     raise
-                why = f"With this candidate the agent does not load. {error.message}"
+                why = f"The agent does not load with this candidate. {error.message}"
                 return cut_off(claim, "failed", why, cause="exception")
             finally:
                 self._ended.set()

@@ -34,10 +34,10 @@ from ratchet.worker.messages import (
 )
 
 KILL_AFTER_S = 0.5
-"""How long past its time-out an attempt with a worker of its own may take to end by itself."""
+"""How long an attempt with its own worker may take after its time-out to end by itself."""
 
 ANSWER_GRACE_S = 2.0
-"""How long past its time-out and its grace an attempt may stay unanswered in a shared worker: then
+"""How long an attempt in a shared worker may stay unanswered after its time-out and grace: then
 the event loop is blocked, and the worker is killed."""
 
 START_TIMEOUT_S = 120.0
@@ -207,10 +207,10 @@ class WorkerLost(Exception):
         self.status = status
         self.error = error
         self.shared = shared
-        """Whether another attempt may be the cause."""
+        """Whether another attempt in the same worker may be the cause."""
         self.clock = clock
         self.denied: tuple[Act, ...] = ()
-        """What it tried to do outside of itself and was denied."""
+        """The acts that it tried outside its sandbox and was denied."""
 
 
 class _Running:
@@ -245,7 +245,7 @@ class WorkerSlot:
         self._reading: dict[WorkerProcess, asyncio.Task[None]] = {}
         self._running: dict[AttemptKey, _Running] = {}
         self._log_start = 0
-        """Log position at which the output of the running attempts begins."""
+        """Position in the log at which the output of the running attempts begins."""
         self.binding: Binding | None = None
         """The only candidate that its worker serves; None for all."""
         self.turn = 0
@@ -268,7 +268,7 @@ class WorkerSlot:
             self._pool.retire(worker)
 
     def serves(self, binding: Binding) -> bool:
-        """Whether its worker is, or will be, one of this candidate's."""
+        """Whether its worker is, or will be, for this candidate."""
         own = self.binding
         return own is not None and own.candidate_id == binding.candidate_id
 
@@ -350,7 +350,7 @@ class WorkerSlot:
                 self._relay.lead_to(None)
 
     async def _over(self, worker: WorkerProcess, outcome: Outcome) -> Outcome:
-        """An outcome with what was denied, once nothing of its attempt is left in the worker.
+        """An outcome with the denied acts, once nothing of the attempt is left in the worker.
 
         Attempts that run at the same time in one worker cannot be told apart: what was denied in it
         is named by the one that ends next, and what they write is kept as long as the worker.
@@ -361,7 +361,7 @@ class WorkerSlot:
         return with_denials(outcome, worker.denied())
 
     async def close(self) -> None:
-        """End the worker, and those that were retired."""
+        """End the slot's worker and its retired workers."""
         for worker in list(self._reading):
             self._drop(worker)
         await asyncio.gather(*self._reading.values(), return_exceptions=True)

@@ -33,7 +33,7 @@ from ratchet.worker.messages import (
 )
 
 LOG_BYTES = 64 * 1024 * 1024
-"""Size at which a log is truncated while an attempt runs."""
+"""Size in bytes at which a log is truncated while an attempt runs."""
 
 TAIL_BYTES = 2_500
 """How much of a crashed worker's output an error message shows."""
@@ -144,7 +144,7 @@ class WorkerProcess:
         return self._contained is None or await self._contained.settled()
 
     def denied(self) -> tuple[Act, ...]:
-        """What the worker tried to do outside of itself and was denied, since the last call."""
+        """What the worker tried beyond its own process and was denied, since the last call."""
         return () if self._contained is None else self._contained.denied()
 
     async def send(self, message: ToWorker) -> None:
@@ -206,7 +206,7 @@ class WorkerProcess:
         return "stopped answering"
 
     async def release(self) -> None:
-        """End its containment, after its own end."""
+        """End the containment, once the process has ended."""
         if self._contained is not None:
             await self._contained.close()
 

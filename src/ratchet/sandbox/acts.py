@@ -1,4 +1,4 @@
-"""What a program does outside of itself, seen in its system calls: hosts, programs, files."""
+"""What a program does beyond its own process, seen in its system calls: hosts, programs, files."""
 
 from __future__ import annotations
 
@@ -24,14 +24,13 @@ a file or folder was removed or renamed. signal: to another process. process: co
 another process or the machine. lookup: a host's name was looked up, but not connected to."""
 
 ActEnd = Literal["allowed", "denied", "copied"]
-"""allowed: it was done. denied: it failed. copied: it was done to a copy of what is outside,
-which is discarded."""
+"""allowed: it was done. denied: it failed. copied: it was done to a copy, which is discarded."""
 
 BOOT = Path(__file__).parent / "inside" / "boot.py"
 
 
 class Act(msgspec.Struct, frozen=True):
-    """Something that a program did outside of itself, or tried to."""
+    """Something that a program did beyond its own process, or tried to."""
 
     kind: ActKind
     subject: str
@@ -40,7 +39,7 @@ class Act(msgspec.Struct, frozen=True):
     """Port of a host."""
     end: ActEnd = "allowed"
     count: int = 1
-    """How often it was done."""
+    """How many times it was done."""
 
 
 class ActReader:
@@ -60,7 +59,7 @@ class ActReader:
         return self._file.fileno()
 
     def acts(self) -> tuple[Act, ...]:
-        """The acts until now, in the order in which each first occurred."""
+        """The acts so far, in the order in which each first occurred."""
         self._read()
         return tuple(self._acts.values())
 
@@ -98,7 +97,7 @@ class ActReader:
 
 
 class Watch:
-    """Watches a program and everything that it starts; denies them nothing.
+    """Watches a program and everything that it starts, and denies them nothing.
 
     Programs in any language are watched in the same way, by a filter of their system calls. It
     lets no program gain privileges (`sudo` refuses). What the program leaves running ends with it.
@@ -117,7 +116,7 @@ class Watch:
         pass_fds: Sequence[int] = (),
         **options: Any,
     ) -> subprocess.Popen[bytes]:
-        """Start the program; the process ends as the program does.
+        """Start the program; the returned process ends with the program's exit status or signal.
 
         Args:
             command: Program and arguments.
@@ -155,11 +154,11 @@ class Watch:
         return self._reader.failed
 
     def acts(self) -> tuple[Act, ...]:
-        """Its acts until now, in the order in which each first occurred."""
+        """Its acts so far, in the order in which each first occurred."""
         return self._reader.acts()
 
     def close(self) -> None:
-        """Forget the acts."""
+        """Clear the recorded acts."""
         self._reader.close()
 
 

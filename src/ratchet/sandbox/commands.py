@@ -186,13 +186,13 @@ def _ended(
         or len(frame[1]) != protocol.END_LAYOUT.size
     ):
         if seconds >= limits.seconds:
-            return made("timed_out", None, f"It did not end within {limits.seconds:g} s.")
+            return made("timed_out", None, f"It did not finish within {limits.seconds:g} s.")
         return made("crashed", None, "The sandbox ended before the command did.")
     _, verdict, code, _, _ = protocol.END_LAYOUT.unpack(frame[1])
     if verdict == protocol.TIMED_OUT:
-        return made("timed_out", None, f"It did not end within {limits.seconds:g} s.")
+        return made("timed_out", None, f"It did not finish within {limits.seconds:g} s.")
     if verdict == protocol.TOO_MUCH_MEMORY:
-        return made("memory", None, f"It took more than {limits.memory_bytes} bytes of memory.")
+        return made("memory", None, f"It used more than {limits.memory_bytes} bytes of memory.")
     if verdict == protocol.TOO_MANY_PROCESSES:
         message = f"It ran more than {limits.processes} concurrent processes and threads."
         return made("flooded", None, message)

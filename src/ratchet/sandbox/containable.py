@@ -19,7 +19,7 @@ from ratchet.sandbox.inside import landlock, protocol
 from ratchet.sandbox.limits import Level, SandboxUnavailable
 
 ContainedLevel = Literal["bubblewrap", "landlock", "variables"]
-"""By namespaces and mounts of its own, by rules on its processes, or by variables alone."""
+"""An agent is contained by its own namespaces, by rules on its processes, or by variables alone."""
 
 BWRAP = (
     *("--unshare-user", "--unshare-net", "--unshare-pid", "--unshare-ipc", "--cap-add", "ALL"),
@@ -36,7 +36,7 @@ def contained_level(level: Level | str) -> ContainedLevel:
             `variables`, which stops less.
 
     Raises:
-        SandboxUnavailable: This machine has it not, or none.
+        SandboxUnavailable: This machine does not have that level, or has none.
     """
     hint = (
         "Install bubblewrap, or use a kernel with Landlock and seccomp (5.14 or newer). To run the"
@@ -57,7 +57,7 @@ def contained_level(level: Level | str) -> ContainedLevel:
 
 
 def why_no_mounts() -> str:
-    """Why an agent cannot have files, a network and processes of its own; empty if it can."""
+    """Why an agent cannot have its own files, network and processes; empty if it can."""
     why = why_no_namespaces(False)
     return why_no_namespaces(True) and why if why else ""
 
@@ -131,7 +131,7 @@ def _tried(level: Level, before: Sequence[str]) -> str:
         printed = process.communicate(timeout=START_TIMEOUT_S)[1].decode(errors="replace").strip()
         reason = ours.recv(4096)[protocol.HEADER.size :].decode(errors="replace").strip()
     except (OSError, subprocess.TimeoutExpired) as error:
-        return f"it cannot be tried ({error})"
+        return f"the trial failed ({error})"
     finally:
         ours.close()
         acts.acts()
@@ -139,4 +139,4 @@ def _tried(level: Level, before: Sequence[str]) -> str:
         shutil.rmtree(holder, ignore_errors=True)
     if process.returncode == 0:
         return ""
-    return acts.failed or reason or (printed.splitlines() or ["it ended at once"])[-1]
+    return acts.failed or reason or (printed.splitlines() or ["it exited immediately"])[-1]

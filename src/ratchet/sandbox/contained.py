@@ -42,7 +42,7 @@ class Contained:
     ) -> None:
         self.process = process
         self.base = base
-        """A folder that stays, whatever else is undone when a rollout is over."""
+        """A folder that is kept when the rest is undone at the end of a rollout."""
         self._control = control
         self._acts = acts
         self._listener = relay
@@ -59,7 +59,7 @@ class Contained:
         self._servers: list[asyncio.Server] = []
 
     async def opened(self) -> None:
-        """Wait until the program starts, and relay its connections from then on.
+        """Wait until the program has started, and relay its connections from then on.
 
         Raises:
             SandboxFailed: It cannot be contained.
@@ -79,11 +79,11 @@ class Contained:
             await self.close()
             raise SandboxFailed(
                 f"The agent cannot be contained on this machine: {why}.",
-                hint="Set level under [sandbox] to another one, or unsafe = true to run without.",
+                hint="Set another level under [sandbox], or unsafe = true to run uncontained.",
             )
 
     def keep(self) -> None:
-        """Let the processes that it has now survive the end of a rollout."""
+        """Let its current processes survive the end of a rollout."""
         self._send(protocol.KEEP)
 
     async def settled(self) -> bool:

@@ -1,5 +1,4 @@
-"""Contain the user's own agent: it may read most files, but reaches outside only what is
-allowed.
+"""Contains the user's own agent: it may read most files, but affects only what it is allowed to.
 
 Its files are copies when it writes to them, its network leads to the allowed hosts alone, and it
 starts the allowed programs alone. What it tries beyond that is refused by the system, and named.
@@ -55,7 +54,7 @@ _PROXIES = frozenset({"http_proxy", "https_proxy", "all_proxy"})
 
 
 class Allowance(msgspec.Struct, frozen=True, kw_only=True):
-    """What an agent may do outside of itself."""
+    """What an agent may do beyond its own process."""
 
     hosts: tuple[tuple[str, int], ...] = ()
     """Names or addresses with ports; `*.example.com` for all names below it. A path with port 0 is
@@ -63,16 +62,16 @@ class Allowance(msgspec.Struct, frozen=True, kw_only=True):
     programs: tuple[str, ...] = ()
     """Names on the PATH, or paths."""
     folders: tuple[str, ...] = ()
-    """Absolute paths of folders and files to which it really writes."""
+    """Absolute paths of folders and files where it writes to the originals, not to copies."""
     absent: tuple[str, ...] = ()
-    """Absolute paths that are missing at its start, if their folders are copied."""
+    """Absolute paths that must not exist when it starts, if their folders are copied."""
 
 
 class AgentContainment:
     """The containment of one agent's processes.
 
     Args:
-        allowed: What it may do outside of itself.
+        allowed: What it may do beyond its own process.
         root: The project's folder.
         python: Its interpreter, which it may start.
         writable: Folders that it really writes to besides, such as one for its outcomes.
@@ -232,7 +231,7 @@ class AgentContainment:
 
 
 def copied_folders(root: str, environ: Mapping[str, str]) -> set[str]:
-    """The folders of which rollouts get copies: the project, the home, and temporary folders.
+    """The folders that rollouts get copies of: the project, the home, and temporary folders.
 
     Args:
         root: The project's folder.
@@ -244,7 +243,7 @@ def copied_folders(root: str, environ: Mapping[str, str]) -> set[str]:
 
 
 def _copies(root: str, folders: Sequence[str], environ: Mapping[str, str]) -> list[str]:
-    """The folders that are copied on write: the outermost, and those on another file system."""
+    """Folders copied on write: the outermost, and nested ones on other file systems."""
     places = copied_folders(root, environ) - set(folders)
     return sorted(
         (

@@ -1,4 +1,4 @@
-"""For systems that contain nothing (macOS): a home of its own, and a proxy that variables name.
+"""For systems without containment (macOS): a home of its own, and a proxy named by variables.
 
 The proxy connects to allowed hosts alone, by CONNECT or by a request with a whole URL (RFC 9110,
 9112). What makes no use of these variables is not stopped.
@@ -114,7 +114,7 @@ def led_by_variables(environ: Mapping[str, str], base: str, port: int) -> dict[s
 
 
 def lay_folders(base: str) -> None:
-    """Create the home and the temporary folder afresh."""
+    """Recreate the home and the temporary folder, empty."""
     for name in _FOLDERS:
         place = os.path.join(base, name)
         shutil.rmtree(place, ignore_errors=True)
@@ -122,7 +122,7 @@ def lay_folders(base: str) -> None:
 
 
 class Led:
-    """A program that is routed by variables, with the methods of `containment.Contained`.
+    """A program that environment variables route to a proxy; it has the methods of `Contained`.
 
     Args:
         process: The program.
@@ -147,14 +147,14 @@ class Led:
         self._proxy = EgressProxy(hosts)
 
     async def opened(self) -> None:
-        """Serve its proxy from then on."""
+        """Start serving its proxy."""
         await self._proxy.open(self._listener)
 
     def keep(self) -> None:
-        """Do nothing: its processes are unknown."""
+        """Do nothing: which processes it has is unknown."""
 
     async def settled(self) -> bool:
-        """Create its folders afresh; it may continue."""
+        """Recreate its folders; return True, since the program can go on."""
         await asyncio.to_thread(lay_folders, self.base)
         return True
 

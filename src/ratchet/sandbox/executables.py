@@ -48,7 +48,7 @@ def executables(programs: Sequence[str], folder: str, path: str) -> tuple[list[s
 
 
 def portable_name(file: str, root: str | None) -> str:
-    """A program as another machine finds it: within the project, on the PATH, or by its path.
+    """The name by which another machine finds a program: in the project, on the PATH, or a path.
 
     Args:
         file: Absolute path of the program.

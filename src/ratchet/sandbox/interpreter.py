@@ -56,9 +56,9 @@ class Interpreter(msgspec.Struct, frozen=True):
     path: tuple[str, ...]
     """Folders that it imports from."""
     sdk: str
-    """Version of the SDK that is installed there; empty for none."""
+    """Version of the SDK installed there; empty if there is none."""
     protocol: int
-    """Number of that SDK's message format; 0 for none."""
+    """Number of that SDK's message format; 0 if there is no SDK."""
     pip: bool
     """Whether pip is installed there; environments made by uv lack it."""
 
@@ -178,18 +178,18 @@ def interpreter_at(python: Path) -> Interpreter:
     if interpreter.protocol != PROTOCOL:
         raise ConfigError(
             f"The agent's interpreter {python} has a different build of Ratchet {__version__}: "
-            f"its messages have the number {interpreter.protocol}, those of this build {PROTOCOL}.",
+            f"its message format is {interpreter.protocol}, and that of this build {PROTOCOL}.",
             hint=f"Install this build there: {install_command(interpreter, again=True)}",
         )
     return interpreter
 
 
 def _answer(command: Sequence[str], cwd: Path | None = None) -> tuple[str, str]:
-    """What a program prints, including its errors.
+    """The output of a program, including standard error.
 
     Raises:
         OSError: It cannot be started.
-        subprocess.TimeoutExpired: It did not end within START_TIMEOUT_S; it and its children were
+        subprocess.TimeoutExpired: Not finished within START_TIMEOUT_S; it and its children were
             ended.
     """
     with subprocess.Popen(

@@ -23,11 +23,11 @@ from ratchet.sandbox.relay import RelayAddress, hosts_file
 from ratchet.sandbox.view import FileView, landlock_rules
 
 COMPILED = (command, entry, functions, zygote)
-"""Imported so that their bytecode is cached: a sandbox can only read the cache."""
+"""Imported here so that their bytecode is cached: a sandbox cannot write to the cache."""
 
 _BOOT = Path(__file__).parent / "inside" / "boot.py"
 _NAMES = ("/etc/hosts", "/etc/nsswitch.conf")
-"""Files that a program resolves host names with."""
+"""Files that programs use to resolve host names."""
 _ALLOWED = frozenset({"PATH", "LANG", "LANGUAGE", "TZ"})
 """Environment variables passed on to sandboxed code, in addition to the locale's."""
 
@@ -43,11 +43,11 @@ class SandboxProcess:
 
     process: subprocess.Popen[bytes]
     control: socket.socket
-    """The outer end; closing it ends the sandbox."""
+    """The outer end of the control socket; closing it ends the sandbox."""
     output: int
-    """Descriptor of a pipe with its output outside of requests."""
+    """Descriptor of the pipe with what it prints while it runs no request."""
     scratch: str
-    """A folder to remove after its end if it did not do so itself; empty for none."""
+    """A folder to remove after its end, unless the sandbox removed it; empty for none."""
     level: Level
 
     def end(self) -> None:
@@ -65,7 +65,7 @@ class SandboxProcess:
 
 
 def scrubbed_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The environment of sandboxed code: the allowed variables, and the given ones."""
+    """The environment of sandboxed code: the allowed variables, and those passed in."""
     inherited = {k: v for k, v in os.environ.items() if k in _ALLOWED or k.startswith("LC_")}
     return {"PATH": os.defpath, **inherited, **(extra or {})}
 
@@ -81,7 +81,7 @@ def start(
     reached: Sequence[RelayAddress] = (),
     python: str = sys.executable,
 ) -> SandboxProcess:
-    """Start the process, with its task in the configuration.
+    """Start the process; the configuration says what it is to do.
 
     Args:
         config: See `inside.entry`; the rules are added to it. `landlock` is the newest version of

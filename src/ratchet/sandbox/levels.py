@@ -20,7 +20,7 @@ def best_level() -> Level:
 
 
 def resolve_level(level: Level | str, *, unsafe: bool) -> Level:
-    """Resolve a requested level to the one to use.
+    """Resolve a requested level to the level to use.
 
     Args:
         level: One of the levels, or `auto` for the strongest available.
@@ -40,10 +40,12 @@ def resolve_level(level: Level | str, *, unsafe: bool) -> Level:
         )
     if level == "bubblewrap" and (why := why_no_bubblewrap()):
         raise SandboxUnavailable(
-            f"The bubblewrap sandbox is not available here: {why}.", hint=_HINT
+            f"The bubblewrap sandbox is not available on this machine: {why}.", hint=_HINT
         )
     if level == "landlock" and (why := why_no_landlock()):
-        raise SandboxUnavailable(f"The Landlock sandbox is not available here: {why}.", hint=_HINT)
+        raise SandboxUnavailable(
+            f"The Landlock sandbox is not available on this machine: {why}.", hint=_HINT
+        )
     got: Level = best_level() if level == "auto" else level
     if got == "none" and not unsafe:
         raise SandboxUnavailable(
@@ -58,7 +60,7 @@ def resolve_level(level: Level | str, *, unsafe: bool) -> Level:
 
 _HINT = (
     "Install bubblewrap, or use a kernel with Landlock (5.13 or newer). Running without a sandbox "
-    "must be enabled explicitly; then code can use your files, network and processes."
+    "must be enabled explicitly: the code can then use your files, network and processes."
 )
 
 

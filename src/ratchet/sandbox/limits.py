@@ -9,7 +9,7 @@ import msgspec
 from ratchet.types import RatchetError
 
 Level = Literal["bubblewrap", "landlock", "none"]
-"""How code is contained: by namespaces and mounts, by rules on its own process, or by limits alone.
+"""How code is contained: by namespaces and mounts, by rules on its own process, or only by limits.
 """
 
 SandboxStatus = Literal["ok", "raised", "timed_out", "memory", "crashed", "flooded", "refused"]

@@ -33,7 +33,7 @@ class PipeReader:
         return bytes(self._received)
 
     async def ended(self) -> None:
-        """Wait for its end."""
+        """Wait for the end of the pipe."""
         await self._ended.wait()
 
     def close(self) -> None:

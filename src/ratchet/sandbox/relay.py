@@ -67,7 +67,7 @@ def addresses(connect: Sequence[tuple[str, int]], level: Level, version: int) ->
         elif _is_number(host) and level == "bubblewrap":
             raise SandboxFailed(
                 f"connect: {host}:{port} cannot be relayed by its IP address.",
-                hint="Give the host a name, or a proxy on localhost.",
+                hint="Use a host name instead, or a proxy on localhost.",
             )
         else:
             inside = names.setdefault(host, f"127.0.0.{len(names) + 2}")
@@ -161,7 +161,7 @@ class DialedRelay:
         self._server = await asyncio.start_server(self._accept, sock=listener)
 
     def tell(self, port: int, address: RelayAddress) -> None:
-        """Name the destination of the connection that comes from a port."""
+        """Record the destination of the connection that comes from a port."""
         if not (destination := self._future(port)).done():
             destination.set_result(address)
 
@@ -211,7 +211,7 @@ async def _carry(
 
 
 async def dial(host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Connect to a host, through the environment's proxy if it names one.
+    """Connect to a host, through a proxy if the environment names one.
 
     Raises:
         OSError: It cannot be reached, or the proxy refuses.

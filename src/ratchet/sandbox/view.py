@@ -34,7 +34,7 @@ _SYSTEM = (
     "/etc/ssl/openssl.cnf",
     "/etc/timezone",
 )
-"""What programs and their libraries need on any machine; no user data."""
+"""Paths that programs and their libraries need on any machine; they hold no user data."""
 
 _FOR_COMMANDS = (
     "/opt",
@@ -64,9 +64,9 @@ class FileView:
     read: tuple[str, ...]
     """Folders and files that may be read and executed; none contains another."""
     write: tuple[str, ...] = ()
-    """Folders that may be written to."""
+    """Writable folders."""
     hide: tuple[str, ...] = ()
-    """Folders and files below those that may not be read; they need not exist yet."""
+    """Folders and files below those that are hidden; they need not exist yet."""
     links: tuple[tuple[str, str], ...] = ()
     """Symbolic links outside the visible folders that lead to them: path and target."""
 
@@ -117,9 +117,9 @@ def file_view(
         resolved = _resolved(visible_path)
         if resolved == "/":
             raise SandboxFailed(
-                f"A sandbox cannot show {os.fspath(visible_path)!r}: that is the whole file "
-                "system.",
-                hint="Name the folder of the project.",
+                f"A sandbox cannot make {os.fspath(visible_path)!r} visible: that is the whole "
+                "file system.",
+                hint="Name the project's folder instead.",
             )
         if os.path.exists(resolved) and not _within(resolved, hidden):
             readable.add(resolved)
@@ -135,7 +135,7 @@ def file_view(
 
 
 def importable(repository: Path, python: Interpreter | None = None) -> list[Path]:
-    """An interpreter's import path, without a repository that a copy replaces.
+    """An interpreter's import path, without the repository, which a copy replaces.
 
     An environment inside the repository stays. A folder above the repository is left out too: it
     would show the repository.
@@ -182,7 +182,7 @@ def _is_environment(folder: str) -> bool:
 def landlock_rules(
     view: FileView, scratch: str, *, more_write: Iterable[str] = ()
 ) -> list[tuple[str, str]]:
-    """The view as Landlock rules, which can only allow: hiding a path means allowing its
+    """The view as Landlock rules. Rules can only allow, so hiding a path means allowing its
     siblings.
 
     Raises:
@@ -211,7 +211,7 @@ def landlock_rules(
         ]
     if len(rules) > _MOST_RULES:
         raise SandboxFailed(
-            f"Hiding single files needs {len(rules)} rules here, one for each file beside them.",
+            f"Hiding single files takes {len(rules)} rules here, one for each file beside them.",
             hint="Hide their folder instead, or move them into a separate folder.",
         )
     return rules

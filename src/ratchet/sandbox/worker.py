@@ -20,7 +20,7 @@ from ratchet.sandbox.pipe_reader import PipeReader
 from ratchet.sandbox.relay import RelayAddress, TcpRelay
 
 _GRACE_S = 2.0
-"""Seconds after the sandbox's own timeout at which the outer process ends a request."""
+"""Seconds past the sandbox's own timeout after which the outer process ends a request."""
 _END_S = 5.0
 """Seconds that a sandbox may take to end when asked to."""
 _STRAY_OUTPUT_BYTES = 16_384
@@ -33,7 +33,7 @@ class _Ended(NamedTuple):
     code: int
     cpu_seconds: float
     last: bool
-    """Whether the zygote could not clean up after it, and must be replaced."""
+    """Whether the zygote could not clean up after the request, and must be replaced."""
 
 
 class SandboxWorker:
@@ -81,8 +81,8 @@ class SandboxWorker:
         except TimeoutError:
             await self.close()
             raise SandboxFailed(
-                f"The imports in the sandbox did not end within {self._start_seconds:g} s.",
-                hint="Give it more time, or import less.",
+                f"The imports in the sandbox did not finish within {self._start_seconds:g} s.",
+                hint="Allow more time, or import less.",
             ) from None
         except (OSError, EOFError, ValueError):
             raise SandboxFailed(f"The sandbox did not start: {await self._exit_report()}") from None
@@ -97,7 +97,7 @@ class SandboxWorker:
             raise SandboxFailed(f"The handler cannot be loaded in the sandbox: {reason}{tail}")
 
     async def _first(self, started: SandboxProcess) -> tuple[int, bytes]:
-        """The first frame, and the listeners that come with it."""
+        """Receive the first frame, and the listeners sent with it."""
         if not self._reached:
             return await _receive(started.control)
         await _readable(started.control)
@@ -239,11 +239,11 @@ class SandboxWorker:
         late = time.monotonic() - begun >= limits.seconds
         words = await self._exit_report()
         if late:
-            return "timed_out", b"", f"It did not end within {limits.seconds:g} s."
+            return "timed_out", b"", f"It did not finish within {limits.seconds:g} s."
         return "crashed", b"", f"The sandbox ended during the request: {words}"
 
     async def _exit_report(self) -> str:
-        """End the sandbox's remains; return how it ended and what it printed last, as text."""
+        """Clean up after the sandbox; return how it ended and its last output, as text."""
         started, stray_output = self._started, self._stray_output
         assert started is not None
         assert stray_output is not None
@@ -339,9 +339,9 @@ def _judged(
 ) -> tuple[SandboxStatus, bytes, str]:
     """Status, body and error of a request, from the reports of the zygote and the process."""
     if ended.verdict == protocol.TIMED_OUT:
-        return "timed_out", b"", f"It did not end within {limits.seconds:g} s."
+        return "timed_out", b"", f"It did not finish within {limits.seconds:g} s."
     if ended.verdict == protocol.TOO_MUCH_MEMORY:
-        return "memory", b"", f"It took more than {limits.memory_bytes} bytes of memory."
+        return "memory", b"", f"It used more than {limits.memory_bytes} bytes of memory."
     if ended.verdict == protocol.TOO_MANY_PROCESSES:
         return "flooded", b"", f"It ran more than {limits.processes} processes and threads."
     if ended.verdict == protocol.TOO_MUCH_SCRATCH:
@@ -363,7 +363,7 @@ def _judged(
     if kind == protocol.RAISED:
         return "raised", b"", content.decode(errors="replace")
     if kind == protocol.OUT_OF_MEMORY:
-        return "memory", b"", f"It ran out of memory; {limits.memory_bytes} bytes are allowed."
+        return "memory", b"", f"It ran out of memory: {limits.memory_bytes} bytes are allowed."
     type_name = content[:200].decode(errors="replace")
     return "raised", b"", f"TypeError: the handler returned {type_name}, not bytes"
 

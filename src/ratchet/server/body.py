@@ -42,7 +42,7 @@ VALUE_BYTES = 64
 """Memory of a decoded value, on average."""
 
 _SEPARATORS = b",[{"
-"""There are about as many values as there are of these outside of texts."""
+"""There are about as many values as there are of these outside texts."""
 
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[,\[{]', re.DOTALL)
 

@@ -56,7 +56,7 @@ class ProjectCommands:
             finally:
                 await asyncio.shield(process.stop())
         if not ended:
-            raise HttpProblem(504, f"It did not end within {seconds:g} s, and was stopped.")
+            raise HttpProblem(504, f"It did not finish within {seconds:g} s, and was stopped.")
         try:
             printed, wrong = process.result()
         except RatchetError as error:

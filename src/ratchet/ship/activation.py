@@ -66,13 +66,13 @@ def activate(
     """
     if decision.verdict != "promote":
         raise ShipError(
-            f"The decision on candidate {candidate.id[:12]} is {decision.verdict!r}, not 'promote':"
-            " it is not shipped."
+            f"The decision on candidate {candidate.id[:12]} is {decision.verdict!r}, not "
+            "'promote', so it is not shipped."
         )
     if not evidence_path.is_file():
         raise ShipError(
             f"The evidence file {evidence_path} does not exist.",
-            hint="A release needs it to verify its numbers; run the experiment again.",
+            hint="A release's numbers are verified with it; run the experiment again.",
         )
     release_id = content_hash([experiment_id, candidate.id, "gateway", agent])
     existing = store.releases.get(release_id)
@@ -118,7 +118,7 @@ def _switch(store: Store, release: Release, decision: Decision, now: float) -> N
 
 
 def refresh_active(store: Store, release: Release) -> Release:
-    """Update a release at the gateway: it ends once another candidate, or none, is active."""
+    """Update a release at the gateway: it ends when another candidate, or none, becomes active."""
     if release.state != "active":
         return release
     active = store.agents.active(release.agent)
@@ -165,7 +165,7 @@ def _text(
     parts = [
         f"# {headline(changed, code(decision.metric), decision)}",
         f"This release is active at the gateway: calls under {code(f'/gateway/{release.agent}/')}"
-        " get what is shown here instead of the agent's own prompts. The source is unchanged.",
+        " use the prompts shown here instead of the agent's own. The source is unchanged.",
         "## What changes",
     ]
     for name in names:
@@ -178,8 +178,8 @@ def _text(
         if isinstance(old, PromptTemplate) and isinstance(new, PromptTemplate):
             parts += ["The agent sends:", fence(old.text, "text")]
             parts += [
-                "To make the change part of the source, paste this in its place, with your own"
-                " expressions for the slots in braces:",
+                "To make the change in the source as well, replace the prompt there with this "
+                "text, with your own expressions for the slots in braces:",
                 fence(new.text, "text"),
             ]
         else:

@@ -56,7 +56,7 @@ class TestCommand:
     read: tuple[Path, ...] = ()
     """Files and folders that the tests may read; this can include files named like secrets."""
     python: Interpreter | None = None
-    """What `{python}` stands for; None for this interpreter."""
+    """The interpreter for `{python}`; None for that of this process."""
 
 
 NO_TESTS = TestCommand()
@@ -99,7 +99,7 @@ class TestReport:
         """What to do when the tests fail without the patch as well; None when they pass."""
         if self.base in (None, "passed"):
             return None
-        return f"The tests fail even without the change: fix them first. {self.advice}".strip()
+        return f"The tests fail even without the change. Fix them first. {self.advice}".strip()
 
     def tail(self) -> str:
         """The last lines of the output, with long lines cut."""
@@ -137,7 +137,7 @@ def run_once(repository: Repository, commit: str, tests: TestCommand) -> TestRep
 
 def _outcome_text(outcome: TestOutcome | None, exit_code: int | None, timeout_s: float) -> str:
     if outcome == "timed_out":
-        return f"did not end within {timeout_s:g} s"
+        return f"did not finish within {timeout_s:g} s"
     if outcome == "failed":
         return "fail" if exit_code is None else f"fail (exit code {exit_code})"
     return "pass"
@@ -219,14 +219,14 @@ def _take_out(tree: Path, root: Path, tests: TestCommand) -> list[str]:
 
 
 _NO_SOCKETS = (
-    "This machine's sandbox may have refused the tests a socket. A sandbox with bubblewrap "
+    "This machine's sandbox may have denied the tests a socket. A sandbox with bubblewrap "
     "(package `bubblewrap`) has its own loopback network; `network = true` under [ship] lets the "
     "tests use yours."
 )
 
 
 def _advice(output: str, hidden: list[str], tests: TestCommand, level: Level) -> str:
-    """What may help tests that failed in a sandbox, judging by their output."""
+    """Advice for tests that failed in a sandbox, based on their output."""
     missed = [path for path in hidden if Path(path).name in output]
     if missed:
         names = ", ".join(f"`{path}`" for path in missed)

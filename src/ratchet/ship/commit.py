@@ -35,7 +35,7 @@ _ROLLBACK = "Ratchet-Rollback"
 FoundSlot: TypeAlias = tuple[
     SourceFile | TextSource | ConfigSource, SourceSlot | TextSlot | ConfigSlot
 ]
-"""A slot with its file."""
+"""A slot and the file that it is in."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def release_message(
     experiment_id: str,
     targets: Sequence[PatchTarget],
 ) -> str:
-    """Message of the release commit: the measured gain, and trailers that identify the release."""
+    """The release commit's message: the measured gain, and trailers that identify the release."""
     names = ", ".join(dict.fromkeys(_one_line(target.name) for target in targets))
     gain = decision.candidate - decision.baseline
     low, high = interval_ends(*decision.interval, 4)
@@ -121,7 +121,7 @@ def is_release_of(
 
 
 def _same_ends_aside(actual: Any, expected: Any) -> bool:
-    """Whether values are equal, ignoring white space at the ends of texts, which may be
+    """Whether values are equal, ignoring white space at the ends of texts, since it may be
     stripped."""
     if isinstance(actual, str) and isinstance(expected, str):
         return actual.strip() == expected.strip()
@@ -183,7 +183,7 @@ def changes_of(repository: Repository, base: str, commit: str) -> list[SlotChang
 def slots_at(
     repository: Repository, commit: str, target: PatchTarget, value: str = ""
 ) -> dict[str, FoundSlot]:
-    """The slots of a resource in a commit, with their file.
+    """The slots of a resource in a commit, and the file that they are in.
 
     Args:
         repository: The repository.
@@ -197,7 +197,8 @@ def slots_at(
     data = repository.content(commit, target.file)
     if data is None:
         raise ShipError(
-            f"{target.file} is not in commit {commit[:12]}.", hint="Was it renamed or moved?"
+            f"{target.file} is not in commit {commit[:12]}.",
+            hint="Check whether it was renamed or moved.",
         )
     if target.language:
         file = read_text_source(data, target.file)

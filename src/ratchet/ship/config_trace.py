@@ -40,7 +40,7 @@ class ReadValue:
     """`yaml`, `json` or `toml`; empty for the file's text."""
     keys: tuple[Key, ...] = ()
     stripped: bool = False
-    """Whether the program strips white space at the value's ends."""
+    """Whether the program strips leading and trailing white space from the value."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class _Paths:
     options: tuple[Path, ...]
 
     def file(self) -> Path | None:
-        """The only file among the options."""
+        """The only path among the options that is a file."""
         try:
             files = {path.resolve() for path in self.options if path.is_file()}
         except OSError:
@@ -248,7 +248,7 @@ def _statements(scope: _Scope) -> Iterator[ast.stmt]:
 
 
 def _assigned(scope: _Scope) -> Iterator[tuple[str, ast.expr | None]]:
-    """Names that a body binds, with the value if it is a plain assignment."""
+    """The names that a body binds, each with its value if bound by a plain assignment."""
     for statement in _statements(scope):
         match statement:
             case ast.Assign(targets=[ast.Name(id=name)], value=value):

@@ -54,7 +54,7 @@ class ConfigSlot:
 
 
 def find_value(source: ConfigSource, keys: Sequence[Key], key: str) -> ConfigSlot | None:
-    """The place of a number, a boolean or a string; None if it has no place of its own.
+    """The span of a number, boolean or string; None if it has no span of its own, like an alias.
 
     Args:
         source: The file.

@@ -46,7 +46,7 @@ class ImprovedTask(NamedTuple):
     before: str
     after: str
     rollouts: tuple[str, str]
-    """Rollouts before and after; the first of each, if there were several."""
+    """The rollouts before and after; the first of each if the task ran several times."""
     trace: str
     """The live trace that the task was captured from; empty for other tasks."""
 

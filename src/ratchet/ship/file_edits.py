@@ -26,7 +26,7 @@ def file_edit(declaration: Declaration, old: Resource, new: Resource, root: Path
         root: The folder that may be edited, resolved.
 
     Raises:
-        ShipError: The file is outside of it, changed since, or cannot hold the new text.
+        ShipError: The file is outside it, changed since, or cannot hold the new text.
     """
     name = declaration.name
     assert declaration.file is not None
@@ -34,7 +34,7 @@ def file_edit(declaration: Declaration, old: Resource, new: Resource, root: Path
     if not file.is_relative_to(root):
         raise ShipError(
             f"Prompt {name!r} is in {file}, outside the repository {root}.",
-            hint="Only files of the repository are patched.",
+            hint="Only files in the repository can be patched.",
         )
     if not isinstance(old, PromptTemplate) or not isinstance(new, PromptTemplate):
         raise ShipError(f"Resource {name!r} is not a prompt; prompt files hold only prompts.")
@@ -57,7 +57,7 @@ def _whole(name: str, path: str, file: Path, old: str, new: str) -> SourceEdit:
     except OSError as error:
         raise ShipError(f"{path} cannot be read: {error.strerror}.") from None
     if marker := not_edited(path, data):
-        raise ShipError(f"{path}, which is {name}, cannot be patched: {marker}.")
+        raise ShipError(f"{path}, which holds prompt {name}, cannot be patched: {marker}.")
     source = read_text_source(data, path)
     text, read = source.file.text, source.file.language.read
     literal = whole_text(text)
@@ -65,7 +65,7 @@ def _whole(name: str, path: str, file: Path, old: str, new: str) -> SourceEdit:
         if literal is not None and literal.value == new:
             raise ShipError(
                 f"{path}: {name} already holds the candidate's text.",
-                hint="It seems to be merged; see `ratchet releases`.",
+                hint="The change seems to be merged; see `ratchet releases`.",
             )
         raise changed_since(f"{path}: {name}", None)
     try:

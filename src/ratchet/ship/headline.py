@@ -7,7 +7,7 @@ from ratchet.types.interval_text import interval_ends
 
 
 def headline(names: str, metric: str, decision: Decision) -> str:
-    """What is changed, and the proved gain.
+    """The title of a change: what it changes, and the proved gain.
 
     Args:
         names: The changed resources, as they are shown.

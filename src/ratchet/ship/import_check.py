@@ -70,8 +70,8 @@ def check_declared(
             return ""
         raise ShipError(
             f"With this change, {module} does not declare {names} with the candidate's values: "
-            "the program changes what it reads. No branch was created.",
-            hint="Declare it with a literal, or write the new values by hand.",
+            "the program alters the values that it reads. No branch was created.",
+            hint="Declare it as a literal, or write the new values by hand.",
         )
     why = _last_line(probe_run.output) or probe_run.sentence()
     if run_once(repository, base, command).outcome != "passed":
@@ -81,7 +81,7 @@ def check_declared(
         )
     raise ShipError(
         f"With this change, {module} cannot be imported: {why}. No branch was created.",
-        hint="Declare what changes with a literal, or write the new values by hand.",
+        hint="Declare the changed values as literals, or write the new values by hand.",
     )
 
 

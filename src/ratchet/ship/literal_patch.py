@@ -90,7 +90,7 @@ class TextPrompt:
     file: str | None = None
     """Relative to the root; confines the search."""
     expression: tuple[str, TextRange] | None = None
-    """File and bytes of the expression that declares the prompt; None when nothing declares it."""
+    """File and byte span of the expression that declares the prompt; None if undeclared."""
     kept: bool = False
     """Whether the program is known to keep white space at both ends."""
 
@@ -158,7 +158,7 @@ def literal_edit(
     try:
         if prompt.expression:
             if "\r" in old.text + new.text:
-                raise Inexpressible("it has a carriage return, which reading a file may remove")
+                raise Inexpressible("it has a carriage return, which reading may remove")
             own = (file.path, byte_span(file.text, literal.span)) == prompt.expression
             keeps_ends = prompt.kept or own
             _check_ends(literal.value, prompt.old.text, prompt.new.text, keeps_ends=keeps_ends)
@@ -254,9 +254,9 @@ def _only(prompt: TextPrompt, root: Path) -> Fit:
     if not matches.fits and search_tracked(root, prompt.new).fits:
         raise ShipError(
             f"Prompt {prompt.name!r}: the source already holds the candidate's text.",
-            hint="It seems to be merged; see `ratchet releases`.",
+            hint="The change seems to be merged; see `ratchet releases`.",
         )
-    by_hand = "declare it with a literal, or write the new text by hand"
+    by_hand = "declare it as a literal, or write the new text by hand"
     raise ShipError(
         f"{prompt.refusal} {result_of(matches, prompt.old).sentence()}",
         hint="Exactly one literal must be the prompt; "
@@ -274,7 +274,7 @@ def _within(declaration: Declaration, root: Path) -> str:
     if not path.is_relative_to(root):
         raise ShipError(
             f"Prompt {declaration.name!r} is declared in {path}, outside the repository {root}.",
-            hint="Only files of the repository are patched.",
+            hint="Only files in the repository can be patched.",
         )
     return path.relative_to(root).as_posix()
 

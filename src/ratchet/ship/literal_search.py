@@ -35,19 +35,19 @@ class LiteralPlace(msgspec.Struct, frozen=True):
 
 
 class LiteralSearch(msgspec.Struct, frozen=True):
-    """Result of `find_literal`."""
+    """The result of `find_literal`."""
 
     places: tuple[LiteralPlace, ...]
     """The matching literals."""
     copies: tuple[LiteralPlace, ...]
     """Matching literals in tests. They are not patched, and do not prevent a patch."""
     nearest: str
-    """The most similar place with its first difference, if no literal matches; otherwise empty."""
+    """If none matches, the place of the most similar literal and its first difference."""
     template: PromptTemplate | None = None
     """Where exactly one literal fits: the prompt with a slot for each of its expressions, also for
     those that never varied."""
     generated: tuple[LiteralPlace, ...] = ()
-    """Matching literals in generated files. They are not patched either."""
+    """Matching literals in generated files. They are not patched, and do not prevent a patch."""
 
     @property
     def patchable(self) -> bool:

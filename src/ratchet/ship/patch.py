@@ -51,7 +51,7 @@ from ratchet.types.wording import counted
 
 @dataclass(frozen=True)
 class Patch:
-    """Edits of files, not written yet."""
+    """Edits of files that are not written yet."""
 
     files: Mapping[str, tuple[bytes, bytes]]
     """(old, new) content by path relative to the root."""
@@ -87,7 +87,7 @@ def make_patch(
     """
     names = candidate.changed_from(baseline)
     if not names:
-        raise ShipError("The candidate equals the baseline; there is nothing to ship.")
+        raise ShipError("The candidate is the same as the baseline, so there is nothing to ship.")
     root = root.resolve()
     sources: dict[str, SourceFile] = {}
     edits: list[SourceEdit] = []
@@ -99,7 +99,7 @@ def make_patch(
             raise ShipError(f"Resource {name!r} has different kinds in baseline and candidate.")
         declaration = declarations.get(name)
         if declaration is None:
-            raise ShipError(f"Resource {name!r} is declared nowhere in the agent's source.")
+            raise ShipError(f"Resource {name!r} is not declared in the agent's source.")
         if declaration.located_by == "text":
             edits.append(_undeclared_edit(declaration, old, new, root))
             continue
@@ -109,9 +109,7 @@ def make_patch(
         target = _target(declaration, root, sources)
         edits += _edits(sources[target.file], target, old, new, root)
     if not edits:
-        raise ShipError(
-            f"The candidate changes nothing but comments or layout of {', '.join(names)}."
-        )
+        raise ShipError(f"The candidate changes only comments or layout of {', '.join(names)}.")
     _check_shared(edits, baseline, candidate)
     _check_read_once(edits, declarations, root, sources)
     contents = {edit.target.file: (root / edit.target.file).read_bytes() for edit in edits}
@@ -201,19 +199,19 @@ def _target(declaration: Declaration, root: Path, sources: dict[str, SourceFile]
     if declaration.file is None or declaration.file.startswith("<"):
         raise ShipError(
             f"Resource {name!r} was not declared in a file, so there is nothing to patch.",
-            hint="Move its declaration from the notebook or prompt into a module.",
+            hint="Move its declaration from the notebook or interactive session into a module.",
         )
     path = Path(declaration.file).resolve()
     if not path.is_relative_to(root):
         raise ShipError(
             f"Resource {name!r} is declared in {path}, outside the repository {root}.",
-            hint="Only files of the repository are patched.",
+            hint="Only files in the repository can be patched.",
         )
     relative = path.relative_to(root).as_posix()
     if "site-packages" in path.relative_to(root).parts:
         raise ShipError(
             f"Resource {name!r} is declared in an installed package ({relative}).",
-            hint="Only the repository's own sources are patched.",
+            hint="Only the repository's own sources can be patched.",
         )
     if relative not in sources:
         try:
@@ -253,7 +251,7 @@ def _check_read_once(
                 raise ShipError(
                     f"{edit.target.file}:{edit.line}: {edit.target.name}.{edit.key} and"
                     f" {target.name}.{key} read the same value.",
-                    hint="Give each its own key.",
+                    hint="Give each value its own key.",
                 )
 
 
@@ -284,7 +282,7 @@ def _undeclared_edit(
 
 
 def literal_text(resource: Resource) -> PromptTemplate | None:
-    """The source text of an undeclared resource; None if there can be none."""
+    """The source text of an undeclared resource; None if it cannot be found by its text."""
     if isinstance(resource, Model):
         return PromptTemplate(resource.model, "plain")
     return resource if isinstance(resource, PromptTemplate) else None
@@ -365,7 +363,7 @@ def _edits(
             if same_value(slot.value, after[key]):
                 raise ShipError(
                     f"{source.path}:{slot.line}: {name}.{key} already holds the candidate's value.",
-                    hint="It seems to be merged; see `ratchet releases`.",
+                    hint="The change seems to be merged; see `ratchet releases`.",
                 )
             present = slot.value if target.kind in ("params", "model") else None
             raise changed_since(f"{source.path}:{slot.line}: {name}.{key}", present)

@@ -132,7 +132,7 @@ def pull_request(
 
 
 def folded(summary: str, *paragraphs: str) -> str:
-    """Paragraphs that a reader unfolds."""
+    """A section that is folded until the reader opens it."""
     inner = "\n\n".join(paragraphs)
     return f"<details>\n<summary>{summary}</summary>\n\n{inner}\n\n</details>"
 
@@ -168,7 +168,7 @@ def shown_path(path: Path, root: Path) -> str:
 
 
 def proof_section(decision: Decision) -> list[str]:
-    """The paragraphs on the proof, with their heading."""
+    """The section about the proof, with its heading."""
     sentence = [fence(decision.sentence, "text")] if decision.sentence else []
     heading = "## The proof" if decision.verdict == "promote" else "## The comparison (not a proof)"
     return [
@@ -217,7 +217,7 @@ def write_text_file(path: Path, text: str) -> None:
 
 
 def code(text: Any) -> str:
-    """Format inline code that no content can terminate, in tables and in text."""
+    """Format inline code whose backticks cannot occur in the content, for tables and text."""
     flat = " ".join(str(text).split()) or " "
     if len(flat) > _CELL:
         flat = flat[:_CELL] + "…"
@@ -228,7 +228,7 @@ def code(text: Any) -> str:
 
 
 def fence(text: str, language: str) -> str:
-    """Format a fenced block that no content can terminate."""
+    """Format a fenced block whose fence cannot occur in the content."""
     longest = max((len(run) for run in _RUN.findall(text)), default=0)
     ticks = "`" * max(3, longest + 1)
     return f"{ticks}{language}\n{text.rstrip(chr(10))}\n{ticks}"

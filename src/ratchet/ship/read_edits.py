@@ -68,8 +68,8 @@ def config_edit(
     slot = find_value(source, read.keys, key)
     if slot is None:
         raise ShipError(
-            f"{what} cannot be patched: it has no place of its own there (it is an alias or a "
-            "merged or repeated key, or is missing).",
+            f"{what} cannot be patched: it is not written out there (it is an alias, a merged or "
+            "repeated key, or missing).",
             hint=by_hand,
         )
     value = float(slot.value) if as_float and type(slot.value) is int else slot.value
@@ -82,7 +82,7 @@ def config_edit(
         elif same_value(value, after):
             raise ShipError(
                 f"{path}:{slot.line}: {declared.name}.{key} already holds the candidate's value.",
-                hint="It seems to be merged; see `ratchet releases`.",
+                hint="The change seems to be merged; see `ratchet releases`.",
             )
         elif not same_value(value, before):
             raise changed_since(f"{path}:{slot.line}: {declared.name}.{key}", slot.value)
@@ -106,7 +106,7 @@ def _within(value: str, before: str, after: str) -> str:
         Inexpressible: The program would strip some of the text, too.
     """
     if after != after.strip():
-        raise Inexpressible("the new text has white space at its ends, which the program strips")
+        raise Inexpressible("the program strips the white space around the new text")
     return value.replace(before, after, 1)
 
 

@@ -89,12 +89,12 @@ def ship(
     if decision.verdict != needed:
         raise ShipError(
             f"The decision on candidate {candidate.id[:12]} is {decision.verdict!r}, not"
-            f" {needed!r}: it is not shipped."
+            f" {needed!r}, so it is not shipped."
         )
     if not evidence_path.is_file():
         raise ShipError(
             f"The evidence file {evidence_path} does not exist.",
-            hint="A release needs it to verify its numbers; run the experiment again.",
+            hint="A release's numbers are verified with it; run the experiment again.",
         )
     repository = Repository.open(repo)
     branch = branch_name(baseline, candidate, draft=draft)
@@ -158,8 +158,8 @@ def ship(
     # The second reference protects the commit when the branch is deleted or squashed.
     if not tip and not repository.create_branch(branch, prepared.commit, release_ref(release.id)):
         raise Conflict(
-            f"Another process made the branch {branch} at the same time.",
-            hint="Run the same command again; it will find that branch.",
+            f"Another process created the branch {branch} at the same time.",
+            hint="Run the same command again; it will use that branch.",
         )
     return release
 
@@ -171,7 +171,7 @@ def branch_name(baseline: Candidate, candidate: Candidate, *, draft: bool = Fals
     """
     names = candidate.changed_from(baseline)
     if not names:
-        raise ShipError("The candidate equals the baseline; there is nothing to ship.")
+        raise ShipError("The candidate is the same as the baseline, so there is nothing to ship.")
     name = _NOT_IN_REFS.sub("-", names[0]).strip("-")[:60] or "resource"
     return f"ratchet/{'draft-' if draft else ''}{name}-{candidate.id[:8]}"
 
@@ -215,7 +215,7 @@ def _check_declared(
     agent_entry: str,
     tests: TestCommand,
 ) -> str:
-    """Import the agent, if a value of its declarations was changed elsewhere."""
+    """Import the agent if the patch changes a declared value outside its declaration."""
     elsewhere = {
         target.name: candidate.resources[target.name]
         for target in targets_of(repository, prepared.commit)
@@ -254,8 +254,8 @@ def _blobs(repository: Repository, base: str, patch: Patch) -> dict[str, Blob]:
             )
         if repository.store_blob(old, path) != committed.hash:
             raise ShipError(
-                f"{path} differs from the last commit although `git status` does not say so.",
-                hint="Was it marked with `git update-index --assume-unchanged`?",
+                f"{path} differs from the last commit, although `git status` does not show it.",
+                hint="Check whether it was marked with `git update-index --assume-unchanged`.",
             )
         blobs[path] = Blob(committed.mode, repository.store_blob(new, path))
     return blobs

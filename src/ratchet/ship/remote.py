@@ -18,10 +18,10 @@ BRANCHES = "ratchet/"
 """Prefix of the names of all branches that are pushed."""
 
 TIMEOUT_S = 120.0
-"""Seconds for one git command that talks to the remote."""
+"""Timeout of a git command that contacts the remote, in seconds."""
 
 _STALLED_S = 30
-"""Seconds after which an HTTP transfer without progress is ended."""
+"""Seconds without progress after which an HTTP transfer is aborted."""
 
 _KEPT_VARIABLES = (
     "GIT_CONFIG",
@@ -193,7 +193,7 @@ class Remote:
         try:
             output, errors = process.communicate(timeout=TIMEOUT_S)
         except subprocess.TimeoutExpired:
-            raise self._away(f"gave no answer within {TIMEOUT_S:.0f} s") from None
+            raise self._away(f"did not answer within {TIMEOUT_S:.0f} s") from None
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
@@ -215,7 +215,7 @@ class Remote:
         place = f"The remote {self.name} ({without_credentials(self.url())})"
         if any(text in lower for text in _RULES):
             return ShipError(
-                f"{place} refuses the branch because of its rules: {complaint}",
+                f"{place} has rules that refuse the branch: {complaint}",
                 hint=f"Allow branches named {BRANCHES}… there.",
             )
         if any(text in lower for text in _CREDENTIALS):

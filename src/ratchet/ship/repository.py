@@ -125,7 +125,7 @@ class Repository:
                 )
 
     def check_clean(self, patched: Collection[Path] = ()) -> None:
-        """Raise ShipError when a file that git tracks differs from HEAD.
+        """Raise ShipError if a file that git tracks differs from HEAD.
 
         Untracked files are in no release, so they only count where a release would patch them.
 
@@ -181,7 +181,7 @@ class Repository:
         return [path.removeprefix("./") for path in ignored if path]
 
     def commit_of(self, revision: str) -> str | None:
-        """Full hash of the commit that a revision names, or None."""
+        """Full hash of the commit that a revision names; None if there is no such commit."""
         completed = self._run(
             "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}", ok=(0, 1, 128)
         )
@@ -210,7 +210,7 @@ class Repository:
         return completed.stdout.decode().strip() or None
 
     def is_ancestor(self, commit: str, of: str) -> bool:
-        """Whether a commit is in another's history."""
+        """Whether a commit is in the history of another."""
         return self._run("merge-base", "--is-ancestor", commit, of, ok=(0, 1)).returncode == 0
 
     def merge_base(self, left: str, right: str) -> str:
@@ -218,13 +218,13 @@ class Repository:
         return self.text("merge-base", left, right)
 
     def checked_out_at(self, branch: str) -> Path | None:
-        """The work tree that has a branch checked out, or None."""
+        """The work tree in which a branch is checked out; None if there is none."""
         return next(
             (folder for folder, checked_out in self.worktrees() if checked_out == branch), None
         )
 
     def blob(self, commit: str, path: str) -> Blob | None:
-        """A file of a commit, or None."""
+        """A file of a commit; None if the commit does not have it."""
         for entry in self._run("ls-tree", "-z", commit, "--", path).stdout.split(b"\0"):
             meta, _, name = entry.partition(b"\t")
             if os.fsdecode(name) == path:
@@ -421,12 +421,12 @@ class Repository:
             )
         except FileNotFoundError:
             raise ShipError(
-                "git is not installed, or not on PATH.", hint="Install git and run this again."
+                "git is not installed, or is not on PATH.", hint="Install git and run this again."
             ) from None
         except subprocess.TimeoutExpired:
             raise ShipError(
                 f"git {_verb(arguments)} in {self.root} took longer than {_TIMEOUT_S:.0f} s.",
-                hint="Does another process hold the repository?",
+                hint="Check whether another process is using the repository.",
             ) from None
         if completed.returncode not in ok:
             stderr = completed.stderr.decode(errors="replace").strip()

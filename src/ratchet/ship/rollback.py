@@ -48,7 +48,7 @@ def refresh(release: Release, repo: Path) -> Release:
         raise ShipError(
             f"The commit {release.commit[:12]} of release {release.id[:12]} is not in"
             f" {repository.root}.",
-            hint="Is this the repository that it was made in?",
+            hint="Run this in the repository that it was made in.",
         )
     head = repository.head()
     on_branch = repository.head_branch()
@@ -139,7 +139,7 @@ def _delete_branch(repository: Repository, release: Release) -> None:
     if where := repository.checked_out_at(branch):
         raise ShipError(
             f"The branch {branch} is checked out in {where}.",
-            hint=f"Run `git -C {where} switch -` there, then roll back again.",
+            hint=f"Run `git -C {where} switch -`, then roll back again.",
         )
     tip = repository.commit_of(f"refs/heads/{branch}")
     if tip != release.commit:
@@ -180,7 +180,7 @@ def _rollback_commit(
 
 
 def _holds(repository: Repository, head: str, release: Release) -> str:
-    """Whether HEAD's source has the release's values (`new`), the previous ones, or others."""
+    """Which values HEAD's source has: the release's (`new`), the previous ones, or others."""
     try:
         changes = changes_of(repository, release.base, release.commit)
         states = [

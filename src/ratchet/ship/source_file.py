@@ -85,7 +85,7 @@ def read_source(data: bytes, path: str) -> SourceFile:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
     except SyntaxError as error:
         raise ShipError(
-            f"{path} has no readable source encoding: {error}.", hint="Save it as utf-8."
+            f"{path} declares an encoding that cannot be read: {error}.", hint="Save it as utf-8."
         ) from None
     if encoding not in ("utf-8", "utf-8-sig"):
         raise ShipError(

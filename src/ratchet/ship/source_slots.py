@@ -347,7 +347,8 @@ def find_function(source: SourceFile, qualname: str) -> FunctionNode:
     functions = [node for name, node in _functions(source.tree, "") if name == qualname]
     if not functions:
         raise ShipError(
-            f"{source.path} holds no function {qualname}.", hint="Was it renamed or moved?"
+            f"{source.path} holds no function {qualname}.",
+            hint="Check whether it was renamed or moved.",
         )
     if len(functions) > 1:
         lines = ", ".join(str(node.lineno) for node in functions)

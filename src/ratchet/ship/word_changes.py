@@ -13,7 +13,7 @@ ChangeOp = Literal["same", "out", "in"]
 WordChange = tuple[ChangeOp, str]
 
 MAX_WORDS = 6_000
-"""Maximum number of differing words in both texts; beyond it lines are compared instead."""
+"""Maximum number of differing words in both texts; if there are more, lines are compared."""
 
 CONTEXT = 160
 """Characters of unchanged text shown on each side of a change."""

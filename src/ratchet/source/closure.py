@@ -22,7 +22,7 @@ _BUILT_IN = frozenset(dir(builtins)) | {"__name__", "__file__", "__doc__", "__pa
 
 
 class MissingName(msgspec.Struct, frozen=True, order=True):
-    """A name that a needed statement uses and that is defined nowhere."""
+    """A name that a needed statement uses but no statement defines."""
 
     file: str
     name: str
@@ -34,10 +34,10 @@ class Closure(msgspec.Struct, frozen=True):
     statements: Mapping[Path, tuple[ast.stmt, ...]]
     """Needed statements by file, in source order."""
     outside: Mapping[str, frozenset[str]]
-    """Modules outside of this repository, with the files that import them."""
+    """Modules outside this repository, with the files that import them."""
     missing: tuple[MissingName, ...]
     left_out: Mapping[Path, Mapping[ast.stmt, str]]
-    """Needed statements that are not followed, by file, each with the reason."""
+    """Needed statements whose own needs are not followed, by file, each with the reason."""
 
 
 LeaveOut = Callable[[Module, ast.stmt], str]
@@ -77,7 +77,7 @@ def closure_of(
     *,
     whole_modules: bool = False,
 ) -> Closure:
-    """Compute what a name of a module needs.
+    """Compute the statements and modules that a name of a module needs.
 
     Args:
         tree: The repository.

@@ -42,7 +42,7 @@ _FETCHES = re.compile(
 
 
 def held_open(module: Module, statement: ast.stmt) -> str:
-    """Why the value assigned by a statement cannot be staged, as a noun; empty if it can."""
+    """The kind of value that a statement assigns and that cannot be staged; empty if it can be."""
     if not isinstance(statement, (ast.Assign, ast.AnnAssign)) or statement.value is None:
         return ""
     origins = origins_of(module)
@@ -67,13 +67,13 @@ def _kind(origin: str) -> str:
     if origin == "subprocess.Popen":
         return "another process"
     if _FETCHES.fullmatch(origin):
-        return "something fetched from the network"
+        return "a value fetched from the network"
     if origin in _OPENS:
         return "an open connection"
     if head in _SERVICES and last[:1].isupper() and not last.endswith(("Error", "Exception")):
-        return "a client of a service"
+        return "a service client"
     if "." in origin and _NAMED_LIKE_ONE.fullmatch(last):
-        return "a client of a service"
+        return "a service client"
     return ""
 
 

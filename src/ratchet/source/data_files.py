@@ -62,7 +62,7 @@ def _refusal(file: Path, root: Path, hidden: set[Path]) -> str:
 
 
 def _names(statement: ast.stmt) -> Iterator[tuple[str, bool]]:
-    """Literals that may name a file, and whether they are part of a path expression."""
+    """Literals that may name a file, each with whether it is part of a path expression."""
     within: set[int] = set()
     for node in ast.walk(statement):  # outer expressions come first
         parts: list[str] = []

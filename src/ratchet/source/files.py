@@ -1,4 +1,4 @@
-"""Which files of a folder are its own: those that git knows, else those that a walk finds."""
+"""The files that belong to a folder: those that git knows, else those that a walk finds."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def is_environment(folder: str | os.PathLike[str]) -> bool:
 
 
 def why_skipped(folder: str, name: str) -> str:
-    """Why a folder holds nothing of the repository itself; empty if it may.
+    """Why a folder holds no files of the repository itself; empty if it may hold some.
 
     Args:
         folder: Where it is.

@@ -12,7 +12,7 @@ _NOTICE = re.compile(
 
 
 def generated_notice(text: str, comments: tuple[str, ...] = ("#",)) -> str:
-    """The notice in the comments of the first 20 lines that a file is generated; else empty.
+    """The notice that a file is generated, from the comments in its first 20 lines; empty if none.
 
     Args:
         text: The file's text.

@@ -27,7 +27,7 @@ _SHOWN = 12
 
 
 def declared_prompts(root: Path, files: Iterable[PromptFile]) -> dict[str, Declaration]:
-    """The prompts in files, as the source has them, by resource name.
+    """The prompts in files, as they are in the source, by resource name.
 
     Args:
         root: The project's folder.
@@ -48,7 +48,7 @@ def declared_prompts(root: Path, files: Iterable[PromptFile]) -> dict[str, Decla
                 raise InputError(
                     f"Two prompts of [[prompt_files]] are named {declaration.name!r}: one in"
                     f" {earlier.file}, one in {path}.",
-                    hint='Set another first part of the name for one of the files: name = "…".',
+                    hint='Give the prompts of one of the files another prefix: name = "…".',
                 )
     return declarations
 
@@ -56,7 +56,7 @@ def declared_prompts(root: Path, files: Iterable[PromptFile]) -> dict[str, Decla
 def rendered(
     root: Path, files: Iterable[PromptFile], resources: Mapping[str, Resource]
 ) -> dict[str, bytes]:
-    """The content of files with these texts, by real path; without unchanged files.
+    """The new content of files with these texts, by real path; unchanged files are left out.
 
     Raises:
         InputError: A file changed, or cannot hold a text.
@@ -97,14 +97,14 @@ def with_text(data: bytes, declaration: Declaration, text: str) -> bytes:
 
     content = data.decode()
     path = declaration.file or ""
-    refusal = f"{path} cannot hold the candidate's text of {declaration.name!r}:"
+    refusal = f"{path} cannot store the candidate's text of {declaration.name!r}:"
     if declaration.keys:
         form = format_of(path)
         place = place_of(content, form, declaration.keys)
         changed = place and replaced(content, form, declaration.keys, place, text)
         if not changed:
             raise InputError(
-                f"{refusal} no notation of {form.upper()} reads back as this text there."
+                f"{refusal} no notation in {form.upper()} reads back as this text there."
             )
         (start, stop), source = changed
     else:
@@ -136,7 +136,7 @@ def path_of(root: Path, prompt_file: PromptFile) -> Path:
     if not path.is_relative_to(os.path.realpath(root)):
         raise InputError(
             f"[[prompt_files]] names {prompt_file.path!r}, which is outside the project {root}.",
-            hint="Name files in the project.",
+            hint="Name only files in the project.",
         )
     if not path.is_file():
         raise InputError(
@@ -182,7 +182,7 @@ def _field(
         raise InputError(
             f"[[prompt_files]] names fields of {prompt_file.path!r}, which is not a YAML, TOML or "
             "JSON file.",
-            hint="Leave out fields: then the whole file is one prompt.",
+            hint="Leave out fields to make the whole file one prompt.",
         )
     try:
         parsed = parse(content, form)
@@ -192,14 +192,14 @@ def _field(
     value = value_at(parsed, keys)
     if not isinstance(value, str):
         raise InputError(
-            f"{prompt_file.path}: the field {field!r} is not a text but {type(value).__name__}.",
+            f"{prompt_file.path}: the field {field!r} is of type {type(value).__name__}, not text.",
             hint="Name fields that hold prompts.",
         )
     place = place_of(content, form, keys)
     if place is None:
         raise InputError(
-            f"{prompt_file.path}: the field {field!r} has no place of its own in the file: it is "
-            "an alias or a merged or repeated key, whose value others share.",
+            f"{prompt_file.path}: the field {field!r} is not written out in the file: it is an "
+            "alias, or a merged or repeated key, so others share its value.",
             hint="Write its text out there, or leave the field out of ratchet.toml.",
         )
     return value, keys, content.count("\n", 0, place[0]) + 1
@@ -234,7 +234,7 @@ def _path_to(value: object, parts: Sequence[str]) -> list[str | int] | None:
 
 
 def _texts_in(value: object, before: str = "") -> list[str]:
-    """The fields of some data that are texts."""
+    """The fields of data whose values are texts."""
     entries: Iterable[tuple[object, object]] = ()
     if isinstance(value, dict):
         entries = value.items()
@@ -255,7 +255,7 @@ def _text(declaration: Declaration) -> str:
 
 
 def _engine(text: str, path: Path) -> Engine:
-    """A text's placeholders: a candidate must keep those that something fills."""
+    """A text's placeholders: a candidate must keep those that the program fills."""
     engines: list[Engine] = ["f-string"]
     if path.suffix.lower() in _JINJA_ENDINGS or _JINJA.search(text):
         engines.insert(0, "jinja2")

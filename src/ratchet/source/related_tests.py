@@ -28,7 +28,7 @@ class TestFile(msgspec.Struct, frozen=True):
     distance: int
     """Number of imports from the test to the function's module."""
     mentions: bool
-    """Whether it mentions the function's name."""
+    """Whether the test mentions the function's name."""
 
 
 def related_tests(tree: SourceTree, file: Path, function: str) -> list[TestFile]:

@@ -1,4 +1,4 @@
-"""Identifies files with secrets by name; untrusted code must not read them."""
+"""Identifies files with secrets by their names; untrusted code must not read them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SECRET_PATTERNS = (
 """Patterns for names of files."""
 
 HOME_NAMES = SECRET_NAMES | {".bash_history", ".config", ".python_history", ".zsh_history"}
-"""The same for a home folder."""
+"""Names of files and folders with secrets in a home folder."""
 
 _SECRET = re.compile("|".join(map(fnmatch.translate, SECRET_PATTERNS)), re.IGNORECASE)
 _EXAMPLE = re.compile(
@@ -43,7 +43,7 @@ def is_hidden_in_home(path: str) -> bool:
 
 
 def is_secret(name: str) -> bool:
-    """Whether a file or folder with that name holds secrets: `.env.test` but not `.env.example`."""
+    """Whether a name is that of a file or folder with secrets, such as `.env.test`."""
     if name in SECRET_NAMES:
         return True
     return _SECRET.match(name) is not None and _EXAMPLE.search(name) is None

@@ -71,7 +71,7 @@ def run(function: Any, owner: Any, qualname: str, line: str) -> dict[str, Any]:
     try:
         case = json.loads(line)
         if not isinstance(case, dict) or not case.keys() <= {"args", "kwargs", "init"}:
-            raise ValueError('a case is {"args": [...], "kwargs": {...}}')
+            raise ValueError('each case has the form {"args": [...], "kwargs": {...}}')
         called = function
         name = qualname.rpartition(".")[2]
         attribute = None if owner is None else inspect.getattr_static(owner, name)

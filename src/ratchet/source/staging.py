@@ -45,7 +45,7 @@ class LeftOut:
 
 
 class LeftOut(msgspec.Struct, frozen=True, order=True):
-    """Something that was not staged."""
+    """A name that was not staged."""
 
     what: str
     why: str
@@ -193,7 +193,7 @@ def _sources(tree: SourceTree, closure: Closure) -> dict[str, str]:
 
 
 def _from_column(text: str, statement: ast.stmt, lines: list[str]) -> str:
-    """Source text of one of several statements on a line."""
+    """Source text of a statement that shares its line with others."""
     line = lines[statement.lineno - 1].encode()
     last = lines[(statement.end_lineno or statement.lineno) - 1].encode()
     after = last[statement.end_col_offset :].decode().strip()
@@ -250,7 +250,7 @@ def _packages(closure: Closure) -> tuple[dict[str, str], list[LeftOut]]:
         head = imported.partition(".")[0]
         if not head:
             where = ", ".join(sorted(files))
-            left_out.append(LeftOut(f"a relative import ({where})", "it leads out of the package"))
+            left_out.append(LeftOut(f"a relative import ({where})", "it leads outside the package"))
         elif head not in sys.stdlib_module_names:
             names = distributions.get(head, [])
             for name in names[:1]:
@@ -259,7 +259,7 @@ def _packages(closure: Closure) -> tuple[dict[str, str], list[LeftOut]]:
                 packages[head] = ""
                 left_out.append(
                     LeftOut(
-                        f"the package {head}", "it is not part of this repository, nor installed"
+                        f"the package {head}", "it is neither part of this repository nor installed"
                     )
                 )
     return packages, left_out
@@ -372,6 +372,6 @@ def _staged_before(folder: Path) -> set[str]:
         }
     except (OSError, ValueError, KeyError, TypeError):
         raise InputError(
-            f"{folder} contains files that were not staged there.",
-            hint="Name another folder with --out.",
+            f"{folder} contains files that Ratchet did not put there.",
+            hint="Choose another folder with --out.",
         ) from None

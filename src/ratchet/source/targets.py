@@ -70,7 +70,7 @@ def target_named(tree: SourceTree, name: str) -> FoundTarget:
     if matches:
         places = ", ".join(f"{t.module}:{t.qualname}" for t in matches)
         raise InputError(
-            f"Several targets are named {name!r}: {places}.", hint="Name one of these."
+            f"Several functions are named {name!r}: {places}.", hint="Name one of these."
         )
     near = difflib.get_close_matches(name, [t.name for t in targets], n=1)
     names = ", ".join(sorted(t.name for t in targets)[:20]) or "none"

@@ -21,7 +21,7 @@ class Module(msgspec.Struct, frozen=True, eq=False):
     """A parsed Python file."""
 
     name: str
-    """Dotted name, relative to the folder it is imported from."""
+    """Dotted name, relative to the folder from which it is imported."""
     file: Path
     text: str
     tree: ast.Module
@@ -29,7 +29,7 @@ class Module(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def package(self) -> str:
-        """Package that relative imports start from."""
+        """The package to which relative imports refer."""
         return self.name if self.is_package else self.name.rpartition(".")[0]
 
 

@@ -34,7 +34,7 @@ class Outbox:
         """Update an action, and store others that follow from it.
 
         Raises:
-            InputError: There is none of this key.
+            InputError: There is no entry with this key.
         """
         query = update(cycle_actions).where(cycle_actions.c.key == action.key).values(_row(action))
 

@@ -7,7 +7,7 @@ some queries that it should read.) The partitions of `spans_live` are:
 
 - `spans_YYYYMMDD_HHMMSS`: spans that started in a period, named after its first second (UTC);
 - `spans_earlier`: spans that started before the first of these periods;
-- `spans_elsewhere`: the default partition, for starts outside of all periods: of a clock far ahead,
+- `spans_elsewhere`: the default partition, for starts outside all periods: of a clock far ahead,
   or in a period that was dropped.
 
 A partition has its own indexes, so new spans are inserted into small ones, and a period past its

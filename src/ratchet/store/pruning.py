@@ -390,7 +390,7 @@ class Pruning:
             .order_by(table.c.seq)
             .limit(limit)
         )
-        # Read outside of the deleting transaction, so that SQLite's writers do not wait.
+        # Read outside the deleting transaction, so that SQLite's writers do not wait.
         return self._database.read(lambda c: c.execute(query).all(), patience_s=PATIENCE_S)
 
     def _stages(self, purposes: set[str]) -> dict[str, Stage]:

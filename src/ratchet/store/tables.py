@@ -427,7 +427,7 @@ cycle_transitions = Table(
     UniqueConstraint("cycle_id", "number", name="uq_cycle_transitions"),
 )
 
-# The outbox: what cycles do outside of their own rows.
+# The outbox: what cycles do outside their own rows.
 cycle_actions = Table(
     "cycle_actions",
     metadata,
@@ -492,7 +492,7 @@ agents = Table(
     Column("updated_at", Float, nullable=False),
 )
 
-# Active candidate of an agent outside of rollouts: its newest row. Older rows are history.
+# Active candidate of an agent outside rollouts: its newest row. Older rows are history.
 activations = Table(
     "activations",
     metadata,

@@ -1,4 +1,4 @@
-"""Cycles of the autopilot: a turn of the loop without a person, its states, moves and actions."""
+"""Cycles of the autopilot: a turn of the loop, unattended, its states, moves and actions."""
 
 from __future__ import annotations
 

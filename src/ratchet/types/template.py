@@ -108,7 +108,7 @@ def _placeholders(text: str, engine: Engine) -> frozenset[str]:
     if engine == "plain":
         return frozenset()
     if engine != "f-string":
-        raise InputError(f"Prompt engine {engine!r} is none of 'f-string', 'jinja2' and 'plain'.")
+        raise InputError(f"Prompt engine {engine!r} is not 'f-string', 'jinja2' or 'plain'.")
     try:
         return frozenset(_fields(text, nested=False))
     except (ValueError, KeyError) as error:

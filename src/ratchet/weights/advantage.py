@@ -18,11 +18,11 @@ Scale: TypeAlias = Literal["none", "group"]
 _EPSILON = 1e-4
 """Added to the standard deviation of a group, as in TRL."""
 _EQUAL = 1e-9
-"""Rewards that differ by less count as equal: the group then teaches nothing."""
+"""Rewards that differ by less count as equal; a group of equal rewards teaches nothing."""
 
 
 class GroupAdvantages(NamedTuple):
-    """The advantage of each call, and what had none."""
+    """The advantage of each call, and the numbers of tasks and rollouts without one."""
 
     by_call: dict[str, float]
     """By transition id. Calls of groups without variance and of rollouts without a reward are
@@ -30,9 +30,9 @@ class GroupAdvantages(NamedTuple):
     groups: int
     """Number of tasks with a usable reward."""
     skipped_groups: int
-    """Of these, the tasks whose rollouts all earned the same."""
+    """Number of these tasks whose rollouts all earned the same."""
     excluded_rollouts: int
-    """Rollouts whose reward, or a call's reward, is missing or not finite."""
+    """Number of rollouts whose reward, or a call's, is missing or not finite."""
 
 
 def usable(rollout: GradedRollout) -> bool:
@@ -108,7 +108,7 @@ def _of_group(
 def _of_call_rewards(
     group: Sequence[GradedRollout], calls: Sequence[Sequence[Transition]], discount: float
 ) -> dict[str, float]:
-    """Returns of the calls minus the mean of those at the same place among the role's calls."""
+    """Returns of the calls minus the mean return at the same position among the role's calls."""
     at_place: dict[tuple[str, int], list[tuple[str, float]]] = defaultdict(list)
     for rollout, transitions in zip(group, calls, strict=True):
         rewards = np.array([rollout.call_rewards.get(call.id, 0.0) for call in transitions])

@@ -1,4 +1,4 @@
-"""Credit: how much each call of a rollout earned, from rewards at the end or at single calls."""
+"""Credit: how much each call of a rollout earned, from rewards at the end or of single calls."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def shares(calls: int, discount: float) -> NDArray[np.float64]:
 
 
 def returns(call_rewards: NDArray[np.float64], discount: float) -> NDArray[np.float64]:
-    """What the calls earned from each call on: G_t = Σ_{k≥t} γ^(k−t)·r_k.
+    """The return of each call, from it to the last: G_t = Σ_{k≥t} γ^(k−t)·r_k.
 
     Args:
         call_rewards: Shape (calls,).

@@ -47,7 +47,7 @@ class Preferences:
         self, settings: DPO, train: Sequence[PreferencePair], val: Sequence[PreferencePair]
     ) -> None:
         if not train:
-            raise InputError("There is no pair to learn from.")
+            raise InputError("There are no pairs to learn from.")
         self._settings = settings
         self._train = tuple(train)
         self._val = tuple(val)
@@ -121,7 +121,7 @@ class Preferences:
         return validation_of((-losses).tolist())
 
     async def close(self) -> None:
-        """Nothing runs."""
+        """Do nothing: nothing runs in the background."""
 
 
 def _margins(

@@ -27,17 +27,17 @@ def check_examples(learner: Learner, examples: Iterable[tuple[str, TokenExample]
     for name, example in examples:
         if len(example.mask) != len(example.ids):
             raise InputError(
-                f"{name} has {counted(len(example.ids), 'token')} and a mask of"
-                f" {len(example.mask)}."
+                f"{name} has {counted(len(example.ids), 'token')}, but its mask has "
+                f"{len(example.mask)}."
             )
         if not np.any(example.mask) or example.mask[0]:
             raise InputError(
-                f"{name} must have a token to learn after its first token, which nothing predicts."
+                f"{name} must mark a token to learn, but not its first, which nothing predicts."
             )
         if len(example.ids) > learner.base.context:
             raise InputError(
                 f"{name} has {counted(len(example.ids), 'token')}; the context of "
-                f"{learner.base.name} has room for {learner.base.context}.",
+                f"{learner.base.name} is {learner.base.context}.",
                 hint="Leave it out, or train a model with a longer context.",
             )
         check_vocabulary(example.ids, learner.vocabulary, name)

@@ -8,12 +8,12 @@ import msgspec
 
 
 class TokenExample(msgspec.Struct, frozen=True):
-    """A conversation in tokens, with a mask of those to learn."""
+    """A conversation as tokens, with a mask of the tokens to learn."""
 
     ids: Sequence[int]
-    """Token ids, at least two."""
+    """At least two token ids."""
     mask: Sequence[bool]
-    """Whether each token is learned; as long as `ids`, False at the first."""
+    """Whether each token is learned; of the same length as `ids`, and False for the first."""
 
 
 class PreferencePair(msgspec.Struct, frozen=True):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ratchet.models.policy import Base
 
 Unit: TypeAlias = Sequence[TokenRow]
-"""Rows that are computed together."""
+"""The rows that are computed together."""
 
 Objective: TypeAlias = Callable[[Reading, Sequence[int]], tuple[Any, Mapping[str, float]]]
 """Computes the loss of a micro-batch from its reading and the indices of its units in the batch:
@@ -37,7 +37,7 @@ class Diverged(RatchetError):
 
 
 class Evaluated(NamedTuple):
-    """What the weights compute for some rows, an array for each row."""
+    """The outputs of the model for some rows, an array for each row."""
 
     logprobs: list[NDArray[np.float32]]
     """Shape (trained tokens,)."""
@@ -109,13 +109,13 @@ class Learner:
         self.updates = 0
         """Optimizer steps so far."""
         self.micro_tokens = optimizer.micro_tokens
-        """Tokens computed at a time; reduced when memory runs out."""
+        """Number of tokens computed at a time; reduced when memory runs out."""
         if adapter is not None:
             self._load_adapter(adapter)
 
     @property
     def vocabulary(self) -> int:
-        """Number of tokens that the model knows."""
+        """Size of the model's vocabulary."""
         return int(self.base.model.get_input_embeddings().num_embeddings)
 
     def evaluate(self, rows: Sequence[TokenRow], *, of_base: bool = False) -> Evaluated:

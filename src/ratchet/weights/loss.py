@@ -41,7 +41,7 @@ class ScoredTokens(NamedTuple):
     weights: Any
     """Weight of each token's loss in the sum, from `token_weights`."""
     call: Any
-    """Index of the call that each token belongs to, from 0, without gaps."""
+    """Index of the call that each token belongs to; indices start at 0 and have no gaps."""
 
 
 def token_weights(

@@ -27,7 +27,7 @@ class ValResult(msgspec.Struct, frozen=True, kw_only=True):
     count: int
     """Number of tasks or examples behind the mean."""
     candidate: str = ""
-    """The weights, if they are a candidate that has made rollouts."""
+    """Candidate with these weights, if it has made rollouts; otherwise empty."""
 
 
 def validation_of(values: Sequence[float]) -> ValResult | None:

@@ -18,7 +18,7 @@ ChatMessage: TypeAlias = dict[str, Any]
 """A message as in OpenAI's chat completions."""
 
 _CUT = re.compile(r"(?:…|\\u2026) \[\d+ more (?:characters|items)\]")
-"""What capture appends to a value that it cuts."""
+"""The note that capture appends to a value that it truncates."""
 
 _NO_CALLS = frozenset({"invoke_agent", "create_agent", "execute_tool", "embeddings", "retrieval"})
 _ROLES = frozenset({"system", "developer", "user", "assistant", "tool"})
@@ -41,7 +41,7 @@ class ChatExample(msgspec.Struct, frozen=True, kw_only=True):
     score: float | None = None
 
     def key(self) -> str:
-        """Equal for conversations that teach the same."""
+        """A key that is equal for conversations that teach the same."""
         return content_hash([self.messages, self.learned, self.tools])
 
 
@@ -58,7 +58,7 @@ class ChatPair(msgspec.Struct, frozen=True, kw_only=True):
     task_id: str = ""
 
     def key(self) -> str:
-        """Equal for pairs that teach the same."""
+        """A key that is equal for pairs that teach the same."""
         return content_hash([self.messages, self.chosen, self.rejected, self.tools])
 
 
@@ -91,7 +91,7 @@ def recorded_chat(
 
     Args:
         spans: Its spans, in order of their start.
-        redacted: Whether to use calls from which something was redacted.
+        redacted: Whether to use calls of which a part was redacted.
         truncated: Whether to use calls whose answer was cut off at the limit of tokens.
     """
     left_out: Counter[str] = Counter()
@@ -190,7 +190,7 @@ def _finish_reason(outputs: Any) -> Any:
 
 
 def _chat_messages(message: Mapping[str, Any]) -> Iterator[ChatMessage]:
-    """A message of the conventions as one or, with several tool results, more of the chat API."""
+    """A message of the GenAI conventions as chat messages: one for each tool result."""
     role = message["role"]
     if role not in _ROLES:
         raise NotTrainable(f"it has a message with the role {role!r}")

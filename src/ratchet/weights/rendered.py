@@ -55,13 +55,13 @@ def _rendered(
     except InputError as error:
         raise NotTrainable(f"its model cannot read it: {error.message}") from None
     if not text.startswith(prompt):
-        raise NotTrainable("the model's template rewrites what was said before an answer")
+        raise NotTrainable("the model's template rewrites earlier messages before an answer")
     prompt_ids = tokenizer.encode(prompt)
     learned = tokenizer.encode(text[len(prompt) :])
     if tokenizer.eos_id in learned:
         learned = learned[: len(learned) - learned[::-1].index(tokenizer.eos_id)]
     if not prompt_ids or not learned:
-        raise NotTrainable("it has no tokens")
+        raise NotTrainable("its model's template gives it no tokens")
     return TokenExample([*prompt_ids, *learned], [False] * len(prompt_ids) + [True] * len(learned))
 
 

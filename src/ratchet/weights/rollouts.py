@@ -1,4 +1,4 @@
-"""Reinforcement learning, as far as all methods share it: sampling and steps.
+"""The parts of reinforcement learning that all methods share: sampling and steps.
 
 While a batch trains, the next ones are sampled, by weights that lag behind by `staleness` steps.
 Batch b is made by the weights after max(0, b − staleness) steps, however long anything takes: so
@@ -28,16 +28,16 @@ from ratchet.weights.sampler import GradedRollout, Sampler
 from ratchet.weights.settings import GRPO, PPO, Schedule
 
 MAX_GAP = 2.0
-"""Nats per token between trainer and sampler beyond which they count as different models."""
+"""Trainer and sampler count as different models if they differ by more nats per token."""
 
 
 class StepPlan(NamedTuple):
-    """What a batch of rows is trained towards."""
+    """The training targets of a batch of rows."""
 
     advantages: Mapping[str, float]
     """By transition id; calls without one are not trained."""
     old: Sequence[NDArray[np.float32]] | None
-    """Log-probabilities of each row's trained tokens before the batch; None: as in the step."""
+    """Log-probabilities of each row's trained tokens before the batch; None: those of the step."""
     metrics: dict[str, Any]
     values: dict[str, float] = {}
     """The critic's estimate before each call, by transition id."""
@@ -62,7 +62,7 @@ class RolloutMethod(ABC):
     ) -> None:
         if not train:
             raise RatchetError(
-                "There is no task to train on.", hint="Add tasks to the train split."
+                "There are no tasks to train on.", hint="Add tasks to the train split."
             )
         self._common = settings
         self._sampler = sampler
@@ -261,8 +261,7 @@ def recipe_of(settings: msgspec.Struct) -> dict[str, Any]:
 
 
 def drawn(count: int, of: int, step: int, seed: int) -> list[int]:
-    """The items of a step: all in random order, epoch by epoch; an epoch's last step may have
-    fewer.
+    """The items of a step, in random order in each epoch; an epoch's last step may have fewer.
 
     Args:
         count: Items of a step.
@@ -293,7 +292,7 @@ def _mini_batches(
 def _staleness(
     rollouts: Sequence[GradedRollout], step: int, versions: Mapping[str, int], bound: int
 ) -> dict[str, Any]:
-    """How many steps the weights that answered lag behind, as far as the sampler reports them.
+    """Number of steps by which the weights that answered lag behind, if reported.
 
     Raises:
         RatchetError: Weights answered that this run never made, or that are too old.
@@ -313,7 +312,7 @@ def _staleness(
                         f"Call {call.id} of rollout {call.rollout_id} was answered by {weights} "
                         f"({version}), but step {step} needs weights that are at most {bound} "
                         "steps old.",
-                        hint="The sampler does not serve the adapter that it was given.",
+                        hint="The sampler does not serve the adapter that it was given. ",
                     )
                 lags.append(step - trained_at)
     return {

@@ -14,7 +14,7 @@ from ratchet.weights.sampler import GradedRollout
 
 
 class GeneratedSpan(NamedTuple):
-    """Where the response of a call is in a row."""
+    """The position of a call's response in a row."""
 
     transition_id: str
     start: int
@@ -49,7 +49,7 @@ def rows_of(
 
     Args:
         rollout: Its calls, in any order.
-        vocabulary: Number of tokens that the model knows.
+        vocabulary: Size of the model's vocabulary.
         mask_truncated: Do not train responses that ended because they became too long.
 
     Raises:
@@ -104,24 +104,24 @@ def _check(call: Transition, vocabulary: int) -> None:
     tokens, logprobs = len(call.response_ids) // 4, unpack_floats(call.logprobs)
     if tokens and not len(logprobs):
         raise InputError(
-            f"{where} has no log-probabilities of its {counted(tokens, 'token')}.",
+            f"{where} has no log-probabilities for its {counted(tokens, 'token')}.",
             hint="Reinforcement learning needs an endpoint that returns them with the token ids,"
             " such as `ratchet model` or vLLM.",
         )
     if len(logprobs) != tokens:
         raise InputError(
-            f"{where} has {len(logprobs)} log-probabilities of {counted(tokens, 'token')}."
+            f"{where} has {len(logprobs)} log-probabilities for {counted(tokens, 'token')}."
         )
     values = np.asarray(logprobs)
     if not np.all(np.isfinite(values) & (values <= 1e-3)):  # rounding can exceed 0
-        raise InputError(f"{where} has a log-probability that is not a number of at most 0.")
+        raise InputError(f"{where} has a log-probability that is above 0 or not a number.")
     if not call.prompt_ids:
         raise InputError(f"{where} has no prompt tokens.")
     check_vocabulary(unpack_ids(call.prompt_ids + call.response_ids), vocabulary, where)
 
 
 def check_vocabulary(ids: Any, vocabulary: int, where: str) -> None:
-    """Check that the model knows each token.
+    """Check that each token is in the model's vocabulary.
 
     Raises:
         InputError: It does not.
@@ -130,6 +130,6 @@ def check_vocabulary(ids: Any, vocabulary: int, where: str) -> None:
     unknown = tokens[(tokens < 0) | (tokens >= vocabulary)]
     if len(unknown):
         raise InputError(
-            f"{where} has token {unknown[0]}, but the model only knows 0 to {vocabulary - 1}.",
+            f"{where} has token {unknown[0]}, but the vocabulary is only 0 to {vocabulary - 1}.",
             hint="It was generated with another tokenizer. Train the model that generated it.",
         )

@@ -44,7 +44,7 @@ CHECKPOINTS, ADAPTERS = "checkpoints", "adapters"
 
 
 class TrainingProgress(msgspec.Struct, kw_only=True):
-    """What a run remembers besides the learner."""
+    """The state of a run, except the learner's."""
 
     step: int = 0
     """Number of steps done."""
@@ -55,13 +55,13 @@ class TrainingProgress(msgspec.Struct, kw_only=True):
     rewards: list[float | None] = []
     """Mean reward of each step's batch, or None for methods without a reward."""
     versions: dict[str, int] = {}
-    """Step by content hash of the exported adapters; the base counts as step 0."""
+    """Step of each exported adapter, by content hash; the base counts as step 0."""
     first_loss: float | None = None
-    """Of the first batch."""
+    """Loss of the first batch."""
     idle: int = 0
     """Number of batches in a row that taught nothing."""
     ending: str = ""
-    """Why training cannot continue, in a sentence."""
+    """Why training cannot continue, as a sentence."""
 
     @property
     def best(self) -> tuple[int, ValResult] | None:
@@ -84,11 +84,11 @@ class TrainingResult(msgspec.Struct, frozen=True, kw_only=True):
     best: ValResult | None
     """Validation of the best weights."""
     sentence: str
-    """Sentence on the result."""
+    """A sentence that states the result."""
 
 
 class TrainingMethod(Protocol):
-    """What to learn from: rollouts, examples or preferences."""
+    """A source of learning: rollouts, examples or preferences."""
 
     @property
     def schedule(self) -> Schedule:
@@ -103,8 +103,8 @@ class TrainingMethod(Protocol):
 
     @property
     def lag(self) -> int | None:
-        """Number of steps by which the adapter that makes a batch lags behind; None: it needs
-        none."""
+        """Number of steps by which the adapter that makes a batch lags behind; None if batches
+        need no adapter."""
         ...
 
     @property
@@ -114,7 +114,7 @@ class TrainingMethod(Protocol):
 
     @property
     def max_rise(self) -> float | None:
-        """How far a batch's loss may exceed the first batch's; beyond that, training has
+        """How far a batch's loss may exceed the first batch's before training counts as
         diverged."""
         ...
 
@@ -147,7 +147,7 @@ class TrainingMethod(Protocol):
         ...
 
     async def validate(self, learner: Learner, adapter: Path | None, step: int) -> ValResult | None:
-        """How good the weights are that the learner and the adapter share."""
+        """The validation of the weights that the learner and the adapter share."""
         ...
 
     async def close(self) -> None:
@@ -156,7 +156,7 @@ class TrainingMethod(Protocol):
 
 
 class TrainingRun:
-    """Trains until the last step, through as many processes as it takes.
+    """Trains until the last step, in as many processes as that takes.
 
     Args:
         folder: The run's own; a run that was begun there goes on.
@@ -319,7 +319,7 @@ class TrainingRun:
         if differing:
             raise ConfigError(
                 f"The training in {self._folder} was begun with another {' and '.join(differing)}.",
-                hint="Restore what it was begun with, or train in another folder.",
+                hint="Use the original ones again, or train in another folder.",
             )
         self._learner.load(checkpoint)
         self._progress = progress
@@ -370,7 +370,7 @@ class TrainingRun:
         if best is None or first is None:
             text += f"the weights after {step} are the result, without validation."
         elif step == 0:
-            text += f"none was better on val than the start ({first.value:.4g})."
+            text += f"none was better on val than the initial weights ({first.value:.4g})."
         else:
             text += f"step {step} is the best on val: {first.value:.4g} → {best[1].value:.4g}."
         return TrainingResult(
@@ -385,7 +385,7 @@ class TrainingRun:
 
 
 def _whole(folder: Path) -> list[Path]:
-    """The folders of steps that were written completely."""
+    """The folders of completely written checkpoints."""
     make_folder(folder)
     return [path for path in folder.iterdir() if path.suffix != PARTIAL]
 
@@ -397,5 +397,5 @@ def _read_progress(folder: Path) -> TrainingProgress:
     except (OSError, msgspec.DecodeError) as error:
         raise StoreError(
             f"The checkpoint {path} cannot be read: {error}.",
-            hint="Delete the run's folder to start again.",
+            hint="Delete the run's folder to start over.",
         ) from None

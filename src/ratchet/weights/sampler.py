@@ -1,4 +1,4 @@
-"""What training requests as rollouts: groups of them, sampled from given weights, with rewards."""
+"""The rollouts that training requests: groups, sampled with given weights, with rewards."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class GradedRollout(msgspec.Struct, frozen=True, kw_only=True):
     candidate_id: str = ""
     """The weights that made it, if they are a candidate."""
     purpose: str = ""
-    """Its purpose, as the store has it; empty without a store."""
+    """Its purpose in the store; empty without a store."""
 
 
 class Sampler(Protocol):

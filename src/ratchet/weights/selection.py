@@ -13,7 +13,6 @@ import msgspec
 from ratchet.observe.dialects import names
 from ratchet.store import Store
 from ratchet.types import Feedback, InputError, Rollout, Span, Split
-from ratchet.types.wording import counted
 from ratchet.weights.recorded_chat import ChatExample, ChatMessage, ChatPair, recorded_chat
 
 PAGE = 200
@@ -29,7 +28,7 @@ Item = TypeVar("Item", ChatExample, ChatPair)
 
 
 class TrainingSelection(msgspec.Struct, frozen=True, kw_only=True):
-    """What is good enough to learn from.
+    """The criteria for what is learned from.
 
     Raises:
         InputError: A number is out of its range.
@@ -50,13 +49,11 @@ class TrainingSelection(msgspec.Struct, frozen=True, kw_only=True):
     feedback: bool = True
     """Whether to learn from corrections and preferences."""
     redacted: bool = False
-    """Whether to use calls from which something was redacted."""
+    """Whether to use calls of which a part was redacted."""
 
     def __post_init__(self) -> None:
         if self.best is not None and self.best < 1:
-            raise InputError(
-                f"best must be at least 1, not {counted(self.best, 'rollout')} of a task."
-            )
+            raise InputError(f"best must be at least 1 rollout per task, not {self.best}.")
         if not self.gap > 0:
             raise InputError(
                 f"The gap between the scores of a pair must be above 0, not {self.gap}."
@@ -73,7 +70,7 @@ class ScoredRollout(NamedTuple):
 
 
 class Selected:
-    """What was selected, and how much was left out.
+    """The selected data, and how much was left out.
 
     Iterating over `examples` or `pairs` reads the store page by page and fills `left_out`.
 
@@ -148,16 +145,20 @@ class Selected:
         for group in of_task.values():
             group.sort(key=lambda rollout: (-rollout.score, rollout.id))
             if group[0].score - group[-1].score < self._selection.gap:
-                reason = f"the rollouts of its task score within {self._selection.gap:g}"
+                reason = f"its task's rollouts score within {self._selection.gap:g} of one another"
                 self.left_out[reason] += len(group)
             else:
-                self.left_out["it is neither the best nor the worst of its task"] += len(group) - 2
+                self.left_out["it is neither the best nor the worst rollout of its task"] += (
+                    len(group) - 2
+                )
                 ends += (group[0], group[-1])
         read = self._with_spans(ends)
         for (best, best_spans), (_, worst_spans) in zip(read, read, strict=True):
             pair = first_difference(self._chat(best_spans), self._chat(worst_spans))
             if pair is None:
-                self.left_out["the best and the worst of its task share no beginning"] += 2
+                self.left_out[
+                    "the best and the worst rollout of its task have no common beginning"
+                ] += 2
             else:
                 yield (
                     best.split,
@@ -176,7 +177,7 @@ class Selected:
             splits = self._split_of([rollout.input for rollout in usable])
             for rollout, split in zip(usable, splits, strict=True):
                 if split == "test":
-                    self.left_out["its task is held out for proof"] += 1
+                    self.left_out["its task is reserved for experiments"] += 1
                     continue
                 values = [
                     score.value
@@ -240,7 +241,7 @@ class Selected:
             if chosen is None:
                 continue
             if chosen == rejected:
-                self.left_out["both answers of a pair are the same"] += 1
+                self.left_out["both answers of the pair are the same"] += 1
                 continue
             yield (
                 split,
@@ -255,7 +256,7 @@ class Selected:
             )
 
     def _corrected(self, item: Feedback, example: ChatExample) -> ChatMessage | None:
-        """The right answer; None if it was not the model's answer that was corrected."""
+        """The corrected answer; None if the correction was not of the model's answer."""
         if example.messages[-1].get("tool_calls"):
             self.left_out["the corrected answer is not the model's last message"] += 1
             return None
@@ -299,7 +300,7 @@ class Selected:
         task_input = rollout.input if rollout is not None else _asked(example)
         (split,) = self._split_of([task_input])
         if split == "test":
-            self.left_out["its task is held out for proof"] += 1
+            self.left_out["its task is reserved for experiments"] += 1
             return
         yield (
             item,

@@ -53,7 +53,7 @@ def _number(value: Any) -> bool:
 
 
 def check_known(settings: msgspec.Struct, **choices: tuple[str, ...]) -> None:
-    """Check that fields have one of some values.
+    """Check that fields have allowed values.
 
     Raises:
         ConfigError: One does not.

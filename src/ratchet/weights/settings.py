@@ -24,7 +24,7 @@ CLIPS: dict[LossName, tuple[float, float]] = {
     "sequence": (3e-4, 4e-4),
     "cispo": (1.0, 4.0),
 }
-"""How far the ratio may fall and rise, for each loss that does not set it. Sources: DAPO (2025)
+"""Default clips of the ratio below and above 1, for each loss. Sources: DAPO (2025)
 for the first three, GSPO (2025), and MiniMax-M1 (2025) for cispo, which has no lower bound."""
 
 
@@ -44,11 +44,11 @@ class Optimizer(msgspec.Struct, frozen=True, kw_only=True):
 
     learning_rate: float
     warmup_steps: int = 0
-    """Steps in which the learning rate rises linearly to its value."""
+    """Number of steps over which the learning rate rises linearly to its value."""
     betas: tuple[float, float] = (0.9, 0.95)
     weight_decay: float = 0.0
     max_gradient_norm: float = 1.0
-    """Longer gradients are shortened to this norm."""
+    """Maximum norm of the gradient; larger gradients are clipped to it."""
     micro_tokens: int = 4096
     """Tokens computed at a time, including padding; halved when memory runs out."""
 
@@ -61,7 +61,7 @@ class Optimizer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Schedule(msgspec.Struct, frozen=True, kw_only=True):
-    """How long training takes, and when it is validated."""
+    """How long to train, and when to validate."""
 
     steps: int
     """Number of optimizer batches."""
@@ -80,9 +80,9 @@ class PolicyLoss(msgspec.Struct, frozen=True, kw_only=True):
 
     name: LossName = "token_mean"
     clip_low: float | None = None
-    """How far below 1 a ratio counts. None: as in `CLIPS`."""
+    """How far below 1 a ratio may be before it is clipped. None: as in `CLIPS`."""
     clip_high: float | None = None
-    """How far above 1 a ratio counts. None: as in `CLIPS`."""
+    """How far above 1 a ratio may be before it is clipped. None: as in `CLIPS`."""
     dual_clip: float | None = 3.0
     """Largest ratio that counts where the advantage is negative. None: no bound."""
     max_weight: float | None = 2.0
@@ -118,11 +118,11 @@ class GRPO(msgspec.Struct, frozen=True, kw_only=True):
     tasks: int = 8
     """Tasks per step."""
     repetitions: int = 8
-    """Rollouts per task: the group."""
+    """Number of rollouts per task, which form a group."""
     mini_batches: int = 1
     """Optimizer steps per batch; the rollouts are spread over them."""
     discount: float = 1.0
-    """Share of the advantage that is left one call earlier."""
+    """Factor by which the advantage shrinks for each call further from the end."""
     scale: Literal["none", "group"] = "none"
     """`group` divides advantages by the standard deviation of the group's rewards."""
     call_weight: float = 1.0

@@ -39,7 +39,7 @@ class Imitation:
         self, settings: SFT, train: Sequence[TokenExample], val: Sequence[TokenExample]
     ) -> None:
         if not train:
-            raise InputError("There is no example to learn from.")
+            raise InputError("There are no examples to learn from.")
         self._settings = settings
         self._train = tuple(train)
         self._val = tuple(val)
@@ -90,7 +90,7 @@ class Imitation:
         return validation_of([float(logprobs.mean()) for logprobs in evaluation.logprobs])
 
     async def close(self) -> None:
-        """Nothing runs."""
+        """Do nothing: nothing runs in the background."""
 
 
 def _content(example: TokenExample) -> list[Any]:

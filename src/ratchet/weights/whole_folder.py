@@ -1,4 +1,4 @@
-"""Folders that exist completely or not at all, whatever interrupts the writing."""
+"""Folders that are written completely or not at all, even if writing is interrupted."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
     except OSError as error:
         shutil.rmtree(partial, ignore_errors=True)
         raise StoreError(
-            f"{folder} cannot be written: {error.strerror or error}. What was saved before is"
-            " unchanged.",
-            hint="Free space on that disk, and run the same command again: it continues from there."
+            f"{folder} cannot be written: {error.strerror or error}. Anything saved earlier is "
+            "unchanged.",
+            hint="Free space on that disk, then run the same command again to continue."
             if error.errno in (errno.ENOSPC, errno.EDQUOT)
             else "Make the folder writable, and run the same command again.",
         ) from None

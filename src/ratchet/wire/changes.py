@@ -32,7 +32,7 @@ class FileChange(msgspec.Struct, frozen=True):
     path: str
     """Relative to the repository, with forward slashes."""
     purpose: str
-    """What the change is for, in a sentence."""
+    """Purpose of the change, as a sentence."""
     pieces: tuple[Piece, ...] = ()
     """For an existing file."""
     content: str | None = None
@@ -40,7 +40,7 @@ class FileChange(msgspec.Struct, frozen=True):
 
 
 class LeftAlone(msgspec.Struct, frozen=True):
-    """Something found that was not wired."""
+    """Something that was found but not wired."""
 
     what: str
     place: Place
@@ -49,7 +49,7 @@ class LeftAlone(msgspec.Struct, frozen=True):
 
 
 class Changes(msgspec.Struct, frozen=True):
-    """All changes of one step, or of the whole wiring."""
+    """All changes of a step, or of the whole wiring."""
 
     files: tuple[FileChange, ...] = ()
     left_alone: tuple[LeftAlone, ...] = ()

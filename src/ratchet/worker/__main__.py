@@ -53,7 +53,7 @@ from ratchet.worker.messages import (
 from ratchet.worker.outbox import leave
 
 BACKSTOP_S = 5.0
-"""How long past a time-out the worker ends itself, in case the parent is gone."""
+"""How long after a time-out the worker ends itself, in case the parent is gone."""
 
 ORPHAN_PATIENCE_S = 60.0
 """How long an orphaned worker retries when the server is unreachable."""
@@ -62,7 +62,7 @@ TICK_INTERVAL_S = 1.0
 """Interval at which the event loop resets the watchdog."""
 
 LOG_BYTES = 4 * 1024 * 1024
-"""Size at which the log of the worker's output is truncated."""
+"""Size in bytes at which the log of the worker's output is truncated."""
 
 
 def main(descriptor: int, *kept_open: int) -> None:
@@ -143,7 +143,7 @@ def _redacted(setup: WorkerSetup, left: list[Outcome]) -> list[Outcome]:
         redactor = redactor_of(msgspec.convert(setup.redaction, RedactionRules), os.environ)
     except ConfigError as error:
         # The rules were valid in the parent: the agent has changed the environment since.
-        print(f"ratchet: contents are not kept: {error}", file=sys.stderr)
+        print(f"ratchet: contents cannot be stored: {error}", file=sys.stderr)
         redactor = redactor_of(RedactionRules(capture_content=False), {})
     return [redactor.outcome(outcome) for outcome in left]
 
@@ -263,7 +263,7 @@ def _limit_memory(size: int) -> None:
         limit = size if hard == resource.RLIM_INFINITY else min(size, hard)
         resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
     except (ImportError, OSError, ValueError) as error:
-        print(f"ratchet: memory is not limited here: {error}", file=sys.stderr)
+        print(f"ratchet: memory cannot be limited: {error}", file=sys.stderr)
     with contextlib.suppress(OSError):  # Linux: the OOM killer chooses this process first
         Path("/proc/self/oom_score_adj").write_text("800")
 

@@ -51,8 +51,8 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
     in_files: tuple[Declaration, ...] = ()
     """Prompts in files, which the agent reads but does not declare."""
     arguments: dict[str, Any] | None = None
-    """The value of each parameter: constants, and texts with placeholders; None to follow the
-    input."""
+    """The value of each parameter: constants, and texts with placeholders; None to derive
+    them from the input."""
     construct: dict[str, Any] = {}
     """The same for the constructor of the class, if the entry is a method."""
 
@@ -68,7 +68,7 @@ class Agent:
     ) -> None:
         self.spec = spec
         self._owner = owner
-        """The class of a method; each attempt has an object of its own."""
+        """The class, if the agent is a method; each attempt has its own object."""
         self.kind: str = getattr(function, ENTRY_MARK, "plain")
         self.is_async = is_async(function) or inspect.isasyncgenfunction(function)
         # Agents without a decorator of Ratchet get a root span here.
@@ -94,7 +94,7 @@ class Agent:
 
     @property
     def prompts_in_calls(self) -> bool:
-        """Whether its prompts are found in its model calls, since its source declares none."""
+        """Whether its prompts are discovered in its model calls, since its source declares none."""
         return self.spec.prompts_in_calls
 
     def _check_settings(self) -> None:
@@ -107,14 +107,14 @@ class Agent:
         if spec.construct and self._owner is None:
             raise AgentError(
                 f"[agent.construct] is for a method of a class, but {spec.entry} is not one.",
-                hint="Remove it, or name the method: MODULE:CLASS.METHOD.",
+                hint="Remove it, or set entry to the method: MODULE:CLASS.METHOD.",
             )
         if self._owner is not None and self._constructor is not None:
             self._constructor.check_names(spec.construct, self._owner.__name__)
         if spec.arguments is not None:
             if self.kind == "rollout":
                 raise AgentError(
-                    f"{spec.entry} is marked with @ratchet.rollout: it takes the task and its "
+                    f"{spec.entry} is marked with @ratchet.rollout: it receives the task and its "
                     "resources, so [agent.arguments] does not apply."
                 )
             self._parameters.check_names(spec.arguments, spec.entry)
@@ -192,7 +192,7 @@ class Agent:
         return bound.args, bound.kwargs
 
     def _by_input(self, task_input: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The input as a single argument; a dict whose keys are parameters as several."""
+        """The input as one argument, or a dict with parameter names as several."""
         spread = False
         if isinstance(task_input, dict):
             spread = bool(task_input) and task_input.keys() <= self._named.keys()
@@ -238,7 +238,7 @@ class Agent:
         return self._version(_loaded_files())
 
     def loaded_version(self) -> str:
-        """Like `source_version`, but of the modules that were loaded with the agent.
+        """Like `source_version`, for the modules that were loaded with the agent.
 
         Equal in all processes that load the same source, whatever they import afterwards: another
         machine's runner imports no evaluators.
@@ -345,8 +345,7 @@ def _declared_in_files(spec: AgentSpec) -> dict[str, Declaration]:
     if both:
         raise InputError(
             f"The agent declares {both[0]!r} in its source, and [[prompt_files]] declares it too.",
-            hint="Keep one of the two, or set another first part of the name for the file: name "
-            '= "…".',
+            hint='Remove one of the two, or give the file\'s prompts another prefix: name = "…".',
         )
     return declared
 
@@ -358,7 +357,7 @@ def _loaded_files() -> frozenset[str]:
 
 
 def _below(root: Path, files: Iterable[str]) -> list[str]:
-    """The files whose folders are in the root, symbolic links followed.
+    """The files that are in the root once symbolic links in their folders are resolved.
 
     A process has loaded thousands of files from hundreds of folders; each folder is looked at once.
     """

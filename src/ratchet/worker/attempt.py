@@ -36,11 +36,11 @@ MAX_OUTPUT_BYTES = 8 * 1024 * 1024
 MAX_ERROR_CHARACTERS = 4_000
 
 CAUSES: dict[AttemptStatus, Cause] = {"timed_out": "timeout", "crashed": "crash"}
-"""Causes that follow from the status alone."""
+"""The causes that follow from the status alone."""
 
 
 class Recorder:
-    """Collects what one attempt produces, and makes its outcome."""
+    """Collects what an attempt produces, and makes its outcome."""
 
     def __init__(self, agent: Agent, claim: Claim, resources: Mapping[str, Resource]) -> None:
         self.agent = agent
@@ -192,14 +192,14 @@ def timed_out(timeout_s: float) -> str:
 
 
 def cause_of(error: BaseException) -> Cause:
-    """The cause of an exception: memory, also inside an exception group, or exception."""
+    """The cause of an exception: `memory` (also in an exception group) or `exception`."""
     if isinstance(error, BaseExceptionGroup):
         return "memory" if error.subgroup(MemoryError) else "exception"
     return "memory" if isinstance(error, MemoryError) else "exception"
 
 
 def describe_error(error: BaseException) -> str:
-    """Describe an exception and where it was raised, in one or a few lines."""
+    """Describe an exception and where it was raised, in a few lines at most."""
     what = "".join(traceback.format_exception_only(error)).strip()
     frames = traceback.extract_tb(error.__traceback__)
     if frames:
@@ -209,8 +209,8 @@ def describe_error(error: BaseException) -> str:
 
 
 def blocked(tool: str) -> str:
-    """Error message of a rollout whose agent called a tool with side effects."""
-    return f"The tool {tool!r} has side effects and no recorded result to replay; it was not run."
+    """The error message for a rollout whose agent called a tool with side effects."""
+    return f"The tool {tool!r} has side effects, but no recorded result, so it was not run."
 
 
 class AttemptClock:

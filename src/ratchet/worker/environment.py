@@ -26,10 +26,10 @@ STORE_SECRETS = SECRETS | {"RATCHET_STORE"}
 """The same variables and the store's URL, which may contain a password."""
 
 PROVIDER_KEYS = frozenset({"OPENAI_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"})
-"""Providers' API keys, hidden behind a gateway, which has its own."""
+"""Providers' API keys, hidden if there is a gateway, which has its own keys."""
 
 NO_TOKEN = "ratchet"  # noqa: S105 - a placeholder
-"""API key for a gateway that requires none: the providers' libraries need a value."""
+"""API key for a gateway that requires none, since the providers' libraries need a value."""
 
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 
@@ -100,7 +100,7 @@ def address_for(variable: str, base_url: str, environ: Mapping[str, str] | None 
 
 
 def operation_path(address: str) -> str:
-    """The operation at the end of an address, such as chat/completions; empty for a base URL."""
+    """The operation at the end of a URL, such as chat/completions; empty for a base URL."""
     path = address.partition("?")[0].rstrip("/")
     operations = (operation for _, operation in MODEL_APIS if path.endswith(f"/{operation}"))
     return max(operations, key=len, default="")
@@ -215,7 +215,7 @@ class BindingFile:
         return self
 
     def publish(self, binding: Binding) -> None:
-        """Make child processes that start from now on inherit this binding."""
+        """Let child processes that start from now on inherit this binding."""
         try:
             with tempfile.NamedTemporaryFile(dir=self._path.parent, delete=False) as file:
                 file.write(msgspec.json.encode(binding))
@@ -229,7 +229,7 @@ class BindingFile:
         os.environ[BINDING_VARIABLE] = str(self._path)
 
     def judge(self, outcome: Outcome) -> Outcome:
-        """The outcome; inconclusive if a child process called a blocked tool."""
+        """The outcome, changed to inconclusive if a child process called a blocked tool."""
         try:
             tool = self._blocked.read_text()
             self._blocked.unlink()

@@ -23,7 +23,7 @@ from ratchet.types import BudgetExhausted, Cost, InputError, RatchetError, Rollo
 from ratchet.types.hashing import HASH_LENGTH, content_hash
 
 TIMEOUT_S = 30.0
-"""Default time limit of one verdict, in seconds."""
+"""Default time limit for a verdict, in seconds."""
 
 PARAMETERS = ("output", "expected", "input", "metadata", "rollout", "spans")
 """Parameters that an evaluator's function may declare."""
@@ -32,14 +32,14 @@ SpansOf = Callable[[str], list[Span]]
 """Reads the spans of a rollout by its id."""
 
 OnError: TypeAlias = Literal["zero", "missing"]
-"""What a failure on an answer counts as, as the project decides. An outage always counts as
-missing."""
+"""How the project counts an evaluator's failure on an answer. An outage always counts as a
+missing score."""
 
 MAX_CHARACTERS = 4_000
 """Maximum length of a rationale or error, in characters."""
 
 EvaluatorBasis: TypeAlias = Literal["comparison", "execution", "measurement", "opinion"]
-"""What a score rests on. comparison: with the expected answer. execution: running or compiling the
+"""The basis of a score. comparison: with the expected answer. execution: running or compiling the
 output. measurement: a clock or a counter. opinion: a judgement of the output by itself."""
 
 
@@ -48,7 +48,7 @@ VariantCheck: TypeAlias = Literal["order", "hardening"]
 
 
 class Unscored(Exception):
-    """There is no score, for the stated reason; it counts as missing, whatever the answer is."""
+    """There is no score, for the stated reason; it counts as missing, whatever the answer."""
 
 
 class UnfitTask(Unscored):
@@ -96,7 +96,7 @@ class Evaluator(Protocol):
 
 
 def basis_of(evaluator: Evaluator) -> EvaluatorBasis:
-    """What an evaluator's scores rest on; `opinion` if it does not say."""
+    """The basis of an evaluator's scores; `opinion` if it does not state one."""
     basis: Any = getattr(evaluator, "basis", "opinion")
     return basis if basis in get_args(EvaluatorBasis) else "opinion"
 
@@ -130,7 +130,7 @@ class FunctionEvaluator:
     """
 
     is_judge = False
-    """Whether its scores are opinions; experiments decide by those only with people's labels."""
+    """Whether its scores are opinions, by which experiments decide only with people's labels."""
 
     def __init__(
         self,
@@ -165,8 +165,8 @@ class FunctionEvaluator:
         unknown = [p for p in self.asks_for if p not in PARAMETERS]
         if unknown:
             raise InputError(
-                f"The evaluator {name!r} has a parameter {unknown[0]!r};"
-                f" it may ask for {', '.join(PARAMETERS)}."
+                f"The evaluator {name!r} has an unknown parameter {unknown[0]!r}; it may have "
+                f"{', '.join(PARAMETERS)}."
             )
         if on_error is not None:
             self._decide_errors(on_error)
@@ -188,14 +188,16 @@ class FunctionEvaluator:
         return twin
 
     def failing(self, on_error: OnError) -> FunctionEvaluator:
-        """A copy that counts failures on an answer as this."""
+        """A copy that counts failures on an answer in this way."""
         twin = copy.copy(self)
         twin._decide_errors(on_error)
         return twin
 
     def _decide_errors(self, on_error: OnError) -> None:
         if on_error not in get_args(OnError):
-            raise InputError(f"on_error = {on_error!r} is none of {', '.join(get_args(OnError))}.")
+            raise InputError(
+                f"on_error = {on_error!r} is not one of {', '.join(get_args(OnError))}."
+            )
         if self.unit:
             raise InputError(
                 f"The evaluator {self.name!r} is measured in {self.unit}, in which 0 does not "
@@ -214,7 +216,7 @@ class FunctionEvaluator:
 
     @property
     def spending(self) -> str:
-        """What its verdicts have cost in this process, as a sentence; empty if nothing."""
+        """The cost of its verdicts in this process, as a sentence; empty if there was none."""
         return ""
 
     @property
@@ -228,12 +230,12 @@ class FunctionEvaluator:
 
     @property
     def used(self) -> Cost:
-        """What the model answers behind its verdicts cost; nothing if it asks no model."""
+        """The cost of the model answers behind its verdicts; nothing if it asks no model."""
         return Cost()
 
     @property
     def models(self) -> tuple[str, ...]:
-        """Names of the models that it asks."""
+        """Names of the models that the evaluator asks."""
         return ()
 
     def again(self, trial: int) -> Evaluator:
@@ -241,7 +243,7 @@ class FunctionEvaluator:
         return self
 
     def variants(self) -> dict[VariantCheck, tuple[Evaluator, Evaluator]]:
-        """By name of a check, the two evaluators whose scores it compares; empty without checks."""
+        """The two evaluators whose scores a check compares, by the check's name."""
         return {}
 
     async def score(self, rollout: Rollout, spans_of: SpansOf) -> Score:
@@ -375,7 +377,7 @@ def missing(evaluator: Evaluator, error: Exception) -> Score:
 
 
 def described(error: BaseException, between: str = ": ") -> str:
-    """An exception in words: its type and message, or only the message of an `Unscored`."""
+    """An exception in words: its type and message; for an `Unscored`, only its message."""
     try:
         message = str(error)
     except Exception:  # a user's exception whose __str__ fails
@@ -404,7 +406,7 @@ _SURROUNDINGS = (
     *(BrokenExecutor, asyncio.CancelledError),
 )
 _OF_A_PATH = (FileNotFoundError, IsADirectoryError, NotADirectoryError, FileExistsError)
-"""An answer may name a file that does not exist."""
+"""Not an outage: an answer may name a file that does not exist."""
 _BY_NAME = frozenset({"OperationalError", "InterfaceError", "HTTPError"})
 """Base classes of database drivers (PEP 249: "not necessarily under the control of the
 programmer") and of HTTP clients, which are recognised without importing them."""
@@ -437,7 +439,7 @@ def _source_hash(function: Any) -> str:
 
 
 def _code_text(code: CodeType) -> str:
-    """A text of compiled code that is the same in every process."""
+    """A text for compiled code that is the same in every process."""
     constants = [_constant_text(constant) for constant in code.co_consts]
     return repr((code.co_code, code.co_names, code.co_varnames, constants))
 

@@ -49,7 +49,7 @@ class Host:
         self._evaluators: dict[tuple[str, str], FunctionEvaluator] = {}
 
     async def reply(self, request: Request) -> Reply:
-        """The reply to a request; an exception of the user's code is a reply, too."""
+        """The reply to a request; an exception from the user's code is also a reply."""
         try:
             return await self._reply(request)
         except RatchetError as error:

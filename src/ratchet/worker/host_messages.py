@@ -47,7 +47,7 @@ class JudgeRollout(msgspec.Struct, frozen=True, tag=True):
     options: dict[str, Any]
     rollout: Rollout
     spans: list[Span]
-    """Empty unless the evaluator asks for them."""
+    """The rollout's spans; empty unless the evaluator asks for them."""
 
 
 class AgentDescription(msgspec.Struct, frozen=True, tag=True, kw_only=True):
@@ -91,7 +91,7 @@ class NotJudged(msgspec.Struct, frozen=True, tag=True):
     """An evaluator raised an exception."""
 
     kind: str
-    """Name of its type."""
+    """Name of the exception's type."""
     said: str
     outage: bool
     """Whether it comes from the environment and not from the answer; see `is_outage`."""
@@ -110,7 +110,7 @@ Reply: TypeAlias = AgentDescription | EvaluatorDescription | Text | Judged | Not
 
 
 class HostRequest(msgspec.Struct, frozen=True):
-    """A request with its number."""
+    """A request and its number."""
 
     number: int
     request: Request

@@ -16,7 +16,7 @@ GRACE_S = 1.0
 
 
 _abandoned: set[asyncio.Task[Outcome]] = set()
-"""Tasks of agents that swallowed their cancellation."""
+"""Tasks of agents that ignored their cancellation."""
 
 
 class AsyncExecutor:
@@ -94,7 +94,7 @@ class AsyncExecutor:
         """Do nothing: no other process holds outcomes."""
 
     async def close(self) -> None:
-        """Do nothing: attempts end with the tasks that await them."""
+        """Do nothing: an attempt ends with the task that awaits it."""
 
 
 def _abandon(task: asyncio.Task[Outcome]) -> None:

@@ -42,13 +42,13 @@ class LitAgent:
         Returns:
             The reward.
         """
-        raise NotImplementedError(f"{type(self).__name__} overrides no rollout method.")
+        raise NotImplementedError(f"{type(self).__name__} does not override a rollout method.")
 
     async def rollout_async(
         self, task: Any, resources: Mapping[str, Resource], rollout: RolloutInfo
     ) -> Any:
         """Run one task; async form of `rollout`."""
-        raise NotImplementedError(f"{type(self).__name__} overrides no rollout method.")
+        raise NotImplementedError(f"{type(self).__name__} does not override a rollout method.")
 
     def training_rollout(
         self, task: Any, resources: Mapping[str, Resource], rollout: RolloutInfo

@@ -1,4 +1,4 @@
-"""Parameters of a function, and the arguments that named values become."""
+"""A function's parameters, and the arguments made from named values."""
 
 from __future__ import annotations
 
@@ -56,10 +56,10 @@ class Parameters:
             )
 
     def filled(self, settings: Mapping[str, Any], task_input: Any) -> inspect.BoundArguments:
-        """The arguments that settings with placeholders give for a task's input.
+        """The arguments from settings whose placeholders are filled with a task's input.
 
         Raises:
-            InputError: The input lacks a field, or a value is none of its parameter's type.
+            InputError: The input lacks a field, or a value does not have its parameter's type.
         """
         return self.named(filled(settings, task_input, self._setting))
 
@@ -67,7 +67,7 @@ class Parameters:
         """The arguments from values by name; names of unknown parameters go to `**`.
 
         Raises:
-            InputError: A value is none of its parameter's type.
+            InputError: A value does not have its parameter's type.
         """
         arguments: dict[str, Any] = {}
         for name, parameter in self.signature.parameters.items():
@@ -81,10 +81,10 @@ class Parameters:
         return self.typed(inspect.BoundArguments(self.signature, arguments), self._setting)
 
     def typed(self, bound: inspect.BoundArguments, where: str) -> inspect.BoundArguments:
-        """Build the arguments of parameters with types of their own.
+        """Build the arguments for parameters of classes and other special types.
 
         Raises:
-            InputError: A value is none of its parameter's type.
+            InputError: A value does not have its parameter's type.
         """
         for name in self.types.keys() & bound.arguments.keys():
             kind, value = self.types[name], bound.arguments[name]

@@ -24,7 +24,7 @@ AttemptKey: TypeAlias = tuple[str, int]
 """Rollout id and fence: identifies an attempt."""
 
 KNOWN_CANDIDATES = 32
-"""Candidates whose resources a worker with many concurrent attempts caches."""
+"""Number of candidates whose resources a worker with concurrent attempts caches."""
 
 
 class WorkerSetup(msgspec.Struct, frozen=True, tag=True, kw_only=True):
@@ -38,8 +38,8 @@ class WorkerSetup(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     gateway: str = ""
     """URL of the server whose gateway serves the agent's model calls; empty for none."""
     import_variables: dict[str, str] = {}
-    """With a gateway: routes clients there that the agent creates while it is imported, and that
-    belong to no attempt."""
+    """Variables that route to the gateway the clients that the agent creates while it is
+    imported; these belong to no attempt."""
     timeout_s: float
     memory_bytes: int
     niceness: int = 0
@@ -50,7 +50,7 @@ class WorkerSetup(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     scratch: str
     """Folder for the worker's binding file."""
     outbox: str
-    """Folder in which an orphaned worker leaves its outcomes, without a server."""
+    """Folder in which an orphaned worker leaves its outcomes if there is no server."""
     binding: Binding | None = None
     """The only candidate that the worker serves, bound before the agent is imported; None for a
     worker that serves all."""
@@ -84,11 +84,11 @@ class OutcomesStored(msgspec.Struct, frozen=True, tag=True):
 
 
 class WorkerReady(msgspec.Struct, frozen=True, tag=True):
-    """The agent is loaded."""
+    """The agent has been loaded."""
 
 
 class AgentUnusable(msgspec.Struct, frozen=True, tag=True):
-    """The agent does not load; the worker ends."""
+    """The agent could not be loaded; the worker ends."""
 
     error: str
 

@@ -36,7 +36,7 @@ def leave(outcomes: Sequence[Outcome], folder: Path) -> None:
 
 
 def left_in(folder: Path) -> Iterator[list[Outcome]]:
-    """Outcomes that were left, one worker's at a time.
+    """The outcomes left on disk, one worker's at a time.
 
     Each file is deleted when the next is asked for, so that outcomes stay until they are stored.
     """
@@ -46,7 +46,9 @@ def left_in(folder: Path) -> Iterator[list[Outcome]]:
         except FileNotFoundError:
             continue  # another process stored it
         except (OSError, msgspec.DecodeError, RecursionError) as error:
-            _log.warning("The outcomes in %s cannot be read, and stay there: %s", path, error)
+            _log.warning(
+                "The outcomes in %s cannot be read, so they are left there: %s", path, error
+            )
             continue
         yield outcomes
         path.unlink(missing_ok=True)

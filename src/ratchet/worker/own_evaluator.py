@@ -40,7 +40,7 @@ def import_function(use: str, what: str) -> Callable[..., Any]:
 
 
 def _import_hint(module: str, error: BaseException) -> str:
-    """What to do about a module that cannot be imported, or lacks the function."""
+    """The remedy for a module that cannot be imported, or that lacks the function."""
     if isinstance(error, SyntaxError) and error.filename:
         place = f"{error.filename}, line {error.lineno}"
         return f"The module {module!r} was found, but its import failed in {place}: fix it there."
@@ -52,7 +52,8 @@ def _import_hint(module: str, error: BaseException) -> str:
     frames = [frame for frame in frames if frame[1] != importlib.__file__]
     if not frames:  # the module was not found, or has no such function
         return (
-            "Write it as MODULE:FUNCTION; it is searched for in the folders under path of [agent]."
+            "Write it as MODULE:FUNCTION. The module is searched for in the folders that path "
+            "under [agent] lists."
         )
     _, path, line = next((frame for frame in reversed(frames) if frame[0] == module), frames[-1])
     missing = error.name if isinstance(error, ModuleNotFoundError) else None
@@ -112,5 +113,5 @@ def called(use: str, factory: Callable[..., Any], options: Mapping[str, Any]) ->
             f"The evaluator {use!r} cannot be created: {type(error).__name__}: {error}."
         ) from error
     if not isinstance(evaluator, FunctionEvaluator):
-        raise ConfigError(f"{use!r} was called with its options and returned no evaluator.")
+        raise ConfigError(f"{use!r} was called with its options, but returned no evaluator.")
     return evaluator

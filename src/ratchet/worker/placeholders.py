@@ -20,7 +20,7 @@ _MEANT = re.compile(
     rf"\{{(?:{'|'.join(_ROOTS)})[.}}]"  # a placeholder in a text
     r"|\A\s*\{{1,2}[A-Za-z_][\w.-]*\}{1,2}\s*\Z"  # nothing else, whatever its name
 )
-"""Tells a template from a text that happens to have braces, such as shell or awk code."""
+"""Distinguishes a template from a text that happens to have braces, such as shell or awk code."""
 
 _BRACES = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 
@@ -92,7 +92,7 @@ def filled(setting: Any, task_input: Any, where: str) -> Any:
 
 
 def filled_text(setting: str, task_input: Any, where: str) -> str:
-    """A text with a value filled in, such as a task's input; see `filled`."""
+    """A text with a value, such as a task's input, filled in; see `filled`."""
     return "".join(
         part if isinstance(part, str) else as_text(_stands_for(part, task_input, where))
         for part in _parts(setting)
@@ -100,13 +100,12 @@ def filled_text(setting: str, task_input: Any, where: str) -> str:
 
 
 def as_text(value: Any) -> str:
-    """A text as it is; any other value as JSON."""
+    """A text unchanged; any other value as JSON."""
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
 def value_at(data: Any, names: Sequence[str], what: str) -> Any:
-    """The value that keys lead to in JSON data; a number stands for an item of a list, -1 for
-    its last.
+    """The value that keys lead to in JSON data; a number is an index of a list, -1 its last item.
 
     Args:
         data: The data.

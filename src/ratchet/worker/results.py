@@ -21,7 +21,7 @@ async def settled(called: Any) -> Any:
 
 
 def collected(called: Any) -> Any:
-    """The same where no event loop runs."""
+    """As `settled`, where no event loop runs."""
     if isinstance(called, AsyncIterator) or inspect.isawaitable(called):
         return asyncio.run(settled(called))
     return joined(list(called)) if isinstance(called, Iterator) else called

@@ -43,11 +43,11 @@ class AttemptRequest(msgspec.Struct, frozen=True, kw_only=True):
     files: dict[str, bytes] = {}
     """Content of prompt files with the candidate's texts, by real path."""
     dry: bool = False
-    """Do all but call the agent, to measure the overhead of the sandbox."""
+    """Whether to do everything except call the agent, to measure the sandbox's overhead."""
 
 
 class LoadedAgent(msgspec.Struct, frozen=True):
-    """The agent, which is loaded and shared by all forks, or loaded in each."""
+    """The agent, loaded once and shared by all forks, or loaded in each fork."""
 
     spec: AgentSpec
     agent: Agent | None

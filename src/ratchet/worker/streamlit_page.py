@@ -108,7 +108,7 @@ class StreamlitPage:
             new = Counter(_texts(page)) - before
             new_texts = [text for text in _texts(page) if new[text] > 0]
             if not new_texts:
-                raise PageFailed(f"The page showed no answer. {_says(page)}")
+                raise PageFailed(f"The page shows no answer. {_says(page)}")
             return "\n\n".join(dict.fromkeys(new_texts))
 
 
@@ -199,7 +199,7 @@ def _chat(page: Any, message: str) -> str:
 
 
 def _answers(page: Any) -> str:
-    """The last turn of the chat that is not the person's."""
+    """The last turn of the chat that is not from the person."""
     for message in reversed(list(page.chat_message)):
         if message.name not in ("user", "human"):
             return "\n\n".join(
@@ -211,6 +211,6 @@ def _answers(page: Any) -> str:
 
 
 def _says(page: Any) -> str:
-    """What the page shows instead, for an error message."""
+    """The page's notices, for an error message."""
     notices = [notice.value for kind in ("error", "warning", "info") for notice in page.get(kind)]
     return f"It says: {' '.join(notices)[:300]}" if notices else "It shows no error."

@@ -164,7 +164,7 @@ step_hours = 0
 
 
 class World:
-    """What is outside of the cycles' rows, in a file: it outlives every kill."""
+    """What is outside the cycles' rows, in a file: it outlives every kill."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

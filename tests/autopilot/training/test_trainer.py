@@ -173,7 +173,7 @@ def test_an_agent_without_a_reward_is_told_how_to_give_one() -> None:
         ({"agent": lambda: 1.0}, "takes no task"),
         ({"agent": lambda task, other: 1.0}, "'other'.*names no resource"),
         ({"agent": ratchet.LitAgent}, "the class LitAgent, not an agent"),
-        ({"agent": ratchet.LitAgent()}, "overrides no rollout method"),
+        ({"agent": ratchet.LitAgent()}, "does not override a rollout method"),
         ({"train_dataset": []}, "train_dataset is empty"),
         ({"train_dataset": None}, "needs a train_dataset"),
         ({"train_dataset": "tasks.jsonl"}, "a list of tasks, not str"),

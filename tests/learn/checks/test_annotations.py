@@ -36,7 +36,7 @@ def verdicts(root: Path, *sources: str) -> tuple[list[str], list[str]]:
 def test_what_mypy_finds_beside_a_candidate_alone_is_a_fault(repository: MakeRepository) -> None:
     root = repository({"mod.py": OWN, "mypy.ini": "[mypy]\nno_site_packages = true\n"})
     (wrong, fine), told = verdicts(root, OTHER, OWN.replace("return x", "return 2 * x"))
-    assert "mypy finds in the code of f: Incompatible return value" in wrong
+    assert "mypy finds errors in the code of f: Incompatible return value" in wrong
     assert fine == ""
     assert told == []
 
@@ -44,7 +44,7 @@ def test_what_mypy_finds_beside_a_candidate_alone_is_a_fault(repository: MakeRep
 @pytest.mark.parametrize(
     ("seconds", "config", "said"),
     [
-        (0.01, "[mypy]\n", "did not end within 0.01 s"),
+        (0.01, "[mypy]\n", "did not finish within 0.01 s"),
         (60.0, "[mypy]\nplugins = no.such\n", "no.such"),
     ],
 )

@@ -32,7 +32,7 @@ def test_another_default_and_quotes_around_an_annotation_are_fine() -> None:
         ("int = 3", "int", "takes the default away from the parameter 'k'"),
         ("query: str,", "query: str = '',", "Keep `def rank"),
         ("query: str", "query: bytes", "changes the annotation of 'query'"),
-        (" -> list[str]", "", "changes the annotation of what it returns"),
+        (" -> list[str]", "", "changes the return annotation"),
         ("def rank", "async def rank", "must not be async"),
         ("return docs[:k]", "yield docs[:k]", "must not yield"),
     ],

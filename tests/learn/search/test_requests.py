@@ -238,7 +238,7 @@ def test_what_another_algorithm_has_tried_is_told_and_its_failures_are_not_asked
         (fenced('{"team": "billing"}'), "coach_unusable", "answered a task"),
         (fenced(stating("refund")) + fenced("x" * 20), "coach_unusable", "one pair"),
         (fenced("Sort the ticket, whatever it says."), "coach_unusable", "lost"),
-        ("NO CHANGE. It says all.", "no_gain", "nothing would help"),
+        ("NO CHANGE. It says all.", "no_gain", "no change would help"),
     ],
     ids=["bare answer", "a task's answer", "two prompts", "no placeholder", "declines"],
 )

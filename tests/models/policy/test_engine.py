@@ -303,8 +303,8 @@ def test_weights_that_diverged_do_not_reach_the_answers_of_others(
 @pytest.mark.parametrize(
     ("kind", "given", "why"),
     [
-        ("mamba", {"state_size": 8}, "MambaForCausalLM cannot be served here: "),
-        ("bloom", {"n_head": 4}, "BloomForCausalLM cannot be served here: "),
+        ("mamba", {"state_size": 8}, "MambaForCausalLM cannot be served: "),
+        ("bloom", {"n_head": 4}, "BloomForCausalLM cannot be served: "),
         ("gemma2", {"head_dim": 16}, "Gemma2ForCausalLM computes attention in a way"),
     ],
 )

@@ -82,7 +82,7 @@ def test_new_weights_reach_the_sampler_and_the_old_ones_stay(
         assert max(abs(a - b) for a, b in zip(probe("policy"), probe("tiny"), strict=True)) > 0.01
         gone = http.post(f"{server.base_url}/unload_lora_adapter", json={"lora_name": "policy"})
         assert gone.status_code == 200
-    with pytest.raises(openai.NotFoundError, match="no model 'policy' here; there are"):
+    with pytest.raises(openai.NotFoundError, match="no model 'policy'; this server has"):
         probe("policy")
 
 
@@ -139,17 +139,17 @@ def test_adapters_beyond_memory_come_back_from_their_folders(
 @pytest.mark.parametrize(
     ("given", "status", "said"),
     [
-        ({"model": "gpt-5"}, 404, "no model 'gpt-5' here; there are 'local/tiny', 'first'"),
+        ({"model": "gpt-5"}, 404, "no model 'gpt-5'; this server has 'local/tiny', 'first'"),
         ({"max_tokens": -1}, 400, "max_tokens must not be negative"),
         ({"temperature": -0.5}, 400, "temperature must not be negative"),
         ({"response_format": {"type": "json_schema"}}, 400, "format 'json_schema' is not"),
         ({"tools": [{"type": "function"}], "tool_choice": "required"}, 400, "cannot be forced"),
-        ({"messages": []}, 400, "There are no messages"),
+        ({"messages": []}, 400, "The request has no messages"),
         ({"messages": [{"role": "king", "content": ""}]}, 400, "no role 'king'"),
         (
             {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]},
             400,
-            "reads text only, not 'image_url'",
+            "reads only text, not 'image_url'",
         ),
         ({"messages": "hi"}, 400, r"The request is malformed: Expected `array`.*messages"),
         (

@@ -129,7 +129,7 @@ def project_file(facts: dict[str, Any]) -> list[str]:
     return ["written"]
 
 
-@hostile("makes, removes and renames files outside of its scratch folder")
+@hostile("makes, removes and renames files outside its scratch folder")
 def files_outside(facts: dict[str, Any]) -> list[str]:
     import os
 

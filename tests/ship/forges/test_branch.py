@@ -68,7 +68,7 @@ def test_the_change_on_a_moved_base_is_tested_again(at_github: Any) -> None:
     tests = TestCommand(command="grep -q docs.0. agent.py", sandbox=False)
     arguments = {"tests": tests, "environ": at_github.environ}
     root, settings = at_github.project.root, at_github.settings
-    with pytest.raises(ShipError, match=r"pull request's base moved.*Nothing was pushed"):
+    with pytest.raises(ShipError, match=r"pull request's base has moved on.*Nothing was pushed"):
         propose(release, root, settings, **arguments)
     assert at_github.tip(release.branch) == ""
 
@@ -286,7 +286,7 @@ def test_an_ssh_that_hangs_is_ended_with_all_it_started(
     held = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     over_ssh(at_github, monkeypatch, f"exec 9>{pipe}; sleep 600 & wait")
     monkeypatch.setattr("ratchet.ship.remote.TIMEOUT_S", 0.5)
-    with pytest.raises(ForgeUnavailable, match="gave no answer within"):
+    with pytest.raises(ForgeUnavailable, match="did not answer within"):
         at_github.propose(release)
     # The end of the pipe: no process holds its other side.
     os.set_blocking(held, True)

@@ -36,7 +36,11 @@ def test_a_missing_token_is_named_before_anything_is_pushed(at_github: Any) -> N
     ("status", "body", "says"),
     [
         (422, {"message": "odd token secret-token-1"}, "status 422 .odd token …"),
-        (401, {"message": "Bad credentials"}, "refuses the token of GITHUB_TOKEN .Bad credential"),
+        (
+            401,
+            {"message": "Bad credentials"},
+            "refuses the token from GITHUB_TOKEN .Bad credential",
+        ),
         (
             403,
             {"message": "Resource not accessible by personal access token"},
@@ -90,7 +94,7 @@ def test_a_rate_limit_says_when_to_come_again(
     # A limit applies to the look for a request that was opened, too.
     at_github.forge.fail("GET", "/pulls", 200, [], times=2)
     at_github.forge.fail("GET", "/pulls", status, {"message": message}, headers=headers)
-    with pytest.raises(ForgeUnavailable, match="asks to wait") as error:
+    with pytest.raises(ForgeUnavailable, match="asks for a wait") as error:
         at_github.propose(release)
     assert error.value.retry_at == pytest.approx(now + seconds, abs=30)
     at_github.forge.faults.clear()
@@ -119,7 +123,7 @@ def test_a_response_that_is_no_json_is_an_outage(at_github: Any) -> None:
 def test_a_server_that_is_not_the_forge_is_told_from_it(at_github: Any, body: Any) -> None:
     release = at_github.released()
     at_github.forge.faults.append(Fault("GET", "/pulls", (200, {}, body)))
-    with pytest.raises(ShipError, match=r"an unexpected response: .*See api_url"):
+    with pytest.raises(ShipError, match=r"an unexpected response: .*set api_url"):
         at_github.propose(release)
     assert at_github.tip(release.branch) == ""
 
@@ -198,9 +202,7 @@ def test_a_push_that_is_refused_says_why(at_github: Any) -> None:
     hook = at_github.remote / "hooks" / "pre-receive"
     hook.write_text("#!/bin/sh\necho 'only on Mondays' >&2\nexit 1\n")
     hook.chmod(0o755)
-    with pytest.raises(
-        ShipError, match=r"refuses the branch because of its rules: .*only on Mondays"
-    ):
+    with pytest.raises(ShipError, match=r"has rules that refuse the branch: .*only on Mondays"):
         at_github.propose(release)
     assert at_github.forge.requests == []
     hook.unlink()

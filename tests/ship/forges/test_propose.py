@@ -143,7 +143,7 @@ def test_a_request_with_a_persons_commit_is_left_alone(at_github: Any) -> None:
     theirs = at_github.push_elsewhere(lambda text: text + "# mine\n", release.branch)
     done = list(at_github.forge.writes)
     again = at_github.propose(with_request(release, request), evidence=True)
-    assert "a person's commits" in again.note
+    assert "commits that Ratchet did not make" in again.note
     assert (again.state, again.head) == ("open", theirs)
     assert at_github.forge.writes == done
     assert at_github.tip(release.branch) == theirs

@@ -1,4 +1,4 @@
-"""What a run does outside of itself, and what it lacks, is named at once."""
+"""What a run does beyond its own process, and what it lacks, is named at once."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ def test_variables_that_an_agent_in_node_read_are_named_and_those_of_idle_files_
     assert "No key." in recording.stderr_tail
     lacking = {entry.name: entry.why for entry in recording.missing if entry.kind == "variable"}
     assert lacking.keys() == {"SHOP_API_KEY", "MODEL_API_KEY"}
-    assert lacking["SHOP_API_KEY"] == "agent.js asks for it."
+    assert lacking["SHOP_API_KEY"] == "agent.js reads it."
     assert lacking["MODEL_API_KEY"].startswith("agent.js:10 reads it")
 
 

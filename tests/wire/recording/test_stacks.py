@@ -239,7 +239,7 @@ def test_objects_that_fail_when_they_are_looked_at_harm_nothing(
 
         class Hostile:
             def __getattr__(self, name):
-                raise RuntimeError("outside of a request")
+                raise RuntimeError("outside a request")
             def __eq__(self, other):
                 raise RuntimeError("not comparable")
             def model_dump(self):

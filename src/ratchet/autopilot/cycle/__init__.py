@@ -1,4 +1,4 @@
-"""The autopilot: the loop without a person, as a persisted state machine."""
+"""The autopilot: the loop, unattended, as a persisted state machine."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ def _of_class(agent: LitAgent, items: Items) -> Callable[..., Any]:
     }
     if not overridden:
         raise InputError(
-            f"{kind.__name__} overrides no rollout method, so there is nothing to run.",
+            f"{kind.__name__} does not override a rollout method, so there is nothing to run.",
             hint="Write def rollout(self, task, resources, rollout): … return reward",
         )
     is_later = any(name.endswith("_async") for name in overridden)

@@ -112,7 +112,7 @@ def read(value: Any, context: ImportContext) -> ImportedRecords:
     """Convert a trace with its observations, an observation, or a score.
 
     Raises:
-        FormatMismatch: It is none of these.
+        FormatMismatch: It has neither format.
     """
     if not isinstance(value, Mapping):
         raise FormatMismatch("it is not an object")

@@ -111,7 +111,7 @@ class JudgeEvaluator(FunctionEvaluator):
 
     @property
     def models(self) -> tuple[str, ...]:
-        """Names of the models that it asks."""
+        """Names of the models that the evaluator asks."""
         return self.judge.spec.models
 
     @property

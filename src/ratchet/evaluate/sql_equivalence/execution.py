@@ -91,7 +91,7 @@ def run(connection: sqlite3.Connection, query: str, *, seconds: float) -> list[R
         rows: list[Row] = cursor.fetchmany(MAX_ROWS + 1)
     except sqlite3.Error as error:
         if "interrupted" in str(error):
-            raise QueryTooLarge(f"it did not end within {seconds:g} s") from None
+            raise QueryTooLarge(f"it did not finish within {seconds:g} s") from None
         if "not authorized" in str(error) or "prohibited" in str(error):
             raise QueryFailed("it does more than read") from None
         if "too big" in str(error):

@@ -101,7 +101,7 @@ class TypeChecks:
         new = (after or Counter()) - sum(before, Counter())
         if not new:
             return ""
-        return f"mypy finds in the code of {', '.join(names)}: {'; '.join(list(new)[:3])}"
+        return f"mypy finds errors in the code of {', '.join(names)}: {'; '.join(list(new)[:3])}"
 
     async def _errors(self, patch: Mapping[str, bytes], files: list[str]) -> Counter[str] | None:
         """Counts of mypy's errors in these files; None if it crashed or timed out."""
@@ -121,12 +121,12 @@ class TypeChecks:
             ended = await child.run(MYPY_TIMEOUT_S, OUTPUT_BYTES)
         if ended.why != "exit" or ended.code not in (0, 1):
             how = (
-                f"did not end within {MYPY_TIMEOUT_S:g} s."
+                f"did not finish within {MYPY_TIMEOUT_S:g} s."
                 if ended.why == "late"
                 else "could not run."
             )
             if not self._reported:
-                self._say(f"mypy {how} Types are not checked in this case.{ended.tail()}")
+                self._say(f"mypy {how} The types were not checked.{ended.tail()}")
             self._reported = True
             return None
         text = ended.stdout.decode("utf-8", "replace")

@@ -283,7 +283,7 @@ def _read(kind: str, ran: CheckRun) -> TestVerdict:
     output = ran.output.strip()
     if ran.code is None:
         return TestVerdict(
-            frozenset({"the tests' time"}), 0, f"They did not end in time. {_end(output)}"
+            frozenset({"the tests' time"}), 0, f"They did not finish in time. {_end(output)}"
         )
     if kind == "whole":
         ended = frozenset() if ran.code == 0 else frozenset({"the test command"})

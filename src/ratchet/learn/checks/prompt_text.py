@@ -39,8 +39,8 @@ def keeps_prompt(growth: float = MAX_TEXT_GROWTH) -> Check:
 
 
 UNCHANGED_FAULT = (
-    "says the same as the source's: only white space, punctuation or a fence around it is another."
-    " Change what it says."
+    "says the same as the source's: only white space, punctuation or a surrounding fence differs. "
+    "Change what it says."
 )
 
 _FENCE = re.compile(r"^\s*(`{3,}|~{3,})[\w-]*\s*$", re.MULTILINE)

@@ -38,7 +38,7 @@ async def keeps_shape(change: CandidateChange) -> str:
 def shape_fault(old: Code, new: Code) -> str:
     """How a candidate's function differs from the source's, as a predicate; empty if equal."""
     if new.function != old.function:
-        return f"defines {new.function!r} in the place of {old.function!r}."
+        return f"defines {new.function!r} instead of {old.function!r}."
     limit = max(ALWAYS_ALLOWED_CODE, int(MAX_CODE_GROWTH * len(old.source)))
     if len(new.source) > limit:
         return f"has {counted(len(new.source), 'character')}; at most {limit} are allowed."
@@ -68,7 +68,7 @@ def _fixed_fault(old: Code, new: Code) -> str:
     if same:
         return ""
     return (
-        "changes lines outside of its # EVOLVE-BLOCK-START … # EVOLVE-BLOCK-END. Keep these lines,"
+        "changes lines outside its # EVOLVE-BLOCK-START … # EVOLVE-BLOCK-END. Keep these lines,"
         " and the markers, as they are."
     )
 
@@ -115,7 +115,7 @@ def _signature_fault(old: FunctionNode, new: FunctionNode) -> str:
         if old_arg[3] != new_arg[3]:
             return f"changes the annotation of {name!r}. {remedy}"
     if _dump(old.returns) != _dump(new.returns):
-        return f"changes the annotation of what it returns. {remedy}"
+        return f"changes the return annotation. {remedy}"
     return ""
 
 

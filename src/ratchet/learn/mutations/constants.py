@@ -29,8 +29,8 @@ ROUND_VALUES_TRIED = 6
 """Number of round values of each constant that are tried in order, nearest first."""
 
 Tried: TypeAlias = set[tuple[str, int, str]]
-"""Values tried, by the constant's line without the constant, its place among equal lines, and the
-value. So a value tried in a function is not tried again in functions derived from it."""
+"""Values tried: the constant's line with the constant removed, the line's position among equal
+lines, and the value. Functions derived from this one do not try the same value again."""
 
 
 def near(tree: FunctionTree, rng: random.Random, tried: Tried) -> TextChange | None:

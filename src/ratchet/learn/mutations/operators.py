@@ -21,7 +21,7 @@ COMPARISON_REPLACEMENTS: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
     ast.Is: (ast.IsNot,),
     ast.IsNot: (ast.Is,),
 }
-"""Replacements of a comparison; likelier ones appear twice."""
+"""Replacements for a comparison; a likelier one appears twice."""
 
 ARITHMETIC_REPLACEMENTS: dict[type[ast.operator], tuple[type[ast.operator], ...]] = {
     ast.Add: (ast.Sub, ast.Mult),

@@ -96,7 +96,7 @@ class FunctionTree:
         return [copy.deepcopy(node) for node in atoms.values()]
 
     def siblings(self, node: ast.Subscript) -> list[tuple[ast.Subscript, Kind]]:
-        """Other keys of the objects that have the key of `x["key"]`, with their kinds."""
+        """For `x["key"]`: the other keys of objects that have this key, with their kinds."""
         key = node.slice
         if not isinstance(key, ast.Constant) or not isinstance(key.value, str):
             return []

@@ -84,15 +84,15 @@ def fault_of(text: str, parent: str, source: str, answers: Iterable[str], max_gr
         max_growth: Maximum length, as a multiple of the source's.
     """
     if len(text.strip()) < MIN_PROMPT_CHARACTERS:
-        return "The answer has no prompt in it, or an emptied one."
+        return "The answer contains no prompt, or an empty one."
     if _is_answer(text, parent, answers):
         return "The coach answered a task instead of rewriting the prompt."
     language = language_changed(source, text)
     if language:
-        return f"It changed the language of the prompt to {language}; it must stay."
+        return f"It changed the language of the prompt to {language}; keep the language."
     limit = longest(source, max_growth)
     if len(text) > limit:
-        return f"It is {counted(len(text), 'character')} long; {limit} are allowed."
+        return f"It has {counted(len(text), 'character')}; at most {limit} are allowed."
     return ""
 
 

@@ -1,4 +1,4 @@
-"""The coach's side of a search: what it is asked, and what its answers are worth."""
+"""The coach's part in a search: what it is asked, and what its answers are worth."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from ratchet.types.wording import counted
 
 
 class RewriteSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How the coach is asked."""
+    """Settings of the requests to the coach."""
 
     algorithm: str
     shown: int = numbers.ROLLOUTS_SHOWN
@@ -96,22 +96,22 @@ class Coaching:
         self._low: dict[tuple[str, str], LowRollout] = {}
         """Low rollouts with their traces, by candidate and task."""
         self._closed: set[tuple[str, str]] = set()
-        """Failures, by candidate and task, for which the coach said that nothing would help."""
+        """Failures, by candidate and task, that the coach said nothing would fix."""
         self._times: Counter[str] = Counter()
         """How often each task's failure has been shown."""
         self.calls = 0
         self.unusable = 0
         """Answers without a candidate."""
         self.declined = 0
-        """Answers that nothing would help."""
+        """Answers that say that nothing would help."""
         self._declined = 0
-        """Number of answers in a row that nothing would help."""
+        """Number of answers in a row that say that nothing would help."""
         self.gained = 0
         """Candidates that were kept."""
         self._quiet = 0
-        """Answers in a row that brought no gain."""
+        """Number of answers in a row that brought no gain."""
         self._idle = 0
-        """Answers in a row that gave nothing to run."""
+        """Number of answers in a row without anything to run."""
         self.last_problem = ""
         self.end: SearchEnd | None = None
         """Why the coach is no longer asked; None while it is."""
@@ -121,7 +121,7 @@ class Coaching:
         if self.end is None and calls_left(self._lab) < 1:
             self.end = CALLS_SPENT
         if self.end is None and self._declined >= numbers.MAX_DECLINES:
-            self.end = SearchEnd("no_gain", "the coach says that nothing would help")
+            self.end = SearchEnd("no_gain", "the coach says that no change would help")
         limit = numbers.MAX_WEAK_CALLS * (numbers.PROVEN_FACTOR if self.gained else 1)
         # Alone, what a candidate that lost has cost is nobody else's.
         count = self._quiet if self._lab.parts else self._idle
@@ -129,11 +129,11 @@ class Coaching:
             if self.unusable == self.calls:
                 last = self.last_problem.rstrip(".")
                 answers = counted(count, "answer")
-                why = f"none of {answers} of the coach could be used (the last: {last})"
+                why = f"none of {answers} from the coach could be used (the last: {last})"
                 self.end = SearchEnd("coach_unusable", why)
             else:
                 self.end = SearchEnd(
-                    "no_gain", f"{counted(count, 'answer')} of the coach brought no gain"
+                    "no_gain", f"{counted(count, 'answer')} from the coach brought no gain"
                 )
         return self.end
 
@@ -233,7 +233,7 @@ class Coaching:
             return None
         problem, resource = "", None
         if reply.problem:  # cut off, even if it looks whole
-            problem = f"The coach gave no whole answer: {reply.problem}"
+            problem = f"The coach's answer is incomplete: {reply.problem}"
         elif parts.text is None:
             problem = parts.problem
         else:
@@ -256,7 +256,7 @@ class Coaching:
         return None
 
     def _resource(self, failures: FailureSet, text: str) -> tuple[Resource | None, str]:
-        """The new version that a text makes, or why it makes none."""
+        """The new version made from a text, or why none can be made."""
         current = failures.entry.candidate.resources[failures.name]
         own = self._lab.source.resources[failures.name]
         growth = self._settings.max_growth
@@ -330,7 +330,7 @@ class Coaching:
         return target, mine or low
 
     def _selections(self, low: Sequence[LowRollout]) -> Iterator[list[LowRollout]]:
-        """Choices of failures, in order of preference.
+        """Sets of failures to show the coach, in order of preference.
 
         First a spread over all kinds, and those that it leaves out; then each kind alone; then ever
         smaller parts, since fewer failures at once may be understood where many were not.

@@ -77,7 +77,7 @@ def _with_inside(
     begin = body.body[1] if len(body.body) > 1 and _is_text(body.body[0]) else body.body[0]
     lines = source.splitlines(keepends=True)
     if begin.lineno == body.lineno:
-        raise UnusableAnswer("The rewrite puts definitions beside a function of one line.")
+        raise UnusableAnswer("The rewrite adds definitions to a one-line function.")
     return "".join([*lines[: begin.lineno - 1], text, *lines[begin.lineno - 1 :]])
 
 

@@ -61,7 +61,7 @@ def _sentence(search: Search, end: SearchEnd) -> str:
             last = coaching.last_problem.rstrip(".")
             parts.append(f"{counted(coaching.unusable, 'answer')} not usable (the last: {last})")
         if coaching.declined:
-            parts.append(f"{counted(coaching.declined, 'answer')} that nothing would help")
+            parts.append(f"{counted(coaching.declined, 'answer')} that no change would help")
         lost = coaching.end
         if lost is not None and lost.cause == "coach" and end.cause != "coach":
             parts.append(lost.why)

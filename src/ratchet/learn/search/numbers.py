@@ -8,7 +8,7 @@ scored 0.51 there. The others are bounds that no measurement has set.
 from __future__ import annotations
 
 FIRST_TASKS = 4
-"""Train tasks of a rewrite's first part; each later part doubles."""
+"""Number of train tasks that a rewrite runs first; the total then doubles each time."""
 
 DRAFT_TASKS = 1
 """Train tasks of the first part of a change of code: most of those fail at once. With 2 instead,
@@ -29,7 +29,7 @@ MAX_WEAK_CALLS = 5
 """Coach calls in a row without a result after which the coach is no longer asked."""
 
 MAX_DECLINES = 2
-"""Answers in a row that nothing would help after which the coach is no longer asked."""
+"""The coach is no longer asked after this many answers in a row that no change would help."""
 
 PROVEN_FACTOR = 3
 """Factor on that number once one of this coach's rewrites has gained."""
@@ -38,7 +38,7 @@ FINALISTS_BY_BUDGET = ((160, 1), (250, 2))
 """Number of finalists below each budget of rollouts; three above the last."""
 
 UNLIMITED_ROLLOUTS = 1_000
-"""Planned rollouts if their number is not limited."""
+"""Number of rollouts to plan with if the budget does not limit them."""
 
 MAX_IDLE_DRAFTS = 200
 """Mutations in a row without a new candidate that runs, after which mutation ends."""

@@ -36,12 +36,12 @@ def mended(text: str, parent: PromptTemplate) -> tuple[PromptTemplate | None, st
         return None, problem
     missing = parent.placeholders - template.placeholders
     if missing:
-        return None, f"It lost {_listed(missing, parent)}, which must stay in it exactly once."
+        return None, f"It lost {_listed(missing, parent)}; keep it exactly once."
     unknown = template.placeholders - parent.placeholders
     if unknown:
         return None, (
             f"It has {_listed(unknown, parent)}, which nothing fills; only"
-            f" {_listed(parent.placeholders, parent) or 'plain text'} may stand in it."
+            f" {_listed(parent.placeholders, parent) or 'plain text'} is allowed."
         )
     return template, ""
 

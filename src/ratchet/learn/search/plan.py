@@ -20,14 +20,14 @@ class SearchPlan(msgspec.Struct, frozen=True, kw_only=True):
     start: int
     """Train tasks that the source runs before the first candidate."""
     first: int
-    """Train tasks of a rewrite's first part."""
+    """Number of train tasks that a rewrite runs first."""
     draft: int
-    """Train tasks of a mutant's first part."""
+    """Number of train tasks that a mutant runs first."""
     val: int
     """Minimum number of val tasks on which the finalists are compared."""
     finalists: int
     mutants: int
-    """Mutants of one batch."""
+    """Number of mutants in a batch."""
 
     @property
     def reserve(self) -> int:
@@ -36,7 +36,7 @@ class SearchPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def least(train: int, val: int) -> int:
-    """The fewest rollouts that a search can be made with."""
+    """The fewest rollouts that a search needs."""
     return min(train, MIN_START_TASKS) + min(train, MIN_FIRST_TASKS) + 2 * min(val, MIN_VAL_TASKS)
 
 
@@ -95,8 +95,8 @@ def check_rest(lab: Lab) -> None:
     if rollouts_left(lab) < fewest:
         price = lab.spent.dollars / max(1, lab.spent.rollouts)
         raise BudgetExhausted(
-            f"The dollars left do not cover one candidate: at least {fewest} rollouts are needed, "
-            f"at ${price:.4f} each.",
+            f"The dollars left do not cover a candidate: it needs at least {fewest} rollouts, at "
+            f"${price:.4f} each.",
             hint="Raise dollars under [improve.budget].",
         )
 

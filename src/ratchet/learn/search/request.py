@@ -1,5 +1,4 @@
-"""The request to the coach: a single message with all that a strong model needs to write the next
-version."""
+"""The request to the coach: a single message with all that it needs to write the next version."""
 
 from __future__ import annotations
 
@@ -119,7 +118,7 @@ def source_of(resource: Resource) -> str:
 
 
 def placeholder_rule(template: PromptTemplate) -> str:
-    """What the coach must know about a template's placeholders and braces."""
+    """The rules for a template's placeholders and braces."""
     names = sorted(template.placeholders)
     if not names:
         return "The prompt has no placeholders; add none."
@@ -166,7 +165,7 @@ def _values(facts: RequestFacts, common: Mapping[str, str]) -> str:
 
 
 def _place(facts: RequestFacts) -> str:
-    """The text around the prompt in what one rollout sent."""
+    """The text that one rollout sent around the prompt."""
     for rollout in facts.shown:
         sent = _sent(facts, rollout.spans)
         if sent.before.strip() or sent.after.strip():
@@ -260,7 +259,7 @@ def _longest_line(text: str) -> str:
 
 
 def _is_reward(rollout: LowRollout) -> bool:
-    """Whether the agent returned its own score, which is no answer."""
+    """Whether the agent returned its own score, which is not an answer."""
     reward = rollout.evaluation.scores.get("reward")
     output = rollout.evaluation.rollout.output
     return reward is not None and type(output) in (int, float) and reward.value == output

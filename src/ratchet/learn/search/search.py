@@ -50,7 +50,7 @@ class Member(RaceEntry):
         self.reply = reply
         """The coach's answer that it was made from."""
         self.is_reworded = reply is not None and _is_reworded(candidate, parent)
-        """Whether the coach has changed a prompt: its effect takes more tasks to show than that of
+        """Whether the coach has changed a prompt: it takes more tasks to show the effect than for
         a change of code, and the candidate has cost a request."""
         self.shown = tuple(task_ids)
         """Tasks whose failures it is meant to fix."""
@@ -105,9 +105,9 @@ class Search:
         self._novelty.is_new(lab.baseline)
         self._drafts = 0
         self._idle = 0
-        """Mutations in a row without a new candidate that runs."""
+        """Number of mutations in a row that gave no new candidate that runs."""
         self._quiet = 0
-        """Candidates in a row without a new best."""
+        """Number of candidates in a row that were not better than the best."""
         self.own_val = 0
         """Val tasks that the source has yet to run."""
         self._refused: set[int] = set()
@@ -194,7 +194,7 @@ class Search:
     # Drafting.
 
     async def _drafted(self, turn: int) -> list[Member] | None:
-        """The candidates of a turn; None if nothing can be drafted any more."""
+        """The candidates of a turn; None if nothing more can be drafted."""
         rewrites = await self._rewritten(turn) if self.coaching else None
         mutants = self._mutated() if self._mutates else None
         if rewrites is None and mutants is None:
@@ -245,7 +245,7 @@ class Search:
         return Member(self._drafts, candidate, parent, **more)  # type: ignore[arg-type]
 
     def _mutated(self) -> list[Member] | None:
-        """A batch of mutants; None if mutation yields nothing new any more."""
+        """A batch of mutants; None if mutation no longer yields anything new."""
         if self._idle >= numbers.MAX_IDLE_DRAFTS:
             return None
         lab, mutants = self._lab, list[Member]()
@@ -284,7 +284,7 @@ class Search:
     # Racing.
 
     async def _raced(self, members: Sequence[Member]) -> None:
-        """Run candidates in parts of doubling size, and decide on each."""
+        """Run candidates on task sets of doubling size, and decide on each."""
         faults = await asyncio.gather(*(self._lab.check(m.candidate) for m in members))
         racing = []
         for member, fault in zip(members, faults, strict=True):
@@ -297,7 +297,7 @@ class Search:
             racing = await self._undecided(racing, last=spent)
 
     async def _run_parts(self, racing: Sequence[Member]) -> bool:
-        """Run the next part for each candidate; returns whether the budget ended."""
+        """Run each candidate's next tasks; returns whether the budget ran out."""
         left = self._left()
         work: list[tuple[Member, list[Task]]] = []
         for member in racing:
@@ -361,7 +361,7 @@ class Search:
         return on
 
     def _ahead(self, member: Member) -> list[Task]:
-        """What its parent ran and a candidate has yet to run, most telling tasks first."""
+        """Tasks that its parent ran and a candidate has yet to run, the most revealing first."""
         parent = member.origin
         assert parent is not None
         return untried(member, telling(parent, self._order, member.shown, self.race.top))

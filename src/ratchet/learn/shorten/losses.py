@@ -13,7 +13,7 @@ from ratchet.stats.gain import may_gain
 
 
 class Chance(msgspec.Struct, frozen=True):
-    """What prompts that say the same lose by chance, on a task where the source scored above 0."""
+    """The chance loss of prompts that say the same, on a task where the source scored above 0."""
 
     mean: float = 0.0
     square: float = 0.0
@@ -21,7 +21,7 @@ class Chance(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, differences: Sequence[float]) -> Chance:
-        """Estimated from scores of equivalent prompts minus the source's.
+        """The estimate from the scores of equivalent prompts minus the source's.
 
         Args:
             differences: One for each task that the source scored on.

@@ -51,7 +51,7 @@ async def merged(lab: Lab, template: PromptTemplate, step: str) -> PromptTemplat
     if shorter is not None and len(shorter.text) >= len(template.text):
         problem = "It is no shorter."
     if shorter is not None and (language := language_changed(template.text, shorter.text)):
-        problem = f"It changed the language of the prompt to {language}."
+        problem = f"It changed the language of the prompt to {language}; keep the language."
     if problem:
         lab.coach.credit(reply, False)
         lab.coach.unusable(step, problem)

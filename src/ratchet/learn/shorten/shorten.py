@@ -58,7 +58,7 @@ class Shorten:
     name = "shorten"
     needs_coach = None
     goal = "not worse"
-    """What its candidates must prove: that they save tokens; they need not score higher."""
+    """Its candidates must prove that they save tokens; they need not score higher."""
 
     def __init__(self, *, margin: float | None = None) -> None:
         if margin is not None and not 0.0 < margin < 1.0:
@@ -125,7 +125,7 @@ class _Search:
         # Of a finalist on all tasks, and of the source on val.
         self._trials.reserve = len(self.train) + 2 * len(self.val)
         self._kept_out: list[tuple[int, ...]] = []
-        """Groups of parts that can go, longest first."""
+        """Groups of parts that can be left out, longest first."""
         self._chance = Chance()
         self._steps = 0
         self.ended = SearchEnd("idle", "every remaining part is needed")
@@ -155,7 +155,7 @@ class _Search:
         )
 
     async def leave_out(self) -> None:
-        """Find the groups of parts that can go, each on its own."""
+        """Find the groups of parts that can be left out, each on its own."""
         parts = tuple(range(self._prompts.count))
         waiting = [_Chunk(parts, tuple(self.train))] if parts else []
         while waiting and self._may_continue():
@@ -187,14 +187,14 @@ class _Search:
         self._kept_out.sort(key=lambda parts: (-self._prompts.tokens(parts), parts))
 
     def _next(self, parts: tuple[int, ...], lost: tuple[Task, ...]) -> list[_Chunk]:
-        """What to try of parts whose removal loses tasks: one half, on these tasks."""
+        """The next trial for parts whose removal loses tasks: one half, on these tasks."""
         if not lost or len(parts) == 1:
             return []
         half, other = self._prompts.halves(parts)
         return [_Chunk(half, lost, other)]
 
     def _other(self, chunk: _Chunk, lost: tuple[Task, ...]) -> list[_Chunk]:
-        """What to try of the other half, after removing the first one lost tasks.
+        """The next trial after the first half's removal lost tasks: the other half.
 
         The tasks that were not, though they were without both, need something of the other half:
         it need not be tried as a whole.
@@ -233,7 +233,7 @@ class _Search:
                 lost = await self._lost(self._kept_out, lost) if self._kept_out else []
 
     async def _lost_together(self, tasks: Sequence[Task]) -> list[Task] | None:
-        """The tasks that are lost without all groups, and lost again with an extra blank line.
+        """The tasks lost when all groups are removed, and again with an extra blank line.
 
         What a second look at them loses by chance is no loss; None if the budget is spent.
         """
@@ -250,7 +250,7 @@ class _Search:
     async def _lost(
         self, groups: Sequence[tuple[int, ...]], tasks: Sequence[Task], *, at_all: bool = False
     ) -> list[Task] | None:
-        """The tasks that are lost without groups of parts; None if the budget is spent.
+        """The tasks lost when groups of parts are removed; None if the budget is spent.
 
         Args:
             groups: The groups.
@@ -350,7 +350,7 @@ class _Search:
 
     async def _sentence(self, best: RaceEntry) -> str:
         if best is self._trials.source:
-            return f"No part of a prompt can go without a loss; {self.ended.why}."
+            return f"No part of a prompt can be left out without a loss; {self.ended.why}."
         was, now = self._trials.length(self._trials.source), self._trials.length(best)
         text = (
             f"The prompts are {(1 - now / was) * 100:.0f} % shorter: about {now:,} tokens instead "

@@ -13,7 +13,7 @@ CENTRAL = 0.2
 
 
 class SplitPrompts:
-    """The parts of several prompts that may go, numbered across all of them.
+    """The parts of several prompts that may be left out, numbered across all of them.
 
     Args:
         prompts: The prompts by name.
@@ -29,7 +29,7 @@ class SplitPrompts:
             if not part.fixed
         ]
         self.count = len(self._parts)
-        """Parts that may go."""
+        """Parts that may be left out."""
 
     def without(
         self, left_out: Iterable[int], *, spaced: bool = False

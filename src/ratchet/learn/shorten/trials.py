@@ -13,7 +13,7 @@ from ratchet.learn.work import Evaluation, Proposal
 from ratchet.types import PromptTemplate, Task
 
 UNLIMITED_ROLLOUTS = 2_000
-"""Planned rollouts if their number is not limited."""
+"""Number of rollouts to plan with if the budget does not limit them."""
 
 
 class Trials:
@@ -36,10 +36,10 @@ class Trials:
         )
         self.source = RaceEntry(0, lab.baseline)
         self.reserve = 0
-        """Rollouts that are reserved for later."""
+        """Number of rollouts reserved for later."""
         self._entries: dict[str, RaceEntry] = {}
         self._without: dict[tuple[frozenset[int], bool], RaceEntry | None] = {}
-        """By the parts that are left out, and whether a blank line was added; None for no prompt.
+        """Keyed by the parts left out, and whether a blank line was added; None: no prompt is left.
         """
         self._judged: set[int] = set()
 
@@ -138,7 +138,7 @@ class Trials:
         changed = self.prompts.without(left_out, spaced=spaced)
         if changed is None:
             return None
-        reason = "An extra blank line, to see what changes by chance."
+        reason = "An extra blank line, to see how much scores vary by chance."
         if not spaced:
             reason = self.prompts.reason(left_out, changed)
         return self.entered(changed, reason)

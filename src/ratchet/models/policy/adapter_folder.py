@@ -44,7 +44,7 @@ def read_adapter_config(folder: Path | str) -> AdapterConfig:
     except OSError as error:
         raise ModelUnavailable(
             f"There is no adapter in {folder}: {CONFIG} cannot be read ({error.strerror}).",
-            hint=f"Name a folder with {CONFIG} and {WEIGHTS}, as PEFT saves them.",
+            hint=f"Name a folder with the files {CONFIG} and {WEIGHTS}, as PEFT saves them.",
         ) from None
     except msgspec.DecodeError as error:
         raise ModelUnavailable(f"{path} is not a PEFT configuration: {error}.") from None
@@ -58,7 +58,7 @@ def read_adapter_config(folder: Path | str) -> AdapterConfig:
     if unsupported:
         raise ModelUnavailable(
             f"The adapter in {folder} has {' and '.join(unsupported)}, which is not supported.",
-            hint="Only LoRA on linear layers is supported, without biases and whole modules.",
+            hint="Only LoRA on linear layers is supported, no biases and no whole modules.",
         )
     return config
 

@@ -13,18 +13,18 @@ from ratchet.models.policy.engine import PolicyEngine
 from ratchet.models.policy.lora import LoadedAdapter, check_adapter, load_adapter
 
 IN_MEMORY = 8
-"""Adapters that are kept in memory; others are loaded from their folders when they are named."""
+"""Maximum number of adapters in memory; others are loaded from their folders when named."""
 
 
 class KnownAdapter(msgspec.Struct, frozen=True):
-    """A version of an adapter."""
+    """An adapter in one version."""
 
     folder: Path
     version: str
 
 
 class AdapterRegistry:
-    """Finds the weights that a model's name in a request means.
+    """Maps the model's name in a request to weights.
 
     A name means the version that was loaded last; a version's content hash is a name, too. What
     was loaded stays servable: under its hash when its name got a newer version.
@@ -60,7 +60,7 @@ class AdapterRegistry:
         return adapter
 
     def unload(self, name: str) -> bool:
-        """Forget a name; return whether it was known. Running requests are not disturbed."""
+        """Remove a name; return whether it existed. Running requests are not affected."""
         adapter = self.names.pop(name, None)
         if adapter is None:
             return False
@@ -87,7 +87,7 @@ class AdapterRegistry:
                 raise ModelUnavailable(
                     f"The adapter in {adapter.folder} has changed since it was loaded: its "
                     f"version was {adapter.version[:16]}…, and is now {loaded.version[:16]}….",
-                    hint="Load it again under a name of its own.",
+                    hint="Load the new version under another name.",
                 )
             self._loaded[adapter.version] = loaded
         self._loaded.move_to_end(adapter.version)

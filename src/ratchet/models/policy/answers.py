@@ -100,7 +100,7 @@ class AnswerWriter:
         return out
 
     def chat_chunks(self) -> list[dict[str, Any]]:
-        """Chunks of what was generated since the last call."""
+        """Stream chunks for the tokens generated since the last call."""
         chunks = []
         for index, (generation, stream) in enumerate(
             zip(self.generations, self._streams, strict=True)
@@ -175,7 +175,7 @@ class AnswerWriter:
         return {**out, "usage": self._usage(), "ratchet": self._about}
 
     def completion_chunks(self) -> list[dict[str, Any]]:
-        """Chunks of what was generated since the last call."""
+        """Stream chunks for the tokens generated since the last call."""
         chunks = []
         for index, (generation, stream) in enumerate(
             zip(self.generations, self._streams, strict=True)
@@ -230,7 +230,7 @@ class AnswerWriter:
         return text if cut is None else text[:cut]
 
     def _safe(self, text: str) -> str:
-        """The part of a running answer that is certainly text, not the beginning of a stop text."""
+        """The part of an unfinished answer that cannot be the beginning of a stop text."""
         ends = [*self._stop, *([TOOL_CALL_START, "{"] if self._tools else [])]
         if self._tools and text.lstrip().startswith("{"):
             return ""  # possibly a call as Llama 3 writes it

@@ -187,7 +187,7 @@ class PolicyApp:
         except ValueError as error:
             raise ApiError(400, str(error), param="messages") from None
         if not messages:
-            raise ApiError(400, "There are no messages.", param="messages")
+            raise ApiError(400, "The request has no messages.", param="messages")
         try:
             prompt = self._conversations.prompt(messages, tools, scope)
         except InputError as error:
@@ -295,7 +295,7 @@ class PolicyApp:
     def _no_model(self, name: str) -> ApiError:
         names = ", ".join(map(repr, (self.base.name, *self.adapters.names)))
         return ApiError(
-            404, f"There is no model {name!r} here; there are {names}.",
+            404, f"There is no model {name!r}; this server has {names}.",
             code="model_not_found", param="model",
         )  # fmt: skip
 
@@ -345,7 +345,7 @@ class PolicyApp:
         }
 
     async def _whole(self, receive: Receive, generations: Sequence[Generation]) -> None:
-        """Wait until all have ended.
+        """Wait until all answers have ended.
 
         Raises:
             ApiError: The engine failed.

@@ -12,7 +12,7 @@ MIN_PADDED_LENGTH = 64
 """Smallest length that sequences are rounded up to, for results independent of the batch."""
 
 WASTE = 4
-"""Decoding rows are computed together unless that reads this many times more than each alone."""
+"""Decoding rows are computed together unless that reads over this many times as much."""
 
 
 @dataclass(frozen=True)

@@ -63,7 +63,7 @@ def load_base(source: str | Path, *, device: str = "cpu", dtype: str = "float32"
     from ratchet.models.policy.gguf_weights import load_gguf
 
     if dtype not in DTYPES:
-        raise ModelUnavailable(f"There is no type {dtype!r}; there are {', '.join(DTYPES)}.")
+        raise ModelUnavailable(f"dtype is {dtype!r}; it must be one of {', '.join(DTYPES)}.")
     path = find_base(source)
     if device == "cpu":
         check_weights(path, dtype)
@@ -100,7 +100,7 @@ def require_train() -> None:
     for package in ("torch", "transformers", "peft", "safetensors"):
         if find_spec(package) is None:
             raise ModelUnavailable(
-                f"Weights that can be trained need the package {package}, which is missing.",
+                f"Trainable weights need the package {package}, which is not installed.",
                 hint="Install it: pip install 'agent-ratchet[train]'.",
             )
 
@@ -204,7 +204,7 @@ def _load_folder(path: Path, dtype: Any) -> tuple[Any, Any]:
         raise ModelUnavailable(
             f"The model in {path} cannot be loaded: {str(error).strip()[:500]}",
             hint="It needs config.json, safetensors and the tokenizer's files of a causal language"
-            " model that transformers knows. Programs in the folder are not run.",
+            " model that transformers knows. Python files in the folder are not run.",
         ) from None
     return model, tokenizer
 
@@ -224,7 +224,7 @@ def _without_progress() -> Iterator[None]:
 
 
 def _stop_ids(model: Any, tokenizer: ChatTokenizer) -> frozenset[int]:
-    """Tokens that end an answer, by the tokenizer and by the model's settings of generation."""
+    """Ids of the tokens that end an answer, from the tokenizer and the generation settings."""
     stop_ids = {tokenizer.eos_id}
     eos = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
     stop_ids.update(eos if isinstance(eos, list | tuple) else [eos])

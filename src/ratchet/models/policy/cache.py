@@ -9,7 +9,7 @@ from ratchet.models.memory import as_megabytes, bytes_available
 from ratchet.types.wording import counted
 
 FIRST_CAPACITY = 256
-"""Initial tokens of each slot; doubled when a sequence needs more."""
+"""Initial number of tokens in each slot; doubled when a sequence needs more."""
 
 
 class KeyValueCache:
@@ -101,7 +101,7 @@ class KeyValueCache:
         flat.index_copy_(0, rows, pairs)
 
     def clear(self, slot: int) -> None:
-        """Forget what a slot holds."""
+        """Clear a slot."""
         self.mask[slot] = -self._torch.inf
 
     def move(self, source: int, target: int, tokens: int) -> None:
@@ -116,7 +116,7 @@ class KeyValueCache:
         return [cells[slot, :tokens].clone() for cells in self.cells]
 
     def put(self, slot: int, tokens: int, copied: list[Any]) -> None:
-        """Make the first `tokens` of `copied` those of a slot that was cleared."""
+        """Write the first `tokens` of `copied` to the beginning of a cleared slot."""
         for cells, content in zip(self.cells, copied, strict=True):
             cells[slot, :tokens] = content[:tokens]
         self.mask[slot, :tokens] = 0

@@ -20,7 +20,7 @@ from ratchet.models.policy.tokens import ChatTokenizer
 from ratchet.models.policy.tool_calls import Message, in_text
 
 MAX_CONVERSATIONS = 4096
-"""Conversations that are remembered; the least recently used are forgotten."""
+"""Maximum number of conversations kept; the least recently used are dropped."""
 
 
 class AnsweredConversations:
@@ -88,7 +88,7 @@ class AnsweredConversations:
         *,
         ended: bool,
     ) -> str | None:
-        """The text after an answer; None if the template now writes the past differently."""
+        """The text after an answer; None if the template now renders what precedes otherwise."""
         if not self._end:
             return None
         prefix = self._text(messages[: count - 1], tools, answer=True)
@@ -149,7 +149,7 @@ def _text_of(content: Any) -> str:
     for part in content if isinstance(content, list) else [content]:
         if not isinstance(part, dict) or not isinstance(part.get("text"), str):
             kind = part.get("type") if isinstance(part, dict) else type(part).__name__
-            raise ValueError(f"The model reads text only, not {kind!r}.")
+            raise ValueError(f"The model reads only text, not {kind!r}.")
         texts.append(part["text"])
     return "".join(texts)
 

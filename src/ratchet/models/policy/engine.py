@@ -25,11 +25,10 @@ PREFIX_BYTES = 512 * 1024 * 1024
 """Bytes of keys and values of finished sequences that are kept."""
 
 EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
-"""Settings that only a mixture of experts has."""
+"""Configuration keys that only mixtures of experts have."""
 
 ROW_MULTIPLE = 16
-"""The number of rows in a batch whose results do not depend on one another is a multiple of
-this."""
+"""If rows must not affect one another, the number of rows in a batch is a multiple of this."""
 
 
 class PolicyEngine:
@@ -109,12 +108,12 @@ class PolicyEngine:
 
     @property
     def waiting(self) -> int:
-        """Requests without a slot."""
+        """Number of requests that wait for a slot."""
         return len(self._waiting)
 
     @property
     def idle(self) -> bool:
-        """Whether there is nothing to do."""
+        """Whether no request waits or runs."""
         return not (self._waiting or self._decoding or self._reading)
 
     def uses(self, adapter: LoadedAdapter) -> bool:
@@ -138,7 +137,7 @@ class PolicyEngine:
             self.step()
 
     def step(self) -> None:
-        """Read one batch, and add a token to each answer whose prompt was read.
+        """Process one batch, and add a token to each answer whose prompt has been read.
 
         When the step fails, as for want of memory, its sequences end with the error.
         """
@@ -192,7 +191,7 @@ class PolicyEngine:
         self._batch = batch if same else None
 
     def _read(self, batch: TokenBatch) -> list[Generation]:
-        """Count what was read; return those whose prompt is now read whole."""
+        """Count the tokens read; return the sequences whose whole prompts are now read."""
         for generation in self._decoding:
             generation.read += 1
         ready = []
@@ -207,7 +206,7 @@ class PolicyEngine:
         return ready
 
     def _leave(self) -> None:
-        """Remove finished sequences from their slots; the last sequences move into the gaps."""
+        """Remove finished sequences from their slots, and move the last sequences into the gaps."""
         if not any(generation.ended for generation in (*self._decoding, *self._reading)):
             return
         self._batch = None
@@ -233,7 +232,7 @@ class PolicyEngine:
         return sorted(left, key=lambda generation: generation.slot)
 
     def _admit(self) -> None:
-        """Give slots to those that wait."""
+        """Give slots to waiting sequences."""
         passed: list[Generation] = []
         while self._waiting and len(self._decoding) + len(self._reading) < self.slots:
             generation = self._waiting.popleft()
@@ -354,7 +353,7 @@ class PolicyEngine:
         return batch, ends
 
     def _adapters(self, owners: list[LoadedAdapter | None], rows: int) -> list[tuple[Any, Any]]:
-        """Adapters with their rows; None for all."""
+        """The adapters in a batch, each with its rows; None means all rows."""
         torch = self._torch
         by_version = {adapter.version: adapter for adapter in owners if adapter is not None}
         if len(by_version) == 1 and None not in owners:
@@ -395,7 +394,7 @@ class PolicyEngine:
                 generation.tops.extend(_top(logprobs[row : row + 1], generation.top))
 
     def _fail(self, error: Exception) -> None:
-        """End what was in the batch; what waits continues."""
+        """End the sequences that were in the batch; waiting ones go on."""
         self._batch = None
         for generation in [*self._decoding, *self._reading]:
             generation.slot = -1
@@ -425,7 +424,7 @@ class PolicyEngine:
 
     def _unusual(self, why: str) -> ModelUnavailable:
         return ModelUnavailable(
-            f"{type(self.base.model).__name__} cannot be served here: {why}.",
+            f"{type(self.base.model).__name__} cannot be served: {why}.",
             hint="Most decoder models of transformers can: Llama, Qwen, Mistral, Gemma, Phi, "
             "OLMo, …",
         )
@@ -457,11 +456,11 @@ class PolicyEngine:
         return ModelUnavailable(
             f"{self.base.name} cannot be served deterministically on this machine: its answers "
             "depend on what else is in the batch.",
-            hint="Leave out --deterministic. Mixtures of experts are among such models.",
+            hint="Leave out --deterministic. It excludes mixtures of experts, among others.",
         )
 
     def _probe(self, rows: int) -> TokenBatch:
-        """First tokens of no sequence."""
+        """A batch of unrelated first tokens, for the check."""
         torch, device = self._torch, self._device
         zeros = torch.zeros(rows, dtype=torch.long, device=device)
         first = self.slots * self.cache.capacity

@@ -39,7 +39,7 @@ class ModelForward:
         """Smallest sliding window of the layers, in tokens, once a batch was read; None if none has
         one."""
         self.attended = 0
-        """Layers whose attention was Ratchet's."""
+        """Layers that used Ratchet's attention."""
         self._wrapped: set[str] = set()
         _register()
         model.set_attn_implementation(ATTENTION)
@@ -69,7 +69,7 @@ class ModelForward:
             _running.forward = self.batch = None
 
     def forgotten(self, adapter: LoadedAdapter) -> None:
-        """Nothing was prepared for an adapter alone."""
+        """Do nothing: nothing was prepared for this adapter alone."""
 
     def _wrap(self, name: str) -> None:
         module = self.model.get_submodule(name)

@@ -62,22 +62,22 @@ class Generation:
         self.top, self.score_prompt = top, score_prompt
         self.response: list[int] = []
         self.logprobs: list[float] = []
-        """Of each token of the response."""
+        """One for each token of the response."""
         self.tops: list[TopTokens] = []
         self.prompt_logprobs: list[float] = []
-        """Of each token of the prompt but the first, if asked for."""
+        """One for each token of the prompt except the first, if requested."""
         self.prompt_tops: list[TopTokens] = []
         self.finish_reason: str | None = None
         """stop or length; None while it runs."""
         self.error: Exception | None = None
-        """Why it ended without an answer."""
+        """The error that ended it without an answer; None if there was none."""
         self.cancelled = False
         self.cached = 0
-        """Tokens of the prompt that were known from earlier sequences."""
+        """Number of prompt tokens that were reused from earlier sequences."""
         self.slot = -1
         """Place in the cache; −1 while it waits, and after its end."""
         self.read = 0
-        """Tokens in the cache."""
+        """Number of its tokens in the cache."""
         self.keys: list[int] = []
         """Hashes of the beginnings of its prompt."""
         chance = random.Random(secrets.randbits(64) if seed is None else seed)  # noqa: S311
@@ -92,7 +92,7 @@ class Generation:
 
     @property
     def ended(self) -> bool:
-        """Whether nothing will be added."""
+        """Whether the sequence has ended."""
         return self.finish_reason is not None or self.error is not None or self.cancelled
 
     def add(self, token: int, logprob: float, context: int) -> None:

@@ -46,9 +46,9 @@ def _model(path: Path, contents: GgufContents, dtype: Any) -> Any:
     kind = about.get("general.architecture")
     if kind != "llama":
         raise ModelUnavailable(
-            f"{path.name} has the architecture {kind!r}; of GGUF files, only `llama` can be"
-            " served with its weights open to training.",
-            hint="Name the model's folder in the format of Hugging Face instead.",
+            f"{path.name} has the architecture {kind!r}; among GGUF files, only `llama` can be "
+            "served with trainable weights.",
+            hint="Name a folder with the model in Hugging Face's format instead.",
         )
     heads = about["llama.attention.head_count"]
     kv_heads = about.get("llama.attention.head_count_kv", heads)
@@ -102,7 +102,7 @@ _NAMES = {
 
 
 def _name(path: Path, name: str) -> str:
-    """transformers' name of a tensor."""
+    """The name of a tensor in transformers."""
     parts = name.split(".")
     block = f"model.layers.{parts[1]}." if parts[0] == "blk" else ""
     module = _NAMES.get(parts[-2])
@@ -167,7 +167,7 @@ _TYPES: dict[int, tuple[int, int, Callable[[Array], Array]]] = {
     8: (32, 34, _q8_0),
     30: (1, 2, _bf16),
 }
-"""Numbers of a block, its bytes, and how it is read, by ggml's number of the type.
+"""For each type, by ggml's number: the numbers in a block, its bytes, and its decoder.
 
 The layout of the blocks: https://github.com/ggml-org/ggml/blob/master/src/ggml-common.h
 """
@@ -198,9 +198,9 @@ def _tokenizer(path: Path, about: dict[str, Any]) -> Any:
     kind = about.get("tokenizer.ggml.model"), about.get("tokenizer.ggml.pre")
     if kind != ("gpt2", "smollm"):
         raise ModelUnavailable(
-            f"{path.name} has a vocabulary of the kind {kind[0]}/{kind[1]}; of GGUF files, only "
-            "gpt2/smollm can be served with their weights open to training.",
-            hint="Name the model's folder in the format of Hugging Face instead.",
+            f"{path.name} has a vocabulary of the kind {kind[0]}/{kind[1]}; among GGUF files, "
+            "only gpt2/smollm can be served with trainable weights.",
+            hint="Name a folder with the model in Hugging Face's format instead.",
         )
     tokens: list[str] = about["tokenizer.ggml.tokens"]
     types: list[int] = about["tokenizer.ggml.token_type"]

@@ -207,7 +207,7 @@ def _share(modules: list[Any], what: str) -> Any:
 
 
 def _join(adapter: LoadedAdapter, modules: dict[str, int]) -> tuple[Any, Any] | None:
-    """A and B of neighbouring projections: the A's stacked, the B's along a diagonal.
+    """The joined A and B of neighbouring projections: A stacked, B block-diagonal.
 
     Args:
         adapter: The adapter.

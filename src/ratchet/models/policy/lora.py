@@ -45,7 +45,7 @@ def check_adapter(folder: Path, base: Base) -> str:
 
 
 def load_adapter(folder: Path, base: Base) -> LoadedAdapter:
-    """Load an adapter of a base.
+    """Load an adapter for a base model.
 
     Raises:
         ModelUnavailable: As `check_adapter`, or a tensor fits no layer of the base.

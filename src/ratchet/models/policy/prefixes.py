@@ -10,7 +10,7 @@ from typing import Any
 from ratchet.models.policy.cache import KeyValueCache
 
 BLOCK = 16
-"""Tokens of a block: shorter beginnings are not found."""
+"""Number of tokens in a block; shorter beginnings are not found."""
 
 
 class _Prefix:

@@ -1,4 +1,4 @@
-"""Requests of OpenAI's API, as far as the policy server reads them."""
+"""Requests of OpenAI's API: the fields that the policy server reads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ratchet.models.policy.sampling import SamplingRequest
 
 MAX_CHOICES = 128
 MAX_TOP = 20
-"""Most probable tokens that a request may ask for."""
+"""Maximum number of most probable tokens that a request may ask for."""
 
 
 class StreamOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -21,7 +21,7 @@ class StreamOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AnswerRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What requests for messages and for completions share. Unknown fields are ignored."""
+    """Fields common to chat and completion requests. Unknown fields are ignored."""
 
     model: str
     n: int = 1
@@ -43,7 +43,7 @@ class AnswerRequest(msgspec.Struct, frozen=True, kw_only=True):
     min_p: float | None = None
 
     def check(self) -> tuple[str, str] | None:
-        """The field that cannot be served, and why; None if all can."""
+        """The field that cannot be served, and why; None if all can be."""
         format = (self.response_format or {}).get("type", "text")
         sampling = self.sampling()
         tests: tuple[tuple[str, bool, str], ...] = (
@@ -71,7 +71,7 @@ class AnswerRequest(msgspec.Struct, frozen=True, kw_only=True):
         return [self.stop] if isinstance(self.stop, str) else self.stop or []
 
     def sampling(self) -> SamplingRequest:
-        """How tokens are chosen."""
+        """The sampling settings of the request."""
 
         def given(value: Any, default: Any) -> Any:
             return default if value is None else value

@@ -33,7 +33,7 @@ _tensor = msgspec.json.Decoder(_Tensor)
 
 
 def hash_tensors(paths: Iterable[Path]) -> str:
-    """SHA-256 of all tensors by name, type, shape and content, whatever files they are in.
+    """SHA-256 of all tensors by name, type, shape and content, however they are split into files.
 
     Args:
         paths: Files in the safetensors format; together they have each name once.
@@ -77,7 +77,7 @@ def _digests(path: Path) -> dict[str, bytes]:
 def _tensors(
     path: Path, read: Callable[[memoryview], ResultT]
 ) -> dict[str, tuple[_Tensor, ResultT]]:
-    """What a file says of its tensors, and what is read of their bytes."""
+    """A file's header, and the bytes that are read of its tensors."""
     tensors: dict[str, tuple[_Tensor, ResultT]] = {}
     try:
         with (

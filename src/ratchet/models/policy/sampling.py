@@ -11,7 +11,7 @@ import msgspec
 
 
 class SamplingRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """How tokens are chosen. The defaults draw from the model's own distribution."""
+    """Sampling settings. The defaults draw from the model's own distribution."""
 
     temperature: float = 1.0
     """0 takes the most probable token."""
@@ -37,7 +37,7 @@ class SamplingRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SampledRow(msgspec.Struct, frozen=True):
-    """What must be known of a sequence to choose its next token."""
+    """The state of a sequence from which its next token is chosen."""
 
     request: SamplingRequest
     chance: random.Random
@@ -91,7 +91,7 @@ def sample(logits: Any, rows: Sequence[SampledRow]) -> tuple[Any, Any, Any]:
 
 
 def _penalize(scores: Any, row: SampledRow) -> None:
-    """Change scores in place, depending on what was written before."""
+    """Change scores in place, depending on the tokens written before."""
     import torch
 
     request = row.request

@@ -115,7 +115,7 @@ class PolicyServer:
         return self._process.pid
 
     def wait(self) -> None:
-        """Wait until the process ends by itself, which it should not.
+        """Wait until the process ends by itself, which should not happen.
 
         Raises:
             ModelUnavailable: Always; the message says how it ended.

@@ -26,13 +26,13 @@ class PolicySettings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of a policy's process."""
 
     source: str
-    """As `load_base` takes it."""
+    """The path or name of the base model, for `load_base`."""
     adapters: dict[str, str] = {}
     """Folders of adapters by name."""
     port: int = 0
     """0 for any free port."""
     slots: int = DEFAULT_SLOTS
-    """Concurrent answers; further requests wait."""
+    """Maximum number of concurrent answers; further requests wait."""
     context: int | None = None
     """Maximum number of tokens of a conversation; None for as many as the model was trained for."""
     threads: int

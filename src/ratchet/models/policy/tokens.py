@@ -38,7 +38,7 @@ class ChatTokenizer:
         return None if token_id is None else int(token_id)
 
     def encode(self, text: str, *, special: bool = False) -> list[int]:
-        """The ids of a text.
+        """The token ids of a text.
 
         Args:
             text: The text; names of special tokens in it become these.
@@ -47,7 +47,7 @@ class ChatTokenizer:
         return list(self.inner.encode(text, add_special_tokens=special))
 
     def decode(self, ids: Sequence[int], *, special: bool = False) -> str:
-        """The text of ids, without that of special tokens unless asked for."""
+        """The text of token ids; that of special tokens only if requested."""
         return str(
             self.inner.decode(
                 list(ids), skip_special_tokens=not special, clean_up_tokenization_spaces=False

@@ -14,7 +14,7 @@ from ratchet.models.simulated.turns import Turn
 MODEL = "ratchet-simulated-model"
 _TIME = 1_700_000_000
 _IN, _OUT = 20, 10
-"""Tokens that each call is reported to take."""
+"""Number of tokens reported for each call."""
 
 Body: TypeAlias = Mapping[str, Any]
 Event: TypeAlias = tuple[str, Any]
@@ -29,7 +29,7 @@ class Spoken(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def spoken(dialect: str, path: str, body: Body, turn: Turn) -> Spoken:
-    """A turn as the answer to a request."""
+    """Format a turn as the answer to a request."""
     ollama = dialect == "ollama"
     streams = bool(body.get("stream", ollama)) or "stream" in path.rpartition("/")[2].lower()
     match dialect:
@@ -278,7 +278,7 @@ def _plain_events(turn: Turn) -> Iterator[Event]:
 
 
 def about_models(path: str) -> Any:
-    """What the model's server says about its models, and about what a request would take."""
+    """The server's answer to a question about its models, or about a request's token count."""
     if path.endswith(("tokens", "Tokens")):
         return {"input_tokens": 20, "totalTokens": 20}
     if path.endswith("/api/version"):

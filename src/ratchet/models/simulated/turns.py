@@ -28,13 +28,13 @@ _DEPTH = 8
 _MARKED = re.compile(
     r"`\[\[ ## (\w+) ## \]\]`(?: \(must be formatted as a valid Python (.+?)\)(?=,|\.|$))?"
 )
-"""Fields that DSPy asks for, with the types of those that are not texts."""
+"""The fields that DSPy requests, with their types unless they are texts."""
 
 
 _PHRASE = re.compile(
     r"\"([^\"\n{}]{2,60})\"|(?<!\w)'([^'\n{}]{2,60})'(?!\w)|`([^`\n{}]{2,60})`|\b([A-Z][A-Z_]{3,})\b"
 )
-"""What a prompt quotes, or writes in capitals."""
+"""Phrases that a prompt quotes, or writes in capitals."""
 
 
 class Turn(msgspec.Struct, frozen=True):
@@ -46,7 +46,7 @@ class Turn(msgspec.Struct, frozen=True):
 
     @property
     def id(self) -> str:
-        """Equal for equal turns."""
+        """A key that is equal for equal turns."""
         return hashlib.sha256(repr(self).encode()).hexdigest()[:12]
 
 
@@ -95,7 +95,7 @@ def turn_of(
 
 
 def _tools(body: Mapping[str, Any]) -> list[Tool]:
-    """The tools that a request offers, in any dialect, without the provider's own."""
+    """The tools that a request offers, in any dialect, except those built into the provider."""
     offered = []
     for entry in items(body.get("tools")) or items(mapping(body.get("toolConfig")).get("tools")):
         entry = mapping(entry)
@@ -179,7 +179,7 @@ def _quoted(texts: Sequence[str]) -> tuple[str, ...]:
 
 
 def _field(kind: str, answer: str, fields_so_far: str) -> str:
-    """The value of a field that is marked, by its type in Python."""
+    """A value for a field of a marked form, according to its Python type."""
     if kind.startswith("Literal["):
         options = [str(option) for option in ast.literal_eval(kind.removeprefix("Literal"))]
         before = fields_so_far.rpartition("[[ ## trajectory ## ]]")[
@@ -193,7 +193,7 @@ def _field(kind: str, answer: str, fields_so_far: str) -> str:
 def sample(
     schema: Any, mark: str = "", root: Mapping[str, Any] | None = None, depth: int = 0
 ) -> Any:
-    """A value that fits a JSON schema, as far as it states types, enumerations and bounds."""
+    """A value that fits a JSON schema; only types, enumerations and bounds are considered."""
     text = f"simulated {mark}".strip()
     if not isinstance(schema, dict) or depth > _DEPTH:
         return text

@@ -353,7 +353,7 @@ class Redactor:
         return self._inner(value, path, depth)
 
     def _inner(self, value: Any, path: FieldPath, depth: int) -> Any:
-        """Redact a value outside of secret fields."""
+        """Redact a value outside secret fields."""
         kind = value.__class__
         if kind is str:
             return self._text(value, path, depth)

@@ -1,4 +1,4 @@
-"""The list of what a program did outside of itself, written by its supervisor for its parent."""
+"""The list of a program's acts beyond its own process, written by its supervisor."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ if TYPE_CHECKING:
     from .effects import Effect
 
 ALLOWED, DENIED, COPIED = "allowed", "denied", "copied"
-"""What became of an act: it was done, it failed, or it was done to a discarded copy."""
+"""Result of an act: it was done, it failed, or it was done to a copy that is discarded."""
 _MOST = 10_000
-"""Different acts that are recorded before the next `settle`."""
+"""Maximum number of different acts to record until the next `settle`."""
 _EACH = 1_000
-"""How many times each of them is written at once."""
+"""How many repetitions of an act are written immediately; `settle` writes the number of others."""
 
 
 class ActLog:
-    """Writes each act; frequent repetitions as a number, when asked to.
+    """Writes each act; of frequent repetitions only the number, in `settle`.
 
     Args:
         descriptor: Of the file.
@@ -29,7 +29,7 @@ class ActLog:
         self._counts: dict[tuple[str, str, int, str], int] = {}
 
     def add(self, effect: Effect, end: str) -> None:
-        """Record an act, and what became of it."""
+        """Record an act and its result."""
         key = (effect.kind, effect.subject, effect.port, end)
         if key not in self._counts and len(self._counts) >= _MOST:
             return

@@ -1,5 +1,4 @@
-"""Keeps a program contained: its files, network and processes are its own, or its keeper
-decides."""
+"""Keeps a program contained: with its own files, network and processes, or by a keeper's rules."""
 
 from __future__ import annotations
 
@@ -22,18 +21,18 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
 _NEW_NAMESPACES = 0x00020000 | 0x20000000 | 0x40000000 | 0x08000000
-"""CLONE_NEWNS, NEWPID, NEWNET and NEWIPC."""
+"""The flags CLONE_NEWNS, CLONE_NEWPID, CLONE_NEWNET and CLONE_NEWIPC."""
 NAMESPACES = "bubblewrap"
-"""The level at which files, network and processes are the program's own."""
+"""The level at which the program has its own files, network and processes."""
 _REACH_S = 0.5
 _DIAL_S = 5.0
 _STATUS = struct.Struct("=i")
 NOT_CONTAINED_EXIT = 70
-"""Exit code of a keeper whose program could not be contained, or which was killed."""
+"""Exit code of a keeper that could not contain its program, or that was killed."""
 
 
 def contain(control: int, config: dict[str, Any]) -> NoReturn:
-    """Run a program contained, and end in the same way as the program.
+    """Run a program contained, and exit with the program's status or by its signal.
 
     This process stays outside and only waits: another one, in the namespaces, keeps the program.
 
@@ -103,7 +102,7 @@ def _end_all(config: dict[str, Any]) -> NoReturn:
 
 
 class _Kept:
-    """The program, and the answers to it and to the process outside."""
+    """Serves the requests of the program and of the process outside."""
 
     def __init__(self, control: protocol.ControlSocket, config: dict[str, Any], own: bool) -> None:
         self._control = control
@@ -160,7 +159,7 @@ class _Kept:
         self._stay: set[int] = set()
 
     def until_ended(self) -> int:
-        """Answer until the program has ended; return its status."""
+        """Answer requests until the program has ended; return its exit status."""
         self._readers[self._control.fileno()] = self._obey
         keeper.until_ended(self._started, self._guard.decide, self._readers)
         self._guard.shared_memory.clear()

@@ -1,4 +1,4 @@
-"""What a held system call is about to do outside of its process, read from its arguments."""
+"""What a held system call would do beyond its own process, read from its arguments."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Effect:
 
 
 def effects(notice: Notice) -> list[Effect]:
-    """What a call would do outside; nothing for a call that is not of interest.
+    """The effects of a call beyond its process; none for a call that is not of interest.
 
     Raises:
         OSError: Its arguments cannot be read.
@@ -158,7 +158,7 @@ def question(query: bytes) -> tuple[str, int, int]:
 
 
 def real(path: str, *, follow: bool) -> str:
-    """A path without symbolic links; its last part is only followed if the call follows it."""
+    """A path with symbolic links resolved; a final link only if the call follows it."""
     if follow:
         return os.path.realpath(path)
     folder, name = os.path.split(path.rstrip("/") or "/")
@@ -185,7 +185,7 @@ def _signed(value: int) -> int:
 
 
 def _messages(notice: Notice) -> list[tuple[int, int, tuple[int, int]]]:
-    """Address, its size, and parts of the messages of a call."""
+    """Of each message of a call: the address, the address's size, and the content's parts."""
     size, count = 56, 1
     if notice.name == "sendmmsg":
         size, count = 64, min(notice.arguments[2] & 0xFFFFFFFF, _MOST_MESSAGES)

@@ -1,4 +1,4 @@
-"""Answers the calls of a contained program: what leads outside is denied, and reported."""
+"""Answers the system calls of a contained program: denies and reports effects outside it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _ATTRIBUTES |= {"utime", "utimes", "futimesat", "utimensat"}
 
 
 class Guard:
-    """Decides about the calls of a contained program.
+    """Decides whether the calls of a contained program are allowed.
 
     Namespaces and Landlock's rules hold whatever is decided here: the memory that a decision
     depends on may change before the kernel reads it. Where they do not hold, as for sockets, no
@@ -83,7 +83,7 @@ class Guard:
         self._programs = frozenset(config["programs"])
         self._tells_programs = bool(config["tells_programs"])
         self._began = False
-        """Whether the command itself was executed, which is no act of its own."""
+        """Whether the command itself was already executed; that does not count as an act."""
         self._program_folders = tuple(f"{path}/" for path in config["programs"])
         self._writable = tuple(f"{path.rstrip('/')}/" for path in config["writable"])
         self._names = names
@@ -99,7 +99,7 @@ class Guard:
         self.shared_memory = SharedMemory()
         self._served: set[tuple[str, int]] = set()
         self._datagrams: set[str] = set()
-        """Sockets that replace datagram sockets and cannot send anything."""
+        """Sockets that cannot send anything, given to the program in place of datagram sockets."""
 
     def decide(self, notice: Notice) -> None:
         """Answer a call."""
@@ -246,11 +246,11 @@ class Guard:
         self._served.add((address, port))
 
     def knows(self, name: str) -> bool:
-        """Whether the host of that name may be reached at a port."""
+        """Whether the host with this name may be reached at a port."""
         return any(self._allowed(Effect(CONNECT, name, port)) for _, port in self._hosts)
 
     def _connect_unix(self, notice: Notice, effect: Effect) -> None:
-        """Connect on its behalf: only then is the process at the other end known for certain."""
+        """Connect on its behalf: this is the only way to know which process is at the other end."""
         path = effect.subject
         if path.startswith("/") and not os.path.exists(path):
             notice.refuse(errno.ENOENT)
@@ -275,7 +275,7 @@ class Guard:
         peer = struct.unpack(
             "3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
         )[0]
-        # It is 0 for a process outside of this one's namespace.
+        # It is 0 for a process outside this one's namespace.
         if listed or peer in process_table.processes(os.getpid()):
             self._pass(notice, connection)
         else:
@@ -283,7 +283,7 @@ class Guard:
             notice.refuse(self._deny(effect, errno.EACCES))
 
     def _socket(self, notice: Notice) -> None:
-        """A socket that is not a stream: of datagrams, or raw."""
+        """Handle a socket that is not a stream socket: a datagram or raw socket."""
         family = notice.arguments[0] & 0xFFFFFFFF
         kind = notice.arguments[1] & 0xF
         on_network = family in (socket.AF_INET, socket.AF_INET6)

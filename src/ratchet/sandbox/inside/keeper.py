@@ -1,4 +1,4 @@
-"""Runs a program, answers its system calls, and lets nothing of it survive its end."""
+"""Runs a program, answers its system calls, and leaves none of its processes when it ends."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class Started:
         self._log = log
 
     def failed(self) -> None:
-        """Report why the program was not executed, if it was not."""
+        """If the program was not executed, report why."""
         with os.fdopen(self._failing, "rb") as file:
             if why := file.read():
                 self._log.say("failed", why.decode(errors="replace"))

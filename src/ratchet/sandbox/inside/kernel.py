@@ -80,7 +80,7 @@ def die_with_parent(signal_number: int) -> None:
 
 
 def adopt_orphans() -> None:
-    """Make descendants whose parents end children of this process."""
+    """Make this process the parent of descendants whose own parents end."""
     control(_PR_SET_CHILD_SUBREAPER, 1)
 
 

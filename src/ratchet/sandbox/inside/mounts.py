@@ -1,4 +1,4 @@
-"""The files of a contained program: all readable, some copied on write, none changed outside.
+"""The files of a contained program: all readable, some copied on write, no original changed.
 
 Folders that are copied on write are overlays (overlayfs) with their changes in memory. They can be
 laid anew, without a trace of what was changed. Source: `overlayfs.rst` of the kernel, and
@@ -92,7 +92,7 @@ class Mounts:
         self._over: list[tuple[str, str]] = [
             (path, _of(descriptor)) for path, descriptor in inner.items()
         ]
-        """What is mounted on the copies: place and source."""
+        """The mounts on the copies: mount point and source."""
         for number, path in enumerate(config["folders"]):
             self._over.append((path, self._staged(f"folder-{number}", path)))
             _set_recursively(self._over[-1][1], off=_READ_ONLY)
@@ -143,7 +143,7 @@ class Mounts:
         mount("", "/dev", flags=_REMOUNT | _BIND | _READ_ONLY | _NO_SUID)
 
     def _lay(self) -> None:
-        """Mount the copies, and everything that is mounted on them."""
+        """Mount the copies, and on them everything that belongs there."""
         self._laid += 1
         steps = [(path, 0, path) for path in self._copies]
         # What is absent goes from its copy, before anything real is mounted on that.
@@ -180,7 +180,7 @@ class Mounts:
             return
         copy = next((copy for copy in reversed(self._copies) if _within(path, [copy])), "")
         if not copy or os.stat(os.path.dirname(path)).st_dev != os.stat(copy).st_dev:
-            raise OSError(f"{path} should be absent, but is not part of a copy")
+            raise OSError(f"{path} should not exist, but it is not in a copied folder")
         if os.path.isdir(path) and not os.path.islink(path):
             scratch.empty(path)
             os.rmdir(path)
@@ -197,7 +197,7 @@ class Mounts:
         mount("copy", path, "overlay", _NO_SUID | _NO_DEVICES, options)
 
     def _emptied(self, path: str) -> str:
-        """What a hidden folder shows instead of its content, since the copies were made."""
+        """The empty folder that is shown instead of a hidden one; made anew with the copies."""
         place = f"{self._stage}/{self._laid}/hidden-{self._hidden.index(path)}"
         os.makedirs(place, mode=0o700, exist_ok=True)
         return place
@@ -225,7 +225,7 @@ class Mounts:
         return changed or any(os.listdir(folder) for folder in (SHARED_MEMORY, *own))
 
     def renew(self) -> None:
-        """Make the copies afresh, without the changes in them."""
+        """Recreate the copies, without the changes in them."""
         before = f"{self._stage}/{self._laid}"
         for path in reversed(self._copies):
             _detach(path)
@@ -250,7 +250,7 @@ def _is_there(name: str) -> bool:
 
 
 def _mounted_below(folders: list[str]) -> list[str]:
-    """Places below folders where something else is mounted, except the hidden ones."""
+    """Mount points below folders, except hidden ones."""
     places = []
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
         for line in file:

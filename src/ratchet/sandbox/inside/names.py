@@ -1,4 +1,4 @@
-"""A name service without a network: it answers each name with an address of its own."""
+"""A name service without a network: it answers each name with an address made up for it."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def enter_own_network() -> bool:
 
 
 def _move() -> None:
-    """Make the move.
+    """Enter a new network namespace, and enable its loopback interface.
 
     Raises:
         OSError: The kernel refused a step.
@@ -52,7 +52,7 @@ def _move() -> None:
 
 
 def unshare(namespaces: int) -> None:
-    """Move this single-threaded process into a user namespace and others, as the same user.
+    """Move this single-threaded process into new namespaces, keeping its user.
 
     Raises:
         OSError: The kernel refused it.
@@ -73,8 +73,7 @@ def unshare(namespaces: int) -> None:
 
 
 def lead_all_here() -> None:
-    """In a network of its own: make every address one of this machine, so that nothing leads
-    out.
+    """In a separate network: make every address a local one, so that no connection leaves it.
 
     A connection meets a listener here or is refused at once (`ip route add local default dev lo`).
 

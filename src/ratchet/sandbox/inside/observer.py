@@ -35,7 +35,7 @@ _RESOLVERS = "/run/systemd/resolve/"
 
 
 def is_noise(effect: Effect) -> bool:
-    """Whether an effect changes nothing that anybody keeps: a device, a cache of bytecode."""
+    """Whether an effect changes nothing of value: only a device, or a cache of bytecode."""
     return effect.kind == WRITE and (
         _HARMLESS.fullmatch(effect.subject) is not None or "/__pycache__" in effect.subject
     )
@@ -56,7 +56,7 @@ class Observer:
         self._report = report
         self._executed = own
         self._asking: set[tuple[int, int]] = set()
-        """Threads' descriptors that lead to a name service."""
+        """(thread, descriptor) of each socket that is connected to a name service."""
         self._asked: dict[str, frozenset[str] | None] = {}
         """The addresses of names that were looked up, the latest last; None: not known yet."""
         self._names = dict(reversed(hosts_table()))

@@ -29,7 +29,7 @@ iopl ioperm modify_ldt execveat memfd_secret mq_open mq_notify
 )
 
 _AS_IF_ABSENT = _names("io_uring_setup io_uring_enter io_uring_register memfd_create")
-"""Programs try these first and have a fallback if they are missing."""
+"""Programs try these calls first, and fall back on others if they are missing."""
 
 _SYSTEM_V = _names("shmget shmat shmctl semget semop semtimedop semctl msgget msgsnd msgrcv msgctl")
 
@@ -40,7 +40,7 @@ setxattr lsetxattr fsetxattr setxattrat removexattr lremovexattr fremovexattr re
 file_setattr
 """
 )
-"""Landlock does not cover these; without read-only mounts they would reach every file."""
+"""Landlock does not restrict these calls; without read-only mounts they could change any file."""
 
 _OF_OTHERS = _names("prlimit64 sched_setaffinity sched_setscheduler sched_setparam sched_setattr")
 """Calls whose first argument is a process id, 0 for the caller."""
@@ -129,7 +129,7 @@ _OPENS = (("open", 1), ("openat", 2))
 
 
 def acts(*, every_send: bool) -> tuple[Rule, ...]:
-    """Rules that submit what a process does outside of itself to a supervisor.
+    """Rules that submit what a process does beyond its own process to a supervisor.
 
     Args:
         every_send: Also what is sent on a connected socket, where a query for a name may be.
@@ -192,7 +192,7 @@ _SIGNALS_BY_FILE = (8, 10, 15)
 _ABSENT = tuple(
     Rule(name, errno.ENOSYS) for name in ("io_uring_setup", "io_uring_enter", "io_uring_register")
 )
-"""Programs without it use calls that can be seen."""
+"""Without io_uring, programs use system calls that filters see."""
 
 
 def one_request(*, own: int, scoped: bool, grouped: bool) -> tuple[Rule, ...]:

@@ -21,13 +21,13 @@ MARSHAL = 4
 versions."""
 
 HEADER = struct.Struct("=BI")
-"""Kind and length of the frame's content."""
+"""A frame's header: the kind and the length of its content."""
 
 READY, SETUP_FAILED, REQUEST_ENDED = 1, 2, 3
 """From the sandbox: ready for requests; failed, with the reason; a request's processes are gone."""
 LISTENING, DIALED, SETTLED, REACHED = 4, 5, 6, 7
-"""From a keeper: a listener (with its descriptor) or a connection (with its port) for a host; a
-rollout is over, with whether the next may follow in the same program; a connection into the
+"""From a keeper: a listener (with its descriptor) for a host; a connection (with its port) for a
+host; a rollout is over, and whether the same program can run the next; a connection into the
 program's own network, if there is one."""
 RUN_REQUEST, STOP_REQUEST = 1, 2
 """Sent to the sandbox: run a request (with its descriptors); stop the running request."""
@@ -37,9 +37,7 @@ of the program's own network."""
 
 END_LAYOUT = struct.Struct("=QBid?")
 """Request number, verdict, exit status as from `os.waitstatus_to_exitcode`, CPU seconds, and
-whether it
-was the last request that this sandbox can run.
-"""
+whether it was the last request that this sandbox can run."""
 
 EXITED, TIMED_OUT, TOO_MUCH_MEMORY, TOO_MANY_PROCESSES, TOO_MUCH_SCRATCH, STOPPED = range(6)
 """Why a request's processes ended."""

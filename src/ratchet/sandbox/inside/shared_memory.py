@@ -22,7 +22,7 @@ class SharedMemory:
         self._own: set[str] = set()
 
     def owns(self, path: str) -> bool:
-        """Whether a path is in the folder, and is the program's or does not exist yet."""
+        """Whether a path is in the folder, and belongs to the program or does not exist yet."""
         folder, _, name = path.rpartition("/")
         return folder == FOLDER and (name in self._own or not os.path.lexists(path))
 

@@ -173,7 +173,7 @@ def _table(column: int) -> dict[str, int]:
 
 
 def machine() -> str:
-    """The machine's name, as the kernel reports it."""
+    """The machine's architecture, as the kernel names it, such as `x86_64`."""
     return os.uname().machine if sys.platform != "win32" else ""
 
 
@@ -187,5 +187,5 @@ _THIS = _known()
 
 
 def architecture() -> tuple[int, dict[str, int]] | None:
-    """This machine's architecture and its call numbers by name; None if it is unknown."""
+    """This machine's architecture with its system call numbers by name; None if it is not known."""
     return _THIS

@@ -25,7 +25,7 @@ gate was bypassed.
 
 
 class ProcessWatch:
-    """Watches a process.
+    """Watches a process and its descendants.
 
     Args:
         pid: The process; a child of this one, which only the caller reaps.
@@ -58,7 +58,7 @@ class ProcessWatch:
         self._own = os.getpid()
 
     def until_ended(self) -> tuple[int, bool]:
-        """Wait, and kill the process if it must end; the caller reaps it.
+        """Wait for the process, and kill it if it exceeds a limit; the caller reaps it.
 
         Returns:
             Why it ended (see `protocol`), and whether the outer process is still there.

@@ -61,8 +61,8 @@ class Criteria(Request, frozen=True, kw_only=True):
     """Only live calls of this group of users or inputs."""
     search: Annotated[str, Meta(min_length=1, max_length=500)] | None = None
     """Only live traces with all of these words in their input, output, error, user, conversation,
-    id, models or names of steps: in double quotes as a phrase; the last word, and each before an
-    asterisk, as a prefix."""
+    id, models or names of steps: a phrase is in double quotes; the last word, and each before
+    an asterisk, match as prefixes."""
     model: Id | None = None
     """Only live traces that called the model of this name."""
     user: Id | None = None

@@ -22,7 +22,7 @@ _MOST_COMMITS = 200
 
 
 def evidence_file(experiment_id: str, stage: str = "") -> str:
-    """Path of an experiment's evidence in the repository, or of a stage's that followed it."""
+    """Path in the repository of an experiment's evidence, or of that of a later stage."""
     of = f"-{stage}" if stage else ""
     return f"{EVIDENCE_FOLDER}/{experiment_id[:12]}{of}.json"
 
@@ -83,7 +83,7 @@ class RequestBranch:
         report = run_tests(self.repository, commit, base, tests)
         if report.outcome not in ("passed", "not_configured"):
             raise ShipError(
-                f"The pull request's base moved. On its new commit {base[:12]}:"
+                f"The pull request's base has moved on. On its new commit {base[:12]}:"
                 f" {report.sentence()} Nothing was pushed.\n{report.tail()}",
                 hint=report.hint() or "Measure again with `ratchet improve`.",
             )

@@ -74,7 +74,7 @@ class _InstallationToken(msgspec.Struct):
 
 
 class GitHubApp:
-    """The installation of a GitHub App on a repository; its tokens last an hour.
+    """The installation of a GitHub App on a repository; its tokens are valid for an hour.
 
     Args:
         app_id: The app's id, or its client id.

@@ -70,7 +70,7 @@ class GitHub:
         if not owner or not name or "/" in name:
             raise ShipError(
                 f"{repository!r} is not a repository on GitHub.",
-                hint="Set repository under [ship] to OWNER/NAME, or forge to the right one.",
+                hint="Set repository under [ship] to OWNER/NAME, or correct forge.",
             )
         self.repository = repository
         self._owner = owner
@@ -174,8 +174,8 @@ class GitHub:
                 return existing
             if error.says("draft") and draft.only_as_draft:
                 raise ShipError(
-                    f"{self.repository} does not support draft pull requests, and an unproved "
-                    "candidate is proposed only as a draft.",
+                    f"{self.repository} does not support draft pull requests, but an unproved "
+                    "candidate is only proposed as a draft.",
                     hint=f"The branch {draft.branch} is pushed: open a pull request for it by "
                     "hand.",
                 ) from None
@@ -183,13 +183,13 @@ class GitHub:
                 return self._open(draft, plain=True)
             if error.says("no commits between"):
                 raise ShipError(
-                    f"{draft.base} of {self.repository} already has this change: there is nothing "
-                    "to propose.",
-                    hint="Fetch it; `ratchet releases` then shows the release as merged.",
+                    f"{draft.base} of {self.repository} already has this change, so there is "
+                    "nothing to propose.",
+                    hint="Run git fetch; `ratchet releases` then shows the release as merged.",
                 ) from None
             if error.says("base"):
                 raise ShipError(
-                    f"{self.repository} has no branch {draft.base} that takes pull requests"
+                    f"{self.repository} has no branch {draft.base} that accepts pull requests"
                     f" ({'; '.join(error.details)}).",
                     hint="Set base under [ship].",
                 ) from None
@@ -197,7 +197,7 @@ class GitHub:
                 raise ShipError(
                     f"GitHub cannot find the branch {draft.branch} in {self.repository}"
                     f" ({'; '.join(error.details)}).",
-                    hint="Does the remote under [ship] push to this repository?",
+                    hint="Check that the remote under [ship] pushes to this repository.",
                 ) from None
             raise
 

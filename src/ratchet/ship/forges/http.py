@@ -20,10 +20,10 @@ from ratchet.types import ForgeUnavailable, ShipError
 T = TypeVar("T")
 
 MAX_TRIES = 4
-"""How often a request that may be repeated is sent."""
+"""Maximum number of times that a repeatable request is sent."""
 
 OUTAGE_S = 60.0
-"""Seconds after which to try again, when the forge does not say so."""
+"""Seconds to wait before another try if the forge does not say how long."""
 
 MAX_RETRY_WAIT_S = 5.0
 """Longest wait, in seconds, before a request is repeated here instead of by the caller."""
@@ -83,7 +83,7 @@ class ForgeHttp:
     needs: str
     """The permissions that the credentials need, for messages."""
     timeout_s: float = 30.0
-    """Seconds for one response."""
+    """Timeout of a request, in seconds."""
     accept: str = "application/json"
     headers: Mapping[str, str] = field(default_factory=dict)
     """Additional headers of every request."""
@@ -171,7 +171,7 @@ class ForgeHttp:
             raise ShipError(
                 f"{self.forge} answered {method} {path.partition('?')[0]} with an unexpected "
                 f"response: {error}.",
-                hint=f"Is {self.api_url} the address of its REST API? See api_url under [ship].",
+                hint=f"If {self.api_url} is not its REST API, set api_url under [ship].",
             ) from None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise self._outage("sent a response that is not JSON") from None
@@ -191,24 +191,24 @@ class ForgeHttp:
         waits = self._waits(status, headers, details)
         if waits is not None:
             return ForgeUnavailable(
-                f"{self.forge} got too many requests, and asks to wait {waits:.0f} s.",
+                f"{self.forge} received too many requests, and asks for a wait of {waits:.0f} s.",
                 retry_at=time.time() + waits,
-                hint="Nothing is lost. Run the same command again then to continue.",
+                hint="Nothing is lost. Run the same command again after that to continue.",
             )
         if status >= 500 or status == 408:
             return self._outage(f"fails with HTTP status {status}")
         hint: str | None = None
         origin, again = self.credentials.origin, "then run the same command again"
         if status == 401:
-            message = f"{self.forge} refuses the token of {origin}{detail}."
+            message = f"{self.forge} refuses the token from {origin}{detail}."
             hint = f"The token is wrong, expired or revoked: renew it, {again}."
         elif status == 403:
-            message = f"The token of {origin} may not do this in {self.repository}{detail}."
+            message = f"The token from {origin} may not do this in {self.repository}{detail}."
             hint = f"The token needs {self.needs}: grant that, {again}."
         elif status == 404:
             message = (
-                f"{self.forge} cannot find {path.partition('?')[0]}, or hides it from the token"
-                f" of {origin}{detail}."
+                f"{self.forge} cannot find {path.partition('?')[0]}, or hides it from the token "
+                f"from {origin}{detail}."
             )
             hint = f"Check the remote's address, and that the token has {self.needs}."
         elif 300 <= status < 400:
@@ -227,7 +227,7 @@ class ForgeHttp:
     def _waits(
         self, status: int, headers: Mapping[str, str], details: tuple[str, ...]
     ) -> float | None:
-        """Seconds that the forge asks to wait, when it limits the rate of requests."""
+        """Seconds that the forge asks the client to wait when it limits the request rate."""
         if status not in (403, 429):
             return None
         delay_s = requested_delay(headers, time.time())

@@ -14,7 +14,7 @@ _BLOCK = re.compile(
 
 
 class RequestMarker(msgspec.Struct, frozen=True, kw_only=True):
-    """Ratchet's own data on a pull request, stored in the request's body."""
+    """Ratchet's own data about a pull request, stored in its body."""
 
     release: str
     """Id of the release, or of the one that is reverted."""

@@ -34,7 +34,7 @@ from ratchet.types import (
 )
 
 FULL_S = 3600.0
-"""Seconds after which to try again, if the maximum number of pull requests is open."""
+"""Seconds to wait before another try while the maximum number of pull requests is open."""
 
 _STATES: dict[PullRequestState, ReleaseState] = {
     "open": "proposed",
@@ -103,9 +103,9 @@ def propose(
     title, text = _text(release, live, files, repository.root)
     if repository.commit_of(release.commit) is None:
         raise ShipError(
-            f"The commit {release.commit[:12]} of release {release.id[:12]} is not in"
-            f" {repository.root}.",
-            hint="Is this the repository that it was made in?",
+            f"The commit {release.commit[:12]} of release {release.id[:12]} is not in "
+            f"{repository.root}.",
+            hint="Run this in the repository that it was made in.",
         )
     remote = Remote(repository, settings.remote)
     forge = connect(place_of(remote.url(), settings), settings, environ)
@@ -120,7 +120,7 @@ def propose(
     pushed = remote.fetch(release.branch) if release.branch in tips.branches else ""
     if pushed and not branch.is_own(pushed):
         if records:
-            note = "its branch has a person's commits, so it is left unchanged"
+            note = "its branch has commits that Ratchet did not make, so it is left unchanged"
             return _request(records[0], note=note)
         raise ShipError(
             f"The branch {release.branch} of the remote {settings.remote} has other commits.",
@@ -171,7 +171,7 @@ def preview(
     *,
     live: Sequence[LiveProof] = (),
 ) -> RequestPreview:
-    """What `propose` would push and send if there were no request yet; it connects to nothing.
+    """What `propose` would push and send if there were no request yet; makes no connection.
 
     Raises:
         ShipError: The text is gone.
@@ -228,7 +228,7 @@ def read(
     *,
     environ: Mapping[str, str] | None = None,
 ) -> PullRequest:
-    """Read a request from the forge again.
+    """Read a request again from the forge.
 
     Raises:
         ForgeUnavailable: As for `propose`.
@@ -249,7 +249,7 @@ def refresh_request(
     *,
     environ: Mapping[str, str] | None = None,
 ) -> Release:
-    """Update a release from its pull request, and from the one that reverts it.
+    """Update a release from its pull request, and from the pull request that reverts it.
 
     Returns:
         The release; the same object when nothing changed or nothing is open.
@@ -347,7 +347,7 @@ def open_revert(
     pushed = remote.tips(release.rollback).branches.get(release.rollback)
     if commit is None:
         raise ShipError(
-            f"The branch {release.rollback} is gone.",
+            f"The branch {release.rollback} no longer exists.",
             hint=f"Revert the commit by hand: git revert {release.commit[:12]}",
         )
     if pushed is None:
@@ -427,13 +427,13 @@ def _head(
     files: Mapping[str, Path],
     tests: TestCommand,
 ) -> str:
-    """The commit that the branch should end with; `pushed` if it already does."""
+    """The commit that should be the branch's tip; `pushed` if it already is."""
     repository, release = branch.repository, branch.release
     tip = remote.fetch(base)
     if repository.is_ancestor(release.commit, tip):
         raise ShipError(
             f"{base} of the remote {remote.name} already has the release.",
-            hint="Fetch it; `ratchet releases` then shows the release as merged.",
+            hint="Run git fetch; `ratchet releases` then shows the release as merged.",
         )
     if not repository.is_ancestor(release.base, tip):
         raise ShipError(
@@ -472,7 +472,7 @@ def _rivals(
             rivals.append(record)
         elif opening:
             raise ShipError(
-                f"{record.url} is open for the same resource, and has a person's commits.",
+                f"{record.url} is open for the same resource, and has commits not by Ratchet.",
                 hint="Merge or close it first.",
             )
     if opening and unrelated >= settings.max_open:

@@ -11,7 +11,7 @@ from ratchet.types import PullRequestState
 
 @dataclass(frozen=True, kw_only=True)
 class RequestRecord:
-    """A pull request as the forge has it."""
+    """A pull request, in its state at the forge."""
 
     number: int
     url: str
@@ -43,7 +43,7 @@ class RequestDraft:
 
 
 class Forge(Protocol):
-    """GitHub or GitLab, as seen from one repository.
+    """A repository's forge: GitHub or GitLab.
 
     All methods raise `ForgeUnavailable` when the same call may succeed later, and `ForgeRefused`
     or another `ShipError` when it will not. Each may be called twice without doing a thing twice.
@@ -65,7 +65,7 @@ class Forge(Protocol):
         ...
 
     def open(self, draft: RequestDraft) -> RequestRecord:
-        """Open a request, or find the branch's open one. Labels and reviewers are not set."""
+        """Open a request, or find the branch's open one. Sets no labels or reviewers."""
         ...
 
     def edit(self, number: int, body: str) -> None:

@@ -46,11 +46,11 @@ class ForgeSettings:
     reviewers: tuple[str, ...] = ()
     draft: bool = False
     max_open: int = 2
-    """How many requests may be open at once."""
+    """Maximum number of pull requests that may be open at once."""
     evidence: bool = False
     """Whether the evidence file is committed to the branch."""
     timeout_s: float = 30.0
-    """Seconds for one response of the forge."""
+    """Timeout of a request to the forge, in seconds."""
 
 
 @dataclass(frozen=True)

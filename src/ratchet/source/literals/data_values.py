@@ -38,7 +38,7 @@ def same_value(first: Any, second: Any) -> bool:
 
 
 def parse(text: str, form: str) -> Any:
-    """The data of a file, as its own parser reads it.
+    """The data of a file, as the parser of its format reads it.
 
     Raises:
         ValueError: It is not of this format.
@@ -57,7 +57,7 @@ def parse(text: str, form: str) -> Any:
 
 
 def value_at(data: Any, keys: Sequence[Key]) -> Any:
-    """The value under keys; raises LookupError if there is none."""
+    """The value at these keys; raises LookupError if there is none."""
     for key in keys:
         if not isinstance(data, (dict, list)):
             raise KeyError(key)
@@ -66,7 +66,7 @@ def value_at(data: Any, keys: Sequence[Key]) -> Any:
 
 
 def with_value(data: Any, keys: Sequence[Key], value: Any) -> Any:
-    """A copy of data with another value under keys."""
+    """A copy of the data with another value at these keys."""
     copied = copy.deepcopy(data)
     inner = copied
     for key in keys[:-1]:
@@ -76,7 +76,7 @@ def with_value(data: Any, keys: Sequence[Key], value: Any) -> Any:
 
 
 def place_of(text: str, form: str, keys: Sequence[Key]) -> Range | None:
-    """Where a number, a Boolean or a string is; None if it has no place of its own.
+    """The range of a number, a Boolean or a string; None if it has no range of its own.
 
     Args:
         text: The text.
@@ -128,7 +128,7 @@ def _reads(text: str, span: Range, source: str, form: str, expected: Any) -> boo
 
 
 def _yaml_range(text: str, keys: Sequence[Key]) -> Range:
-    """Where the value under keys is, by the marks of YAML's parser; empty if it is nowhere."""
+    """The range of the value at these keys, by the YAML parser's marks; empty if none."""
     import yaml
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -152,7 +152,7 @@ def _yaml_range(text: str, keys: Sequence[Key]) -> Range:
 
 
 def _probes(text: str, form: str, value: Any, near: Range) -> Iterator[tuple[Range, Any, str]]:
-    """Places in a range that may hold a value, each with another value and its source there."""
+    """Places in a range that may hold a value, each with a new value and its source."""
     if isinstance(value, str):
         probe = value + "x"
         read = LANGUAGES[form].read

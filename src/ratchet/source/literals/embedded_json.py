@@ -18,7 +18,7 @@ from ratchet.source.literals.literal import (
 )
 
 _STRING = re.compile(r'"((?:[^"\\]|\\.)*)"(\s*:)?', re.DOTALL)
-"""A string, and what follows a key."""
+"""A string, and the colon that follows it if it is a key."""
 _PIECE = re.compile(
     r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.|[^\\]",
     re.DOTALL,

@@ -44,7 +44,7 @@ def _spelled(character: str) -> str:
 
 def _encode_raw(text: str) -> str:
     if "`" in text or not all(c.isprintable() or c in "\n\t" for c in text):
-        raise Inexpressible("a raw string cannot hold it")
+        raise Inexpressible("a raw string cannot contain it")
     return text
 
 

@@ -23,7 +23,7 @@ class Language:
 
     name: str
     read: Reader
-    """The literals of a text, and the number of places that do not parse."""
+    """Reads the literals of a text, and counts the places that do not parse."""
 
 
 def _checked(read: Reader, parses: Callable[[str], bool]) -> Reader:

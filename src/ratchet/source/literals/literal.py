@@ -17,10 +17,10 @@ class Inexpressible(Exception):
 
 
 class Style(Protocol):
-    """How a literal is written."""
+    """The notation of a literal."""
 
     def encode(self, text: str, *, at_end: bool) -> str:
-        """Source of constant text inside the literal.
+        """The source for constant text inside the literal.
 
         Args:
             text: The text, without slots.
@@ -41,7 +41,7 @@ class Slot:
     source: str
     """As in the source: `${date}`, `{date}`, or `date` between two plus signs."""
     moved: str
-    """Source that places it between two constant parts of the literal."""
+    """The source that puts it between two constant parts of the literal."""
     positional: bool = False
     """Filled by its position (`%s`), so that slots must keep their number and order."""
     simple: bool = True
@@ -70,16 +70,16 @@ class Literal:
     """By the number in the mark."""
     style: Style = field(repr=False)
     crlf: bool = False
-    """Whether the value's lines end with CRLF; here they end with LF."""
+    """Whether the value's lines end with CRLF at run time; in `value` they end with LF."""
     dedented: str = ""
     """Indentation that the program removes from the lines."""
     raw_lines: bool = False
-    """Whether line ends of the value are line ends of the source."""
+    """Whether the value's line ends are written as line ends in the source."""
     placeholders: str = ""
     """Form of the placeholders in the text; see `placeholders.FORMS`."""
 
     def encoded(self, text: str, *, at_end: bool) -> str:
-        """Source of constant text of the value."""
+        """The source for constant text of the value."""
         if self.crlf:
             text = text.replace("\n", "\r\n")
         return self.style.encode(text, at_end=at_end)
@@ -98,7 +98,7 @@ def is_mark(character: str) -> bool:
 
 
 def parts_of(value: str) -> list[tuple[str, int]]:
-    """Constant texts of a value, each with the number of the slot after it; the last has -1."""
+    """The constant texts of a value, each with the number of the next slot; -1 if none."""
     parts: list[tuple[str, int]] = []
     begin = 0
     for index, character in enumerate(value):

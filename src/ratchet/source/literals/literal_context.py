@@ -1,4 +1,4 @@
-"""What surrounds a literal: the name it is given, the calls it is passed to, its role.
+"""The surroundings of a literal: the name it is given, the calls it is passed to, its role.
 
 The literals of a file are blanked out first, so that brackets and commas that are left are those of
 the program, in whatever language. That is enough to say where a text stands, and no more.
@@ -14,7 +14,7 @@ import msgspec
 from ratchet.source.literals.literal import Literal
 
 _MOST = 6_000
-"""Characters that are read before a literal."""
+"""Number of characters before a literal that are examined."""
 _LEVELS = 5
 _OPENING, _CLOSING = "([{", ")]}"
 _COMMENT = re.compile(r"(?:(?<=\s)|^)(?:#(?!\{)|//)[^\n]*|/\*.*?\*/", re.M | re.S)

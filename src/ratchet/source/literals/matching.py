@@ -30,7 +30,7 @@ class TemplateText:
     """A template as text in which each slot is one character."""
 
     text: str
-    """With LF line ends."""
+    """The text, with LF line ends."""
     slots: tuple[str, ...]
     """Names by number of the slot's character."""
 
@@ -53,7 +53,7 @@ class TemplateText:
         return cls(text.replace("\r\n", "\n"), names)
 
     def name(self, character: str) -> str:
-        """The slot's name that a character stands for; empty for constant text."""
+        """The name of the slot that a character stands for; empty for constant text."""
         number = ord(character) - _FIRST_SLOT
         return self.slots[number] if 0 <= number < len(self.slots) else ""
 
@@ -80,7 +80,7 @@ class Match:
     literal: Literal
     units: tuple[Unit, ...]
     braces_unclear: bool = False
-    """Whether it cannot be determined if braces in constant text are doubled here."""
+    """Whether it is unknown if braces in the constant text are doubled here."""
 
 
 def match(literal: Literal, template: TemplateText, following: str = "") -> Match | None:
@@ -163,8 +163,7 @@ def _units(value: str, text: str) -> tuple[Unit, ...] | None:
 
 
 def _groups(value: str, *, joined: bool) -> Iterator[tuple[int, int]]:
-    """Ranges of interpolations; adjacent ones are merged, and those joined by a comma or the
-    like."""
+    """Ranges of interpolations, merged if adjacent or separated only by a comma or the like."""
     begin = end = -1
     for index, character in enumerate(value):
         if not is_mark(character):

@@ -30,7 +30,7 @@ class Form:
     pattern: re.Pattern[str]
     """Placeholders, and pieces that stand for other text."""
     doubled: str = ""
-    """Characters that are written twice to mean themselves."""
+    """Characters that are doubled to stand for themselves."""
     reserved: str = ""
     """Pattern of what constant text may not contain."""
     has_logic: bool = False
@@ -44,7 +44,7 @@ class Form:
         """
         if self.reserved and (match := re.search(self.reserved, text)):
             raise Inexpressible(
-                f"its text has {match.group()!r}, which would be taken for a placeholder"
+                f"its text has {match.group()!r}, which would be read as a placeholder"
             )
         return re.sub(f"[{re.escape(self.doubled)}]", r"\g<0>\g<0>", text) if self.doubled else text
 
@@ -138,7 +138,7 @@ def _found(form: Form, value: str) -> Iterator[re.Match[str]]:
 
 
 def _blocks(value: str) -> Iterator[tuple[int, int]]:
-    """The ranges of the outermost `{% for … %}…{% endfor %}`, or of other tags with an end."""
+    """Ranges of the outermost blocks: `{% for … %}…{% endfor %}`, or other tags with an end tag."""
     depth = begin = 0
     tags = list(_TAG.finditer(value))
     ends = {tag["word"] for tag in tags}
@@ -153,7 +153,7 @@ def _blocks(value: str) -> Iterator[tuple[int, int]]:
 
 
 def _has_brace(literal: Literal, value: str) -> bool:
-    """Whether a brace occurs alone, so that braces are not doubled here."""
+    """Whether a single brace occurs, which shows that braces are not doubled here."""
     doubled = literal.value.count("{{") + literal.value.count("}}")
     return value.count("{") + value.count("}") > doubled
 

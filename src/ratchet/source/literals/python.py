@@ -61,7 +61,7 @@ def _encode(quote: str, formatted: bool, text: str) -> str:
 def _encode_raw(quote: str, formatted: bool, text: str) -> str:
     plain = all(character.isprintable() or character in "\n\t" for character in text)
     if not plain or quote in text or (len(quote) == 1 and "\n" in text):
-        raise Inexpressible("a raw string cannot hold it")
+        raise Inexpressible("a raw string cannot contain it")
     return text.replace("{", "{{").replace("}", "}}") if formatted else text
 
 
@@ -96,7 +96,7 @@ def _token(source: SourceText, node: Node) -> Token | None:
 
 
 def _others(token: Token, newline: str) -> tuple[Quote, ...]:
-    """Quotes for a text that a raw string cannot hold."""
+    """Quotes for a text that a raw string cannot contain."""
     match = _OPENING.fullmatch(token.quote.opening)
     assert match is not None
     if "r" not in match["prefix"].lower():

@@ -142,7 +142,7 @@ class Element:
     """Text with marks."""
     source: str
     gap: str
-    """Source between it and the next: a comma, a plus sign, comments."""
+    """The source between this element and the next: a comma, a plus sign, comments."""
     quote: Quote | None
     """Quotes of its first string."""
 
@@ -152,13 +152,13 @@ class ConcatenationStyle:
     """Strings and expressions joined by an operator, by nothing, or by a call of `join`."""
 
     quote: Quote
-    """Quotes of the first string."""
+    """The quotes of the first string."""
     glue: str
     """Source between two strings: ` + `, with the line ending and indentation found there."""
     separator: str
     """Text between two elements of a join; otherwise empty."""
     slots: tuple[tuple[str, Quote | None], ...]
-    """Source of each slot, with its quotes; None between the strings."""
+    """Source of each slot, and the quotes that it is in; None for a slot between strings."""
     edges: tuple[str, str] = ("", "")
     """Source around the elements of a join."""
     elements: tuple[Element, ...] = ()
@@ -187,7 +187,7 @@ class ConcatenationStyle:
                 continue
 
     def _by_ends(self, value: str) -> str:
-        """The operands of a concatenation; unchanged ones at both ends keep their source."""
+        """The new operands of a concatenation; unchanged ends keep their source."""
         old = self.elements
         first, last = 0, len(old)
         while first < last - 1 and value.startswith(old[first].value):
@@ -250,7 +250,7 @@ class ConcatenationStyle:
         inside = [self.slots[number][1] for _, number in parts_of(value) if number >= 0]
         quote = next((quote for quote in inside if quote is not None), default)
         if any(slot_quote != quote for slot_quote in inside):
-            raise Inexpressible("its slots are in quotes of different kinds")
+            raise Inexpressible("its slots are in strings with different quotes")
         sources = [source for source, _ in self.slots]
         return [write_token(piece, quote, sources) for piece in _lines(value, plus)]
 
@@ -346,7 +346,7 @@ def _inner(operand: Token | Operand) -> tuple[int, int]:
 
 
 def _glue(text: str, elements: Sequence[Sequence[Token | Operand]], glue: str) -> str:
-    """Source between two elements: as it is there, with a line ending if there is one."""
+    """Source to put between elements, as found in the text; preferably with a line ending."""
     spacing = {"": " ", ",": ", "}.get(glue, f" {glue} ")
     for left, right in itertools.pairwise(elements):
         between = text[left[-1].span[1] : right[0].span[0]]

@@ -80,7 +80,7 @@ class Found:
 
     fits: tuple[Fit, ...]
     copies: tuple[Fit, ...]
-    """Matches in tests: these repeat the prompt, and the agent does not send them."""
+    """Matches in tests, which repeat the prompt but are not sent by the agent."""
     generated: tuple[Fit, ...]
     """Matches in generated files, in which an edit would be lost."""
     nearest: Near | None
@@ -126,7 +126,7 @@ def search(root: Path, paths: Iterable[str], template: TemplateText) -> Found:
 
 
 def fits_in(file: LiteralFile, template: TemplateText) -> list[Fit]:
-    """The literals of a file whose text is a template; of nested ones, the most complete."""
+    """The literals of a file whose text is a template; of nested literals, the most complete."""
     candidates = [
         Fit(file, matched)
         for literal in file.literals
@@ -157,7 +157,7 @@ def _guessed(fit: Fit, template: TemplateText) -> int:
 
 
 def _is_exact(fit: Fit, template: TemplateText) -> bool:
-    """Whether the white space at both ends is also the template's."""
+    """Whether the white space at both ends is the same as the template's."""
     ends = [
         (text[: len(text) - len(text.lstrip())], text[len(text.rstrip()) :])
         for text in (fit.match.literal.value, template.text)
@@ -190,12 +190,12 @@ def _nearer(best: Near | None, file: LiteralFile, template: TemplateText) -> Nea
             best = Near(file, file.line(literal), likeness, difference)
     if best is None and file.language is TEXT and (at := _quotes(file.text, template)) >= 0:
         line = file.text.count("\n", 0, at) + 1
-        best = Near(file, line, MIN_LIKENESS, "that file is read as one text, not as a program")
+        best = Near(file, line, MIN_LIKENESS, "that file is treated as one text, not as a program")
     return best
 
 
 def _quotes(text: str, template: TemplateText) -> int:
-    """Where a text that is not a whole literal has the longest constant line; -1 if nowhere."""
+    """Position of the template's longest constant line in a text; -1 if absent."""
     lines = (line.strip() for piece in _PIECES.split(template.text) for line in piece.split("\n"))
     longest = max(lines, key=len)
     return text.find(longest) if len(longest) >= MIN_CONSTANT else -1
@@ -212,7 +212,7 @@ def _difference(matcher: difflib.SequenceMatcher[str], have: list[str], wanted: 
             return f"it has {source_words}, which the prompt lacks"
         if prompt_words:
             return f"it lacks {prompt_words}"
-    return "it is written in another way"
+    return "it is written differently"
 
 
 def _quoted(text: str) -> str:

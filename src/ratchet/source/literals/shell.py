@@ -33,7 +33,7 @@ def _encode(special: str, text: str) -> str:
 def _encode_single(text: str) -> str:
     _check(text)
     if "'" in text:
-        raise Inexpressible("a string in single quotes cannot hold an apostrophe")
+        raise Inexpressible("a string in single quotes cannot contain an apostrophe")
     return text
 
 
@@ -48,7 +48,7 @@ def _encode_heredoc(end: str, quoted: bool, text: str) -> str:
 
 def _check(text: str) -> None:
     if "\0" in text:
-        raise Inexpressible("a shell script cannot hold the character NUL")
+        raise Inexpressible("a shell script cannot contain the character NUL")
 
 
 _DOUBLE_QUOTES = Quote(

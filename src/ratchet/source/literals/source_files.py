@@ -70,7 +70,7 @@ def not_edited(path: str, data: bytes) -> str:
     except UnicodeDecodeError:
         return "the file is not UTF-8"
     if not is_searched(path):
-        return "the file is not source: installed, built, a lock file, data, or secret"
+        return "the file is not source: it is installed, built, a lock file, data, or secret"
     return "the file is marked as generated" if is_generated(text) else ""
 
 
@@ -80,7 +80,7 @@ def is_code(path: str) -> bool:
 
 
 def place_in_code(root: Path, text: str) -> str:
-    """Where a text first stands in a project's code, as FILE:LINE; empty if nowhere."""
+    """The first place of a text in a project's code, as FILE:LINE; empty if it does not occur."""
     for file in own_files(root):
         source = read_text(file, root) if is_code(file.name) else None
         for number, line in enumerate((source or "").splitlines(), 1):

@@ -13,7 +13,7 @@ from ratchet.types.prompt_file import FRONT_MATTER
 class _Style:
     def encode(self, text: str, *, at_end: bool) -> str:
         if "\0" in text:
-            raise Inexpressible("a text file cannot hold the character NUL")
+            raise Inexpressible("a text file cannot contain the character NUL")
         return text
 
     def whole(self, value: str) -> Iterator[str]:
@@ -21,7 +21,7 @@ class _Style:
 
 
 def read(text: str) -> tuple[list[Literal], int]:
-    """The whole text, and what follows the front matter."""
+    """The whole text, and the text after its front matter."""
     front = FRONT_MATTER.match(text)
     begins = [1 if text.startswith("\ufeff") else 0, *([front.end()] if front else [])]
     literals = []

@@ -54,7 +54,7 @@ def _encode(quote: str, text: str) -> str:
 def _encode_raw(quote: str, text: str) -> str:
     plain = all(character.isprintable() or character in "\n\t" for character in text)
     if not plain or quote in text or text.endswith("'") or (len(quote) == 1 and "\n" in text):
-        raise Inexpressible("a string in single quotes cannot hold it")
+        raise Inexpressible("a string in single quotes cannot contain it")
     return text
 
 

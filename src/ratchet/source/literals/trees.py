@@ -28,7 +28,7 @@ _SIMPLE = re.compile(r"[\w$.\[\]'\"!?]+")
 
 
 class SourceText:
-    """A file's text with positions of its syntax tree, which counts bytes."""
+    """A file's text, with the positions of its syntax tree converted from bytes."""
 
     def __init__(self, text: str, parser: Parser) -> None:
         self.text = text
@@ -49,7 +49,7 @@ class SourceText:
         self.root = parser.parse(data).root_node
 
     def position(self, byte: int) -> int:
-        """Position of a byte, in characters of the text."""
+        """Convert a byte position to a position in characters."""
         return (self._places[byte] if self._places else byte) + self._base
 
     def span(self, node: Node) -> tuple[int, int]:
@@ -67,13 +67,13 @@ class SourceText:
 
 @dataclass(frozen=True)
 class Grammar:
-    """What differs between languages."""
+    """The parts of reading that differ between languages."""
 
     language: str
     load: Callable[[], object]
     """Imports the grammar."""
     token: Callable[[SourceText, Node], Token | None]
-    """The quoted string that a node is."""
+    """Returns a node's quoted string."""
     sums: str = ""
     """Type of a node that joins two operands."""
     adjacent: str = ""
@@ -81,7 +81,7 @@ class Grammar:
     join: Callable[[SourceText, Node], tuple[str, list[Node]] | None] = lambda source, node: None
     """Separator and elements, for a call that joins a list."""
     others: Callable[[Token, str], tuple[Quote, ...]] = lambda token, newline: ()
-    """Other quotes for a string's text."""
+    """Alternative quotes for a string's text."""
     ignored: Callable[[Node], bool] = lambda node: False
     """Whether a string at this node is not a value: a key, a module's name."""
 

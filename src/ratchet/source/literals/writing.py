@@ -33,11 +33,11 @@ class Replacement:
     source: str
     """The text that replaces it."""
     reads: str
-    """What is read back afterwards; see `canonical`."""
+    """The text read back after the edit; see `canonical`."""
 
 
 def canonical(literal: Literal) -> str:
-    """A literal's constant text and the sources of its slots, as one text.
+    """A literal's constant text with the sources of its slots, as one text.
 
     Two literals with the same canonical text mean the same.
     """
@@ -113,7 +113,7 @@ def new_value(match: Match, old: TemplateText, new: TemplateText) -> str:
 
 
 def _place(unit: Unit, part: str, text: str, wanted: str, literal: Literal, source: str) -> int:
-    """Where the new text has a part that is not constant text in the source."""
+    """Position in the new text of a part that is not constant text in the source."""
     start, end = unit.template
     for same, a, b, c, _ in _changes(text, wanted):
         if same and a <= start and end <= b:
@@ -130,12 +130,12 @@ def _place(unit: Unit, part: str, text: str, wanted: str, literal: Literal, sour
     expression = _sources(literal, source)
     if not part:
         raise Inexpressible(
-            f"it has no place for the expression {expression}, which was always empty"
+            f"the new text has no place for the expression {expression}, which was always empty"
         )
     text = "".join("…" if is_slot(character) else character for character in part)
     raise Inexpressible(
-        f"the source gives {text[:60]!r} with the expression {expression}, and the new text"
-        " lacks it"
+        f"the source makes {text[:60]!r} with the expression {expression}, but the new text lacks "
+        "it"
     )
 
 
@@ -186,7 +186,7 @@ def replacement(text: str, literal: Literal, value: str, read: Reader) -> Replac
             are.
     """
     before = read(text)
-    refusal = Inexpressible("no form of the literal reads back as this text")
+    refusal = Inexpressible("no way of writing the literal reads back as this text")
     try:
         for source in _ways(text, literal, value):
             reread = _read_back(text, literal, source, before, read)
@@ -340,7 +340,7 @@ def _read_back(
 
 
 def _outside(literal: Literal, start: int, end: int, shift: int) -> tuple[int, int, str] | None:
-    """Place and text of a literal outside of a range, as it is after the edit."""
+    """Position and text, after the edit, of a literal outside its range."""
     if literal.span[1] <= start:
         return (*literal.span, canonical(literal))
     if literal.span[0] >= end:

@@ -35,7 +35,7 @@ class _Style:
     form: str
     """`|`, `>`, `"`, `'`, or empty for a plain one."""
     header: str
-    """For a block: `|-` and what follows it on its line."""
+    """For a block: its header, such as `|-`, and the rest of that line."""
     indent: str
     """Indentation of a block's lines."""
     newline: str
@@ -45,7 +45,7 @@ class _Style:
             return _double(text)
         plain = all(c.isprintable() or c in "\n\t" for c in text)
         if not plain or (self.form not in ("|", ">") and "\n" in text):
-            raise Inexpressible("a scalar of this style cannot hold it")
+            raise Inexpressible("a scalar of this style cannot contain it")
         if self.form == "'":
             return text.replace("'", "''")
         if self.form == ">":
@@ -91,7 +91,7 @@ def _spelled(character: str) -> str:
 
 
 def read(text: str) -> tuple[list[Literal], int]:
-    """The scalars of all documents of a text, and 1 if it is not YAML, else 0."""
+    """The scalars in all documents of a text, and 1 if it is not YAML, else 0."""
     import yaml
 
     newline = "\r\n" if "\r\n" in text else "\n"
@@ -162,7 +162,7 @@ def _literal(text: str, token: Any, newline: str) -> Literal | None:
 
 
 def source_is(text: str, body: tuple[int, int], value: str) -> bool:
-    """Whether a value appears in the source verbatim."""
+    """Whether a value appears verbatim in the source."""
     return text[slice(*body)] == value
 
 
@@ -188,7 +188,7 @@ def _block(text: str, start: int, end: int, value: str, form: str, newline: str)
 def _lines(
     builder: LiteralBuilder, text: str, begin: int, end: int, width: int, form: str, length: int
 ) -> int:
-    """Add a block's lines, up to a number of characters; the position after the last one."""
+    """Add a block's lines, up to a number of characters; return the position after them."""
     at = begin
     breaks: list[int] = []
     after = begin
@@ -220,7 +220,7 @@ def _lines(
 
 
 def _add_breaks(builder: LiteralBuilder, breaks: list[int], start: int, form: str) -> None:
-    """Add the line ends between two lines of text; a folded block turns one into a space."""
+    """Add the line ends between two lines of text; a folded block reads a single one as a space."""
     if not builder.characters:
         for index, place in enumerate(breaks):
             builder.add("\n", place, breaks[index + 1] if index + 1 < len(breaks) else start)

@@ -14,11 +14,11 @@ def fault_of_example(example: ChatExample) -> str:
     """Why a conversation cannot be learned from; empty if it can."""
     messages = example.messages
     if not example.learned:
-        return "it has no answer of the model"
+        return "it has no answer from the model"
     if example.learned[-1] != len(messages) - 1:
-        return "its last message is not an answer of the model"
+        return "its last message is not an answer from the model"
     if any(messages[at]["role"] != "assistant" for at in example.learned):
-        return "its learned messages are not all the assistant's"
+        return "not all messages to learn are the assistant's"
     return _fault_of(messages, example.tools)
 
 
@@ -26,10 +26,10 @@ def fault_of_pair(pair: ChatPair) -> str:
     """Why a pair cannot be learned from; empty if it can."""
     for answer in (pair.chosen, pair.rejected):
         if answer["role"] != "assistant":
-            return "an answer of the pair is not the assistant's"
+            return "an answer of the pair is not an assistant message"
         if fault := _fault_of((*pair.messages, answer), pair.tools):
             return fault
-    return "both answers of a pair are the same" if pair.chosen == pair.rejected else ""
+    return "both answers of the pair are the same" if pair.chosen == pair.rejected else ""
 
 
 def _fault_of(messages: Sequence[ChatMessage], tools: Sequence[dict[str, Any]]) -> str:
@@ -40,20 +40,20 @@ def _fault_of(messages: Sequence[ChatMessage], tools: Sequence[dict[str, Any]]) 
     for message in messages:
         if message["role"] == "tool":
             if message["tool_call_id"] not in open_calls:
-                return "it has a tool's result without a call"
+                return "it has a tool result without a call"
             open_calls.remove(message["tool_call_id"])
             continue
         if open_calls:
             return "it has a tool call without a result"
         calls = message.get("tool_calls") or ()
         if not calls and not str(message.get("content") or "").strip():
-            return f"it has an empty message of the {message['role']}"
+            return f"it has an empty {message['role']} message"
         for call in calls:
             if fault := _fault_of_call(call, tool_names):
                 return fault
             open_calls.append(call["id"])
         if len(set(open_calls)) < len(open_calls):
-            return "it has two tool calls with one id"
+            return "it has two tool calls with the same id"
     return ""
 
 

@@ -106,7 +106,7 @@ def _write(
             yield from new_rows
 
     if not path.parent.is_dir():
-        raise InputError(f"There is no folder {path.parent}.", hint="Create it first.")
+        raise InputError(f"The folder {path.parent} does not exist.", hint="Create it first.")
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     os.close(descriptor)
     unfinished = Path(name)

@@ -17,7 +17,7 @@ from ratchet.types import InputError
 from ratchet.weights.recorded_chat import ChatExample, ChatMessage, ChatPair
 
 _GROUP = 1_000
-"""Rows of a row group, which are in memory at once."""
+"""Number of rows in a row group, which is held in memory."""
 
 
 def rows_of_example(example: ChatExample) -> Iterator[dict[str, Any]]:

@@ -50,9 +50,7 @@ def _turns(messages: Sequence[ChatMessage]) -> tuple[list[dict[str, str]], dict[
     for message in messages:
         if message["role"] in ("system", "developer"):
             if turns:
-                raise NotTrainable(
-                    "ShareGPT has no place for a system message within a conversation"
-                )
+                raise NotTrainable("ShareGPT allows no system message within a conversation")
             system.append(message["content"])
             continue
         if message["role"] == "tool":
@@ -66,7 +64,7 @@ def _turns(messages: Sequence[ChatMessage]) -> tuple[list[dict[str, str]], dict[
         turns.append(_turn(message))
     for place, turn in enumerate(turns):
         if (turn["from"] in ("gpt", "function_call")) is (place % 2 == 0):
-            raise NotTrainable("its turns do not alternate, as ShareGPT requires")
+            raise NotTrainable("its turns do not alternate, which ShareGPT requires")
     return turns, {"system": "\n\n".join(system)} if system else {}
 
 
@@ -76,7 +74,7 @@ def _turn(message: ChatMessage) -> dict[str, str]:
         who = "gpt" if message["role"] == "assistant" else "human"
         return {"from": who, "value": message["content"]}
     if message.get("content"):
-        raise NotTrainable("ShareGPT has no answers with both a text and a tool call")
+        raise NotTrainable("ShareGPT allows no answer with both a text and a tool call")
     functions = [
         {
             "name": call["function"]["name"],

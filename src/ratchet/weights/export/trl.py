@@ -24,7 +24,7 @@ def rows_of_example(example: ChatExample) -> Iterator[dict[str, Any]]:
 
 
 def rows_of_pair(pair: ChatPair) -> Iterator[dict[str, Any]]:
-    """One line for a pair."""
+    """The line for a pair."""
     yield {
         "prompt": [template_message(message) for message in pair.messages],
         "chosen": [template_message(pair.chosen)],

@@ -1,4 +1,4 @@
-"""Trains a model at a hosted service: uploads, starts the job, and watches it to its result."""
+"""Trains a model at a hosted service: uploads data, starts the job, and waits for its result."""
 
 from ratchet.weights.hosted.job import HostedJob, HostedState, job_for
 from ratchet.weights.hosted.job_folder import JobFolder

@@ -32,14 +32,14 @@ class FireworksService:
     def __init__(self, api: Rest, account: str) -> None:
         if not account:
             raise InputError(
-                "Fireworks needs the id of an account.",
+                "Fireworks needs your account id.",
                 hint='Set it in ratchet.toml:\n\n[train]\naccount = "…"\n',
             )
         self._rest = api
         self._account = f"/accounts/{account}"
 
     def find_file(self, name: str) -> str | None:
-        """Name of the dataset that was completely uploaded under this name; None without one."""
+        """Name of the dataset if it was completely uploaded under this name; None if not."""
         for dataset in self._rest.get(f"{self._account}/datasets", params={"pageSize": 200}).get(
             "datasets", []
         ):
@@ -66,7 +66,7 @@ class FireworksService:
         return full_name
 
     def find_job(self, job: HostedJob) -> str | None:
-        """Name of the job that was started with this job's dataset; None without one."""
+        """Name of the job that was started with this job's dataset; None if there is none."""
         listing = self._rest.get(
             f"{self._account}/supervisedFineTuningJobs", params={"pageSize": 200}
         )
@@ -85,7 +85,7 @@ class FireworksService:
         """
         if job.method != "sft":
             raise InputError(
-                "Ratchet cannot train on pairs at Fireworks.",
+                "Ratchet does not support training on pairs at Fireworks.",
                 hint="Use --method sft, or another provider.",
             )
         body = {

@@ -31,7 +31,7 @@ class HostedJob(msgspec.Struct, frozen=True, kw_only=True):
     """A fine-tuning job at a hosted service."""
 
     id: str
-    """Content hash of what determines the result: the same files and settings are one job."""
+    """Content hash of what determines the result: the same files and settings make the same job."""
     provider: str
     base_url: str
     model: str
@@ -44,7 +44,7 @@ class HostedJob(msgspec.Struct, frozen=True, kw_only=True):
     """SHA-256 of the files."""
     hyperparameters: dict[str, Any] = {}
     suffix: str = ""
-    """Part of the new model's name."""
+    """Included in the new model's name."""
     state: HostedState = "uploading"
     training_id: str = ""
     """The training file's id at the service."""
@@ -52,7 +52,7 @@ class HostedJob(msgspec.Struct, frozen=True, kw_only=True):
     remote_id: str = ""
     """The job's id at the service."""
     remote_status: str = ""
-    """As the service states it."""
+    """The status in the service's words."""
     trained_model: str = ""
     """The new model's name at the service."""
     error: str = ""

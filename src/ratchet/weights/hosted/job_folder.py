@@ -36,7 +36,7 @@ class JobFolder:
         unfinished.replace(path)
 
     def get(self, id: str) -> HostedJob | None:
-        """The job with an id, or None."""
+        """The job with an id; None if there is none."""
         path = self._folder / f"{id}.json"
         return self._read(path) if path.is_file() else None
 
@@ -58,7 +58,7 @@ class JobFolder:
             )
         if len(matches) > 1:
             raise InputError(
-                f"{prefix!r} begins the ids of {len(matches)} jobs; use a longer prefix."
+                f"{prefix!r} is the start of the ids of {len(matches)} jobs; use a longer prefix."
             )
         return matches[0]
 
@@ -72,5 +72,6 @@ class JobFolder:
             return _decode(path.read_bytes())
         except msgspec.DecodeError:
             raise InputError(
-                f"{path} is not the state of a hosted job.", hint="Delete it, or restore it."
+                f"{path} does not hold the state of a hosted job.",
+                hint="Restore the file, or delete it.",
             ) from None

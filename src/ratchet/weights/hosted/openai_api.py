@@ -13,7 +13,7 @@ Result = TypeVar("Result")
 
 _METHODS = {"sft": "supervised", "dpo": "dpo"}
 _NEWEST = 1_000
-"""Files and jobs that are searched, newest first."""
+"""Maximum number of files and of jobs to search, newest first."""
 
 
 class OpenAIService:
@@ -60,7 +60,7 @@ class OpenAIService:
             )
 
     def find_job(self, job: HostedJob) -> str | None:
-        """Id of the job that was started with this job's training file; None without one."""
+        """Id of the job that was started with this job's training file; None if there is none."""
 
         def work() -> str | None:
             for number, remote_job in enumerate(self._client.fine_tuning.jobs.list()):
@@ -108,7 +108,7 @@ class OpenAIService:
         self._asked(lambda: self._client.fine_tuning.jobs.cancel(remote_id))
 
     def _asked(self, work: Callable[[], Result]) -> Result:
-        """The answer, with errors as sentences.
+        """The response; errors are raised as sentences.
 
         Raises:
             HostedFailure: There is none.
@@ -140,11 +140,12 @@ def refusal(url: str, status: int, message: str) -> HostedFailure:
     if status in (401, 403):
         return HostedFailure(
             f"{url} refuses the key (HTTP {status}).{detail}",
-            hint="Set the variable that key_env under [train] names to a key that may train.",
+            hint="Set the variable that key_env under [train] names to a key with permission to "
+            "train.",
         )
     if status == 429:
         return HostedFailure(
-            f"{url} asks to wait, or the quota is used up (HTTP 429).{detail}",
+            f"{url} limits the rate of requests, or your quota is used up (HTTP 429).{detail}",
             hint="Run the same command again later.",
         )
     if status >= 500:

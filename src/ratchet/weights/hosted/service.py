@@ -1,4 +1,4 @@
-"""What a hosted service must do, and how a job proceeds there.
+"""The interface of a hosted service, and the steps of a job there.
 
 A process may be killed between a request and the record of its answer. So before each request that
 makes something, what it would make is looked for at the service: nothing is uploaded or started
@@ -29,7 +29,7 @@ class JobReport(NamedTuple):
 
     state: Literal["running", "succeeded", "failed", "cancelled"]
     status: str
-    """As the service calls it."""
+    """The status in the service's words."""
     trained_model: str = ""
     error: str = ""
 
@@ -47,7 +47,7 @@ class HostedService(Protocol):
         """Upload a file of training data; return its id."""
 
     def find_job(self, job: HostedJob) -> str | None:
-        """Id of the job that was started with this job's training file; None without one."""
+        """Id of the job that was started with this job's training file; None if there is none."""
 
     def start(self, job: HostedJob) -> str:
         """Start the job; return its id."""
@@ -60,7 +60,7 @@ class HostedService(Protocol):
 
 
 class HostedSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Where to train; empty fields take the provider's defaults."""
+    """Where to train; empty fields mean the provider's defaults."""
 
     provider: str = "openai"
     base_url: str = ""
@@ -69,7 +69,7 @@ class HostedSettings(msgspec.Struct, frozen=True, kw_only=True):
     account: str = ""
     """Fireworks' account id."""
     timeout_s: float = 60.0
-    """Seconds for one response."""
+    """Timeout of a request, in seconds."""
 
 
 class HostedProvider(NamedTuple):
@@ -134,7 +134,7 @@ def follow(
 
 
 def cancel(job: HostedJob, service: HostedService, save: Save, now: float) -> HostedJob:
-    """End a job.
+    """Cancel a job; return it as the service then reports it.
 
     Raises:
         HostedFailure: The service cannot be reached or refuses.

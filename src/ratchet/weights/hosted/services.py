@@ -9,14 +9,14 @@ from ratchet.types import ConfigError
 from ratchet.weights.hosted.service import HostedProvider, HostedService, HostedSettings
 
 PROVIDERS = "ratchet.hosted_training"
-"""Group of the entry points by which packages add providers."""
+"""Entry-point group through which packages add providers."""
 
 
 def provider_of(settings: HostedSettings) -> HostedProvider:
     """The provider that the settings name.
 
     Raises:
-        ConfigError: There is none of that name, or it cannot be loaded.
+        ConfigError: There is no provider of that name, or it cannot be loaded.
     """
     provider: HostedProvider = load_plugin(
         PROVIDERS,

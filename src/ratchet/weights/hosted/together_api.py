@@ -41,7 +41,7 @@ class TogetherService:
         return str(id)
 
     def find_job(self, job: HostedJob) -> str | None:
-        """Id of the job that was started with this job's training file; None without one."""
+        """Id of the job that was started with this job's training file; None if there is none."""
         jobs = self._rest.get("/fine-tunes").get("data", [])
         ids = [
             remote_job["id"]

@@ -21,7 +21,7 @@ class RunCurves(msgspec.Struct, frozen=True, kw_only=True):
     points: list[tuple[int, dict[str, float]]]
     """Steps in order, with numbers by metric; a step is repeated once its validation is there."""
     changed_at: float
-    """When the last step was recorded, in Unix seconds."""
+    """Time at which the last step was recorded, in Unix seconds."""
     state: Path
     """Folder for files that the tracker itself needs."""
 

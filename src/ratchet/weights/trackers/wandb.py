@@ -1,4 +1,4 @@
-"""Curves at Weights & Biases, which gets only the numbers."""
+"""Curves at Weights & Biases, which is sent only the numbers."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def send(curves: RunCurves, project: str) -> str:
     except (wandb.Error, OSError) as error:
         raise RatchetError(
             f"Weights & Biases did not accept the curves: {error}.",
-            hint="Log in (wandb login), or write them to a folder: WANDB_MODE=offline.",
+            hint="Log in with wandb login, or write to a folder with WANDB_MODE=offline.",
         ) from None
     action = "written for" if run.settings.mode == "offline" else "sent to"
     return f"{action} Weights & Biases, as {curves.name} of {project}"

@@ -1,1 +1,1 @@
-"""Rollouts of an agent for the trainer of verl, on one or many GPUs."""
+"""Rollouts of an agent for verl's trainer, on one or many GPUs."""

@@ -21,7 +21,7 @@ ESTIMATOR = "ratchet.weights.verl.estimator"
 
 
 def overrides(model: str, train: Path, val: Path, *, lora_rank: int = 16) -> list[str]:
-    """verl's settings for rollouts of Ratchet.
+    """verl's settings for rollouts made by Ratchet.
 
     Args:
         model: Folder or name of the model, as verl takes it.

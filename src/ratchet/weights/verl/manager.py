@@ -35,7 +35,7 @@ SAMPLER, CREDIT = "RATCHET_VERL_SAMPLER", "RATCHET_VERL_CREDIT"
 JSON."""
 
 OPEN_TIMEOUT_S = 300.0
-"""Seconds in which the sampler opens."""
+"""Seconds that opening the sampler may take."""
 
 _log = logging.getLogger(__name__)
 
@@ -70,12 +70,12 @@ OpenSampler = Callable[[Sequence[str], str], AbstractAsyncContextManager[TaskSam
 
 
 class Manager:
-    """Makes the rollouts that verl's trainer asks for.
+    """Makes the rollouts that verl's trainer requests.
 
     Args:
         config: verl's whole configuration.
         addresses: Of the servers, as host:port.
-        vocabulary: Number of tokens that the model knows.
+        vocabulary: Size of the model's vocabulary.
     """
 
     def __init__(self, config: Any, addresses: Sequence[str], vocabulary: int) -> None:
@@ -100,7 +100,7 @@ class Manager:
         teacher_client: Any = None,
         reward_loop_worker_handles: Any = None,
     ) -> Manager:
-        """As verl's task runner calls it.
+        """Called by verl's task runner.
 
         Raises:
             InputError: RATCHET_VERL_SAMPLER names no function.
@@ -155,7 +155,7 @@ class Manager:
         try:
             rows = await self._rows(columns, validate)
             if not any(rows):
-                raise RatchetError("No rollout had a reward and a model call.")
+                raise RatchetError("No rollout had both a reward and a model call.")
             await asyncio.to_thread(self._put, rows, columns, uid, partition)
         except Exception as error:
             _log.exception("The rollouts of prompt %s failed: %s", uid, error)

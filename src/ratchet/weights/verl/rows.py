@@ -14,7 +14,7 @@ from ratchet.weights.sampler import GradedRollout
 
 
 class Credit(NamedTuple):
-    """How groups become advantages, and which tokens are trained."""
+    """Settings that say how advantages are computed, and which tokens are trained."""
 
     scale: Scale = "none"
     discount: float = 1.0
@@ -36,9 +36,9 @@ class VerlRow(NamedTuple):
     spans: tuple[tuple[int, int, float], ...]
     """Begin, end and advantage of each call, by index into the response."""
     reward: float
-    """Of the whole rollout."""
+    """Reward of the whole rollout."""
     calls: int
-    """Model calls of the whole rollout."""
+    """Number of model calls in the whole rollout."""
 
 
 def group_rows(
@@ -51,7 +51,7 @@ def group_rows(
 
     Args:
         group: All rollouts of one task.
-        vocabulary: Number of tokens that the model knows.
+        vocabulary: Size of the model's vocabulary.
         credit: Settings.
 
     Raises:
@@ -97,7 +97,7 @@ def encode_index(uid: str, row: VerlRow) -> str:
 
 
 def decode_index(index: str) -> list[tuple[int, int, float]]:
-    """The spans in an index; none in that of a row which verl added to fill a batch."""
+    """The spans in an index; a row that verl added to fill a batch has none."""
     _, mark, packed = index.rpartition("#")
     spans = []
     for part in packed.split(",") if mark else ():

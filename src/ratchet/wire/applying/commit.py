@@ -28,7 +28,7 @@ class Committed(msgspec.Struct, frozen=True):
     commit: str
     """Full hash."""
     switched: bool
-    """Whether the work tree is on the branch now."""
+    """Whether the work tree is now on the branch."""
     why_not: str = ""
     """Why the work tree is not on it."""
     ignored: tuple[str, ...] = ()
@@ -74,14 +74,14 @@ def commit(plan: Plan, branch: str, message: str, *, switch: bool = True) -> Com
     new_commit = repository.store_commit(head, blobs, text, time.time())
     stray = set(repository.changed_paths(head, new_commit)) - set(blobs)
     if stray:
-        raise ShipError(f"The commit would change {', '.join(sorted(stray))} too.")
+        raise ShipError(f"The commit would also change {', '.join(sorted(stray))}.")
     if not repository.create_branch(branch, new_commit):
         raise _exists(branch)
     origin = repository.head_branch()
     repository.text("config", origin_key(branch), f"refs/heads/{origin}" if origin else head)
     if ignored:
         write(Plan(plan.root, tuple(file for file in plan.files if file.path in ignored)))
-    refused = repository.switch(branch) if switch else "it was not asked for"
+    refused = repository.switch(branch) if switch else "it was not requested"
     why_not = f"{refused.strip().rstrip('.')}. Later: git switch {branch}" if refused else ""
     return Committed(branch, new_commit, not refused, why_not, tuple(ignored))
 
@@ -92,7 +92,7 @@ def origin_key(branch: str) -> str:
 
 
 def _committed(repository: Repository, plan: Plan, head: str, file: PlannedFile) -> Blob | None:
-    """A file's blob in HEAD. Refuses a file with local changes."""
+    """A file's blob in HEAD; a file with local changes is refused."""
     path = repository.prefix + file.path
     old = repository.blob(head, path)
     why = ""
@@ -115,7 +115,7 @@ def _committed(repository: Repository, plan: Plan, head: str, file: PlannedFile)
 
 
 def check_branch(root: Path, branch: str) -> Repository:
-    """The repository of a folder, once it is checked that the new branch can be created there.
+    """The repository of a folder, after a check that the new branch can be created there.
 
     Raises:
         InputError: It is not a valid branch name.

@@ -32,7 +32,7 @@ def taken_out(current: bytes | None, before: bytes | None, after: bytes) -> byte
     if current == after:
         return before
     if before is None:
-        raise EditedSince("it was edited since; delete it if you no longer need it")
+        raise EditedSince("it has been edited since; delete it if you no longer need it")
     with tempfile.TemporaryDirectory(prefix="ratchet-undo-") as folder:
         names = []
         for name, data in (("current", current), ("after", after), ("before", before)):
@@ -48,10 +48,10 @@ def taken_out(current: bytes | None, before: bytes | None, after: bytes) -> byte
             )
         except FileNotFoundError:
             raise ShipError(
-                "git is not installed, or not on PATH.", hint="Install git and run this again."
+                "git is not installed, or is not on PATH.", hint="Install git and run this again."
             ) from None
         except subprocess.TimeoutExpired:
-            raise EditedSince("separating its edits from the wiring took too long") from None
+            raise EditedSince("separating its edits from the wiring's took too long") from None
     if merge.returncode:
         raise EditedSince("it was edited where the wiring had changed it")
     return merge.stdout

@@ -1,4 +1,4 @@
-"""A plan: the files as they are and as they would be. Nothing is written here."""
+"""A plan: files as they are and as they would become. This module writes nothing."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class PlannedFile(msgspec.Struct, frozen=True):
     """Content when the plan was made; None for a file to be created."""
     after: bytes
     purpose: str
-    """What the change is for, in a sentence."""
+    """Purpose of the change, as a sentence."""
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """What would be written."""
+    """The files that would be written."""
 
     root: Path
     """The repository, or a folder in it."""
@@ -43,7 +43,7 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 def make_plan(root: Path, parts: Iterable[Changes], traces: Iterable[RunTrace] = ()) -> Plan:
-    """Join changes into a plan, and check that the new files can be written and parse.
+    """Join changes into a plan, and check that the new files can be written and will parse.
 
     Args:
         root: The repository, or a folder of one.
@@ -82,7 +82,7 @@ def show(plan: Plan) -> str:
 
 
 def check_unchanged(plan: Plan) -> None:
-    """Raise InputError when a file is not as it was when the plan was made."""
+    """Raise InputError if a file has changed since the plan was made."""
     for file in plan.files:
         if read(plan.root, file.path) != file.before:
             raise InputError(
@@ -146,7 +146,7 @@ def _check_parses(file: PlannedFile) -> None:
     if problem:
         raise InputError(
             f"The new text of {file.path} would not parse: {problem}.",
-            hint="Nothing was written. Exclude that file, and please report this.",
+            hint="Nothing was written. Exclude that file, and please report this as a bug.",
         )
 
 

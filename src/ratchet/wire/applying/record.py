@@ -1,4 +1,4 @@
-"""What a wiring wrote: kept as lines at the end of its commit message, so no file is needed."""
+"""The files that a wiring wrote, recorded at the end of its commit message instead of in a file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TRACES = re.compile(rf"^{_TRACE}: (created|changed|deleted) (\".*\")$", re.M)
 _WIRED = re.compile(rf"^{_FOLDER}: (\".*\")$", re.M)
 _TAKEN_BACK = re.compile(rf"^(?:{UNDONE}: |This reverts commit )([0-9a-f]{{7,64}})", re.M)
 PATTERN = rf"^({_FOLDER}: |{UNDONE}: |This reverts commit )"
-"""Lines by which git finds the commits."""
+"""Lines in commit messages by which git finds the commits."""
 
 
 class WiredFile(msgspec.Struct, frozen=True):
@@ -35,7 +35,7 @@ class WiredFile(msgspec.Struct, frozen=True):
 
 
 class RunTrace(msgspec.Struct, frozen=True):
-    """What the recorded run itself did in the project; undo leaves it."""
+    """A change that the recorded run itself made in the project; undo leaves it."""
 
     how: Change
     path: str
@@ -43,7 +43,7 @@ class RunTrace(msgspec.Struct, frozen=True):
 
 
 class Record(msgspec.Struct, frozen=True):
-    """What a wiring wrote."""
+    """The files that a wiring wrote, and how."""
 
     folder: str
     """The folder that was wired, relative to the repository; `.` for itself."""
@@ -52,7 +52,7 @@ class Record(msgspec.Struct, frozen=True):
     commit: str
     """Full hash; empty if files were written without git."""
     stored: tuple[str, ...] = ()
-    """Files that are in no commit; their originals are stored."""
+    """Files that are not in a commit; their originals are stored."""
     traces: tuple[RunTrace, ...] = ()
 
 
@@ -91,7 +91,7 @@ def record_in(message: str, commit: str) -> Record | None:
 
 
 def is_inside(path: str) -> bool:
-    """Whether a path stays inside its folder, and outside of git's own."""
+    """Whether a path stays inside its folder and outside git's own."""
     parts = PurePosixPath(path).parts
     return not (path.startswith("/") or "\0" in path or {"..", ".git"} & set(parts))
 

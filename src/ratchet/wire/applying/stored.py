@@ -32,7 +32,7 @@ class StoredFile(msgspec.Struct, frozen=True):
 
 
 class Stored(msgspec.Struct, frozen=True):
-    """What was written in place in a folder."""
+    """The files that were written in place in a folder."""
 
     files: tuple[StoredFile, ...] = ()
     traces: tuple[RunTrace, ...] = ()
@@ -55,7 +55,7 @@ def write(plan: Plan) -> None:
     if (place / _INDEX).exists():
         raise InputError(
             f"Files were already written to {plan.root}.",
-            hint="Undo that first: ratchet init --undo",
+            hint="Undo the earlier wiring first: ratchet init --undo",
         )
     prepare_state(plan.root)
     files = tuple(
@@ -91,7 +91,7 @@ def is_stored(root: Path) -> bool:
 
 
 def forget(root: Path, remaining: Sequence[StoredFile] = ()) -> None:
-    """Delete what is stored except the rest, and the state folder if it is then empty."""
+    """Delete the stored files except these, and the state folder if it is then empty."""
     if remaining:
         write_file(_place(root) / _INDEX, msgspec.json.encode(Stored(tuple(remaining))))
         return
@@ -102,7 +102,7 @@ def forget(root: Path, remaining: Sequence[StoredFile] = ()) -> None:
 
 
 def remove_file(root: Path, path: str, folders: tuple[str, ...]) -> None:
-    """Delete a file, and those of these folders that are then empty."""
+    """Delete a file, and then those of these folders that are empty."""
     (root / path).unlink(missing_ok=True)
     own = set(map(str, PurePosixPath(path).parents)) - {"."}
     for folder in folders:

@@ -49,17 +49,17 @@ class KeptFile(msgspec.Struct, frozen=True):
 
 
 class Undone(msgspec.Struct, frozen=True):
-    """What undo did, or would do."""
+    """The changes that undo made, or would make."""
 
     restored: tuple[str, ...]
-    """Files restored to what they were before the wiring, or freed of its changes."""
+    """Files restored to their content before the wiring, or from which its changes were removed."""
     removed: tuple[str, ...]
     """Files that the wiring had created."""
     kept: tuple[KeptFile, ...]
     branch: str = ""
-    """The branch that is checked out; empty for none."""
+    """The branch that is checked out; empty if none is."""
     commit: str = ""
-    """Full hash of the revert; empty if there is none."""
+    """Full hash of the reverting commit; empty if there is none."""
     deleted_branch: str = ""
     """A branch that held only the wiring."""
     edits_on: str = ""
@@ -126,7 +126,7 @@ def undo(root: Path, *, dry_run: bool = False) -> Undone:
     if record is None and place is None:
         unmerged = _unmerged(repository) if repository else ""
         if repository is None or not unmerged:
-            raise InputError(f"{root} is not wired.", hint="Wire it: ratchet init -- COMMAND")
+            raise InputError(f"{root} is not wired.", hint="Wire it with: ratchet init -- COMMAND")
         if not dry_run:
             _delete(repository, unmerged)
         return Undone((), (), (), branch, deleted_branch=unmerged)
@@ -142,7 +142,7 @@ def undo(root: Path, *, dry_run: bool = False) -> Undone:
 
 
 def still_there(root: Path, traces: Iterable[RunTrace]) -> tuple[RunTrace, ...]:
-    """What the recorded run did in a folder, where nobody has committed or undone it since.
+    """The recorded run's changes in a folder that nobody has committed or undone since.
 
     Args:
         root: The folder that was wired.
@@ -192,7 +192,7 @@ def _from_store(root: Path, undone: Undone, dry_run: bool) -> Undone:
 
 
 def _from_commit(repository: Repository, record: Record, undone: Undone, dry_run: bool) -> Undone:
-    """Return to where the branch began if it holds only the wiring; else revert."""
+    """Return to the commit where the branch began if it holds only the wiring; else revert."""
     origin, is_edited = _origin(repository, record), repository.head() != record.commit
     if not origin or not (dry_run or _go_back(repository, origin, delete=not is_edited)):
         return _revert(repository, record, undone, dry_run)
@@ -271,9 +271,9 @@ def _changes(
 def _check_edit(path: str, current: bytes | None, new: bytes | None, executable: bool) -> None:
     """Raise EditedSince for a file that must be left alone although its new bytes are known."""
     if current is not None and new is None and executable:
-        raise EditedSince("its mode has changed since")  # nothing is created executable
+        raise EditedSince("its mode has been changed since")  # nothing is created executable
     if current and new and why_unreadable(path, new) and not why_unreadable(path, current):
-        raise EditedSince("without the wiring's changes it would not parse")
+        raise EditedSince("without the wiring's changes, it would not parse")
 
 
 def _write(root: Path, steps: Sequence[StoredFile], changes: Mapping[str, bytes | None]) -> None:
@@ -335,13 +335,13 @@ def _active(repository: Repository, root: Path) -> Record | None:
         return near[own]
     if len(near) > 1:
         raise InputError(
-            f"{len(near)} folders are wired: {', '.join(sorted(near))}.", hint="Name one of them."
+            f"{len(near)} folders are wired: {', '.join(sorted(near))}.", hint="Name one of these."
         )
     return next(iter(near.values()), None)
 
 
 def _is_there(repository: Repository, record: Record) -> bool:
-    """Whether any part of a wiring is left; a rebase hides which commit undid it."""
+    """Whether any part of a wiring is left. After a rebase, no commit shows that it was undone."""
     prefix = "" if record.folder == "." else f"{record.folder}/"
     for file in record.files:
         blob = repository.blob("HEAD", prefix + file.path)

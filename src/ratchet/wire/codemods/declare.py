@@ -70,7 +70,7 @@ def declare(
             if why := edits.bind(prompt.name, prompt.start, prompt.end):
                 left.append(_left(prompt, data, why))
         if edits.bound:
-            purpose = f"Declares {', '.join(edits.bound)}; the text stays the same."
+            purpose = f"Declares {', '.join(edits.bound)}; the texts stay the same."
             changes.append(FileChange(file, purpose, edits.pieces()))
             names += edits.bound
             at_import |= edits.at_import
@@ -89,7 +89,7 @@ def _edits(
     for folder in dict.fromkeys([*path, ".", "src"]):
         for own in ("ratchet.py", "ratchet/__init__.py"):
             if (root / folder / own).is_file():
-                raise InputError(f"`import ratchet` would find {folder}/{own}; rename it first.")
+                raise InputError(f"`import ratchet` would find {folder}/{own}: rename that first.")
     return PromptEdits(PythonFile(file, data))
 
 

@@ -21,7 +21,7 @@ def template_of(node: ast.JoinedStr) -> tuple[str, dict[str, str]]:
     one that stands behind it.
 
     Raises:
-        Refused: A slot assigns or yields, or cannot be written outside of the f-string.
+        Refused: A slot assigns or yields, or cannot be written outside the f-string.
     """
     values = node.values
     acting = [n for n, part in enumerate(values) if not _is_pure(part)]
@@ -48,7 +48,7 @@ def template_of(node: ast.JoinedStr) -> tuple[str, dict[str, str]]:
 
 
 def text_without_slots(node: ast.JoinedStr) -> str | None:
-    """The value of an f-string that has no slots; None if it has some."""
+    """The value of an f-string without slots; None if it has slots."""
     texts = [part.value for part in node.values if isinstance(part, ast.Constant)]
     return "".join(map(str, texts)) if len(texts) == len(node.values) else None
 
@@ -56,9 +56,7 @@ def text_without_slots(node: ast.JoinedStr) -> str | None:
 def _source(value: ast.FormattedValue, *, at_once: bool) -> str:
     """The source of a slot's value, formatted first if it has a conversion or a format."""
     if isinstance(value.value, ast.NamedExpr | ast.Yield | ast.YieldFrom):
-        raise Refused(
-            "One of its slots assigns or yields: assign that value to a variable before the text."
-        )
+        raise Refused("One slot assigns or yields a value: assign that value to a variable first.")
     formatted = value.conversion != -1 or value.format_spec is not None
     if not (at_once or formatted):
         return ast.unparse(value.value)
@@ -67,7 +65,7 @@ def _source(value: ast.FormattedValue, *, at_once: bool) -> str:
         ast.parse(source)
     except (ValueError, SyntaxError):
         raise Refused(
-            "One of its slots is hard to quote: assign that value to a variable before the text."
+            "One slot cannot be quoted safely: assign its value to a variable first."
         ) from None
     return source
 

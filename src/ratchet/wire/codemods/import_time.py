@@ -1,4 +1,4 @@
-"""Which functions of a file run at import, so that what they read is fixed from then on."""
+"""Finds the functions of a file that run at import: what they read is fixed from then on."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from ratchet.wire.codemods.python_file import Function, PythonFile, dotted, own_
 _ONCE = re.compile(
     r"(?:__init__|__post_init__|__new__|_?(?:create|make|build|get|setup|set_up|init|new)_.*)"
 )
-"""Names of functions that construct an object that is kept."""
+"""Names of functions that construct an object that outlives the call."""
 _CACHES = frozenset({"cache", "lru_cache", "cached_property"})
 
 
 def is_kept(file: PythonFile, scope: ast.AST) -> bool:
-    """Whether a value that a function reads may outlive its call.
+    """Whether a value that a function reads may outlive the call.
 
     True for one that is cached, that the module calls when it is imported, also through other
     functions of the file, or whose name says that it constructs something.

@@ -1,4 +1,4 @@
-"""A JavaScript or TypeScript file with its syntax tree, and what the wiring needs to know of it."""
+"""A JavaScript or TypeScript file: its syntax tree, and the facts that the wiring needs."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ _TYPES = {
     "type_alias_declaration": "It is part of a type, not a text.",
     "interface_declaration": "It is part of a type, not a text.",
     "type_annotation": "It is part of a type, not a text.",
-    "enum_declaration": "It is a member of an enum, which can only hold constants.",
+    "enum_declaration": "It is a member of an enum, whose values must be constants.",
     "jsx_attribute": "It is a JSX attribute, not a text for a model.",
     "import_statement": "It is the name of a module.",
     "decorator": "It is an argument of a decorator: assign the text to a variable first.",
@@ -99,7 +99,7 @@ class JavascriptPromptEdits:
             if node.type in ("string", "template_string", "binary_expression"):
                 return node
             node = node.parent
-        raise Refused("It is composed of several pieces: write it as one literal first.")
+        raise Refused("It consists of several pieces: write it as one literal first.")
 
     def _refuse(self, node: Node, start: int, end: int) -> None:
         """Raise Refused where a call cannot replace the literal."""
@@ -113,12 +113,12 @@ class JavascriptPromptEdits:
         if parent is None:
             raise Refused("It stands alone.")
         if parent.type == "call_expression" and node.type == "template_string":
-            raise Refused("It is a tagged template: use a plain one.")
+            raise Refused("It is a tagged template: use an untagged one.")
         key = parent.child_by_field_name("key") or parent.child_by_field_name("name")
         if parent.type in ("pair", "public_field_definition", "method_definition") and key == node:
             raise Refused("It is a key, not a text.")
         if parent.type == "as_expression" and self._file.text(parent).endswith("as const"):
-            raise Refused("Its type allows only this very text: widen the type first.")
+            raise Refused("Its type allows only this exact text: widen the type first.")
         if parent.type == "expression_statement":
             raise Refused("It is a directive, or a text that nothing uses.")
         above: Node | None = parent
@@ -190,7 +190,7 @@ def _slot_name(node: Node, source: str, fields: dict[str, str]) -> str:
 
 
 def _is_template(text: str) -> bool:
-    """Whether both languages read a text as the same template."""
+    """Whether Python and JavaScript read a text as the same template."""
     try:
         PromptTemplate(text)
     except InputError:

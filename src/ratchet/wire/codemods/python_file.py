@@ -53,11 +53,11 @@ class PythonFile:
                 self._enter(child, prefix, owner)
 
     def start(self, node: ast.stmt | ast.expr) -> int:
-        """First byte of a node, without its decorators."""
+        """Position of a node's first byte, after its decorators."""
         return self._starts[node.lineno - 1] + node.col_offset
 
     def end(self, node: ast.stmt | ast.expr) -> int:
-        """The byte after a node."""
+        """Position of the first byte after a node."""
         assert node.end_lineno is not None
         assert node.end_col_offset is not None
         return self._starts[node.end_lineno - 1] + node.end_col_offset
@@ -68,7 +68,7 @@ class PythonFile:
         return text.replace("\r\n", "\n").replace("\r", "\n")
 
     def indent(self, node: ast.stmt) -> str:
-        """What precedes a statement on its line."""
+        """The text before a statement on its line."""
         return self.data[self._starts[node.lineno - 1] : self.start(node)].decode()
 
     def line_after(self, node: ast.stmt) -> int:
@@ -180,7 +180,7 @@ def own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
 
 
 def _comments(data: bytes) -> int:
-    """How many lines at the top are comments, such as a shebang or an encoding."""
+    """Number of comment lines at the top, such as a shebang or an encoding."""
     count = 0
     for line in _LINE_END.split(data):
         if not line.startswith(b"#"):

@@ -85,7 +85,7 @@ class PromptEdits:
         file = self._file
         match = self._spans.get((start, end))
         if match is None:
-            raise Refused("It is composed of several pieces: write it as one literal first.")
+            raise Refused("It consists of several pieces: write it as one literal first.")
         node, parents = match
         self._refuse(node, parents, start, end)
         docstring = isinstance(parents[-1], ast.Expr)
@@ -146,7 +146,7 @@ class PromptEdits:
             Refused: It stands above the import, or cannot be written in the file's encoding.
         """
         if piece.start < self._usable_from():
-            raise Refused("It is above the imports, where Ratchet is not imported yet.")
+            raise Refused("It is above the imports, where ratchet is not imported yet.")
         if not piece.text.isascii() and not _is_utf8(self._file.data):
             raise Refused("Its file is not UTF-8: convert the file first.")
         self._pieces.append(piece)
@@ -166,7 +166,7 @@ class PromptEdits:
             if inner is note:
                 raise Refused("It is part of a type, not a text.")
             if isinstance(outer, ast.AnnAssign) and "Literal" in ast.unparse(outer.annotation):
-                raise Refused("Its type allows only this very text: widen the type first.")
+                raise Refused("Its type allows only this exact text: widen the type first.")
 
     def _is_declared(self, parents: list[ast.AST]) -> bool:
         return any(
@@ -181,7 +181,7 @@ class PromptEdits:
             return source
         old = source.replace("\r\n", "\n").replace("\r", "\n")
         if _has_comment(old):
-            raise Refused("There are comments between its pieces: move them above it first.")
+            raise Refused("There are comments between its pieces: move them above the text first.")
         plain = _STRING.sub(lambda m: re.sub("[fF]", "", m[1]) + m[2], old, count=1)
         quote = _STRING.match(plain)
         assert quote is not None
@@ -238,7 +238,7 @@ class PromptEdits:
         return literals
 
     def _module_name(self) -> str:
-        """The name for `ratchet` here: the module may use that name for something else."""
+        """The name to import `ratchet` under: the module may use `ratchet` otherwise."""
         bound = _bound_names(self._file.tree)
         name = "ratchet"
         while name in bound:
@@ -271,7 +271,7 @@ def _bound_names(tree: ast.AST) -> set[str]:
 
 
 def _declaring_names(tree: ast.AST) -> set[str]:
-    """The name of `ratchet.prompt` in a file."""
+    """The name by which a file can call `ratchet.prompt`."""
     declaring = {"ratchet.prompt"}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -322,7 +322,7 @@ def _has_comment(source: str) -> bool:
 
 
 def _engine(text: str, *, is_template: bool) -> str:
-    """How the text is read, where it is not a template in the usual form."""
+    """The engine with which the text is read, if it is not a template in the usual form."""
     try:
         PromptTemplate(text)
     except InputError as error:
@@ -333,7 +333,7 @@ def _engine(text: str, *, is_template: bool) -> str:
 
 
 def _reads_as_written(text: str) -> bool:
-    """Whether a template without values reads as written: it has no slots and no braces."""
+    """Whether a text reads the same as a template without values: it has no slots or braces."""
     template = PromptTemplate(text)
     return not template.placeholders and template.format() == text
 

@@ -1,4 +1,4 @@
-"""What the recorded run did outside of itself, each with a proposal."""
+"""What the recorded run did beyond its own process, each with a proposal."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from ratchet.types import InputError
 from ratchet.wire.recording.recording import Contact, Recording
 
 READING = ("GET", "HEAD", "OPTIONS")
-"""Methods that by definition of HTTP change nothing."""
+"""HTTP methods that by definition change nothing."""
 
 
 class OutsideAct(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that the recorded run did outside, and whether rollouts may do it."""
+    """An act of the recorded run beyond its own process, and whether rollouts may do it."""
 
     key: str
     """The list in [agent.allow]: `hosts`, `programs` or `folders`."""
     subject: str
-    """As written in that list."""
+    """The entry, as written in that list."""
     said: str
-    """What was seen, in words."""
+    """The observation, in words."""
     allow: bool
     """Whether rollouts may do it, as proposed."""
 
@@ -93,9 +93,9 @@ def _key(subject: str, root: str) -> str:
         return "hosts"
     if shutil.which(subject) is None:
         raise InputError(
-            f"--allow {subject} is no program on the PATH, and the recorded run contacted no such "
-            "host.",
-            hint="Name a host with its port, such as api.tavily.com:443, or a folder with a slash.",
+            f"--allow {subject} is neither a program on the PATH nor a host that the recorded run "
+            "contacted.",
+            hint="Write a host with its port, as api.tavily.com:443, and a folder with a slash.",
         )
     return "programs"
 

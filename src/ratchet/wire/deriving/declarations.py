@@ -1,4 +1,4 @@
-"""Which prompts that reached the model can be declared, and under which names."""
+"""Decides which prompts that reached the model can be declared, and under which names."""
 
 from __future__ import annotations
 
@@ -56,9 +56,7 @@ def declarations(root: Path, prompts: Sequence[SentPrompt]) -> Declarations:
                 for twin, twin_source in zip(prompts, sources, strict=True)
                 if twin_source.text == source.text and twin is not prompt
             )
-            why = (
-                f"The same text is also at {', '.join(places)}; which of them was sent is unknown."
-            )
+            why = f"The same text is also at {', '.join(places)}: which one was sent is unknown."
         elif ending in CODE:
             name = _free(_name(source), used_names)
             literals.append(PromptLiteral(name, prompt.path, prompt.start, prompt.end))
@@ -71,7 +69,7 @@ def declarations(root: Path, prompts: Sequence[SentPrompt]) -> Declarations:
         elif ending in TEXT:
             fields.setdefault(prompt.path, [])
         else:
-            why = f"Prompts cannot be declared in files that end with {ending or prompt.path}."
+            why = f"Prompts cannot be declared in files of this type: {ending or prompt.path}."
         if why:
             left.append(LeftAlone(prompt.beginning, Place(prompt.path, prompt.line), why))
     files = [PromptFile(path, tuple(names)) for path, names in fields.items()]
@@ -122,7 +120,7 @@ def _name(source: _Source) -> str:
 
 
 _SAYING_NOTHING = frozenset({"content", "role", "messages", "text", "input", "return", "self"})
-"""Names that any message may have."""
+"""Names that are too general for a prompt."""
 
 
 def _free(name: str, used_names: set[str]) -> str:

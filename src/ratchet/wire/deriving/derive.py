@@ -1,4 +1,4 @@
-"""Everything that a recorded run tells about wiring its agent."""
+"""Everything that a recorded run reveals about wiring its agent."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class Wiring(msgspec.Struct, frozen=True, kw_only=True):
     parameter: str
     """Name of that single value."""
     absent: tuple[str, ...] = ()
-    """Files that the recorded run created in the project; rollouts begin without them."""
+    """Files that the recorded run created in the project; each rollout starts without them."""
 
 
 class Derived(msgspec.Struct, frozen=True, kw_only=True):
-    """What a recorded run tells."""
+    """The facts for a wiring that a recorded run reveals."""
 
     wirings: tuple[Wiring, ...]
     """The ways to run it, best first."""
@@ -55,7 +55,7 @@ class Derived(msgspec.Struct, frozen=True, kw_only=True):
     input_file: str = ""
     """Without an input: the file whose text is the task's, relative to the project's folder."""
     sent_files: tuple[str, ...] = ()
-    """Without an input: the files of which each may be that."""
+    """Without an input: the files that may each be that file."""
     read_word: str = ""
     """Without an input: a word of the command that names a data file which the run read."""
     function: str = ""
@@ -176,7 +176,7 @@ def _of_entry(entry: EntryPoint, hosts: Sequence[str]) -> Wiring:
 
 
 def _leading(recording: Recording) -> list[str]:
-    """The owner's own variables that route programs in languages without a hook."""
+    """The owner's variables that can route programs in languages without a hook to the gateway."""
     led = {name for call in recording.calls if not call.by_hook for name in call.variables}
     return [name for name in recording.base_url_variables if name in led]
 

@@ -25,7 +25,7 @@ _GUARD = re.compile(r"^if\s+__name__\s*==\s*['\"]__main__['\"]", re.MULTILINE)
 
 
 class EntryPoint(msgspec.Struct, frozen=True, kw_only=True):
-    """A function that runs a task, and what each of its parameters gets."""
+    """A function that runs a task, and the value of each of its parameters."""
 
     entry: str
     """MODULE:FUNCTION, as in ratchet.toml."""
@@ -40,7 +40,7 @@ class EntryPoint(msgspec.Struct, frozen=True, kw_only=True):
     task_input: Any
     """The recorded input, as a task has it."""
     output: Any
-    """What it returned in the recorded run."""
+    """The value that it returned in the recorded run."""
     fields: tuple[str, ...]
     """Names of the task input's fields; empty if it is a single value."""
 
@@ -155,7 +155,7 @@ def _constants(arguments: Sequence[Argument]) -> dict[str, Any] | None:
 
 
 def _is_usable(argument: Argument) -> bool:
-    """Whether the settings can hold the value as the function received it; TOML has no null."""
+    """Whether the settings can express the value that the function received; TOML has no null."""
     starred = argument.name.startswith("*")
     return argument.whole and not starred and not _has_null(argument.value)
 
@@ -169,7 +169,7 @@ def _has_null(value: Any) -> bool:
 
 
 def escaped(value: Any) -> Any:
-    """A constant as the settings hold it: braces that look like a placeholder are doubled."""
+    """A constant as written in the settings: braces that look like a placeholder are doubled."""
     if isinstance(value, str):
         return value.replace("{", "{{").replace("}", "}}") if has_placeholders(value) else value
     if isinstance(value, dict):
@@ -180,7 +180,7 @@ def escaped(value: Any) -> Any:
 
 
 def importable(frame: Frame) -> tuple[str, str]:
-    """The name by which a frame's module is imported, and the folder from which."""
+    """The name by which a frame's module is imported, and the folder that it is imported from."""
     file = PurePosixPath(frame.file)
     path_parts = (*file.parent.parts, file.stem)
     if file.stem == "__init__":

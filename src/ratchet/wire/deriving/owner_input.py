@@ -1,4 +1,4 @@
-"""What the owner gave the agent in the recorded run, and which part of it is the task's input."""
+"""The owner's input in the recorded run, and which part of it is the task's input."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from ratchet.wire.recording.recording import CommandRun, Recording, ServiceRun
 Place = Literal["word", "stdin", "query", "body"]
 
 MAX_CHANCE_LENGTH = 3
-"""A text this short occurs in prompts by chance."""
+"""Number of characters up to which a text may occur in prompts by chance."""
 
 
 MAX_READ = 65_536
-"""Characters read of a file, and bytes of one that is a task's input."""
+"""Maximum characters read from a file, and maximum bytes of a file that is a task's input."""
 
 MAX_COMPARED = 2_000
-"""Files that are compared with what reached the model."""
+"""Maximum number of files that are compared with the texts that reached the model."""
 
 COMPARED = 400
-"""Characters at the beginning of a file that are looked for in the model calls."""
+"""Number of characters at the beginning of a file that are searched for in the model calls."""
 
 
 class OwnerValue(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,7 +43,7 @@ class OwnerValue(msgspec.Struct, frozen=True, kw_only=True):
     value: Any
     """A text; in a body also a number or a Boolean."""
     prefix: str = ""
-    """What precedes it in its word, as `--question=`."""
+    """The text before it in its word, such as `--question=`."""
 
     @property
     def name(self) -> str:

@@ -95,7 +95,7 @@ def program_template(
 
 
 def says_answer(output: Any, recording: Recording) -> bool:
-    """Whether an output holds what the model said: most words of one of its answers."""
+    """Whether an output contains most words of one of the model's answers."""
     printed = {*_WORD.findall(as_text(output))}
     said = [words for call in recording.calls if (words := {*_WORD.findall(call.response)})]
     is_said = not said or any(2 * len(printed & words) >= len(words) for words in said)
@@ -164,7 +164,7 @@ def _quoted(word: str) -> str:
 
 
 def answer_in(response: Any, recording: Recording) -> tuple[str, str] | None:
-    """Where a service's answer holds the model's last text, and that text.
+    """The path in a service's answer at which the model's last text is, and that text.
 
     In the last item of a list of several, it is looked for in the last: their number may vary.
     """

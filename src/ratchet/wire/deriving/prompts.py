@@ -50,7 +50,7 @@ class SentTexts(NamedTuple):
     """Where the source holds the texts that model calls sent."""
 
     prompts: dict[SentSource, int]
-    """With the number of calls."""
+    """The texts, each with its number of calls."""
     question: SentSource | None
     """The longest data file in the first user message."""
 
@@ -152,7 +152,7 @@ def sent_sources(
 def _sources(
     file: LiteralFile, texts: Sequence[str], inputs: Sequence[str]
 ) -> Iterable[SentSource]:
-    """The literals of a file that occur in some sent text; of nested ones, the outermost."""
+    """The literals of a file that occur in a sent text; of nested literals, the outermost."""
     spans: list[tuple[int, int]] = []
     for literal in sorted(file.literals, key=lambda literal: literal.span[0] - literal.span[1]):
         literals = (literal, *with_placeholders(literal))
@@ -199,7 +199,7 @@ def _inputs(
     owners: Mapping[str, Sequence[SentSource]],
     given: Collection[str],
 ) -> Iterable[SentSource]:
-    """The first user message of an instructed conversation: its input, wherever it is written.
+    """The first user message of a conversation with instructions, which is its input.
 
     Where the task's own input is the instruction, the user's text is none.
     """

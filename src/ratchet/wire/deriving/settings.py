@@ -22,14 +22,14 @@ _SHOWN = ("hosts", "programs", "folders")
 _COMMENTS = {
     "agent": "The command of a rollout; {input} stands for the task's input.",
     "agent.prompts": "Nothing is declared in the source: prompts are found in the model calls.",
-    "agent.model_hosts": "Hosts that its model calls go to directly.",
+    "agent.model_hosts": "Hosts that the agent's model calls go to directly.",
     "agent.arguments": "The value of each parameter.",
     "agent.construct": "Arguments of the class.",
-    "agent.allow": "What rollouts may do outside of their own copy of the project.",
+    "agent.allow": "What rollouts may do outside their own copy of the project.",
     "prompt_files": "Files whose texts are prompts.",
     "run.timeout_s": "Time limit of a rollout, and of a service's start, in seconds.",
-    "run.import_per_candidate": "Prompts are read while the agent is imported.",
-    "evaluators": "The evaluator that scores an answer; for others: ratchet evaluators list "
+    "run.import_per_candidate": "The agent reads its prompts while it is imported.",
+    "evaluators": "The evaluator that scores an answer; to list others: ratchet evaluators list "
     "--built-in",
 }
 

@@ -10,7 +10,7 @@ import msgspec
 from ratchet.types.hashing import content_hash
 
 MAX_ROWS = 500
-"""Rows of a data file that become tasks."""
+"""Maximum number of rows of a data file that become tasks."""
 
 SCORED_BY = {"sql": "sql"}
 """Evaluators by the name of the answer column that they compare."""
@@ -30,9 +30,9 @@ class Starters(msgspec.Struct, frozen=True, kw_only=True):
     tasks: tuple[dict[str, Any], ...]
     """As lines of a task file: id, input, and expected where a column holds it."""
     evaluator: str
-    """The evaluator that the columns suggest; empty for none."""
+    """The evaluator that the columns suggest; empty if they suggest none."""
     source: str
-    """The data file of the rows; empty for none."""
+    """The data file of the rows; empty if there is none."""
 
 
 def starter_tasks(

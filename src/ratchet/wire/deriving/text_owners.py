@@ -1,4 +1,4 @@
-"""Which literals a sent text consists of: each part belongs to the literal that explains most of
+"""Finds the literals that make up a sent text: each part belongs to the one that explains most of
 it."""
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ BESIDE_LINES: Final = 4
 an agent's role beside its goal."""
 
 MIN_NAME: Final = 4
-"""Characters of the shortest name."""
+"""Length of the shortest name, in characters."""
 
 TextRange: TypeAlias = tuple[int, int]
 
 _NAMED = re.compile(
     r"(?:(?<![+=!<>])=|=>|:|\breturn|\byield)[\s]*(?:(?:[\w.]*[(\[{]|await\b)\s*)*$"
 )
-"""What precedes a literal that has a name of its own, or that a function returns."""
+"""The source before a literal that has its own name, or that a function returns."""
 
 _DATA = (".yaml", ".yml", ".json", ".toml")
 _KEY = re.compile(r"^[\s-]*[\"']?([\w.-]+)[\"']?\s*[:=]")
@@ -66,7 +66,7 @@ class SentSource:
 
     @property
     def size(self) -> int:
-        """Characters of its constant text."""
+        """Number of characters of its constant text."""
         return sum(map(len, self.forms[0]))
 
     @property
@@ -120,12 +120,12 @@ class SentSource:
 
 
 class Owned(NamedTuple):
-    """What a sent text consists of."""
+    """The literals that make up a sent text."""
 
     owners: tuple[SentSource, ...]
     """The literals that it consists of, without the values in them."""
     values: frozenset[SentSource]
-    """Literals that fill the slots of these, or an end that they leave open."""
+    """Literals that fill the slots of these, or the open beginning or end of the text."""
 
 
 def owned(text: str, sources: Sequence[SentSource]) -> Owned:
@@ -311,7 +311,7 @@ def in_order(pieces: Sequence[str], text: str) -> bool:
 
 
 def _whole_words(piece: str, text: str, begin: int) -> int:
-    """Where a piece occurs at word boundaries; -1 if nowhere."""
+    """Position at which a piece occurs at word boundaries; -1 if it does not occur."""
     at = text.find(piece, begin)
     while at >= 0:
         before, after = text[at - 1 : at], text[at + len(piece) : at + len(piece) + 1]

@@ -1,4 +1,4 @@
-"""Commands that may be the one that the owner runs today, found in the repository's own files.
+"""Commands that the owner may run today, found in the repository's own files.
 
 Each candidate says where it stands. Nothing is chosen here, and nothing is run.
 """
@@ -26,7 +26,7 @@ _TASKS = {
     "pixi": "pixi run",
     "taskipy": "task",
 }
-"""How to run a task of a table `[tool.NAME]`."""
+"""The command that runs a task of a table `[tool.NAME]`."""
 _LOCKS = {"pnpm-lock.yaml": "pnpm", "yarn.lock": "yarn", "bun.lock": "bun", "bun.lockb": "bun"}
 _MAKES = re.compile(
     r"(?:pre|post)?(?:build|lint|format|fmt|tests?|check|type-?check|tsc|clean|prepare|install"
@@ -126,7 +126,7 @@ def _package(listing: FileListing, path: str) -> Iterator[CommandCandidate]:
 
 
 def _process_files(listing: FileListing) -> Iterator[CommandCandidate]:
-    """What a Procfile, a Dockerfile, or a hosting platform's settings start."""
+    """The commands that a Procfile, a Dockerfile or a hosting platform's settings start."""
     for path in listing.paths:
         name = path.rpartition("/")[2]
         stated: list[tuple[int, str]] = []

@@ -38,7 +38,7 @@ def find_data_files(listing: FileListing) -> Iterator[DataTable]:
 
 
 def rows_of(root: Path, table: DataTable) -> list[dict[str, Any]]:
-    """All rows of a table; none if it can no longer be read."""
+    """All rows of a table; none if it is no longer readable."""
     try:
         text = (root / table.path).read_text(encoding="utf-8-sig", errors="replace")
     except OSError:
@@ -47,7 +47,7 @@ def rows_of(root: Path, table: DataTable) -> list[dict[str, Any]]:
 
 
 def _rows(form: str, text: str, complete: bool) -> list[dict[str, Any]]:
-    """Rows of a table; of a truncated one, those before the cut."""
+    """Rows of a table; if the text is truncated, the complete rows."""
     try:
         if form in ("csv", "tsv"):
             lines = list(io.StringIO(text, newline=""))

@@ -104,7 +104,7 @@ FRAMEWORKS = (
     AgentFramework("bedrock", "boto3", "@aws-sdk/client-bedrock-runtime", sdk=True),
     AgentFramework("zhipu", "zhipuai dashscope", sdk=True),
 )
-"""Orchestrating frameworks first: the first one in a program is what its agent is built on."""
+"""Orchestrating frameworks first: an agent is built on the first of these that it uses."""
 
 RANK = {framework.name: number for number, framework in enumerate(FRAMEWORKS)}
 SDKS = frozenset(framework.name for framework in FRAMEWORKS if framework.sdk)

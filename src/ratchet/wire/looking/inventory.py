@@ -1,4 +1,4 @@
-"""What a look at a repository finds: facts with their places, and no decisions."""
+"""The facts that a look at a repository finds, with their places; no decisions."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import msgspec
 
 
 class Place(msgspec.Struct, frozen=True, order=True):
-    """Where something is."""
+    """A place in the repository."""
 
     path: str
     """Relative to the repository, with forward slashes."""
     line: int = 0
-    """From 1; 0 for the whole file."""
+    """Line number from 1; 0 for the whole file."""
 
     def __str__(self) -> str:
         return f"{self.path}:{self.line}" if self.line else self.path
@@ -29,7 +29,7 @@ class UsedFramework(msgspec.Struct, frozen=True):
 
     name: str
     place: Place
-    """Its first import; else the manifest that declares it."""
+    """Its first import, or else the manifest that declares it."""
     imported: int
     """Files that import it; 0 if it is only declared."""
     declared: tuple[str, ...] = ()
@@ -39,10 +39,10 @@ class UsedFramework(msgspec.Struct, frozen=True):
 
 
 class CommandCandidate(msgspec.Struct, frozen=True):
-    """A command that may be the one that the owner runs today."""
+    """A command that the owner may run today."""
 
     command: str
-    """As typed in `folder`."""
+    """The command line, as typed in `folder`."""
     folder: str
     """Relative to the repository; `.` for the repository itself."""
     place: Place
@@ -57,11 +57,11 @@ class ProjectTests(msgspec.Struct, frozen=True):
     """Tests of a project, and the command that runs them."""
 
     command: str
-    """As typed in `folder`."""
+    """The command line, as typed in `folder`."""
     folder: str
     """Relative to the repository; `.` for the repository itself."""
     place: Place
-    """Where the command is declared; else the first test file."""
+    """The place where the command is declared, or else the first test file."""
     declared: bool
     """Whether the repository itself states the command."""
     files: int
@@ -114,7 +114,7 @@ class PassedOver(msgspec.Struct, frozen=True):
 
 
 class Inventory(msgspec.Struct, frozen=True):
-    """What a repository holds according to its files; nothing in it was run."""
+    """The contents of a repository, according to its files; nothing in it was run."""
 
     root: str
     """Absolute."""

@@ -14,7 +14,7 @@ from ratchet.types import InputError
 from ratchet.wire.looking.inventory import LanguageShare
 
 MAX_BYTES = 2_000_000
-"""Larger files are not read."""
+"""Maximum size of a file that is read, in bytes."""
 MAX_FILES = 500_000
 
 _LANGUAGES = {
@@ -48,12 +48,12 @@ class FileListing:
         self.root = root.resolve()
         self._skipped: dict[str, bool] = {"": False}
         self.passed_over: dict[str, str] = {}
-        """Why a file was not read, by its path."""
+        """Why a file was not read, by the file's path."""
         listed = own_files(self.root)
         if len(listed) > MAX_FILES:
             raise InputError(
                 f"{self.root} has more than {MAX_FILES:,} files.",
-                hint="Name the folder of one project in it.",
+                hint="Name the folder of a project in it.",
             )
         self.paths = [path for file in listed if (path := self._own(file))]
         """Relative, with forward slashes, sorted."""
@@ -64,7 +64,7 @@ class FileListing:
         self._texts: dict[str, str | None] = {}
         self._trees: dict[str, SourceTree] = {}
         self.imports: dict[str, dict[str, int]] = {}
-        """What files import, as far as they were read."""
+        """The imports of the files that were read."""
 
     @property
     def git(self) -> bool:
@@ -76,7 +76,7 @@ class FileListing:
         if in_secret_place(path) or self._is_skipped(path.parent.as_posix().removeprefix(".")):
             return ""
         if file.is_symlink() and not file.resolve().is_relative_to(self.root):
-            self.passed_over[path.as_posix()] = "it is a link that leads out of the repository"
+            self.passed_over[path.as_posix()] = "it is a link to a place outside the repository"
             return ""
         return path.as_posix()
 
@@ -122,7 +122,7 @@ class FileListing:
         return data[:size].decode("utf-8-sig", errors="replace"), len(data) <= size
 
     def tree(self, folder: str) -> SourceTree:
-        """Where a file of a folder imports from: that folder, those above it, and `src`."""
+        """The folders that a folder's files import from: itself, those above it, and `src`."""
         if folder not in self._trees:
             above = PurePosixPath(folder)
             places = [str(path) for path in (above, *above.parents)]
@@ -141,7 +141,7 @@ class FileListing:
         return sorted(matches, key=lambda path: (path.count("/"), path))
 
     def folder_has(self, folder: str, *names: str) -> bool:
-        """Whether one of these files lies in a folder; `.` is the repository."""
+        """Whether one of these files is in a folder; `.` is the repository."""
         prefix = "" if folder == "." else f"{folder}/"
         return any(prefix + name in self.known for name in names)
 

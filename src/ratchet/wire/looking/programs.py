@@ -15,7 +15,7 @@ from ratchet.wire.looking.started import serves
 
 _PAGES = re.compile(r"^(?:import|from)[ \t]+(streamlit|chainlit)\b", re.M)
 _OF_PAGE = re.compile(r"^(?:@cl\.|(?:st|streamlit)\.|with st\.|if __name__)|^\w+\(\)", re.M)
-"""What makes a file that imports such a library a page, and not a part of one."""
+"""Code that shows that a file that imports such a library is a page, and not part of one."""
 _APPS = {
     "FastAPI": "uvicorn {module}:{name}",
     "Starlette": "uvicorn {module}:{name}",

@@ -24,7 +24,7 @@ _CUE = re.compile(
     r"prompt|instruct|system|persona|backstory|message|role|signature|you are|(?:Agent|Task)\(",
     re.I,
 )
-"""Words of which a file with a prompt has at least one."""
+"""A file with a prompt contains at least one of these words."""
 _NAME = re.compile(
     r"(?:^|[_.\-])(?:prompts?|instructions?|system|persona|preamble|backstory|few_?shot\w*"
     r"|sys(?:tem)?_?(?:msg|message|text|template|content)s?)(?:$|[_.\-\[\d])"
@@ -47,7 +47,7 @@ _MODEL_CALL = re.compile(
     r"(?:generate\w*|a?invoke|predict|a?complete\w*|a?chat|create|stream\w*|run|\w*llm)$", re.I
 )
 _SAME_TEXT = re.compile(r"(?:dedent|cleandoc|str|format|join|[lr]?strip|replace|String|_)$")
-"""Calls that return their text."""
+"""Calls that return the text that they are given."""
 _PERSON_CALL = re.compile(
     r"(?:input|raw_input|print\w*|f?print\w*|log|debug|info|warn|warning|error|exception|critical"
     r"|fatal|success|s?echo|ask|confirm|choose|question|getpass|interrupt|text_input|text_area"
@@ -57,7 +57,7 @@ _PERSON_CALL = re.compile(
     r"|fail|deprecated|Field|assert\w*|describe|it|test|execute|compile|getLogger|AIMessage|read)$",
     re.I,
 )
-"""Calls whose text is for a person, or for a model but not as an instruction."""
+"""Calls whose text is for a person, or for a model but is not an instruction."""
 _PERSON_NAME = re.compile(
     r"(?:help|placeholder|label|title|epilog|usage|error|detail|tooltip|alt|aria-?label|caption"
     r"|className|class|style|href|src|url|id|key|name|version|model|author|license)$"
@@ -101,7 +101,7 @@ _CODE = re.compile(
 _WORD = re.compile(r"[^\W\d_]{2}")
 _SHOWN = 200
 _LEAST, _LEAST_OF_JSON = 3, 12
-"""Words of a prompt; in JSON, most short texts are data."""
+"""Minimum number of words of a prompt; in JSON, most short texts are data."""
 
 
 def find_prompts(listing: FileListing) -> Iterator[PromptText]:
@@ -181,7 +181,7 @@ def _why(path: str, text: str, literal: Literal, words: int, around: LiteralCont
     if (tells or words >= 8) and _is_given_by_name(text, label):
         return f"it is passed to a model as {label}"
     if label and _PROMPT_FILE.search(path) and (words >= 25 or (words >= 8 and tells)):
-        return "it is in a file of prompts"
+        return "it is in a prompt file"
     spoken = tells or agent == "SystemMessage" or (words >= 5 and "essage" not in agent)
     if agent and spoken and (not label or _PARTS.match(_snake(label))):
         return f"it is passed to {agent}"
@@ -223,7 +223,7 @@ def _is_given_by_name(text: str, name: str) -> bool:
 
 
 def _docstring(text: str, literal: Literal) -> str:
-    """A docstring is a prompt if it is that of a DSPy signature."""
+    """A docstring is a prompt if it belongs to a DSPy signature."""
     line = text.rfind("\n", 0, literal.span[0])
     above = text[max(0, line - 200) : line].rstrip().rpartition("\n")[2]
     signature = re.match(r"\s*class\s+\w+\(.*\bSignature\)\s*:", above)

@@ -22,11 +22,11 @@ _BESIDE = {
     "langgraph.json": re.compile(r"\blanggraph\s+(?:dev|up)"),
     "go.mod": re.compile(r"\bgo\s+run\s+\."),
 }
-"""What the folder where a command works contains."""
+"""Files that show in which folder a command works."""
 
 
 def readme_commands(listing: FileListing) -> Iterator[CommandCandidate]:
-    """Lines of shell blocks that start a program, in the folder where they would work."""
+    """Lines of shell blocks that start a program, each with the folder where it would work."""
     for path in listing.paths:
         if _README.search(path.rpartition("/")[2]):
             yield from _of_text(listing, path, listing.text(path) or "")

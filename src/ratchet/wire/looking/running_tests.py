@@ -45,7 +45,7 @@ def find_tests(listing: FileListing, projects: list[InventoryProject]) -> Iterat
 
 
 def _usual(listing: FileListing, folder: str, language: str, files: list[tuple[str, int]]) -> str:
-    """The command of the runner that the tests are written for."""
+    """The command that starts the runner for which the tests are written."""
     if language == "Go":
         return "go test ./..."
     texts = [listing.text(path) or "" for path, _ in files]
@@ -71,7 +71,7 @@ def _usual(listing: FileListing, folder: str, language: str, files: list[tuple[s
 
 
 def _declared(listing: FileListing, folder: str, language: str) -> tuple[str, Place] | None:
-    """The command that a project's own files declare; of several, the one people type first."""
+    """The test command that a project's own files declare; of several, the most usual one."""
     prefix = "" if folder == "." else f"{folder}/"
     of_script = re.compile(r"\b(?:npm|pnpm|yarn|npx|vitest|jest|mocha|node|bun|go)\b")
     for name in ("Makefile", "makefile", "justfile", "Justfile"):

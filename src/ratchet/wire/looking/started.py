@@ -1,4 +1,4 @@
-"""Tells from a command's words whether it starts a program, and whether that is a service."""
+"""Decides by a command's words whether it starts a program, and whether that is a service."""
 
 from __future__ import annotations
 

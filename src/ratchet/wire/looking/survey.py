@@ -1,4 +1,4 @@
-"""Takes the inventory of a repository. Reads its files; runs and imports none of them."""
+"""Takes the inventory of a repository by reading its files; does not run or import them."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What the wiring writes beside the code: settings, and the SDK in a manifest."""
+"""The files that the wiring writes besides code: settings, and the SDK in a manifest."""

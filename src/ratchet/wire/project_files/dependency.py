@@ -21,7 +21,7 @@ _MANIFESTS = (
 _LOCKS = {"uv.lock": "uv lock", "poetry.lock": "poetry lock", "pdm.lock": "pdm lock"}
 
 
-_ELSE = "The agent can be run as a command, which needs nothing installed."
+_ELSE = "The agent can be run as a command, which needs no installation."
 
 
 class Edited(msgspec.Struct, frozen=True):
@@ -31,7 +31,7 @@ class Edited(msgspec.Struct, frozen=True):
     version: str
     """The version that the resolver found; the manifest allows it and later ones."""
     next_step: str
-    """The command that a person runs next."""
+    """The command that the user runs next."""
 
 
 def manifest_of(root: Path, folder: str) -> str | None:

@@ -11,7 +11,7 @@ NAMED_REQUIREMENT = re.compile(r"""^[\s"'-]*agent[-_.]ratchet(?![\w-])""", re.IG
 
 
 def requirement(version: str, python: str = "") -> str:
-    """As pip reads it.
+    """The requirement in pip's format.
 
     Args:
         version: The lowest version.
@@ -23,7 +23,7 @@ def requirement(version: str, python: str = "") -> str:
 
 
 def poetry_line(version: str, python: str = "") -> str:
-    """As a Poetry table has it."""
+    """The requirement in Poetry's format."""
     if allows_older(python):
         return f'{PACKAGE} = {{ version = ">={version}", python = ">=3.11" }}'
     return f'{PACKAGE} = ">={version}"'

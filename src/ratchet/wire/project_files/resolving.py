@@ -181,7 +181,7 @@ def _ran(command: Sequence[str], folder: Path) -> subprocess.CompletedProcess[st
 
 
 def _said(process: subprocess.CompletedProcess[str]) -> str:
-    """A resolver's error, in one line."""
+    """A resolver's error on one line."""
     lines = (
         _FRAME.sub("", line).strip() for line in (process.stderr or process.stdout).splitlines()
     )

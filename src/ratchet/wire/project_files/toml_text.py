@@ -13,7 +13,7 @@ _WIDTH = 88
 
 
 def toml_text(tables: Mapping[str, Any], comments: Mapping[str, str]) -> str:
-    """Tables as TOML.
+    """Format tables as TOML.
 
     Args:
         tables: As TOML has them; keys without a table come first.
@@ -21,7 +21,7 @@ def toml_text(tables: Mapping[str, Any], comments: Mapping[str, str]) -> str:
             One as `table.` stands alone at the table's top.
 
     Raises:
-        TypeError: A value is none of TOML's.
+        TypeError: A value has no form in TOML.
     """
     own, inner = _paragraphs("", tables, comments)
     return "\n".join([*([own] if own else []), *inner])
@@ -83,4 +83,4 @@ def _value(value: Any) -> str:
             if len(short) <= _WIDTH:
                 return short
             return "[\n" + "".join(f"    {part},\n" for part in parts) + "]"
-    raise TypeError(f"TOML cannot hold a value of type {type(value).__name__}")
+    raise TypeError(f"TOML has no form for a value of type {type(value).__name__}")

@@ -1,4 +1,4 @@
-"""Runs the command contained and with the simulated model, so that none of its acts is real."""
+"""Runs the command contained, with the simulated model: nothing that it does is real."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CLOSE_TIMEOUT_S = 20.0
 
 
 class ContainedWatch:
-    """Starts a program contained, with a loop of its own for what it may reach.
+    """Starts a program contained, with an event loop of its own for its connections.
 
     Args:
         root: The project's folder.
@@ -62,8 +62,7 @@ class ContainedWatch:
         return self._contained.process
 
     def port(self, port: int) -> int:
-        """The port of this machine that leads to a port of the program; 0 while nothing listens
-        there."""
+        """The local port that leads to a port of the program; 0 while nothing listens there."""
         if port not in self._ports:
             connection = self._run(self._contained.reached(port))
             if connection is None:
@@ -78,7 +77,7 @@ class ContainedWatch:
         return self._contained.failed
 
     def acts(self) -> tuple[Act, ...]:
-        """What it tried to do outside of itself, and the programs that it started."""
+        """What it tried to do beyond its own process, and the programs that it started."""
         return self._contained.denied()
 
     def close(self) -> None:

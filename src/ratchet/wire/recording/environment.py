@@ -26,7 +26,7 @@ PROVIDERS = {
     "ANTHROPIC_BASE_URL": "https://api.anthropic.com",
     "GOOGLE_GEMINI_BASE_URL": "https://generativelanguage.googleapis.com",
 }
-"""Variables that the providers' libraries read in any language, with what they stand for."""
+"""Variables that the providers' libraries read in any language, with their meanings."""
 
 _OTHERS = ("OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "GOOGLE_GEMINI_BASE_URL")
 
@@ -142,7 +142,7 @@ class RunEnvironment:
 
 
 def _stated_bases(root: Path) -> dict[str, str]:
-    """Base URLs that sources without a hook state as defaults of variables, by variable."""
+    """Default base URLs of variables, by variable, in the source of languages without a hook."""
     bases: dict[str, str] = {}
     for file in own_files(root)[:MAX_FILES]:
         if file.suffix in _NO_SOURCE or file.stat().st_size > MAX_BYTES:
@@ -167,7 +167,7 @@ def _python_path(owner: Mapping[str, str]) -> dict[str, str]:
 
 
 def _no_proxy(owner: Mapping[str, str]) -> dict[str, str]:
-    """The relay is reached directly, whatever proxy the owner uses."""
+    """Variables that exempt the relay from the owner's proxy."""
     if not any(name.lower() in ("http_proxy", "all_proxy") for name in owner):
         return {}
     before = owner.get("NO_PROXY") or owner.get("no_proxy") or ""

@@ -26,7 +26,7 @@ from ratchet.wire.recording.outside import Outside
 from ratchet.wire.recording.recording import Missing, WatchedCall
 
 ASK_TIMEOUT_S = 30.0
-"""Seconds in which an interpreter must say which modules it has."""
+"""Seconds allowed for asking an interpreter which modules it has."""
 PROBE_S = 1.0
 MAX_HOSTS = 20
 MAX_BYTES = 1_000_000
@@ -42,7 +42,7 @@ _NODE_MODULE = re.compile(r"Cannot find (?:module|package) '([^'./][^']*)'")
 _NO_FILE = re.compile(
     r"ENOENT: no such file or directory, \w+ '([^']+)'|open (\S+): no such file or directory"
 )
-"""As Node.js and Go say that a file is not there."""
+"""The messages of Node.js and Go for a file that does not exist."""
 _KEY = re.compile(r"(?:KEY|TOKEN|SECRET)$")
 _WHICH = """
 import sys, json
@@ -59,7 +59,7 @@ print(json.dumps(absent))
 
 
 class Sources:
-    """What the repository's files say they need.
+    """The needs that the repository's files state.
 
     Args:
         root: The repository's folder.
@@ -171,7 +171,7 @@ class Sources:
         return "\n".join([*read, *(text for _, text in self._javascript)])
 
     def keys(self) -> set[str]:
-        """Names of variables that hold keys."""
+        """Names of variables that hold API keys."""
         return {name for name in {*self.variables(), *self.examples} if _KEY.search(name)}
 
     def node_packages(self) -> list[str]:
@@ -202,20 +202,20 @@ def missing(
     went_well: bool,
     simulated: bool,
 ) -> tuple[Missing, ...]:
-    """Everything that was missing in a run that ended early, each with a remedy.
+    """Everything that was missing in a run that ended early, with remedies.
 
     Args:
         sources: What the repository's files say.
         argv: The command.
         journals: What the hooks wrote.
-        did: What the run did outside of itself.
+        did: What the run did beyond its own process.
         calls: The model calls.
         root: The repository's folder.
         environ: The owner's environment.
         dotenv: Variables of the project's `.env`.
         output: What the program printed at its end.
         went_well: Whether it ended as a program that lacks nothing does.
-        simulated: Whether the simulated model answered.
+        simulated: Whether the simulated model answered the model calls.
     """
     lacking = [
         *_variables(sources, journals, {**dotenv, **environ}, output, went_well=went_well),
@@ -250,7 +250,7 @@ def _variables(
     for name, file in absent.items():
         # Of Python the source tells more: whether a default is stated.
         if file and not file.endswith(".py") and is_secret_name(name):
-            reasons.setdefault(name, f"{file} asks for it.")
+            reasons.setdefault(name, f"{file} reads it.")
     if "pydantic_settings" in sources.modules():
         for field in _REQUIRED.findall(output):
             name = next((name for name in sources.examples if name.endswith(field.upper())), "")
@@ -258,7 +258,7 @@ def _variables(
     for name in dict.fromkeys(_MENTIONED.findall(output)):
         if name in absent or name in reads or name in sources.examples or is_secret_name(name):
             asking = absent.get(name) or "The program"
-            reasons.setdefault(name, f"{asking} asks for it, and its error names it.")
+            reasons.setdefault(name, f"{asking} needs it: the program's error names it.")
     for name, file in sources.examples.items():
         if name in reads:
             reasons.setdefault(name, f"{file} names it, and {reads[name][0]} reads it.")
@@ -294,7 +294,7 @@ def _modules(
             yield Missing(kind="module", name=name, why=why, fix=_install(root, python))
     lacking = [*_NODE_MODULE.findall(output)]
     for name in dict.fromkeys([*lacking, *(sources.node_packages() if lacking else [])]):
-        why = "package.json requires it, and it is not installed."
+        why = "package.json requires it, but it is not installed."
         yield Missing(kind="module", name=name, why=why, fix="Run: npm install")
 
 
@@ -344,7 +344,7 @@ def _programs(
 
 def _files(sources: Sources, journals: Journals, output: str) -> Iterator[Missing]:
     for name, place in sources.secret_files().items():
-        fix = "Create it, as the project's README says."
+        fix = "Create it as described in the project's README."
         yield Missing(kind="file", name=name, why=f"{place} names it.", fix=fix)
     fix = "Create it, or run the command in the folder that has it."
     for event in journals.of("crash"):
@@ -367,7 +367,7 @@ _PROVIDER_HOSTS = {urlsplit(url).hostname or "" for url in PROVIDERS.values()}
 def _hosts(
     journals: Journals, did: Outside, output: str, *, but: Container[str]
 ) -> Iterator[Missing]:
-    """Hosts that could not be reached; remote ones only if the error is about them.
+    """Hosts that could not be reached; remote hosts only if the error is about them.
 
     What a library reports to its maker in the background ends no program.
     """
@@ -389,7 +389,7 @@ def _hosts(
             fix = (
                 f"Start {_service(contact.port)} that listens there."
                 if is_loopback(contact.host) or contact.port not in WEB_PORTS
-                else "If the agent needs it, make it reachable from here."
+                else "If the agent needs this host, make it reachable from this machine."
             )
             name = f"{contact.host}:{contact.port}"
             yield Missing(kind="host", name=name, why=why, fix=fix)

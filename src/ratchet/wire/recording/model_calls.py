@@ -73,7 +73,7 @@ def dialect_of(path: str, request: Any) -> str:
 
 
 def api_of(dialect: str) -> ModelApi | None:
-    """How a dialect's span attributes are read; None if they are not."""
+    """The reader of a dialect's span attributes; None if there is none."""
     provider, _, name = dialect.partition("-")
     if provider == "anthropic":
         return MODEL_APIS["anthropic", "messages"]
@@ -117,7 +117,7 @@ def _request_texts(body: Body) -> Iterator[tuple[str, str]]:
 
 
 def texts_of(content: Any) -> list[str]:
-    """The texts in a content of any dialect: a text, a part, a list of them."""
+    """The texts in a message's content, in any dialect: a text, a part, or a list of these."""
     if isinstance(content, str):
         return [content]
     if isinstance(content, list):
@@ -176,7 +176,7 @@ def path_without_keys(path: str) -> str:
 
 
 def _assembled(text: str, content_type: str, dialect: str) -> list[Any]:
-    """The decoded answer: whole, or the pieces of a stream."""
+    """The decoded answer, whole or as the pieces of a stream."""
     if "event-stream" in content_type or text.startswith(("data:", "event:")):
         events = _decoded_lines(
             line[5:].strip() for line in text.splitlines() if line.startswith("data:")

@@ -1,4 +1,4 @@
-"""What a recorded run did outside of itself: hosts, files, programs."""
+"""What a recorded run did beyond its own process: hosts, files, programs."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def outside(
     contained: bool,
     own_ports: Iterable[int],
 ) -> Outside:
-    """Acts seen by the hooks, in the system calls, and by listing the project.
+    """Acts seen by the hooks, in system calls, and by comparing lists of the project's files.
 
     Args:
         journals: What the hooks wrote.
@@ -215,7 +215,7 @@ def _contacts(
 
 
 def _host(name: str) -> str:
-    """A host's name; all names of this machine become one."""
+    """A host's name; all names of this machine become the same."""
     return "localhost" if is_loopback(name) else name
 
 

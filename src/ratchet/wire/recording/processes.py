@@ -20,11 +20,11 @@ from ratchet.sandbox.acts import Act, Watch
 from ratchet.wire.recording.contained import ContainedWatch
 
 MAX_OUTPUT_BYTES = 1_000_000
-"""Bytes that are kept of an output, from its end."""
+"""Number of bytes kept from the end of an output."""
 TELL_EVERY_S = 15.0
 POLL_INTERVAL_S = 0.05
 END_TIMEOUT_S = 3.0
-"""Seconds that processes get to end by themselves."""
+"""Seconds that processes are given to end by themselves."""
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,13 +41,13 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
     response: str = ""
     status: int = 0
     acts: tuple[Act, ...] = ()
-    """What it did, as its system calls say."""
+    """The acts seen in its system calls."""
     blind: str = ""
     """Why system calls were not seen, as a clause; empty if they were."""
 
     @property
     def went_well(self) -> bool:
-        """Whether it did what was asked of it."""
+        """Whether it succeeded."""
         answered = self.code == 0 or 200 <= self.status < 400
         return answered and not self.problem and not self.timed_out
 
@@ -114,7 +114,7 @@ class Process:
         self._readers.append(thread)
 
     def wait(self, timeout_s: float, still_runs: Callable[[float], None]) -> int | None:
-        """Wait for its end; None at the time limit.
+        """Wait for the program to end; None at the time limit.
 
         Args:
             timeout_s: Seconds that it may take.
@@ -154,7 +154,7 @@ class Process:
         return False
 
     def reachable(self, url: str) -> str:
-        """A URL of the program as this machine reaches it; empty while nothing listens there."""
+        """The program's URL as reached from this machine; empty while nothing listens there."""
         place = urlsplit(url)
         port = place.port or (443 if place.scheme == "https" else 80)
         if isinstance(self._watch, ContainedWatch):
@@ -168,7 +168,7 @@ class Process:
         return self.process.poll()
 
     def ended(self, *, seconds: float, code: int | None = None, timed_out: bool = False) -> Ended:
-        """Everything known of it, once it has ended."""
+        """Everything known about the program, once it has ended."""
         return Ended(
             code=127 if self._failed else code,
             timed_out=timed_out,
@@ -211,7 +211,7 @@ def answers(url: str) -> bool:
 
 
 class _Tail:
-    """The end of an output."""
+    """The last part of an output."""
 
     def __init__(self) -> None:
         self._parts = bytearray()

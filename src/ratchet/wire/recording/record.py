@@ -181,7 +181,7 @@ def _watch(
     try:
         return ContainedWatch(root, hosts=[("127.0.0.1", port)], writable=[folder]), ()
     except SandboxUnavailable as error:
-        return Watch(), (f"It ran uncontained, and acted for real. {error}",)
+        return Watch(), (f"The command ran uncontained, and acted for real. {error}",)
 
 
 def _asks_model(exchange: Exchange) -> bool:
@@ -254,7 +254,7 @@ def _notes(
     calls: Sequence[WatchedCall],
     placeholders: Mapping[str, str],
 ) -> Iterator[str]:
-    """What could not be seen, in words."""
+    """Sentences about what could not be observed."""
     if ended.blind:
         yield (
             f"System calls could not be watched: {ended.blind}. The hosts, files and programs are"
@@ -275,7 +275,7 @@ def _notes(
     if not ended.went_well and _WANTS_TERMINAL.search(ended.stderr + ended.stdout):
         yield (
             "Its error says that it needs a terminal, which rollouts do not have: give its input "
-            "with --stdin, or as a word with the option that lets it run from a script."
+            "with --stdin, or as an argument with its option for non-interactive use."
         )
     if placeholders:
         names = ", ".join(placeholders)
@@ -283,7 +283,7 @@ def _notes(
 
 
 def _no_call(root: Path, did: Outside, lacking: Sequence[Missing]) -> str:
-    """That no model call was seen, and why if its address stands in a program without a hook."""
+    """Says that no model call was seen, and why if a program without a hook has a fixed address."""
     hosts = [
         f"{contact.host}:{contact.port}"
         + (f" ({place})" if (place := place_in_code(root, contact.host)) else "")
@@ -293,7 +293,7 @@ def _no_call(root: Path, did: Outside, lacking: Sequence[Missing]) -> str:
         return "No model call was seen."
     return (
         f"No model call was seen. It contacted {', '.join(hosts)}. If one is the model, let the "
-        "program read its address from a variable, such as OPENAI_BASE_URL, and run this again."
+        "program read its URL from a variable, such as OPENAI_BASE_URL, and run this again."
     )
 
 

@@ -1,4 +1,4 @@
-"""What one run of the owner's command showed: frozen, and free of secrets."""
+"""The observations of one run of the owner's command: frozen, and free of secrets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MissingKind: TypeAlias = Literal["variable", "module", "program", "host", "file"
 
 
 class CommandRun(msgspec.Struct, frozen=True, kw_only=True):
-    """A command to record, which ends by itself."""
+    """A command to record; it ends by itself."""
 
     argv: tuple[str, ...]
     stdin: str | None = None
@@ -42,9 +42,9 @@ class Value(msgspec.Struct, frozen=True, kw_only=True):
     """A copy of a value, bounded and without secrets."""
 
     value: Any
-    """As JSON; None if it cannot be copied."""
+    """The value as JSON; None if it cannot be copied."""
     whole: bool
-    """Whether nothing was left out, cut or redacted."""
+    """Whether nothing was left out, truncated or redacted."""
     type: str
     """Qualified name of its type, such as `str` or `support.state.Mail`."""
 
@@ -112,11 +112,11 @@ class WatchedCall(msgspec.Struct, frozen=True, kw_only=True):
     """The answer's raw body, for a replay."""
     content_type: str
     status: int
-    """0 if no answer came."""
+    """HTTP status; 0 if no answer came."""
     streamed: bool
     seconds: float
     stack: tuple[Frame, ...]
-    """Outermost first; empty if unknown."""
+    """Frames, outermost first; empty if unknown."""
     pid: int
     """Id of the process that called; 0 if unknown."""
     client: str = ""
@@ -169,9 +169,9 @@ class Missing(msgspec.Struct, frozen=True, kw_only=True):
     kind: MissingKind
     name: str
     why: str
-    """What asked for it, and where."""
+    """What needs it, and where."""
     fix: str
-    """What to do, as a sentence."""
+    """The remedy, as a sentence."""
 
 
 class PythonUsed(msgspec.Struct, frozen=True, kw_only=True):
@@ -190,7 +190,7 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
     root: str
     """Absolute path of the repository's folder."""
     simulated: bool
-    """Whether the simulated model answered."""
+    """Whether the simulated model answered the model calls."""
     exit_code: int | None
     """None for a service, and for a command that was ended at its time limit."""
     timed_out: bool
@@ -222,15 +222,15 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
     """Its Python files that were imported or run; relative."""
     python: PythonUsed | None
     placeholders: tuple[str, ...]
-    """Variables of keys that nobody has set: placeholders, for the simulated model."""
+    """Variables for API keys that were not set, and were given placeholders."""
     model_keys: tuple[str, ...] = ()
-    """Those of them that its model calls were made with."""
+    """Those of these variables whose placeholders its model calls used."""
     notes: tuple[str, ...]
-    """Sentences about what could not be seen."""
+    """Sentences about what could not be observed."""
 
     @property
     def failed(self) -> bool:
-        """Whether it failed."""
+        """Whether the run failed."""
         if isinstance(self.run, ServiceRun):
             return not 200 <= self.response_status < 400
         return self.exit_code != 0 and not (self.run.stdin and ended_with_input(self.stderr_tail))

@@ -19,7 +19,7 @@ from ratchet.wire.recording.processes import Ended, Process, answers, wait_until
 from ratchet.wire.recording.recording import CommandRun, ServiceRun
 
 OWNER_S = 600.0
-"""Seconds in which a service that its owner starts must answer."""
+"""Seconds within which a service that its owner starts must answer."""
 MAX_ANSWER_BYTES = 4_000_000
 """Bytes of an answer that are kept."""
 
@@ -64,7 +64,7 @@ def run_command(run: CommandRun, stage: Stage) -> Ended:
 
     def still_runs(seconds: float) -> None:
         calls = counted(stage.model_calls(), "model call")
-        stage.say(f"{shlex.join(run.argv)} still runs, after {seconds:.0f} s and {calls}.")
+        stage.say(f"{shlex.join(run.argv)} is still running after {seconds:.0f} s and {calls}.")
 
     try:
         code = process.wait(stage.timeout_s, still_runs)
@@ -81,8 +81,8 @@ def run_service(run: ServiceRun, stage: Stage) -> Ended:
         return Ended(problem=problem) if problem else _asked(run, run.url, stage.timeout_s)
     if isinstance(stage.watch, Watch) and answers(run.url):
         problem = (
-            f"Something is already listening at {run.url}. End it, so that the recorded service "
-            "can start there; or leave out --serve and start the service yourself."
+            f"Something is already listening at {run.url}. End it so that the recorded service "
+            "can start there, or leave out --serve and start the service yourself."
         )
         return Ended(problem=problem)
     started = time.monotonic()
@@ -131,7 +131,7 @@ def _asked(run: ServiceRun, url: str, timeout_s: float) -> Ended:
     except httpx2.TimeoutException:
         late = True
     except httpx2.HTTPError as error:
-        problem = f"{run.url} gave no answer: {error or type(error).__name__}."
+        problem = f"{run.url} did not answer: {error or type(error).__name__}."
     if late:
         problem = f"{run.url} did not answer within {timeout_s:g} s."
     return Ended(
@@ -158,7 +158,7 @@ def _wait_for_owner(run: ServiceRun, stage: Stage) -> str:
     for line in _starting_lines(stage.root, stage.around):
         stage.say(line)
     if old := answers(run.url):
-        stage.say(f"The service at {run.url} was not started with these variables: end it first.")
+        stage.say(f"The service at {run.url} runs without these variables: end it first.")
 
     def started() -> bool:
         nonlocal old

@@ -20,14 +20,14 @@ from ratchet.wire.recording.model_calls import (
 )
 
 MAX_SAME_REQUESTS = 3
-"""Requests with the same texts that are answered with a tool call; later ones get a text."""
+"""Number of requests with the same texts that are answered with a tool call; then with a text."""
 TURNS_OF_LOOP = 5
 """Requests with the same beginning that get an answer; later ones get a phrase that they quote.
 
 An agent that loops ends at words that its prompt tells the model to say, such as 'TERMINATE'.
 """
 BEGINNING = 80
-"""Characters of the beginning that must be equal."""
+"""Number of characters at the beginning that must be equal."""
 
 
 class SimulatedModel:
@@ -39,7 +39,7 @@ class SimulatedModel:
         self._hosts: set[str] = set()
 
     def answer(self, request: RelayedRequest) -> RelayAnswer | None:
-        """The answer to a request; None if it is for another server."""
+        """The answer to a request; None if the request is for another server."""
         body, path = body_of(request), request.path.partition("?")[0]
         host = urlsplit(request.url).netloc
         if shapes.about_models(path):
