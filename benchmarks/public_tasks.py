@@ -364,7 +364,9 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=0.0, help="start no run after these")
     parser.add_argument("--journal", type=Path, default=ROOT / ".bench" / "public_tasks.jsonl")
     parser.add_argument("--model", default="qwen2.5-coder-1.5b", help="answers, and coaches all")
-    parser.add_argument("--small", default="qwen2.5-coder-0.5b", help="answers where `data.py` says so")
+    parser.add_argument(
+        "--small", default="qwen2.5-coder-0.5b", help="answers where `data.py` says so"
+    )
     parser.add_argument("--quick", action="store_true", help="without --data: nothing to run")
     given = parser.parse_args()
     if given.data is None:

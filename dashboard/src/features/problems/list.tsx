@@ -2,27 +2,27 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { api, type Schemas } from "../../api/client";
-import { line, number, words } from "../../lib/format";
+import { counted, line, number, words } from "../../lib/format";
 import { Command, Empty, Page, Time, waiting } from "../../ui/basics";
 import { ProblemRow } from "./row";
-import { isOpen } from "./words";
+import { isOpen, shareOf } from "./words";
 
 type State = Schemas["Problem"]["state"];
 const STATES: State[] = ["open", "returned", "learning", "proposed", "fixed", "ignored"];
 
-export function useProblems() {
-  return useQuery({ queryKey: ["problems"], queryFn: () => api.GET("/v1/problems", { params: { query: {} } }) });
+export function useProblems(agent?: string) {
+  return useQuery({ queryKey: ["problems", { agent }], queryFn: () => api.GET("/v1/problems", { params: { query: { agent } } }) });
 }
 
 export function ProblemsPage() {
   const search = useSearch({ from: "/problems" });
   const navigate = useNavigate({ from: "/problems" });
-  const found = useProblems();
+  const everywhere = useProblems();
+  const found = useProblems(search.agent);
   const all = found.data?.problems ?? [];
-  const agents = [...new Set(all.map((each) => each.problem.agent))].sort();
-  const ofAgent = all.filter((each) => !search.agent || each.problem.agent === search.agent);
-  const shown = ofAgent.filter((each) => (search.state ? search.state === "all" || each.problem.state === search.state : isOpen(each.problem.state)));
-  const count = (state: State) => ofAgent.filter((each) => each.problem.state === state).length;
+  const agents = [...new Set(everywhere.data?.problems.map((each) => each.problem.agent))].sort();
+  const shown = all.filter((each) => (search.state ? search.state === "all" || each.problem.state === search.state : isOpen(each.problem.state)));
+  const count = (state: State) => all.filter((each) => each.problem.state === state).length;
   return (
     <Page title="Problems" actions={<Command text={`ratchet problems${search.agent ? ` --agent ${search.agent}` : ""}`} />}>
       {waiting(found)}
@@ -40,11 +40,11 @@ export function ProblemsPage() {
           </p>
           <div className="row" style={{ margin: "12px 0" }}>
             <nav className="row" aria-label="States" style={{ gap: 6 }}>
-              <Filter label="to be fixed" state={undefined} count={ofAgent.filter((each) => isOpen(each.problem.state)).length} />
+              <Filter label="to be fixed" state={undefined} count={all.filter((each) => isOpen(each.problem.state)).length} />
               {STATES.filter((state) => count(state) > 0).map((state) => (
                 <Filter key={state} label={words(state)} state={state} count={count(state)} />
               ))}
-              <Filter label="all" state="all" count={ofAgent.length} />
+              <Filter label="all" state="all" count={all.length} />
             </nav>
             {agents.length > 1 && (
               <label style={{ marginLeft: "auto" }}>
@@ -71,7 +71,29 @@ export function ProblemsPage() {
           )}
         </>
       )}
+      {found.data && <Coverage of={found.data} />}
     </Page>
+  );
+}
+
+/** How many failing traces the list leaves out, and how many a coach can sort into it. */
+function Coverage({ of }: { of: Schemas["ProblemList"] }) {
+  const { failing, in_no_problem, unread } = of;
+  if (failing === 0) return null;
+  return (
+    <>
+      <p className="muted">
+        {in_no_problem === 0
+          ? `No failing trace is left out: ${number(failing)} of ${number(failing)} are in a problem.`
+          : `${number(in_no_problem)} of ${counted(failing, "failing trace")} (${shareOf(in_no_problem / failing)}) ${in_no_problem === 1 ? "is" : "are"} in no problem yet: too few resemble one another.`}
+      </p>
+      {unread > 0 && (
+        <div className="note">
+          <p>The coach can read {counted(unread, "failing trace")} and say what went wrong in each. Traces with the same mistake become one problem.</p>
+          <Command text="ratchet problems read" />
+        </div>
+      )}
+    </>
   );
 }
 
