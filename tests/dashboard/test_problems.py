@@ -174,7 +174,7 @@ def test_what_a_coach_read_is_the_reason_beside_what_was_recorded_and_the_rest_c
     page.get_by_role("link", name="It does not say why an order is late.").click()
     example = page.locator("article.example").first
     example.get_by_text("It said when, not why.").wait_for()
-    example.get_by_text("reader read the trace for $0.002. Recorded: late").wait_for()
+    example.get_by_text("Read by reader, $0.002. Recorded: late").wait_for()
     assert page.get_by_text("The coach can read").count() == 0
     page.goto(f"{server.url}/problems/{late.id}")
     page.get_by_text(f"The coach can read {len(traces) - 4} of its traces").wait_for()

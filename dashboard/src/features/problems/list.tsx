@@ -82,7 +82,7 @@ function Coverage({ of }: { of: Schemas["ProblemList"] }) {
   if (failing === 0) return null;
   return (
     <>
-      <p className="muted">
+      <p className="muted" style={{ marginTop: 12 }}>
         {in_no_problem === 0
           ? `No failing trace is left out: ${number(failing)} of ${number(failing)} are in a problem.`
           : `${number(in_no_problem)} of ${counted(failing, "failing trace")} (${shareOf(in_no_problem / failing)}) ${in_no_problem === 1 ? "is" : "are"} in no problem yet: too few resemble one another.`}

@@ -185,12 +185,12 @@ function Example({ of }: { of: Schemas["Occurrence"] }) {
   );
 }
 
-/** Whose words say why a trace failed: a coach's, with what they cost and what was recorded. */
+/** Who read the trace, what that cost, and what was recorded. */
 function Reading({ of, recorded }: { of: Schemas["TraceReading"]; recorded: string }) {
   return (
-    <p className="muted small">
-      {line(of.model, 60)} read the trace for {dollars(of.cost_usd)}
-      {of.wrong ? recorded && `. Recorded: ${line(recorded, 200)}` : " and saw nothing wrong."}
+    <p className="muted small" style={{ margin: "6px 0 0" }}>
+      Read by {line(of.model, 60)}, {of.cost_usd === null ? "cost not known" : dollars(of.cost_usd)}.{" "}
+      {of.wrong ? recorded && `Recorded: ${line(recorded, 200)}` : "It saw nothing wrong."}
     </p>
   );
 }
