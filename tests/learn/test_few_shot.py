@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 
 from ratchet.evaluate import FunctionEvaluator
 from ratchet.learn import Budget, Finding, Proposal
+from ratchet.learn.checks.check import Checks
+from ratchet.learn.checks.prompt_text import keeps_prompt
 from ratchet.learn.demonstrations import (
     Demonstration,
     covering,
@@ -93,6 +95,31 @@ def test_it_finds_a_set_of_examples_that_helps(make_store: MakeStore) -> None:
     assert text_of(found.finding).startswith("You say what kind a number is. {question}\n\n# Examp")
     assert found.finding.best.resources["system"].placeholders == {"question"}  # type: ignore[union-attr]
     assert found.spent == found.runner.executed.total() <= 300
+
+
+def test_long_examples_are_fewer_so_that_the_prompt_keeps_its_allowed_length(
+    make_store: MakeStore,
+) -> None:
+    refused = []
+
+    async def keeps_length(candidate: Candidate) -> str:
+        fault = await Checks(SOURCE, [keeps_prompt()])(candidate)
+        refused.extend([fault] * bool(fault))
+        return fault
+
+    store = make_store()
+    runner = FakeRunner(store, imitates)
+    lab = make_lab(runner, store, SOURCE, budget=Budget(rollouts=300), val=20, checks=keeps_length)
+    lab.train, lab.val = (
+        tuple(
+            msgspec.structs.replace(task, input={**task.input, "text": "long " * 180})
+            for task in split
+        )
+        for split in (lab.train, lab.val)
+    )
+    finding = asyncio.run(FewShot().learn(lab))
+    assert finding.best_val > finding.baseline_val
+    assert (refused, len(text_of(finding)) <= 4_000) == ([], True)
 
 
 def test_demonstrations_are_of_train_tasks_that_went_well(make_store: MakeStore) -> None:

@@ -499,14 +499,18 @@ def test_a_failed_rollout_says_what_it_tried_and_how_to_allow_it(
         [
             {"do": "fetch", "url": "http://smtp.example.com:587/"},
             {"do": "start", "words": ["cat", "/etc/hostname"]},
+            {"do": "fetch", "url": "http://models.example.com:443/v1"},
         ],
     )
-    assert [outcome.status for outcome in outcomes] == ["failed", "failed"]
+    assert [outcome.status for outcome in outcomes] == ["failed"] * 3
     assert outcomes[0].error.endswith(
         'It tried smtp.example.com:587; denied. Allow it with hosts = ["smtp.example.com:587"]'
         " under [agent.allow] in ratchet.toml."
     ), outcomes[0].error
     assert "Connection refused" in outcomes[0].error
+    assert outcomes[2].error.endswith(
+        " If a model answers there, name its host in model_hosts under [agent]."
+    ), outcomes[2].error
     assert "PermissionError" in outcomes[1].error
     assert outcomes[1].error.endswith(
         'It tried to start cat; denied. Allow it with programs = ["cat"] under [agent.allow] in'

@@ -13,6 +13,7 @@ from ratchet.autopilot.run_outcome import RunOutcome, outcome_of
 from ratchet.cli.console import Folder, Json, number, out, print_json, project_in, short, table
 from ratchet.cli.run_outcome import costs_text
 from ratchet.types import FINAL_CYCLE_STATES, STAGE_TRANSITIONS, Stage
+from ratchet.types.wording import counted
 
 NEXT_BY_STAGE: dict[Stage, str] = {
     "baseline": "{command} continues it",
@@ -132,11 +133,11 @@ def _print_run(outcome: RunOutcome, learning: dict[str, Any], following: str, wo
         out.print(f"  {working}", markup=False)
     if learning["proposals"]:
         out.print(
-            f"  {learning['proposals']} candidates tried, best mean on train"
+            f"  {counted(learning['proposals'], 'candidate')} tried, best mean on train"
             f" {number(learning['best_train'])}"
         )
     if learning["best_val"] is not None:
-        tasks = f"{learning['val_tasks']} val tasks" if learning["val_tasks"] else "val"
+        tasks = counted(learning["val_tasks"], "val task") if learning["val_tasks"] else "val"
         out.print(
             f"  on {tasks}: {number(learning['baseline_val'])} → {number(learning['best_val'])}"
         )

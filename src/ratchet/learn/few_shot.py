@@ -21,6 +21,7 @@ from ratchet.learn.algorithm import SPENT, Finding, SearchEnd, require_tasks
 from ratchet.learn.attribution import sent_prompt, step_of, uses
 from ratchet.learn.budget import BudgetExhausted
 from ratchet.learn.demonstrations import (
+    CHARACTERS_A_TOKEN,
     Demonstration,
     covering,
     demonstration,
@@ -31,6 +32,7 @@ from ratchet.learn.demonstrations import (
     with_section,
 )
 from ratchet.learn.lab import Lab
+from ratchet.learn.length import longest
 from ratchet.learn.race import Race, RaceEntry, RaceResult, next_part
 from ratchet.learn.work import Evaluation, Proposal, require_scores, scores_of
 from ratchet.observe.step_text import text_of
@@ -128,7 +130,8 @@ class FewShot:
         race = _Race(lab, source, train[:size], target, task_slot, reserve=val_count * 3)
         steps = await self._steps(lab, target, source, task_slot)
         expected = [] if steps else await self._labelled(lab, source)
-        sets = self._choose_sets(lab, source, train, expected, steps)
+        room = min(self._tokens, _room_in(lab, target))
+        sets = self._choose_sets(lab, source, train, expected, steps, room)
         if not sets:
             race.ended = SearchEnd(
                 "idle",
@@ -202,6 +205,7 @@ class FewShot:
         train: Sequence[Task],
         expected: Sequence[Demonstration],
         steps: Mapping[str, Demonstration],
+        room: int,
     ) -> list[list[Demonstration]]:
         """Sets of several sizes, from successful rollouts or their steps, and expected answers."""
         pool = self._pool(source, len(expected))
@@ -213,7 +217,7 @@ class FewShot:
                 "redaction finds secrets or personal data in them. List values that are allowed "
                 "there in allow under [redaction]."
             )
-        demos = [d for d in public if d.input and d.output and d.tokens <= self._tokens]
+        demos = [d for d in public if d.input and d.output and d.tokens <= room]
         if len(demos) < MIN_POOL:
             return []
         space = vectors([*(d.input for d in demos), *(text_of(t.input) for t in train)])
@@ -229,9 +233,7 @@ class FewShot:
             size = sizes[number % len(sizes)]
             first = number < len(sizes)
             rng = None if first else lab.rng
-            chosen = covering(
-                similar, weights, tokens, count=size, room=self._tokens, rng=rng, pool=0.4
-            )
+            chosen = covering(similar, weights, tokens, count=size, room=room, rng=rng, pool=0.4)
             if chosen and sorted(chosen) not in [sorted(indices) for indices in sets]:
                 sets.append(chosen)
             if len(sets) == self._sets:
@@ -439,6 +441,15 @@ async def _task_slot(lab: Lab, target: str, source: RaceEntry) -> str:
     slots = shape_of(template).slots if fillings else ()
     varying = (slot for slot in slots if len({filling[slot] for filling in fillings}) > 1)
     return next(varying, "")
+
+
+def _room_in(lab: Lab, target: str) -> int:
+    """Tokens that a prompt may still grow by, to pass the check of its length."""
+    own, current = lab.source.resources[target], lab.baseline.resources[target]
+    assert isinstance(own, PromptTemplate)
+    assert isinstance(current, PromptTemplate)
+    heading = len("\n\n# Examples\n\n")
+    return (longest(own.text) - len(current.text) - heading) // CHARACTERS_A_TOKEN
 
 
 def _left(lab: Lab) -> int:

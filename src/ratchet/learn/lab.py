@@ -121,8 +121,8 @@ class Lab:
             record=record,
             within=account,
         )
-        self.source_id: str = baseline.id
-        """Id of the agent as it is, from which the outermost lab starts."""
+        self.source = baseline
+        """The agent as it is, from which the outermost lab starts."""
         self.rng = random.Random(work.seed)  # noqa: S311 - reproducible, not secret
         self.seed = work.seed
         self._work = work
@@ -219,7 +219,7 @@ class Lab:
             self._work.rollout(task, candidate.id, repetition, training=training) for task in tasks
         ]
         earlier: dict[str, Rollout] = {}
-        if candidate.id == self.source_id and not training:
+        if candidate.id == self.source.id and not training:
             earlier = await asyncio.to_thread(self._paid_earlier, rollouts, tasks, repetition)
             rollouts = [earlier.get(rollout.id, rollout) for rollout in rollouts]
         paid = {rollout.id for rollout in earlier.values()}

@@ -19,6 +19,8 @@ from ratchet.types import Outcome, Span
 
 _PROVIDERS = {host for host, _ in model_hosts({})}
 
+HTTPS = 443
+
 MAX_NAMED = 10
 """Attempts that an error message names; the spans name all of them."""
 
@@ -101,6 +103,8 @@ def sentence(acts: Sequence[Act], *, went_well: bool = False) -> str:
             f"It answered without it; if its answer lacks {what}, allow" if went_well else "Allow"
         )
         texts.append(f"{lack} {what} with {settings} under [agent.allow] in ratchet.toml.")
+        if any(act.kind == "connect" and act.port == HTTPS for act in denied):
+            texts.append("If a model answers there, name its host in model_hosts under [agent].")
     if copied := [act for act in acts if act.end == "copied"]:
         deeds = {"write": "wrote", "delete": "deleted"}
         changes = _listed([f"{deeds[act.kind]} {act.subject}" for act in copied])

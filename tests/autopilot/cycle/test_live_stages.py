@@ -49,6 +49,7 @@ class Recorded:
     ) -> None:
         self.all, self.pairs = list(outcomes), list(pairs)
         self.mirrored_to: set[str] = set()
+        self.refusal = ""
         self.page = 20
 
     def _from(self, items: list[Any], cursor: str | None) -> tuple[list[Any], str]:
@@ -78,7 +79,7 @@ class Recorded:
         return [o for o in mine if o.at < until][-limit:]
 
     def why_no_mirroring(self) -> str:
-        return ""
+        return self.refusal
 
     async def mirror(
         self, stage_id: str, candidate_id: str, cursor: str | None, *, since: float
@@ -370,6 +371,18 @@ def test_a_move_that_is_proved_no_worse_is_asked_of_the_old_model_no_more(
     assert "the new one is proved no worse by the margin" in sentences[-1]
     traffic.mirrored_to.clear()
     assert measure(found, cycle).decision.sentence == sentences[-1]
+    assert traffic.mirrored_to == set()
+
+
+def test_where_mirroring_is_not_allowed_the_watch_of_a_move_says_so(
+    store: Store, tmp_path: Path
+) -> None:
+    traffic = Recorded(outcomes(400, 0.5, at=BEGAN - 10), pairs(-0.3))
+    traffic.refusal = "the agent does not allow it."
+    measured = measure(stages(store, tmp_path, traffic), moved(store))
+    assert measured.decision.sentence.endswith(
+        "The old model is not asked as well: the agent does not allow it."
+    )
     assert traffic.mirrored_to == set()
 
 

@@ -91,3 +91,15 @@ def test_fences_that_do_not_balance_hold_no_prompt(answer: str) -> None:
     parts = parts_of(answer, "````")
     assert parts.text is None
     assert parts.problem
+
+
+@pytest.mark.parametrize(
+    ("prose", "said"),
+    [
+        ("New Prompt:", ""),
+        ("Here is the new prompt:\n\nI ask for one number.", "I ask for one number."),
+        ("I state the exact bound of the fee.", "I state the exact bound of the fee."),
+    ],
+)
+def test_a_heading_above_the_prompt_is_not_what_the_coach_says_of_it(prose: str, said: str) -> None:
+    assert parts_of(f"{prose}\n````text\nAnswer briefly.\n````", "````").said == said

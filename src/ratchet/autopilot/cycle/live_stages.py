@@ -201,11 +201,11 @@ class LiveStages:
         if old is None:
             return watch
         progress = msgspec.convert(cycle.progress.get("old_model", {}), OldModelProgress)
-        if refusal := self.traffic.why_no_mirroring():
-            sentence = f"The old model is not asked any more: {refusal}"
-            progress = OldModelProgress(sentence=sentence, ended=True)
         verdict = None
-        if not progress.ended:
+        if not progress.ended and (refusal := self.traffic.why_no_mirroring()):
+            sentence = f"The old model is not asked as well: {refusal}"
+            progress = msgspec.structs.replace(progress, sentence=sentence)
+        elif not progress.ended:
             candidates.put(old, self.clock())
             progress, decision = await self._ask_old_model(cycle, progress, old.id, since)
             verdict = decision.verdict

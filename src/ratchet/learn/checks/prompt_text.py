@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 
 from ratchet.learn.checks.check import CandidateChange, Check
-from ratchet.learn.length import MAX_TEXT_GROWTH, longest
+from ratchet.learn.length import ALWAYS_ALLOWED_TEXT, MAX_TEXT_GROWTH, longest
 from ratchet.types import PromptTemplate
 from ratchet.types.wording import counted
 
@@ -75,9 +75,10 @@ def prompt_fault(old: PromptTemplate, new: PromptTemplate, growth: float = MAX_T
         return f"has a placeholder {_shown(added[0], old)} that nothing fills.{braces}"
     limit = longest(old.text, growth)
     if len(new.text) > limit:
+        why = "" if limit == ALWAYS_ALLOWED_TEXT else f", {growth:g} times the source's"
         return (
-            f"has {counted(len(new.text), 'character')}; at most {limit} are allowed"
-            f" ({growth:g} times the source's {len(old.text)}). Shorten it."
+            f"has {counted(len(new.text), 'character')}; at most {limit} are allowed{why}."
+            " Shorten it."
         )
     return ""
 

@@ -128,7 +128,8 @@ def _is_data(text: str) -> bool:
 
 def _first_sentence(text: str) -> str:
     lines = [" ".join(line.strip(" #*-\t").split()) for line in text.splitlines()]
-    return next((line for line in lines if len(line.split()) >= 4), " ".join(text.split()))[:240]
+    lines = [line for line in lines if line and not line.endswith(":")]  # "Here is the prompt:"
+    return next((line for line in lines if len(line.split()) >= 4), " ".join(lines))[:240]
 
 
 _WORDS: dict[str, frozenset[str]] = {

@@ -258,7 +258,7 @@ class Coaching:
     def _resource(self, failures: FailureSet, text: str) -> tuple[Resource | None, str]:
         """The new version that a text makes, or why it makes none."""
         current = failures.entry.candidate.resources[failures.name]
-        own = self._lab.baseline.resources[failures.name]
+        own = self._lab.source.resources[failures.name]
         growth = self._settings.max_growth
         if isinstance(own, Code):
             try:
@@ -286,7 +286,7 @@ class Coaching:
             low=failures.low,
             train=lab.train,
             attempts=attempts,
-            values={id: lab.values(id) for id in (lab.source_id, lab.baseline.id, *ids)},
+            values={id: lab.values(id) for id in (lab.source.id, lab.baseline.id, *ids)},
             guidelines=lab.coach.guidelines,
             max_growth=self._settings.max_growth,
             redact=lab.coach.redacted,
