@@ -2,7 +2,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { api, type Schemas } from "../../api/client";
-import { counted, line, number, words } from "../../lib/format";
+import { counted, line, number, quoted, words } from "../../lib/format";
 import { Command, Empty, Page, Time, waiting } from "../../ui/basics";
 import { ProblemRow } from "./row";
 import { isOpen, shareOf } from "./words";
@@ -24,7 +24,7 @@ export function ProblemsPage() {
   const shown = all.filter((each) => (search.state ? search.state === "all" || each.problem.state === search.state : isOpen(each.problem.state)));
   const count = (state: State) => all.filter((each) => each.problem.state === state).length;
   return (
-    <Page title="Problems" actions={<Command text={`ratchet problems${search.agent ? ` --agent ${search.agent}` : ""}`} />}>
+    <Page title="Problems" actions={<Command text={`ratchet problems${search.agent ? ` --agent ${quoted(search.agent)}` : ""}${search.state ? ` --state ${quoted(search.state)}` : ""}`} />}>
       {waiting(found)}
       {found.data && all.length === 0 && <NoProblems traces={found.data.traces} scannedAt={found.data.scanned_at} />}
       {all.length > 0 && (
@@ -67,7 +67,7 @@ export function ProblemsPage() {
               ))}
             </ul>
           ) : (
-            <p className="muted">No problem is in this state.</p>
+            <p className="muted">{search.state ? "No problem is in this state." : "Every problem that was found is fixed or ignored; the states above show them."}</p>
           )}
         </>
       )}
