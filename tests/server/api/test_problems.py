@@ -58,7 +58,9 @@ def test_the_list_says_how_many_failing_traces_are_in_no_problem_and_how_many_a_
 ) -> None:
     now = time.time()
     with Store.open(store_url) as store:
-        complain(store, range(1, 6), "bot", now - 60)
+        complain(store, range(1, 5), "bot", now - 60)
+        # Its error is alone, but its complaint is not.
+        complain(store, [5], "bot", now - 60, error="no room")
         record(store, 6, "q", agent="bot", error="no order 6", at=now - 60)
         record(store, 7, "q", agent="bot", at=now - 60)
         record(store, 8, "q", agent="other", error="no key", at=now - 60)
@@ -77,6 +79,7 @@ def test_a_problem_is_shown_with_what_a_coach_read_and_how_many_traces_it_can_st
     store_url: str, serving: Callable[..., RunningServer]
 ) -> None:
     now = time.time()
+    mistake = "It promises refunds that no tool can make."
     with Store.open(store_url) as store:
         complain(store, range(1, 9), "bot", now - 60)
         asyncio.run(scan(store, now=now))
@@ -84,7 +87,7 @@ def test_a_problem_is_shown_with_what_a_coach_read_and_how_many_traces_it_can_st
         read = store.problems.occurrences(problem.id)[:4]
         reading = TraceReading(
             wrong="It promised a refund.",
-            mistake="It promises refunds that no tool can make.",
+            mistake=mistake,
             model="m",
             cost_usd=0.001,
         )
@@ -95,9 +98,7 @@ def test_a_problem_is_shown_with_what_a_coach_read_and_how_many_traces_it_can_st
     with serving(store_url).client() as http:
         listed: Any = http.get("/v1/problems").json()
         by_title = {each["problem"]["title"]: each["problem"]["id"] for each in listed["problems"]}
-        refunds: Any = http.get(
-            f"/v1/problems/{by_title['It promises refunds that no tool can make.']}"
-        ).json()
+        refunds: Any = http.get(f"/v1/problems/{by_title[mistake]}").json()
         assert [each["reading"]["wrong"] for each in refunds["occurrences"]] == [reading.wrong] * 4
         assert refunds["unread"] == 0
         late: Any = http.get(f"/v1/problems/{by_title['Users complain: late']}").json()
@@ -121,10 +122,13 @@ def test_a_problem_says_whether_the_run_that_learns_on_it_is_at_work(
         assert http.get(url).json()["is_at_work"] is True
 
 
-def complain(store: Store, numbers: Iterable[int], agent: str, at: float) -> None:
+def complain(
+    store: Store, numbers: Iterable[int], agent: str, at: float, *, error: str = ""
+) -> None:
     """Store traces of an agent whose users say that it was late."""
     for number in numbers:
-        trace_id = record(store, number, "When?", "Soon.", agent=agent, at=at + number / 100)
+        start = at + number / 100
+        trace_id = record(store, number, "When?", "Soon.", agent=agent, error=error, at=start)
         complaint = Feedback(
             id=f"f{number}", kind="thumbs", value=0.0, trace_id=trace_id, comment="late"
         )
