@@ -11,7 +11,11 @@ type State = Schemas["Problem"]["state"];
 const STATES: State[] = ["open", "returned", "learning", "proposed", "fixed", "ignored"];
 
 export function useProblems(agent?: string) {
-  return useQuery({ queryKey: ["problems", { agent }], queryFn: () => api.GET("/v1/problems", { params: { query: { agent } } }) });
+  return useQuery({
+    queryKey: ["problems", { agent }],
+    queryFn: () => api.GET("/v1/problems", { params: { query: { agent } } }),
+    placeholderData: (before) => before,
+  });
 }
 
 export function ProblemsPage() {
@@ -26,7 +30,7 @@ export function ProblemsPage() {
   return (
     <Page title="Problems" actions={<Command text={`ratchet problems${search.agent ? ` --agent ${quoted(search.agent)}` : ""}${search.state ? ` --state ${quoted(search.state)}` : ""}`} />}>
       {waiting(found)}
-      {found.data && all.length === 0 && <NoProblems traces={found.data.traces} scannedAt={found.data.scanned_at} />}
+      {found.data && all.length === 0 && <NoProblems of={found.data} agent={search.agent} />}
       {all.length > 0 && (
         <>
           <p className="muted">
@@ -108,8 +112,12 @@ function Filter({ label, state, count }: { label: string; state: string | undefi
 }
 
 /** Nothing was found, or nothing was looked at: which, and what comes next. */
-export function NoProblems({ traces, scannedAt }: { traces: number; scannedAt: number }) {
-  if (traces === 0) return <Empty command="ratchet init">A problem is a kind of failure in live traffic. No live trace has been received yet. Wire the agent, so that it sends some:</Empty>;
-  if (!scannedAt) return <Empty command="ratchet problems">Problems have not been looked for yet in {number(traces)} traces. The autopilot does it as traces come; at once:</Empty>;
+export function NoProblems({ of, agent }: { of: Schemas["ProblemList"]; agent?: string }) {
+  const { traces, days, scanned_at } = of;
+  if (traces === 0) {
+    const none = `No live trace${agent ? ` of ${line(agent, 60)}` : ""} has been received in the last ${days} days.`;
+    return <Empty command="ratchet init">A problem is a kind of failure in live traffic. {none} Wire the agent, so that it sends some:</Empty>;
+  }
+  if (!scanned_at) return <Empty command="ratchet problems">Problems have not been looked for yet in {number(traces)} traces. The autopilot does it as traces come; at once:</Empty>;
   return <Empty command="ratchet problems">No problem was found in {number(traces)} live traces: no kind of failure comes up often enough to be one.</Empty>;
 }
