@@ -94,6 +94,11 @@ executor = "async"
 concurrency = {at_once}
 timeout_s = 600
 
+# Peers compare scores alone.
+[[guardrails]]
+metric = "latency"
+off = true
+
 [improve]
 algorithm = "{system}"
 

@@ -11,7 +11,7 @@ from ratchet.autopilot import Project
 from ratchet.autopilot.explaining_runs import at_work
 from ratchet.autopilot.run_outcome import RunOutcome, outcome_of
 from ratchet.cli.console import Folder, Json, number, out, print_json, project_in, short, table
-from ratchet.cli.run_outcome import costs_text
+from ratchet.cli.run_outcome import costs_text, other_margins
 from ratchet.types import FINAL_CYCLE_STATES, STAGE_TRANSITIONS, Stage
 from ratchet.types.wording import counted
 
@@ -156,4 +156,6 @@ def _print_run(outcome: RunOutcome, learning: dict[str, Any], following: str, wo
         if at_gateway
         else NEXT_BY_STAGE[run.stage].format(command=outcome.command)
     )
+    if run.stage == "no_gain" and outcome.decision is not None:
+        usual = other_margins(outcome.decision, run.best_id) or usual
     out.print(f"  next: {following or usual}")

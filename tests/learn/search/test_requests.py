@@ -216,16 +216,6 @@ def test_no_failures_are_asked_about_twice_and_every_answer_is_told_to_the_next_
     assert "refused: The answer has no text between two lines of ````." in coach.requests[3]
 
 
-@pytest.mark.parametrize(("solved", "offered"), [(1, False), (3, True)])
-def test_only_where_most_goes_well_the_coach_may_say_that_nothing_would_help(
-    make_store: MakeStore, solved: int, offered: bool
-) -> None:
-    coach = Seat()
-    search(make_store(), coach, source=PromptTemplate(stating(*list(KINDS)[:solved])))
-    assert all(("answer NO CHANGE" in request) == offered for request in coach.requests)
-    assert coach.requests
-
-
 def test_what_another_algorithm_has_tried_is_told_and_its_failures_are_not_asked_again(
     make_store: MakeStore,
 ) -> None:

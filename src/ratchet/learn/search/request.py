@@ -30,15 +30,8 @@ MIN_FENCE = 4
 MAX_KINDS = 6
 """Most kinds of failure that are listed with their number."""
 
-WAY_OUT_FROM = 0.5
-"""Mean score from which on the coach is offered to answer that nothing would help. A coach of 1.5 B
-took that way out in three of four requests about an agent that scored 0.07."""
-
 MAX_VERSIONS = 4
 """Most versions whose scores are listed for each task."""
-
-
-NOTHING_HELPS = "If nothing would help, answer NO CHANGE and why."
 
 
 class RequestFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,13 +107,8 @@ def request_text(facts: RequestFacts) -> str:
         history=_history(facts, versions),
         guidelines=_section("What the owner wants", facts.guidelines),
         rules=PROMPTS.fill(f"{kind}_rules", placeholders=placeholders, limit=limit).strip(),
-        way_out=NOTHING_HELPS if _mean_score(facts) >= WAY_OUT_FROM else "",
         form=PROMPTS.fill(f"{kind}_form", fence=fence).strip(),
     )
-
-
-def _mean_score(facts: RequestFacts) -> float:
-    return sum(facts.scores.values()) / max(1, len(facts.scores))
 
 
 def source_of(resource: Resource) -> str:
@@ -190,7 +178,8 @@ def _place(facts: RequestFacts) -> str:
 
 
 def _overview(facts: RequestFacts, versions: Mapping[str, str]) -> str:
-    scores, mean = facts.scores, _mean_score(facts)
+    scores = facts.scores
+    mean = sum(scores.values()) / max(1, len(scores))
     kinds = kinds_of_failure(facts.low)
     parts = f"{len(scores)} of {len(facts.train)} train tasks were run; mean score {mean:.2f};"
     parts += f" {len(facts.low)} below the best. What is wrong most often:"
